@@ -1,0 +1,45 @@
+# make demo | build | test | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
+# Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: demo build test bench lint asan tsan install
+
+deps = packaging/deps/install.sh $(1) >/dev/null
+# Ninja speaks only when there is work.
+compile = ninja -C $(1) -n $(2) | grep -q 'no work to do' || ninja -C $(1) $(2)
+
+demo: build
+	@python3 examples/mnist_ddp/prepare_data.py --out build/data/mnist
+	@exec build/bin/train-run examples/mnist_ddp/job.yaml
+
+build:
+	@$(call deps,build)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,programs)
+
+test:
+	@$(call deps,test)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,all)
+	@packaging/run_tests.sh build
+
+bench: build
+	@$(call deps,bench)
+	@$(call compile,build,benchmark_programs)
+	@python3 benchmarks/run.py
+
+lint:
+	@$(call deps,lint)
+	@packaging/lint.sh
+
+# The tests of label unit and sim under a sanitizer, without LibTorch (which is not built with one).
+asan tsan:
+	@$(call deps,test)
+	@test -e build-$@/build.ninja || cmake --preset $@
+	@$(call compile,build-$@,all)
+	@packaging/run_tests.sh build-$@ -L '^(unit|sim)$$'
+
+# PREFIX=/usr/local DESTDIR=
+install: build
+	@cmake --install build --prefix $(or $(PREFIX),/usr/local)

