@@ -1,0 +1,26 @@
+// What a report carries, as everybody inside handles it: flat names and plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace train {
+
+/// Floats may be NaN or infinite; nested dicts were flattened to dotted names by the SDK.
+using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
+using Metrics = std::vector<std::pair<std::string, MetricValue>>;
+
+struct ReportRecord {
+  std::int32_t rank = 0;
+  std::uint32_t attempt = 0;
+  std::uint64_t ordinal = 0;  // the rank's n-th report of the attempt, from 1
+  std::int64_t wall_us = 0;   // when report() was called, by the worker's clock
+  bool has_checkpoint = false;
+  Metrics metrics;
+  bool operator==(const ReportRecord&) const = default;
+};
+
+}  // namespace train

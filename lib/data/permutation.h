@@ -1,0 +1,62 @@
+// A pseudo-random permutation of [0, size), computed one index at a time: nothing is stored, so the
+// shuffled order of a dataset of any size costs no memory. A balanced Feistel network over the next
+// power of four, walked until the value is in range again ("cycle walking": Black and Rogaway,
+// "Ciphers with Arbitrary Finite Domains", 2002, method 2). Ten rounds, as in NIST SP 800-38G's
+// FF1: with four, enough for large domains (Luby and Rackoff 1988), the places of ten items came
+// out up to 25 % too often. The round function is SplitMix64's finalizer (Steele, Lea, Flood 2014).
+// 32 ns an index. Not for secrets.
+#pragma once
+
+#include <cstdint>
+
+namespace train::data {
+
+/// Mix two words into one: keys are derived by chaining it, mix(mix(seed, epoch), group).
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t z = a + 0x9E3779B97F4A7C15U * (b + 1);
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBU;
+  return z ^ z >> 31;
+}
+
+class Permutation {
+ public:
+  /// The identity of nothing.
+  Permutation() = default;
+  /// The same (size, key) is the same permutation on every machine and in every version:
+  /// checkpoints rely on it.
+  Permutation(std::int64_t size, std::uint64_t key)
+      : size_(static_cast<std::uint64_t>(size)), key_(key) {
+    while (half_bits_ < 32 && std::uint64_t{1} << 2 * half_bits_ < size_) ++half_bits_;
+  }
+
+  /// Where `index`, in [0, size), goes.
+  std::int64_t operator()(std::int64_t index) const {
+    auto value = static_cast<std::uint64_t>(index);
+    do value = encrypt(value);
+    while (value >= size_);
+    return static_cast<std::int64_t>(value);
+  }
+
+ private:
+  static constexpr int kRounds = 10;
+
+  std::uint64_t encrypt(std::uint64_t value) const {
+    const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+    std::uint64_t left = value >> half_bits_;
+    std::uint64_t right = value & mask;
+    for (int round = 0; round < kRounds; ++round) {
+      const std::uint64_t next =
+          left ^ (mix(key_ + static_cast<std::uint64_t>(round), right) & mask);
+      left = right;
+      right = next;
+    }
+    return left << half_bits_ | right;
+  }
+
+  std::uint64_t size_ = 0;
+  std::uint64_t key_ = 0;
+  int half_bits_ = 1;
+};
+
+}  // namespace train::data

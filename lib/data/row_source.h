@@ -1,0 +1,41 @@
+// Where rows come from: row groups that are read one at a time and whole. ParquetSource reads files
+// (dataset_files.h); MemorySource holds rows that are there already (the `items` of a spec).
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace train::data {
+
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Rows of each row group, in the order of the files: what a ShardPlan is made of.
+  virtual const std::vector<std::int64_t>& group_rows() const = 0;
+  /// Of the rows that read() gives: the selected columns, in the order they were asked for.
+  virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
+  /// Decode row group `group`, on the calling thread. Errors name the file and the row group.
+  /// Several threads may call it.
+  virtual Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const = 0;
+};
+
+class MemorySource final : public RowSource {
+ public:
+  explicit MemorySource(std::shared_ptr<arrow::RecordBatch> rows);
+  const std::vector<std::int64_t>& group_rows() const override { return group_rows_; }
+  const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+  Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const override;
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> rows_;
+  std::shared_ptr<arrow::Schema> schema_;
+  std::vector<std::int64_t> group_rows_;
+};
+
+}  // namespace train::data

@@ -1,0 +1,206 @@
+#include "lib/data/shard_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/base/check.h"
+
+namespace train::data {
+namespace {
+
+/// Append rows [first, first + count) of `group`, joined to the last range where they follow it.
+void append_range(std::vector<RowRange>& out, std::int64_t group, std::int64_t first,
+                  std::int64_t count) {
+  if (count == 0) return;
+  if (!out.empty() && out.back().group == group && out.back().first + out.back().count == first) {
+    out.back().count += count;
+  } else {
+    out.push_back({group, first, count});
+  }
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
+
+}  // namespace
+
+std::int64_t equal_share(std::int64_t total, int world_size, int rank) {
+  return total / world_size + (rank < total % world_size ? 1 : 0);
+}
+
+Result<ShardPlan> ShardPlan::make(PlanInput input) {
+  TRAIN_CHECK(input.rank >= 0 && input.rank < static_cast<int>(input.batch_sizes.size()),
+              "a batch size for each rank");
+  for (std::size_t rank = 0; rank < input.batch_sizes.size(); ++rank) {
+    if (input.batch_sizes[rank] < 1) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("batch_size is {} on rank {}", input.batch_sizes[rank], rank),
+                   "give at least 1"};
+    }
+  }
+  ShardPlan plan(std::move(input));
+  if (plan.input_.rows_consumed < 0 || plan.input_.rows_consumed > plan.total_rows_) {
+    return Error{
+        Errc::InvalidArgument,
+        fmt::format("{} rows of epoch {} are consumed, but there are only {}",
+                    plan.input_.rows_consumed, plan.input_.epoch, plan.total_rows_),
+        "the dataset is not the one of the checkpoint; call set_epoch() to begin an epoch anew"};
+  }
+  return plan;
+}
+
+ShardPlan::ShardPlan(PlanInput input) : input_(std::move(input)) {
+  const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
+  const std::uint64_t key = mix(input_.seed, input_.epoch);
+  total_rows_ =
+      std::accumulate(input_.group_rows.begin(), input_.group_rows.end(), std::int64_t{0});
+  mixed_whole_ = input_.shuffle && group_count <= kOpenGroups;
+  if (mixed_whole_) rows_ = Permutation(total_rows_, key);
+  if (input_.shuffle && !mixed_whole_) groups_ = Permutation(group_count, key);
+
+  place_begin_.reserve(static_cast<std::size_t>(group_count) + 1);
+  place_begin_.push_back(0);
+  for (std::int64_t place = 0; place < group_count; ++place) {
+    place_begin_.push_back(place_begin_.back() +
+                           input_.group_rows[static_cast<std::size_t>(group_at(place))]);
+  }
+
+  const auto mine = input_.batch_sizes.begin() + input_.rank;
+  step_rows_ =
+      std::accumulate(input_.batch_sizes.begin(), input_.batch_sizes.end(), std::int64_t{0});
+  rows_before_ = std::accumulate(input_.batch_sizes.begin(), mine, std::int64_t{0});
+  const std::int64_t left = total_rows_ - input_.rows_consumed;
+  batches_ = input_.drop_last ? left / step_rows_ : ceil_div(left, step_rows_);
+}
+
+std::int64_t ShardPlan::lanes() const { return input_.shuffle && !mixed_whole_ ? kOpenGroups : 1; }
+
+std::int64_t ShardPlan::open_groups() const {
+  const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
+  if (!input_.shuffle) return std::min<std::int64_t>(2, group_count);
+  if (mixed_whole_) return group_count;
+  // this rank's rows of a step lie in neighbouring lanes, of which it may have a part of the first
+  // and of the last
+  const std::int64_t own =
+      ceil_div(lanes() * input_.batch_sizes[static_cast<std::size_t>(input_.rank)], step_rows_) + 1;
+  return std::min(lanes(), own);
+}
+
+/// The group at `place` of the epoch's sequence of groups.
+std::int64_t ShardPlan::group_at(std::int64_t place) const {
+  return input_.shuffle && !mixed_whole_ ? groups_(place) : place;
+}
+
+/// This rank's part of a step with `step_rows` rows. The last, shorter step is divided in
+/// proportion to the batch sizes; rows that are left over go one each to the first ranks, and all
+/// ranks pad to the proportion rounded up.
+ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
+  const auto rank = static_cast<std::size_t>(input_.rank);
+  if (step_rows == step_rows_)
+    return {rows_before_, input_.batch_sizes[rank], input_.batch_sizes[rank]};
+  const auto whole = [&](std::size_t r) { return step_rows * input_.batch_sizes[r] / step_rows_; };
+  std::int64_t left_over = step_rows;
+  for (std::size_t r = 0; r < input_.batch_sizes.size(); ++r) left_over -= whole(r);
+  Slice slice;
+  for (std::size_t r = 0; r <= rank; ++r) {
+    const std::int64_t one_more =
+        left_over > 0 ? 1 : 0;  // fits: a shorter step leaves each rank room
+    left_over -= one_more;
+    slice.begin += slice.valid;
+    slice.valid = whole(r) + one_more;
+  }
+  slice.padded = std::max(slice.valid, ceil_div(step_rows * input_.batch_sizes[rank], step_rows_));
+  return slice;
+}
+
+std::int64_t ShardPlan::share_rows() const {
+  const std::int64_t left = total_rows_ - input_.rows_consumed;
+  const std::int64_t rows =
+      left / step_rows_ * input_.batch_sizes[static_cast<std::size_t>(input_.rank)];
+  return input_.drop_last ? rows : rows + slice_of_step(left % step_rows_).valid;
+}
+
+PlannedBatch ShardPlan::batch(std::int64_t index) const {
+  TRAIN_CHECK(index >= 0 && index < batches_, "a batch of this plan");
+  const std::int64_t begin = input_.rows_consumed + index * step_rows_;
+  const std::int64_t end = std::min(begin + step_rows_, total_rows_);
+  const Slice slice = slice_of_step(end - begin);
+  PlannedBatch planned{.ranges = {}, .valid_rows = slice.valid, .rows_consumed = end};
+  append_rows(begin, end, slice.begin, slice.valid, planned.ranges);
+  if (slice.padded > slice.valid) append_repeats(slice.padded - slice.valid, planned.ranges);
+  return planned;
+}
+
+/// Append `count` rows, after leaving out `skip`, of the step [begin, end) of the global order.
+/// Position p of the order is row p / lanes of lane p % lanes; inside a step the ranks divide the
+/// rows lane by lane.
+void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip,
+                            std::int64_t count, std::vector<RowRange>& out) const {
+  const std::int64_t lane_count = lanes();
+  const std::int64_t lane_rows = total_rows_ / lane_count;
+  for (std::int64_t lane = 0; lane < lane_count && count > 0; ++lane) {
+    const std::int64_t from = ceil_div(begin - lane, lane_count) + skip;
+    const std::int64_t to = ceil_div(end - lane, lane_count);
+    const std::int64_t taken = std::clamp<std::int64_t>(to - from, 0, count);
+    skip = std::max<std::int64_t>(0, from - to);
+    if (taken == 0) continue;
+    // the first lanes have one row more, as the last positions of the order need
+    const std::int64_t lane_begin = lane * lane_rows + std::min(lane, total_rows_ % lane_count);
+    append_sequence(lane_begin + from, taken, out);
+    count -= taken;
+  }
+}
+
+/// Append rows [first, first + count) of the epoch's sequence: groups one after the other, before
+/// lanes are cut.
+void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
+                                std::vector<RowRange>& out) const {
+  const auto locate = [&](std::int64_t row) {
+    return std::upper_bound(place_begin_.begin(), place_begin_.end(), row) - place_begin_.begin() -
+           1;
+  };
+  if (mixed_whole_) {
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const std::int64_t row = rows_(i);
+      const std::int64_t group = locate(row);
+      append_range(out, group, row - place_begin_[static_cast<std::size_t>(group)], 1);
+    }
+    return;
+  }
+  while (count > 0) {
+    const std::int64_t place = locate(first);
+    const std::int64_t group = group_at(place);
+    const std::int64_t offset = first - place_begin_[static_cast<std::size_t>(place)];
+    const std::int64_t taken =
+        std::min(count, place_begin_[static_cast<std::size_t>(place) + 1] - first);
+    if (input_.shuffle) {
+      const Permutation inside(
+          input_.group_rows[static_cast<std::size_t>(group)],
+          mix(mix(input_.seed, input_.epoch), static_cast<std::uint64_t>(group) + 1));
+      for (std::int64_t i = offset; i < offset + taken; ++i) append_range(out, group, inside(i), 1);
+    } else {
+      append_range(out, group, offset, taken);
+    }
+    first += taken;
+    count -= taken;
+  }
+}
+
+/// Append `count` rows of this rank's own share: those of its first batch, again and again when
+/// they are few.
+void ShardPlan::append_repeats(std::int64_t count, std::vector<RowRange>& out) const {
+  const std::int64_t begin = input_.rows_consumed;
+  const std::int64_t end = std::min(begin + step_rows_, total_rows_);
+  const Slice own = slice_of_step(end - begin);
+  const std::int64_t skip =
+      own.valid > 0 ? own.begin : 0;  // a rank without any row borrows the order's first
+  const std::int64_t available = std::max<std::int64_t>(own.valid, 1);
+  while (count > 0) {
+    const std::int64_t taken = std::min(count, available);
+    append_rows(begin, end, skip, taken, out);
+    count -= taken;
+  }
+}
+
+}  // namespace train::data

@@ -1,0 +1,39 @@
+// Accepts connections on one endpoint, exactly the one that was asked for.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+
+#include "lib/net/connection.h"
+#include "lib/net/endpoint.h"
+#include "lib/net/task.h"
+
+namespace train {
+
+class Listener {
+ public:
+  struct Impl;
+
+  /// Bind and listen. A Unix socket gets mode 0600 in a folder of mode 0700 (created when missing,
+  /// refused when it is somebody else's or open to others); a file left by a dead process is
+  /// replaced, a live listener is Errc::AlreadyExists.
+  static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
+                                                  const Endpoint& endpoint);
+
+  explicit Listener(std::shared_ptr<Impl> impl);
+  ~Listener();  // closes
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  /// The next connection. Outlasts what passes: a peer that is gone again, and a full table of file
+  /// descriptors (waiting peers are then turned away). Errc::Unavailable after close().
+  Task<std::unique_ptr<Connection>> accept();
+
+  Endpoint local_endpoint() const;  // with the port that was picked
+  void close();                     // removes the Unix socket's file; may be called again
+
+ private:
+  std::shared_ptr<Impl> impl_;  // shared with accept(), which close() may end after the Listener
+};
+
+}  // namespace train

@@ -1,0 +1,28 @@
+// Lets coroutines of one thread wait until something has changed: `while (!ready()) co_await
+// notifier.wait_until(deadline)`.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+
+#include "lib/base/time.h"
+#include "lib/net/task.h"
+
+namespace train {
+
+class Notifier {
+ public:
+  explicit Notifier(asio::any_io_executor executor);
+  ~Notifier();
+  /// Wake everybody who waits now.
+  void notify();
+  /// Until the next notify() or `deadline`: true for notify(). Errc::Cancelled when the caller is
+  /// cancelled.
+  Task<bool> wait_until(TimePoint deadline);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;  // shared with timer handlers on their way
+};
+
+}  // namespace train

@@ -1,0 +1,29 @@
+// Host names → addresses. Inside lib/net only: it shows Asio's socket types.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/net/endpoint.h"
+#include "lib/net/task.h"
+
+namespace train {
+
+using StreamAddress = asio::generic::stream_protocol::endpoint;
+
+/// The addresses to connect to, never empty. Returns at the limit even where the system's resolver
+/// hangs.
+Task<std::vector<StreamAddress>> resolve(asio::any_io_executor executor, Endpoint endpoint,
+                                         Duration limit);
+
+/// The addresses to listen on, best first, never empty. May block for a name that is not in
+/// /etc/hosts.
+Result<std::vector<StreamAddress>> resolve_to_listen(asio::any_io_executor executor,
+                                                     const Endpoint& endpoint);
+
+/// "10.0.0.7:7070", "[fe80::1]:7070"; a Unix socket is its path.
+Endpoint to_endpoint(const StreamAddress& address);
+
+}  // namespace train

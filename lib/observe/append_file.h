@@ -1,0 +1,45 @@
+// A file that only grows: a buffer in front of write(2). A write that fails (a full disk) keeps
+// what was not written, and the next flush goes on at that very byte, so that a line is never torn
+// by an error that passed.
+#pragma once
+
+#include <string>
+
+#include "lib/base/result.h"
+
+namespace train {
+
+class AppendFile {
+ public:
+  AppendFile() = default;
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&& other) noexcept;
+  ~AppendFile();
+
+  /// Open for appending, made if missing; a new file's folder is synced, so that the name survives
+  /// a power cut.
+  static Result<AppendFile> open(std::string path);
+  /// Cut the file back to `bytes`. Nothing may be buffered.
+  Result<Unit> truncate(std::uint64_t bytes);
+
+  const std::string& path() const { return path_; }
+  /// What is appended here reaches the file with the next flush.
+  std::string& buffer() { return buffer_; }
+  Result<Unit> flush();
+  /// flush, then fdatasync.
+  Result<Unit> sync();
+
+ private:
+  std::string path_;
+  std::string buffer_;
+  int fd_ = -1;
+  bool dirty_ = false;  // written, not synced
+};
+
+/// Write `content` beside `path`, sync it, and rename it over `path`: a reader sees the old file or
+/// the new one.
+Result<Unit> replace_file(const std::string& path, const std::string& content);
+/// The whole file; empty where it does not exist.
+Result<std::string> read_file_or_empty(const std::string& path);
+
+}  // namespace train

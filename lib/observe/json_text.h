@@ -1,0 +1,75 @@
+// Writing JSON text, fast and safe to show: the report log, `--output json`, exit.json and the JSON
+// log are made of it. Steering characters (utf8.h) are escaped, bytes that are not UTF-8 become
+// U+FFFD, NaN and infinity become null, since JSON has neither. Writing only; what is read back is
+// read by Boost.JSON.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/metrics.h"
+
+namespace train {
+
+void append_json_string(std::string& out, std::string_view text);
+void append_json_number(std::string& out, std::int64_t value);
+/// The shortest digits that read back as the same double, always with a point or an exponent:
+/// "1.0", not "1".
+void append_json_number(std::string& out, double value);
+void append_json_value(std::string& out, const MetricValue& value);
+/// {"loss":0.5,"epoch":3}
+void append_json_object(std::string& out, const Metrics& metrics);
+
+/// Build one JSON document in order: object(), key(), value() …, end(). Keeps the commas; indents
+/// by two where asked.
+class JsonWriter {
+ public:
+  enum class Layout { OneLine, Indented };
+  explicit JsonWriter(Layout layout = Layout::OneLine) : indented_(layout == Layout::Indented) {}
+
+  JsonWriter& object() { return open('{'); }
+  JsonWriter& array() { return open('['); }
+  JsonWriter& end();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool flag);
+  JsonWriter& value(double number);
+  JsonWriter& value(std::integral auto number) {
+    return integer(static_cast<std::int64_t>(number));
+  }
+  JsonWriter& value(const MetricValue& metric);
+  JsonWriter& value(const Metrics& metrics);
+  JsonWriter& null();
+  /// Put JSON text that is known to be valid.
+  JsonWriter& raw(std::string_view json);
+  template <class T>
+  JsonWriter& member(std::string_view name, const T& what) {
+    key(name);
+    return value(what);
+  }
+  /// A string, or null where it is empty.
+  JsonWriter& text_or_null(std::string_view name, std::string_view text) {
+    key(name);
+    return text.empty() ? null() : value(text);
+  }
+
+  std::string take() && { return std::move(out_); }
+
+ private:
+  JsonWriter& open(char bracket);
+  JsonWriter& integer(std::int64_t number);
+  void before_value();
+  void new_line();
+
+  std::string out_;
+  std::string open_;  // the brackets that are open, outermost first
+  bool indented_;
+  bool first_ = true;  // nothing yet in the innermost bracket
+  bool after_key_ = false;
+};
+
+}  // namespace train

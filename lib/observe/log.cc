@@ -1,0 +1,163 @@
+#include "lib/observe/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <array>
+#include <utility>
+
+#include "lib/base/time.h"
+#include "lib/observe/json_text.h"
+
+namespace train {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, LogLevel>, 6> kLevels = {
+    {{"debug", LogLevel::Debug},
+     {"info", LogLevel::Info},
+     {"warn", LogLevel::Warn},
+     {"error", LogLevel::Error},
+     {"off", LogLevel::Off},
+     {"warning", LogLevel::Warn}}};
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::Debug:
+      return spdlog::level::debug;
+    case LogLevel::Info:
+      return spdlog::level::info;
+    case LogLevel::Warn:
+      return spdlog::level::warn;
+    case LogLevel::Error:
+      return spdlog::level::err;
+    case LogLevel::Off:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+bool needs_quotes(std::string_view text) {
+  if (text.empty()) return true;
+  for (const char c : text) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7F)
+      return true;  // also every byte ≥ 0x80: chars are signed
+  }
+  return false;
+}
+
+void append_logfmt(std::string& line, std::string_view name, const MetricValue& value) {
+  if (!line.empty()) line += ' ';
+  line += name;
+  line += '=';
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr && !needs_quotes(*text)) {
+    line += *text;
+  } else {
+    append_json_value(line, value);
+  }
+}
+
+}  // namespace
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  for (const auto& [name, level] : kLevels) {
+    if (name == text) return level;
+  }
+  return Error{Errc::InvalidArgument, "unknown log level \"" + std::string(text) + "\"",
+               "use debug, info, warn, error or off"};
+}
+
+std::string_view to_string(LogLevel level) {
+  for (const auto& [name, known] : kLevels) {
+    if (known == level) return name;
+  }
+  return "info";
+}
+
+std::string format_log_line(LogFormat format, std::chrono::system_clock::time_point wall,
+                            LogLevel level, const LogContext& context, std::string_view message,
+                            std::initializer_list<LogField> fields) {
+  std::string line;
+  JsonWriter json;
+  json.object();
+  const auto put = [&](std::string_view name, const MetricValue& value) {
+    if (format == LogFormat::Json) {
+      json.member(name, value);
+    } else {
+      append_logfmt(line, name, value);
+    }
+  };
+  put("ts", format_utc(wall));
+  put("level", std::string(to_string(level)));
+  if (!context.component.empty()) put("component", context.component);
+  if (!context.node.empty()) put("node", context.node);
+  if (!context.run.empty()) put("run", context.run);
+  put("msg", std::string(message));
+  for (const LogField& field : fields) put(field.name, field.value);
+  json.end();
+  return format == LogFormat::Json ? std::move(json).take() : line;
+}
+
+struct Log::Output {
+  spdlog::logger logger;
+  LogFormat format;
+};
+
+Result<Log> Log::open(const Options& options, LogContext context) {
+  spdlog::sink_ptr sink;
+  if (options.path.empty()) {
+    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  } else {
+    try {
+      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+          options.path, options.file_bytes_max, options.files_max - 1);
+    } catch (const spdlog::spdlog_ex& failed) {
+      return Error{Errc::Io, "opening the log " + options.path + ": " + failed.what()};
+    }
+  }
+  Log log;
+  log.output_ =
+      std::make_shared<Output>(Output{spdlog::logger("trainrun", std::move(sink)), options.format});
+  log.output_->logger.set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
+  log.output_->logger.set_level(spdlog_level(options.level));
+  log.output_->logger.flush_on(
+      spdlog::level::debug);  // a crash of ours must not eat its own last words
+  log.context_ = std::move(context);
+  return log;
+}
+
+Log Log::as(LogContext context) const {
+  Log other = *this;
+  other.context_ = std::move(context);
+  return other;
+}
+
+bool Log::enabled(LogLevel level) const {
+  return output_ != nullptr && level != LogLevel::Off &&
+         output_->logger.should_log(spdlog_level(level));
+}
+
+void Log::write(LogLevel level, std::string_view message,
+                std::initializer_list<LogField> fields) const {
+  if (!enabled(level)) return;
+  const auto wall = std::chrono::system_clock::now();
+  const std::string line = format_log_line(output_->format, wall, level, context_, message, fields);
+  output_->logger.log(spdlog_level(level), spdlog::string_view_t(line));
+}
+
+void Log::debug(std::string_view message, std::initializer_list<LogField> fields) const {
+  write(LogLevel::Debug, message, fields);
+}
+void Log::info(std::string_view message, std::initializer_list<LogField> fields) const {
+  write(LogLevel::Info, message, fields);
+}
+void Log::warn(std::string_view message, std::initializer_list<LogField> fields) const {
+  write(LogLevel::Warn, message, fields);
+}
+void Log::error(std::string_view message, std::initializer_list<LogField> fields) const {
+  write(LogLevel::Error, message, fields);
+}
+
+}  // namespace train

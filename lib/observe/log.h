@@ -1,0 +1,84 @@
+// The programs' own log (not the workers' output): one line an event, logfmt or JSON, to stderr or
+// to a bounded file.
+//
+//   ts=2026-11-21T09:38:00.123456Z level=info component=traind node=gpu-1 run=vit msg="lease
+//   granted" workers=4
+//
+// spdlog is behind it, in log.cc only. No thread is started: a line is written when it is logged.
+// Cores never log; shells do.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/base/metrics.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+enum class LogLevel { Debug, Info, Warn, Error, Off };
+enum class LogFormat { Logfmt, Json };
+
+/// "debug", "info", "warn", "error", "off"; "warning" is taken too.
+Result<LogLevel> parse_log_level(std::string_view text);
+std::string_view to_string(LogLevel level);
+
+/// One more thing to know about an event: {"rank", 3}.
+struct LogField {
+  std::string_view name;
+  MetricValue value;
+  LogField(std::string_view n, std::string_view text) : name(n), value(std::string(text)) {}
+  LogField(std::string_view n, const char* text) : name(n), value(std::string(text)) {}
+  LogField(std::string_view n, const std::string& text) : name(n), value(text) {}
+  LogField(std::string_view n, bool flag) : name(n), value(flag) {}
+  LogField(std::string_view n, double number) : name(n), value(number) {}
+  LogField(std::string_view n, std::integral auto number)
+      : name(n), value(static_cast<std::int64_t>(number)) {}
+};
+
+/// Who speaks; empty ones are left out.
+struct LogContext {
+  std::string component, run, node;
+};
+
+/// The text of a line, without the newline. Pure.
+std::string format_log_line(LogFormat format, std::chrono::system_clock::time_point wall,
+                            LogLevel level, const LogContext& context, std::string_view message,
+                            std::initializer_list<LogField> fields);
+
+class Log {
+ public:
+  struct Options {
+    LogLevel level = LogLevel::Info;
+    LogFormat format = LogFormat::Logfmt;
+    std::string path = {};  // empty: stderr
+    std::size_t file_bytes_max = 16u << 20;
+    std::size_t files_max = 4;  // the file and its predecessors, path.1 …
+  };
+  /// Logs nothing.
+  Log() = default;
+  static Result<Log> open(const Options& options, LogContext context);
+
+  /// The same log in another's name: `log.as({.component = "supervisor", …})`.
+  Log as(LogContext context) const;
+  bool enabled(LogLevel level) const;
+  void debug(std::string_view message, std::initializer_list<LogField> fields = {}) const;
+  void info(std::string_view message, std::initializer_list<LogField> fields = {}) const;
+  void warn(std::string_view message, std::initializer_list<LogField> fields = {}) const;
+  void error(std::string_view message, std::initializer_list<LogField> fields = {}) const;
+
+ private:
+  struct Output;
+  void write(LogLevel level, std::string_view message,
+             std::initializer_list<LogField> fields) const;
+
+  std::shared_ptr<Output>
+      output_;  // shared by the copies that as() makes; safe to use from any thread
+  LogContext context_;
+};
+
+}  // namespace train

@@ -1,0 +1,182 @@
+#include "lib/observe/progress_csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <unordered_set>
+
+#include "lib/base/time.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kFixedColumns = "attempt,ordinal,time,checkpoint";
+
+// A cell never holds a line break: those who read line by line must see rows. The exact text is in
+// metrics.jsonl.
+void append_text(std::string& out, std::string_view text) {
+  const bool quoted = text.find_first_of(",\"") != std::string_view::npos;
+  if (quoted) out += '"';
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += static_cast<std::uint8_t>(c) < 0x20 || c == 0x7F ? ' ' : c;
+  }
+  if (quoted) out += '"';
+}
+
+void append_metric(std::string& out, const MetricValue& value) {
+  std::array<char, 32> digits;
+  const auto number = [&](auto what) {
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), what).ptr;
+    out.append(digits.data(),
+               end);  // nan, inf and -inf for what is not finite: pandas reads them so
+  };
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return number(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return number(*real);
+  if (const auto* flag = std::get_if<bool>(&value)) {
+    out += *flag ? "true" : "false";
+    return;
+  }
+  append_text(out, std::get<std::string>(value));
+}
+
+std::vector<std::string> read_cells(std::string_view row) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] == '"' && quoted && i + 1 < row.size() && row[i + 1] == '"') {
+      cells.back() += row[i++];
+    } else if (row[i] == '"') {
+      quoted = !quoted;
+    } else if (row[i] == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += row[i];
+    }
+  }
+  return cells;
+}
+
+}  // namespace
+
+Result<ProgressCsv> ProgressCsv::open(std::string path) {
+  ProgressCsv csv;
+  TRY(csv.file_, AppendFile::open(std::move(path)));
+  TRY_VOID(csv.recover());
+  return csv;
+}
+
+Result<Unit> ProgressCsv::recover() {
+  TRY(const std::string content, read_file_or_empty(file_.path()));
+  const auto last_newline = content.rfind('\n');
+  const std::size_t whole = last_newline == std::string::npos ? 0 : last_newline + 1;
+  if (whole < content.size()) TRY_VOID(file_.truncate(whole));
+  if (whole == 0) {
+    file_.buffer() += header();
+    return Unit{};
+  }
+  const std::string_view first_line(content.data(), content.find('\n'));
+  if (!first_line.starts_with(kFixedColumns)) {
+    return Error{Errc::Corrupt,
+                 fmt::format("{} does not begin with \"{}\"", file_.path(), kFixedColumns),
+                 "move it away; metrics.jsonl holds the same and more"};
+  }
+  const auto cells = read_cells(first_line);
+  for (std::size_t i = 4; i < cells.size(); ++i) {
+    index_.emplace(cells[i], columns_.size());
+    columns_.push_back(cells[i]);
+  }
+  const auto before_last = content.rfind('\n', last_newline - 1);
+  if (before_last == std::string::npos) return Unit{};  // a header alone
+  const auto row =
+      read_cells(std::string_view(content).substr(before_last + 1, last_newline - before_last - 1));
+  if (row.size() < 2) return Unit{};
+  std::from_chars(row[0].data(), row[0].data() + row[0].size(), last_.first);
+  std::from_chars(row[1].data(), row[1].data() + row[1].size(), last_.second);
+  return Unit{};
+}
+
+Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
+  const auto is_new = [this](const ReportRecord& report) {
+    return report.rank == 0 && std::pair(report.attempt, report.ordinal) > last_;
+  };
+  std::vector<std::string> new_names;
+  std::unordered_set<std::string_view> left_out;
+  for (const ReportRecord& report : reports) {
+    if (!is_new(report)) continue;
+    for (const auto& [name, value] : report.metrics) {
+      if (index_.contains(name) ||
+          std::find(new_names.begin(), new_names.end(), name) != new_names.end())
+        continue;
+      if (columns_.size() + new_names.size() < kColumnsMax) {
+        new_names.push_back(name);
+      } else {
+        left_out.insert(name);
+      }
+    }
+  }
+  left_out_ = std::max(left_out_, left_out.size());
+  if (!new_names.empty()) TRY_VOID(add_columns(new_names));
+  if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
+  for (const ReportRecord& report : reports) {
+    if (!is_new(report)) continue;
+    last_ = {report.attempt, report.ordinal};
+    append_row(report);
+  }
+  return Unit{};
+}
+
+Result<Unit> ProgressCsv::add_columns(const std::vector<std::string>& names) {
+  TRY_VOID(file_.flush());
+  TRY(const std::string old, read_file_or_empty(file_.path()));
+  ProgressCsv longer;
+  longer.columns_ = columns_;
+  longer.columns_.insert(longer.columns_.end(), names.begin(), names.end());
+  std::string content = longer.header();
+  const std::string empty_cells(names.size(), ',');
+  const auto header_end = old.find('\n');
+  std::size_t begin = header_end == std::string::npos ? old.size() : header_end + 1;
+  for (auto end = old.find('\n', begin); end != std::string::npos; end = old.find('\n', begin)) {
+    content.append(old, begin, end - begin);
+    content += empty_cells;
+    content += '\n';
+    begin = end + 1;
+  }
+  const std::string path = file_.path();
+  TRY_VOID(replace_file(path, content));
+  TRY(file_, AppendFile::open(path));
+  columns_ = std::move(longer.columns_);
+  for (const std::string& name : names) index_.emplace(name, index_.size());
+  return Unit{};
+}
+
+std::string ProgressCsv::header() const {
+  std::string line(kFixedColumns);
+  for (const std::string& name : columns_) {
+    line += ',';
+    append_text(line, name);
+  }
+  line += '\n';
+  return line;
+}
+
+void ProgressCsv::append_row(const ReportRecord& report) {
+  const std::chrono::system_clock::time_point when{std::chrono::microseconds(report.wall_us)};
+  std::string& out = file_.buffer();
+  out += fmt::format("{},{},{},{}", report.attempt, report.ordinal, format_utc(when),
+                     report.has_checkpoint);
+  std::vector<const MetricValue*> cells(columns_.size(), nullptr);
+  for (const auto& [name, value] : report.metrics) {
+    const auto found = index_.find(name);
+    if (found != index_.end()) cells[found->second] = &value;
+  }
+  for (const MetricValue* cell : cells) {
+    out += ',';
+    if (cell != nullptr) append_metric(out, *cell);
+  }
+  out += '\n';
+}
+
+}  // namespace train

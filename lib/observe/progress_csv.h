@@ -1,0 +1,51 @@
+// progress.csv: rank 0's reports as a table, for pandas and spreadsheets. Columns: attempt,
+// ordinal, time, checkpoint, then the metrics in the order in which they first appeared. A new
+// metric adds a column: the file is then written anew with the longer header and put in place by a
+// rename, so that every row has every column at any moment. What a restart redoes stays, with a
+// higher attempt: of two rows for one step, the one with the higher attempt counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lib/observe/append_file.h"
+#include "lib/observe/report_sink.h"
+
+namespace train {
+
+class ProgressCsv final : public ReportSink {
+ public:
+  /// Every new column writes the file anew, so there is a limit; further metrics are in
+  /// metrics.jsonl only.
+  static constexpr std::size_t kColumnsMax = 512;
+  static constexpr std::size_t kBufferBytesMax = 4u << 20;
+
+  /// Open for appending, made if missing; a torn last row is cut off.
+  static Result<ProgressCsv> open(std::string path);
+
+  Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
+  Result<Unit> flush() override { return file_.flush(); }
+  Result<Unit> sync() override { return file_.sync(); }
+
+  /// Metrics that found no room. The caller warns once.
+  std::size_t columns_left_out() const { return left_out_; }
+  /// The last row: reports up to it are dropped when they come again.
+  std::pair<std::uint32_t, std::uint64_t> last_attempt_and_ordinal() const { return last_; }
+
+ private:
+  Result<Unit> recover();
+  Result<Unit> add_columns(const std::vector<std::string>& names);
+  std::string header() const;
+  void append_row(const ReportRecord& report);
+
+  AppendFile file_;
+  std::vector<std::string> columns_;                       // of metrics
+  std::unordered_map<std::string, std::size_t> index_;     // name → place in columns_
+  std::pair<std::uint32_t, std::uint64_t> last_ = {0, 0};  // (attempt, ordinal)
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace train

@@ -1,0 +1,37 @@
+// The spec's `stop: {epoch: 10, val_acc: 0.9}`: pure. The driver shows it every report and stops
+// the run, in good order, when a rule is met. Rank 0's reports count.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/metrics.h"
+
+namespace train {
+
+struct StopRule {
+  std::string metric;
+  double at_least = 0;
+};
+
+class StopRules {
+ public:
+  explicit StopRules(std::vector<StopRule> rules);
+
+  /// The reason to stop, in words, where this report meets a rule: "val_acc is 0.93, and stop asks
+  /// for 0.9".
+  std::optional<std::string> on_report(const ReportRecord& report);
+  /// For the end of the run: rules whose metric rank 0 never reported, or never as a number.
+  std::vector<std::string> warnings() const;
+
+ private:
+  enum class Seen { Never, NotANumber, Number };
+  struct Watched {
+    StopRule rule;
+    Seen seen = Seen::Never;
+  };
+  std::vector<Watched> watched_;
+};
+
+}  // namespace train

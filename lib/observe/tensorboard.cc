@@ -1,0 +1,253 @@
+#include "lib/observe/tensorboard.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+
+#include "lib/observe/crc32c.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 12;  // length and its checksum
+constexpr std::size_t kFooterBytes = 4;   // the payload's checksum
+
+template <class T>
+void append_fixed(std::string& out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+template <class T>
+T read_fixed(std::string_view data) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value |= static_cast<T>(T{static_cast<std::uint8_t>(data[i])} << (8 * i));
+  return value;
+}
+
+void append_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7F) | 0x80);
+  out += static_cast<char>(value);
+}
+
+// Protobuf's wire types: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes.
+void append_tag(std::string& out, int field, int wire_type) {
+  append_varint(out, static_cast<std::uint64_t>(field << 3 | wire_type));
+}
+
+void append_bytes(std::string& out, int field, std::string_view bytes) {
+  append_tag(out, field, 2);
+  append_varint(out, bytes.size());
+  out += bytes;
+}
+
+// The checksum is rotated and shifted so that a checksum of data that holds checksums stays a good
+// one (TFRecord).
+std::uint32_t masked_crc(std::string_view data) {
+  const std::uint32_t crc = crc32c(data);
+  return std::rotr(crc, 15) + 0xA282EAD8u;
+}
+
+void append_record(std::string& out, std::string_view payload) {
+  std::string length;
+  append_fixed<std::uint64_t>(length, payload.size());
+  out += length;
+  append_fixed(out, masked_crc(length));
+  out += payload;
+  append_fixed(out, masked_crc(payload));
+}
+
+// Event{5: Summary{1: Value{1: tag, 2: simple_value}}}
+std::string scalar_field(std::string_view tag, float value) {
+  std::string inner, summary, field;
+  append_bytes(inner, 1, tag);
+  append_tag(inner, 2, 5);
+  append_fixed(inner, std::bit_cast<std::uint32_t>(value));
+  append_bytes(summary, 1, inner);
+  append_bytes(field, 5, summary);
+  return field;
+}
+
+// Event{5: Summary{1: Value{1: tag, 9: SummaryMetadata{1: PluginData{1: "text"}}, 8: Tensor{1:
+// DT_STRING, 8: text}}}}
+std::string text_field(std::string_view tag, std::string_view text) {
+  std::string plugin, metadata, tensor, inner, summary, field;
+  append_bytes(plugin, 1, "text");
+  append_bytes(metadata, 1, plugin);
+  append_tag(tensor, 1, 0);
+  append_varint(tensor, 7);
+  append_bytes(tensor, 8, text);
+  append_bytes(inner, 1, tag);
+  append_bytes(inner, 9, metadata);
+  append_bytes(inner, 8, tensor);
+  append_bytes(summary, 1, inner);
+  append_bytes(field, 5, summary);
+  return field;
+}
+
+std::optional<double> number_of(const MetricValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1.0 : 0.0;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> step_metric(const Metrics& metrics) {
+  for (const std::string_view wanted : {"step", "epoch"}) {
+    for (const auto& [name, value] : metrics) {
+      if (name != wanted) continue;
+      const auto number = number_of(value);
+      if (number && std::abs(*number) < 9e18)
+        return static_cast<std::int64_t>(*number);  // false for NaN
+    }
+  }
+  return std::nullopt;
+}
+
+struct EventFront {
+  std::int64_t wall_us = 0;
+  std::int64_t step = 0;
+  bool scalar = false;  // ends with a simple_value, as scalar_field's do: the others carry the
+                        // launcher's clock
+};
+
+// append_event writes wall_time (9 bytes), then the step where it has one: only our own files are
+// read.
+EventFront read_front(std::string_view payload) {
+  EventFront front;
+  if (payload.size() < 14 || payload[0] != 0x09) return front;
+  front.scalar = payload[payload.size() - 5] == 0x15;
+  front.wall_us =
+      std::llround(std::bit_cast<double>(read_fixed<std::uint64_t>(payload.substr(1))) * 1e6);
+  payload.remove_prefix(9);
+  if (payload.empty() || payload[0] != 0x10) return front;
+  std::uint64_t step = 0;
+  for (std::size_t i = 1, shift = 0; i < payload.size() && shift < 64; ++i, shift += 7) {
+    step |= std::uint64_t{static_cast<std::uint8_t>(payload[i]) & 0x7Fu} << shift;
+    if ((static_cast<std::uint8_t>(payload[i]) & 0x80) == 0) break;
+  }
+  front.step = static_cast<std::int64_t>(step);
+  return front;
+}
+
+Result<std::string> newest_event_file(const std::string& folder) {
+  DIR* listing = ::opendir(folder.c_str());
+  if (listing == nullptr) return system_error(errno, "listing " + folder);
+  std::string newest;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name.starts_with("events.out.tfevents.") && name.ends_with(".trainrun"))
+      newest = std::max(newest, name);
+  }
+  ::closedir(listing);
+  return newest;
+}
+
+}  // namespace
+
+Result<TensorboardFile> TensorboardFile::open(const Options& options) {
+  if (::mkdir(options.folder.c_str(), 0755) != 0 && errno != EEXIST) {
+    return system_error(errno, "making " + options.folder);
+  }
+  TRY(std::string name, newest_event_file(options.folder));
+  TensorboardFile events;
+  events.was_there_ = !name.empty();
+  if (name.empty()) {
+    name = fmt::format("events.out.tfevents.{:010}.{}.trainrun", options.wall_us / 1'000'000,
+                       options.hostname);
+  }
+  TRY(events.file_, AppendFile::open(options.folder + "/" + name));
+  TRY_VOID(events.recover());
+  if (!events.was_there_) {
+    std::string version;
+    append_bytes(version, 3, "brain.Event:2");
+    events.append_event(options.wall_us, 0, version);
+  }
+  return events;
+}
+
+Result<Unit> TensorboardFile::recover() {
+  TRY(const std::string content, read_file_or_empty(file_.path()));
+  std::string_view rest = content;
+  while (rest.size() >= kHeaderBytes + kFooterBytes) {
+    const auto length = read_fixed<std::uint64_t>(rest);
+    if (masked_crc(rest.substr(0, 8)) != read_fixed<std::uint32_t>(rest.substr(8))) break;
+    if (length > rest.size() - kHeaderBytes - kFooterBytes) break;
+    const std::string_view payload = rest.substr(kHeaderBytes, length);
+    if (masked_crc(payload) != read_fixed<std::uint32_t>(rest.substr(kHeaderBytes + length))) break;
+    const EventFront front = read_front(payload);
+    if (front.scalar) {
+      last_wall_us_ = front.wall_us;
+      last_step_ = front.step;
+    }
+    rest.remove_prefix(kHeaderBytes + length + kFooterBytes);
+  }
+  const std::size_t whole = content.size() - rest.size();
+  if (whole == 0) {  // new, or not one record of it got to the disk
+    was_there_ = false;
+  }
+  catching_up_ = was_there_;
+  if (rest.empty()) return Unit{};
+  return file_.truncate(whole);
+}
+
+Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) {
+  if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
+  for (const ReportRecord& report : reports) {
+    if (report.rank != 0) continue;
+    if (catching_up_ && report.wall_us <= last_wall_us_) {
+      attempt_ = report.attempt;
+      last_ordinal_ = report.ordinal;
+      continue;
+    }
+    catching_up_ = false;
+    if (attempt_ &&
+        std::pair(report.attempt, report.ordinal) <= std::pair(*attempt_, last_ordinal_))
+      continue;
+    const std::int64_t step = step_metric(report.metrics).value_or(last_step_ + 1);
+    if (attempt_ != report.attempt) begin_attempt(report, step);
+    last_ordinal_ = report.ordinal;
+    last_step_ = step;
+    for (const auto& [name, value] : report.metrics) {
+      const auto number = number_of(value);
+      if (!number) continue;
+      append_event(report.wall_us, step, scalar_field(name, static_cast<float>(*number)));
+    }
+  }
+  return Unit{};
+}
+
+void TensorboardFile::begin_attempt(const ReportRecord& report, std::int64_t step) {
+  attempt_ = report.attempt;
+  if (step > last_step_) return;
+  std::string session, field;
+  append_tag(session, 1, 0);
+  append_varint(session, 1);  // SessionLog.START
+  append_bytes(field, 7, session);
+  append_event(report.wall_us, step, field);
+}
+
+void TensorboardFile::write_text(std::string_view tag, std::string_view text,
+                                 std::int64_t wall_us) {
+  if (!was_there_) append_event(wall_us, 0, text_field(tag, text));
+}
+
+void TensorboardFile::append_event(std::int64_t wall_us, std::int64_t step,
+                                   std::string_view field) {
+  std::string payload;
+  append_tag(payload, 1, 1);
+  append_fixed(payload, std::bit_cast<std::uint64_t>(static_cast<double>(wall_us) / 1e6));
+  if (step != 0) {
+    append_tag(payload, 2, 0);
+    append_varint(payload, static_cast<std::uint64_t>(step));
+  }
+  payload += field;
+  append_record(file_.buffer(), payload);
+}
+
+}  // namespace train

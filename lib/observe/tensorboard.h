@@ -1,0 +1,63 @@
+// TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars, and the spec as
+// text.
+//
+// A writer of our own, since no C++ one is packaged: Debian has none, and on PyPI `tensorboard` and
+// `tensorboardX` are Python; TensorFlow's own writer comes only with all of TensorFlow. The format
+// is small: records framed as
+//   length (u64), masked CRC32C of it, payload, masked CRC32C of the payload      (little-endian;
+//   TFRecord)
+// whose payload is a protobuf `Event` of few fields: wall_time, step, and a file version, a value,
+// or a session start.
+//
+// A scalar's step is the metric `step`, else `epoch`, else a count of rank 0's reports. When an
+// attempt begins again at an earlier step, a session start is written there: TensorBoard then
+// forgets the points that the new attempt redoes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/observe/append_file.h"
+#include "lib/observe/report_sink.h"
+
+namespace train {
+
+class TensorboardFile final : public ReportSink {
+ public:
+  static constexpr std::size_t kBufferBytesMax = 4u << 20;
+
+  struct Options {
+    std::string folder;        // made if missing
+    std::string hostname;      // part of the file's name
+    std::int64_t wall_us = 0;  // now: the file's name and its first record
+  };
+  /// Go on with the newest event file of the folder (after a restart of the launcher), or begin
+  /// one. A torn last record is cut off.
+  static Result<TensorboardFile> open(const Options& options);
+
+  Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
+  Result<Unit> flush() override { return file_.flush(); }
+  Result<Unit> sync() override { return file_.sync(); }
+
+  /// Show `text` (Markdown) in TensorBoard's Text tab. Once a run: nothing is written where the
+  /// file was there before.
+  void write_text(std::string_view tag, std::string_view text, std::int64_t wall_us);
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  Result<Unit> recover();
+  void append_event(std::int64_t wall_us, std::int64_t step, std::string_view field);
+  void begin_attempt(const ReportRecord& report, std::int64_t step);
+
+  AppendFile file_;
+  bool was_there_ = false;
+  std::int64_t last_wall_us_ = 0;  // of what the file held when it was opened
+  bool catching_up_ = false;       // reports up to last_wall_us_ are in the file
+  std::optional<std::uint32_t> attempt_;
+  std::uint64_t last_ordinal_ = 0;
+  std::int64_t last_step_ = -1;
+};
+
+}  // namespace train

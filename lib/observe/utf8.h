@@ -1,0 +1,29 @@
+// Reading UTF-8 that somebody else wrote: one code point at a time, and what may not reach a
+// terminal or a log as it is.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace train {
+
+struct CodePoint {
+  std::uint32_t value = 0;
+  std::uint8_t length = 1;  // bytes read, at least 1
+  bool valid = false;       // false: the first byte begins nothing that UTF-8 allows
+};
+
+/// Read the code point at the front of `text`, which is not empty. Overlong forms and surrogates
+/// are not valid.
+CodePoint read_code_point(std::string_view text);
+
+/// Whether a code point steers a terminal or the order of text, rather than being text: C0, DEL,
+/// C1, line and paragraph separators, and the marks of bidirectional writing (with which a log line
+/// can be made to read as another one).
+bool is_steering(std::uint32_t code_point);
+
+/// Columns that a code point takes on a terminal: 0 for combining marks, 2 for wide East Asian ones
+/// and emoji, else 1.
+int columns_of(std::uint32_t code_point);
+
+}  // namespace train

@@ -1,0 +1,210 @@
+#include "lib/storage/checkpoint_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/storage/commit.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kTrashPrefix = ".trash-";
+constexpr std::size_t kReadBytes = 1 << 20;
+
+Error corrupt(const std::string& folder, std::string_view file, std::string_view what) {
+  return Error{Errc::Corrupt, fmt::format("{}: '{}': {}", folder, file, what)};
+}
+
+Result<Digest> digest_file(FileSystem& fs, const std::string& path, std::string& buffer) {
+  TRY(auto file, fs.open_to_read(path));
+  Hasher hasher;
+  for (;;) {
+    TRY(const std::size_t got, file->read(buffer.data(), buffer.size()));
+    if (got == 0) return hasher.digest();
+    hasher.update(std::string_view(buffer.data(), got));
+  }
+}
+
+/// The number in ".trash-000012" or ".trash-000012.1".
+std::optional<CheckpointNumber> parse_trash_name(std::string_view name) {
+  if (!name.starts_with(kTrashPrefix)) return std::nullopt;
+  name.remove_prefix(kTrashPrefix.size());
+  return parse_checkpoint_name(fmt::format("checkpoint_{}", name.substr(0, name.find('.'))));
+}
+
+}  // namespace
+
+Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    auto status = fs.status(join_path(folder, file.path));
+    if (status.has_error()) {
+      if (status.error().code == Errc::NotFound) return corrupt(folder, file.path, "missing");
+      return status.error();
+    }
+    if (status->kind != FileKind::File) return corrupt(folder, file.path, "not a plain file");
+    if (status->bytes != file.bytes)
+      return corrupt(folder, file.path,
+                     fmt::format("{} bytes, expected {}", status->bytes, file.bytes));
+  }
+  return Unit{};
+}
+
+Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest) {
+  TRY_VOID(check_structure(fs, folder, manifest));
+  std::string buffer(kReadBytes, '\0');
+  for (const ManifestFile& file : manifest.files) {
+    TRY(const Digest found, digest_file(fs, join_path(folder, file.path), buffer));
+    if (found != file.digest)
+      return corrupt(
+          folder, file.path,
+          fmt::format("xxh3-128 is {}, expected {}", to_hex(found), to_hex(file.digest)));
+  }
+  return Unit{};
+}
+
+Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder) {
+  TRY(auto manifest, read_manifest(fs, folder));
+  TRY_VOID(verify_files(fs, folder, manifest));
+  return manifest;
+}
+
+Result<std::vector<std::string>> CheckpointStore::open(Epoch current,
+                                                       const std::vector<PendingCheckpoint>& keep) {
+  TRY_VOID(make_folders(fs_, folder_));
+  TRY(const auto entries, fs_.list(folder_));
+  std::vector<std::string> discarded;
+  for (const FolderEntry& entry : entries) {
+    const auto pending = parse_pending_name(entry.name);
+    const bool stale = pending && pending->epoch < current &&
+                       std::find(keep.begin(), keep.end(), *pending) == keep.end();
+    if (!stale && !entry.name.starts_with(kTrashPrefix)) continue;
+    TRY_VOID(remove_tree(fs_, join_path(folder_, entry.name)));
+    discarded.push_back(entry.name);
+  }
+  return discarded;
+}
+
+Result<Manifest> CheckpointStore::commit(const CommitRequest& request,
+                                         const std::function<Result<Unit>()>& may_commit) {
+  const std::string doing = fmt::format("committing {}", checkpoint_name(request.number));
+  auto files = merge_parts(request.parts, request.world_size);
+  if (files.has_error()) return std::move(files).error().with_context(doing);
+  Manifest manifest{.checkpoint = request.number,
+                    .epoch = request.pending.epoch,
+                    .attempt = request.pending.attempt,
+                    .ordinal = request.pending.ordinal,
+                    .world_size = request.world_size,
+                    .created = request.created,
+                    .files = std::move(*files),
+                    .metrics = request.metrics,
+                    .metadata = request.metadata};
+  const std::string pending = join_path(folder_, pending_name(request.pending));
+  const auto steps = [&]() -> Result<Unit> {
+    TRY_VOID(assemble(fs_, pending, request.parts, manifest.files));
+    TRY_VOID(write_manifest(fs_, pending, manifest));
+    TRY_VOID(may_commit());
+    return publish(fs_, pending, path_of(request.number));
+  };
+  auto done = steps();
+  if (done.has_error()) return std::move(done).error().with_context(doing);
+  return manifest;
+}
+
+Result<std::vector<ListedCheckpoint>> CheckpointStore::list() const {
+  std::vector<ListedCheckpoint> listed;
+  auto entries = fs_.list(folder_);
+  if (entries.has_error()) {
+    if (entries.error().code == Errc::NotFound) return listed;
+    return entries.error();
+  }
+  for (const FolderEntry& entry : *entries) {
+    const auto number = parse_checkpoint_name(entry.name);
+    if (!number || entry.kind != FileKind::Folder) continue;
+    const std::string path = join_path(folder_, entry.name);
+    auto manifest = read_manifest(fs_, path);
+    if (!manifest.has_error() && manifest->checkpoint != *number)
+      manifest =
+          corrupt(path, kManifestName,
+                  fmt::format("is the manifest of {}", checkpoint_name(manifest->checkpoint)));
+    if (!manifest.has_error())
+      if (auto whole = check_structure(fs_, path, *manifest); whole.has_error())
+        manifest = whole.error();
+    listed.push_back({*number, path, std::move(manifest)});
+  }
+  std::sort(listed.begin(), listed.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  return listed;
+}
+
+Result<std::optional<Restorable>> CheckpointStore::latest() const {
+  TRY(auto listed, list());
+  for (auto one = listed.rbegin(); one != listed.rend(); ++one)
+    if (!one->manifest.has_error())
+      return Restorable{one->number, one->path, std::move(*one->manifest)};
+  return std::optional<Restorable>();
+}
+
+Result<RestoreChoice> CheckpointStore::open_for_restore() const {
+  TRY(auto listed, list());
+  RestoreChoice choice;
+  for (auto one = listed.rbegin(); one != listed.rend(); ++one) {
+    Result<Unit> whole = Unit{};
+    if (one->manifest.has_error()) {
+      whole = one->manifest.error();
+    } else {
+      whole = verify_files(fs_, one->path, *one->manifest);
+    }
+    if (!whole.has_error()) {
+      choice.checkpoint = Restorable{one->number, one->path, std::move(*one->manifest)};
+      return choice;
+    }
+    choice.warnings.push_back(fmt::format("skipping {}, which is not whole: {}",
+                                          checkpoint_name(one->number), whole.error().message));
+  }
+  return choice;
+}
+
+Result<Manifest> CheckpointStore::verify(CheckpointNumber number) const {
+  const std::string path = path_of(number);
+  TRY(auto manifest, verify_checkpoint(fs_, path));
+  if (manifest.checkpoint != number)
+    return corrupt(path, kManifestName,
+                   fmt::format("is the manifest of {}", checkpoint_name(manifest.checkpoint)));
+  return manifest;
+}
+
+Result<CheckpointNumber> CheckpointStore::next_number() const {
+  CheckpointNumber highest;
+  TRY(const auto entries, fs_.list(folder_));
+  for (const FolderEntry& entry : entries) {
+    if (const auto number = parse_checkpoint_name(entry.name)) highest = std::max(highest, *number);
+    if (const auto number = parse_trash_name(entry.name)) highest = std::max(highest, *number);
+  }
+  return highest.next();
+}
+
+Result<Unit> CheckpointStore::remove(CheckpointNumber number) {
+  constexpr int kTrashNamesMax = 100;
+  for (int n = 0; n < kTrashNamesMax; ++n) {
+    const std::string trash = join_path(
+        folder_,
+        fmt::format("{}{:06}{}", kTrashPrefix, number.value, n == 0 ? "" : fmt::format(".{}", n)));
+    auto renamed = fs_.rename_new(path_of(number), trash);
+    if (renamed.has_error() && renamed.error().code == Errc::AlreadyExists)
+      continue;  // an earlier removal was cut short
+    if (renamed.has_error())
+      return std::move(renamed).error().with_context("removing a checkpoint");
+    TRY_VOID(fs_.sync_folder(folder_));
+    return remove_tree(fs_, trash);
+  }
+  return Error{Errc::ResourceExhausted,
+               fmt::format("'{}' holds {} removals of {} that were cut short", folder_,
+                           kTrashNamesMax, checkpoint_name(number))};
+}
+
+Result<Unit> CheckpointStore::discard(const PendingCheckpoint& pending) {
+  return remove_tree(fs_, join_path(folder_, pending_name(pending)));
+}
+
+}  // namespace train

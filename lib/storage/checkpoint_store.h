@@ -1,0 +1,102 @@
+// The committed checkpoints of one run: <run>/checkpoints. The launcher commits the parts that
+// supervisors wrote (checkpoint_writer.h), lists, verifies, restores and removes; other programs
+// read. It decides nothing about which to keep: that is retention.h. All calls block; one thread at
+// a time writes, and only the run's owner (run_lock.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/storage/checkpoint_writer.h"
+#include "lib/storage/manifest.h"
+
+namespace train {
+
+struct CommitRequest {
+  PendingCheckpoint pending = {};
+  CheckpointNumber number = {};
+  int world_size = 1;
+  std::vector<CheckpointPart> parts = {};  // of every rank, in any order
+  std::string created = {};                // RFC 3339
+  Metrics metrics = {};                    // rank 0's
+  boost::json::object metadata = {};
+};
+
+struct ListedCheckpoint {
+  CheckpointNumber number;
+  std::string path;  // its folder
+  // Structurally checked (FORMAT.md section 3), or why it cannot be used.
+  Result<Manifest> manifest;
+};
+
+struct Restorable {
+  CheckpointNumber number;
+  std::string path;
+  Manifest manifest;
+};
+
+struct RestoreChoice {
+  std::optional<Restorable> checkpoint;  // the newest that verifies; none: start afresh
+  std::vector<std::string> warnings;     // for each newer one: why it was skipped
+};
+
+/// Merge the parts of all ranks into the files of one checkpoint. Pure. Same path and same bytes:
+/// once; different bytes: an error that names the file and both ranks; a rank missing or doubled:
+/// an error.
+Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
+                                              int world_size);
+
+/// Sizes of all files against the manifest. Corrupt names the file, expected and found.
+Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest);
+/// Sizes and digests of all files. Reads every byte.
+Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest);
+/// Manifest and files of any folder, of this run or another (resume_from_checkpoint).
+Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder);
+
+class CheckpointStore {
+ public:
+  CheckpointStore(FileSystem& fs, std::string folder) : fs_(fs), folder_(std::move(folder)) {}
+
+  /// Make the folder, finish removals that were cut short, and discard pending checkpoints of
+  /// epochs before `current` but `keep` (those of an attempt that outlived its launcher). What was
+  /// discarded, by name. For the owner only.
+  Result<std::vector<std::string>> open(Epoch current,
+                                        const std::vector<PendingCheckpoint>& keep = {});
+
+  /// Make the parts one committed checkpoint. When it returns, the checkpoint survives a power cut.
+  /// `may_commit` is asked last, just before the name appears: the fence against an owner that was
+  /// replaced (RunLock::check). On an error nothing was acknowledged and no earlier checkpoint is
+  /// touched; discard() the pending one then.
+  Result<Manifest> commit(const CommitRequest& request,
+                          const std::function<Result<Unit>()>& may_commit);
+
+  /// All committed ones, oldest first, those that cannot be used included. An empty list where
+  /// there is no folder.
+  Result<std::vector<ListedCheckpoint>> list() const;
+  /// The newest that is structurally whole.
+  Result<std::optional<Restorable>> latest() const;
+  /// The newest of which every byte verifies; older ones are tried when it does not.
+  Result<RestoreChoice> open_for_restore() const;
+  /// One by number; Corrupt, InvalidArgument or NotFound say what is wrong.
+  Result<Manifest> verify(CheckpointNumber number) const;
+  /// One above every number that this folder shows: committed, being removed, or broken.
+  Result<CheckpointNumber> next_number() const;
+
+  /// Remove a committed checkpoint: it loses its name, safely, before it loses a file.
+  Result<Unit> remove(CheckpointNumber number);
+  /// Remove a pending one: a part failed, or its attempt ended.
+  Result<Unit> discard(const PendingCheckpoint& pending);
+
+  std::string path_of(CheckpointNumber number) const {
+    return join_path(folder_, checkpoint_name(number));
+  }
+  const std::string& folder() const { return folder_; }
+
+ private:
+  FileSystem& fs_;
+  std::string folder_;
+};
+
+}  // namespace train

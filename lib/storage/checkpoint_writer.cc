@@ -1,0 +1,237 @@
+#include "lib/storage/checkpoint_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace train {
+namespace {
+
+constexpr int kPartNamesMax = 100;
+
+struct StagedFile {
+  std::string path;  // relative
+  std::uint64_t bytes = 0;
+};
+
+Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
+                     std::vector<StagedFile>& files) {
+  const std::string folder = below.empty() ? root : join_path(root, below);
+  TRY(const auto entries, fs.list(folder));
+  for (const FolderEntry& entry : entries) {
+    if (entry.name.starts_with('.')) continue;
+    const std::string path = join_path(below, entry.name);
+    TRY_VOID(check_file_path(path));
+    if (entry.kind == FileKind::Folder) {
+      TRY_VOID(collect(fs, root, path, files));
+    } else if (entry.kind == FileKind::File) {
+      TRY(const FileStatus status, fs.status(join_path(root, path)));
+      files.push_back({path, status.bytes});
+    } else {
+      return Error{
+          Errc::InvalidArgument,
+          fmt::format("'{}' in '{}' is neither a file nor a folder", escape_name(path), root),
+          "a checkpoint holds files and folders only: write a copy instead of a link"};
+    }
+  }
+  return Unit{};
+}
+
+class PartWriter {
+ public:
+  PartWriter(FileSystem& fs, std::string staged, std::string part, bool move,
+             std::size_t buffer_bytes, std::stop_token stop)
+      : fs_(fs),
+        staged_(std::move(staged)),
+        part_(std::move(part)),
+        move_(move),
+        buffer_(buffer_bytes, '\0'),
+        stop_(std::move(stop)) {}
+
+  Result<std::vector<PartFile>> write(const std::vector<StagedFile>& files) {
+    std::vector<PartFile> written;
+    for (const StagedFile& file : files) {
+      TRY_VOID(make_folders_of(file.path));
+      TRY(auto one, write_file(file.path));
+      written.push_back(std::move(one));
+    }
+    // Innermost first: a folder is safe before the name that leads to it. Longer paths sort after
+    // their parents.
+    for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder)
+      TRY_VOID(fs_.sync_folder(join_path(part_, *folder)));
+    TRY_VOID(fs_.sync_folder(part_));
+    return written;
+  }
+
+  /// Give the moved files back and remove the part; best effort, what it cannot do the launcher's
+  /// clean-up does.
+  void undo() {
+    bool all_back = true;
+    for (const std::string& path : moved_)
+      all_back &= !fs_.rename_new(join_path(part_, path), join_path(staged_, path)).has_error();
+    if (all_back) (void)remove_tree(fs_, part_);
+  }
+
+ private:
+  Result<Unit> make_folders_of(const std::string& path) {
+    for (auto slash = path.find('/'); slash != std::string::npos;
+         slash = path.find('/', slash + 1)) {
+      const std::string folder = path.substr(0, slash);
+      if (folders_.insert(folder).second) TRY_VOID(fs_.make_folder(join_path(part_, folder)));
+    }
+    return Unit{};
+  }
+
+  Result<PartFile> write_file(const std::string& path) {
+    const std::string target = join_path(part_, path);
+    if (!move_) {
+      TRY(auto copied, copy(join_path(staged_, path), target, path));
+      if (copied.synced.has_error()) TRY_VOID(rewrite(target, copied.file));
+      return copied.file;
+    }
+    TRY_VOID(fs_.rename_new(join_path(staged_, path), target));
+    moved_.push_back(path);
+    TRY(auto file, fs_.open_to_read(target));
+    TRY(auto digested, read_through(*file, path, nullptr));
+    if (file->sync().has_error()) TRY_VOID(rewrite(target, digested));
+    return digested;
+  }
+
+  struct Copied {
+    PartFile file;
+    Result<Unit> synced;
+  };
+  Result<Copied> copy(const std::string& from, const std::string& to, const std::string& path) {
+    TRY(auto source, fs_.open_to_read(from));
+    TRY(auto target, fs_.create(to));
+    TRY(auto file, read_through(*source, path, target.get()));
+    return Copied{std::move(file), target->sync()};
+  }
+
+  /// A failed fsync may have dropped the written pages and a second one would not say so: give the
+  /// bytes a new file.
+  Result<Unit> rewrite(const std::string& target, const PartFile& expected) {
+    const std::string anew = join_path(part_, ".rewrite");
+    TRY(const auto copied, copy(target, anew, expected.path));
+    TRY_VOID(copied.synced);
+    if (copied.file != expected)
+      return Error{Errc::Corrupt,
+                   fmt::format("'{}' changed while it was written: xxh3-128 is {}, expected {}",
+                               target, to_hex(copied.file.digest), to_hex(expected.digest))};
+    return fs_.rename(anew, target);
+  }
+
+  /// Digest `source` to its end, and copy it to `target` where there is one.
+  Result<PartFile> read_through(ReadableFile& source, const std::string& path,
+                                WritableFile* target) {
+    PartFile file{.path = path, .bytes = 0, .digest = {}};
+    Hasher hasher;
+    for (;;) {
+      if (stop_.stop_requested())
+        return Error{Errc::Cancelled, fmt::format("stopped while writing '{}'", path)};
+      TRY(const std::size_t got, source.read(buffer_.data(), buffer_.size()));
+      if (got == 0) break;
+      const std::string_view bytes(buffer_.data(), got);
+      hasher.update(bytes);
+      file.bytes += got;
+      if (target != nullptr) TRY_VOID(target->write(bytes));
+    }
+    file.digest = hasher.digest();
+    return file;
+  }
+
+  FileSystem& fs_;
+  const std::string staged_;
+  const std::string part_;
+  const bool move_;
+  std::string buffer_;
+  std::stop_token stop_;
+  std::set<std::string> folders_;
+  std::vector<std::string> moved_;
+};
+
+Error no_space(FileSystem& fs, const std::string& folder, std::uint64_t needed,
+               std::string_view what) {
+  const auto free = fs.free_bytes(folder);
+  return Error{
+      Errc::NoSpace,
+      fmt::format("{}: the checkpoint's part needs {} bytes, {} are free in '{}'", what, needed,
+                  free.has_error() ? "an unknown number" : std::to_string(*free), folder),
+      "free some space, or lower checkpoint_config.num_to_keep"};
+}
+
+/// A name that no earlier try has used.
+Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending, Rank rank) {
+  for (int n = 0; n < kPartNamesMax; ++n) {
+    const std::string name = n == 0 ? fmt::format(".rank-{:04}", rank.value)
+                                    : fmt::format(".rank-{:04}.{}", rank.value, n);
+    auto made = fs.make_folder(join_path(pending, name));
+    if (!made.has_error()) return name;
+    if (made.error().code != Errc::AlreadyExists) return made.error();
+  }
+  return Error{Errc::ResourceExhausted,
+               fmt::format("rank {} has tried to write its part {} times in '{}'", rank.value,
+                           kPartNamesMax, pending)};
+}
+
+}  // namespace
+
+std::string pending_name(const PendingCheckpoint& pending) {
+  return fmt::format(".tmp-{}-{}.{}", pending.epoch.value, pending.attempt.value,
+                     pending.ordinal.value);
+}
+
+std::optional<PendingCheckpoint> parse_pending_name(std::string_view name) {
+  constexpr std::string_view kPrefix = ".tmp-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  PendingCheckpoint pending;
+  const char* const end = name.data() + name.size();
+  const auto epoch = std::from_chars(name.data() + kPrefix.size(), end, pending.epoch.value);
+  if (epoch.ec != std::errc() || epoch.ptr == end) return std::nullopt;
+  const auto attempt = std::from_chars(epoch.ptr + 1, end, pending.attempt.value);
+  if (attempt.ec != std::errc() || attempt.ptr == end) return std::nullopt;
+  std::from_chars(attempt.ptr + 1, end, pending.ordinal.value);
+  if (pending_name(pending) != name) return std::nullopt;
+  return pending;
+}
+
+Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints_folder,
+                                  const PendingCheckpoint& pending, Rank rank,
+                                  const std::string& staged, const WritePartOptions& options,
+                                  std::stop_token stop) {
+  std::vector<StagedFile> files;
+  TRY_VOID(collect(fs, staged, "", files));
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::uint64_t needed = 0;
+  for (const StagedFile& file : files) needed += file.bytes;
+
+  const std::string pending_folder = join_path(checkpoints_folder, pending_name(pending));
+  TRY_VOID(make_folders(fs, pending_folder));
+  TRY(const bool one_file_system, fs.same_file_system(staged, pending_folder));
+  const bool move = options.move && one_file_system;
+  if (!move) {
+    TRY(const std::uint64_t free, fs.free_bytes(pending_folder));
+    if (free < needed)
+      return no_space(fs, pending_folder, needed, fmt::format("not writing '{}'", pending_folder));
+  }
+  TRY(const std::string folder, make_part_folder(fs, pending_folder, rank));
+
+  PartWriter writer(fs, staged, join_path(pending_folder, folder), move, options.buffer_bytes,
+                    std::move(stop));
+  auto written = writer.write(files);
+  if (!written.has_error()) {
+    if (auto synced = fs.sync_folder(pending_folder); !synced.has_error())
+      return CheckpointPart{rank, folder, std::move(*written)};
+    else
+      written = std::move(synced).error();
+  }
+  writer.undo();
+  Error error = std::move(written).error();
+  if (error.code == Errc::NoSpace) error = no_space(fs, pending_folder, needed, error.message);
+  return std::move(error).with_context(fmt::format("writing the part of rank {}", rank.value));
+}
+
+}  // namespace train

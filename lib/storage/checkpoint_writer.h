@@ -1,0 +1,61 @@
+// What a supervisor does with one rank's part of a checkpoint: put the staged files into the
+// pending checkpoint's folder, digest them, and make them safe on disk. It blocks, so it runs on a
+// thread pool; memory is bounded by one buffer. It commits nothing: that is the launcher's
+// (checkpoint_store.h).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lib/storage/manifest.h"
+
+namespace train {
+
+/// The identity of a checkpoint before it has a number: the `ordinal`-th of an attempt, started
+/// under an epoch.
+struct PendingCheckpoint {
+  Epoch epoch;
+  Attempt attempt;
+  Ordinal ordinal;
+  auto operator<=>(const PendingCheckpoint&) const = default;
+};
+/// ".tmp-3-0.12".
+std::string pending_name(const PendingCheckpoint& pending);
+std::optional<PendingCheckpoint> parse_pending_name(std::string_view name);
+
+struct PartFile {
+  std::string path;
+  std::uint64_t bytes = 0;
+  Digest digest;
+  bool operator==(const PartFile&) const = default;
+};
+
+/// One rank's files, on disk under <checkpoints>/<pending>/<folder>/.
+struct CheckpointPart {
+  Rank rank;
+  std::string folder;  // ".rank-0003", or ".rank-0003.1" after a failed write
+  std::vector<PartFile> files;
+  bool operator==(const CheckpointPart&) const = default;
+};
+
+struct WritePartOptions {
+  bool move = true;  // take the staged files away where that needs no copy; false: always copy
+  std::size_t buffer_bytes = 1 << 20;
+};
+
+/// Write `staged`, a folder of files, as the part of `rank` into `checkpoints_folder` (made where
+/// missing). Everything is fsynced when it returns. Files whose name begins with '.' are left out;
+/// links and devices are refused. A file whose fsync fails is written anew under another name,
+/// once; the same file is never synced twice. On an error the moved files are put back into
+/// `staged` and the part is removed, so that the caller may try again, then with `move = false`: a
+/// file that once failed to sync must be copied. What is left of `staged` afterwards is the
+/// caller's. NoSpace says how many bytes are needed and free.
+Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints_folder,
+                                  const PendingCheckpoint& pending, Rank rank,
+                                  const std::string& staged, const WritePartOptions& options = {},
+                                  std::stop_token stop = {});
+
+}  // namespace train

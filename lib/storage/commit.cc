@@ -1,0 +1,140 @@
+#include "lib/storage/commit.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "lib/storage/checkpoint_store.h"
+
+namespace train {
+namespace {
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kRanksShown = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == kRanksShown) return fmt::format("{} and {} more", text, ranks.size() - i);
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i].value);
+  }
+  return text;
+}
+
+Result<std::map<Rank, const CheckpointPart*>> parts_by_rank(
+    const std::vector<CheckpointPart>& parts, int world_size) {
+  std::map<Rank, const CheckpointPart*> by_rank;
+  for (const CheckpointPart& part : parts) {
+    if (part.rank.value < 0 || part.rank.value >= world_size)
+      return Error{Errc::InvalidArgument,
+                   fmt::format("a part is of rank {}, but the attempt has {} workers",
+                               part.rank.value, world_size)};
+    if (!by_rank.emplace(part.rank, &part).second)
+      return Error{Errc::InvalidArgument,
+                   fmt::format("rank {} brought two parts", part.rank.value)};
+  }
+  std::vector<Rank> missing;
+  for (int rank = 0; rank < world_size; ++rank)
+    if (!by_rank.contains(Rank{rank})) missing.push_back(Rank{rank});
+  if (!missing.empty())
+    return Error{Errc::InvalidArgument,
+                 fmt::format("no part of {} (world size {})", ranks_text(missing), world_size)};
+  return by_rank;
+}
+
+/// A path that is a file of one rank and a folder of another.
+Result<Unit> check_no_folder_is_a_file(const std::map<std::string, ManifestFile>& files) {
+  for (const auto& [path, file] : files) {
+    for (auto slash = path.find('/'); slash != std::string::npos;
+         slash = path.find('/', slash + 1)) {
+      const auto clash = files.find(path.substr(0, slash));
+      if (clash != files.end())
+        return Error{
+            Errc::InvalidArgument,
+            fmt::format("'{}' is a file of {} and a folder of {}", clash->first,
+                        ranks_text(clash->second.ranks), ranks_text(file.ranks)),
+            "give the files of different ranks different names, such as rank-0003/state.bin"};
+    }
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
+                                              int world_size) {
+  TRY(const auto by_rank, parts_by_rank(parts, world_size));
+  std::map<std::string, ManifestFile> files;
+  for (const auto& [rank, part] : by_rank) {
+    for (const PartFile& file : part->files) {
+      TRY_VOID(check_file_path(file.path));
+      const auto [found, is_new] =
+          files.try_emplace(file.path, ManifestFile{file.path, file.bytes, file.digest, {rank}});
+      if (is_new) continue;
+      ManifestFile& first = found->second;
+      if (first.digest != file.digest || first.bytes != file.bytes)
+        return Error{
+            Errc::InvalidArgument,
+            fmt::format("ranks {} and {} wrote different bytes to '{}' ({} bytes, xxh3-128 {}, and "
+                        "{} bytes, xxh3-128 {})",
+                        first.ranks.front().value, rank.value, file.path, first.bytes,
+                        to_hex(first.digest), file.bytes, to_hex(file.digest)),
+            "give the files of different ranks different names, such as rank-0003/state.bin"};
+      if (first.ranks.back() == rank)
+        return Error{Errc::InvalidArgument,
+                     fmt::format("the part of rank {} names '{}' twice", rank.value, file.path)};
+      first.ranks.push_back(rank);
+    }
+  }
+  TRY_VOID(check_no_folder_is_a_file(files));
+  std::vector<ManifestFile> merged;
+  merged.reserve(files.size());
+  for (auto& [path, file] : files) merged.push_back(std::move(file));
+  return merged;
+}
+
+Result<Unit> assemble(FileSystem& fs, const std::string& pending,
+                      const std::vector<CheckpointPart>& parts,
+                      const std::vector<ManifestFile>& files) {
+  std::map<Rank, std::string> part_folders;
+  for (const CheckpointPart& part : parts) {
+    if (!part.folder.starts_with(".rank-") || part.folder.find('/') != std::string::npos)
+      return Error{Errc::InvalidArgument,
+                   fmt::format("'{}' is no part's folder", escape_name(part.folder))};
+    part_folders[part.rank] = join_path(pending, part.folder);
+  }
+  std::set<std::string> folders;  // parents sort before what is in them
+  for (const ManifestFile& file : files) {
+    for (auto slash = file.path.find('/'); slash != std::string::npos;
+         slash = file.path.find('/', slash + 1)) {
+      const std::string folder = join_path(pending, file.path.substr(0, slash));
+      if (folders.insert(folder).second) TRY_VOID(fs.make_folder(folder));
+    }
+    const std::string source = join_path(part_folders[file.ranks.front()], file.path);
+    TRY(const FileStatus status, fs.status(source));
+    if (status.kind != FileKind::File || status.bytes != file.bytes)
+      return Error{Errc::Corrupt, fmt::format("'{}' has {} bytes, rank {} wrote {}", source,
+                                              status.bytes, file.ranks.front().value, file.bytes)};
+    TRY_VOID(fs.rename_new(source, join_path(pending, file.path)));
+  }
+  TRY(const auto entries, fs.list(pending));
+  for (const FolderEntry& entry : entries)
+    if (entry.name.starts_with('.')) TRY_VOID(remove_tree(fs, join_path(pending, entry.name)));
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
+    TRY_VOID(fs.sync_folder(*folder));
+  return fs.sync_folder(pending);
+}
+
+Result<Unit> write_manifest(FileSystem& fs, const std::string& pending, const Manifest& manifest) {
+  TRY(const std::string text, format_manifest(manifest));
+  TRY(auto file, fs.create(join_path(pending, kManifestName)));
+  TRY_VOID(file->write(text));
+  TRY_VOID(file->sync());
+  return fs.sync_folder(pending);
+}
+
+Result<Unit> publish(FileSystem& fs, const std::string& pending, const std::string& committed) {
+  TRY_VOID(fs.rename_new(pending, committed));
+  return fs.sync_folder(parent_path(committed));
+}
+
+}  // namespace train

@@ -1,0 +1,77 @@
+#include "lib/storage/digest.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "lib/base/check.h"
+
+namespace train {
+namespace {
+
+std::optional<std::uint64_t> parse_hex(std::string_view hex) {
+  std::uint64_t value = 0;
+  for (const char c : hex) {
+    int digit = 0;
+    if (c >= '0' && c <= '9') {
+      digit = c - '0';
+    } else if (c >= 'a' && c <= 'f') {
+      digit = c - 'a' + 10;
+    } else {
+      return std::nullopt;
+    }
+    value = value << 4 | static_cast<std::uint64_t>(digit);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string to_hex(const Digest& digest) {
+  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
+}
+
+std::optional<Digest> parse_digest(std::string_view hex) {
+  if (hex.size() != 32) return std::nullopt;
+  const auto high = parse_hex(hex.substr(0, 16));
+  const auto low = parse_hex(hex.substr(16));
+  if (!high || !low) return std::nullopt;
+  return Digest{*high, *low};
+}
+
+Digest digest_of(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return Digest{hash.high64, hash.low64};
+}
+
+std::uint64_t digest64_of(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+// XXH3_createState aligns the state to 64 bytes, which plain new does not promise for a member of
+// ours.
+struct Hasher::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { XXH3_freeState(xxh); }
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) {
+  TRAIN_CHECK(state_->xxh != nullptr, "no memory for a hash state");
+  XXH3_128bits_reset(state_->xxh);
+}
+Hasher::~Hasher() = default;
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+
+void Hasher::update(std::string_view bytes) {
+  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+
+Digest Hasher::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
+  return Digest{hash.high64, hash.low64};
+}
+
+}  // namespace train

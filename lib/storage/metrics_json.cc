@@ -1,0 +1,81 @@
+#include "lib/storage/metrics_json.h"
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace train {
+namespace json = boost::json;
+
+MetricsJson metrics_to_json(const Metrics& metrics) {
+  MetricsJson out;
+  for (const auto& [name, value] : metrics) {
+    out.non_finite.erase(name);
+    const double* number = std::get_if<double>(&value);
+    if (number != nullptr && !std::isfinite(*number)) {
+      out.metrics[name] = nullptr;
+      out.non_finite[name] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
+    } else {
+      std::visit([&](const auto& plain) { out.metrics[name] = plain; }, value);
+    }
+  }
+  return out;
+}
+
+Metrics metrics_from_json(const json::object& metrics, const json::object& non_finite) {
+  Metrics out;
+  for (const auto& member : metrics) {
+    const std::string name(member.key());
+    const json::value& value = member.value();
+    if (value.is_int64()) out.emplace_back(name, value.get_int64());
+    if (value.is_double()) out.emplace_back(name, value.get_double());
+    if (value.is_uint64()) out.emplace_back(name, static_cast<double>(value.get_uint64()));
+    if (value.is_bool()) out.emplace_back(name, value.get_bool());
+    if (value.is_string()) out.emplace_back(name, std::string(value.get_string()));
+    if (!value.is_null()) continue;
+    const json::value* mark = non_finite.if_contains(name);
+    if (mark == nullptr || !mark->is_string()) continue;
+    const std::string_view kind = mark->get_string();
+    if (kind == "nan") out.emplace_back(name, std::numeric_limits<double>::quiet_NaN());
+    if (kind == "inf") out.emplace_back(name, std::numeric_limits<double>::infinity());
+    if (kind == "-inf") out.emplace_back(name, -std::numeric_limits<double>::infinity());
+  }
+  return out;
+}
+
+void drop_non_finite(json::value& value) {
+  if (value.is_object()) {
+    for (auto& member : value.get_object()) drop_non_finite(member.value());
+  } else if (value.is_array()) {
+    for (json::value& element : value.get_array()) drop_non_finite(element);
+  } else if (value.is_double() && !std::isfinite(value.get_double())) {
+    value = nullptr;
+  }
+}
+
+bool is_utf8(std::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size();) {
+    const auto lead = static_cast<unsigned char>(bytes[i]);
+    const std::size_t length = lead < 0x80       ? 1
+                               : lead >> 5 == 6  ? 2
+                               : lead >> 4 == 14 ? 3
+                               : lead >> 3 == 30 ? 4
+                                                 : 0;
+    if (length == 0 || i + length > bytes.size()) return false;
+    std::uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
+    for (std::size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(bytes[i + k]);
+      if (next >> 6 != 2) return false;
+      code = code << 6 | (next & 0x3fU);
+    }
+    constexpr std::uint32_t kShortest[] = {0, 0, 0x80, 0x800,
+                                           0x10000};  // overlong forms (RFC 3629, section 3)
+    if (code < kShortest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+      return false;
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace train

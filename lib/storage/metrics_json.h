@@ -1,0 +1,28 @@
+// Metrics <-> JSON, which has no NaN and no infinity: such numbers become null, with their names
+// beside, and are put back on reading. Whole numbers stay whole (1), others stay floats (1E0).
+// Pure.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "lib/base/metrics.h"
+
+namespace train {
+
+struct MetricsJson {
+  boost::json::object metrics;     // in order; of two with one name the later
+  boost::json::object non_finite;  // {"loss": "nan", "peak": "inf", "low": "-inf"}
+};
+MetricsJson metrics_to_json(const Metrics& metrics);
+/// The reverse. Members that no metric can be (lists, null without a mark) are left out.
+Metrics metrics_from_json(const boost::json::object& metrics,
+                          const boost::json::object& non_finite);
+
+/// Replace NaN and infinities by null, at any depth, where nothing needs them back (metadata).
+void drop_non_finite(boost::json::value& value);
+
+/// Whether JSON text may hold these bytes.
+bool is_utf8(std::string_view bytes);
+
+}  // namespace train

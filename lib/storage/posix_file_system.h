@@ -1,0 +1,26 @@
+// The FileSystem of the machine, by system calls. Stateless; any thread.
+#pragma once
+
+#include "lib/storage/file_system.h"
+
+namespace train {
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> open_to_append(const std::string& path) override;
+  Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& path) override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+  Result<Unit> rename(const std::string& from, const std::string& to) override;
+  Result<Unit> rename_new(const std::string& from, const std::string& to) override;
+  Result<Unit> make_folder(const std::string& path) override;
+  Result<Unit> remove_file(const std::string& path) override;
+  Result<Unit> remove_folder(const std::string& path) override;
+  Result<Unit> sync_folder(const std::string& path) override;
+  Result<FileStatus> status(const std::string& path) override;
+  Result<std::vector<FolderEntry>> list(const std::string& path) override;
+  Result<std::uint64_t> free_bytes(const std::string& path) override;
+  Result<bool> same_file_system(const std::string& a, const std::string& b) override;
+};
+
+}  // namespace train

@@ -1,0 +1,51 @@
+// Which checkpoints to keep (Ray's CheckpointConfig): pure. The launcher asks after each commit,
+// and removes what it is told.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/storage/manifest.h"
+
+namespace train {
+
+enum class BestIs { Highest, Lowest };
+
+struct RetentionPolicy {
+  std::optional<int> num_to_keep = {};  // unset: all; never below 1 (the spec refuses it)
+  std::optional<std::string> score_attribute = {};  // unset: the newest is the best
+  BestIs best_is = BestIs::Highest;
+};
+
+struct Score {
+  std::optional<double> value;  // nothing: worse than any score
+  std::string warning;          // why there is none, where one was asked for; empty otherwise
+};
+
+/// Find a checkpoint's score in the metrics of rank 0 that it was reported with. NaN, a missing
+/// attribute and one that is no number give a warning: such a checkpoint is kept only while it is
+/// the newest, or while better ones do not fill num_to_keep.
+Score score_of(const RetentionPolicy& policy, CheckpointNumber checkpoint, const Metrics& metrics);
+
+struct ScoredCheckpoint {
+  CheckpointNumber number;
+  std::optional<double> score;
+};
+
+struct RetentionPlan {
+  std::optional<CheckpointNumber> latest;
+  // The newest where no score decides; of equal scores the newer.
+  std::optional<CheckpointNumber> best;
+  std::vector<CheckpointNumber> remove;  // oldest first
+  bool operator==(const RetentionPlan&) const = default;
+};
+
+/// Keep the best num_to_keep, the newest, and `pinned` (those that workers may be reading: what the
+/// attempt restored from). `checkpoints` in any order.
+RetentionPlan plan_retention(const RetentionPolicy& policy,
+                             std::vector<ScoredCheckpoint> checkpoints,
+                             const std::set<CheckpointNumber>& pinned = {});
+
+}  // namespace train

@@ -1,0 +1,54 @@
+// Where things are in a run's folder (FORMAT.md section 1), and how such a folder comes to be.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lib/base/ids.h"
+#include "lib/storage/file_system.h"
+
+namespace train {
+
+/// Paths only: nothing is made or read.
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string lock() const { return in(".lock"); }
+  std::string spec() const { return in("spec.yaml"); }
+  std::string resolved_spec() const { return in("spec.resolved.yaml"); }
+  std::string journal() const { return in("events.jsonl"); }
+  std::string metrics() const { return in("metrics.jsonl"); }
+  std::string progress_csv() const { return in("progress.csv"); }
+  std::string tensorboard() const { return in("tb"); }
+  std::string run_json() const { return in("run.json"); }
+  std::string exit_json() const { return in("exit.json"); }
+  std::string checkpoints() const { return in("checkpoints"); }
+  std::string attempt(Attempt attempt) const;          // attempts/000
+  std::string rank(Attempt attempt, Rank rank) const;  // attempts/000/ranks/0003
+  std::string stdout_log(Attempt attempt, Rank rank) const;
+  std::string stderr_log(Attempt attempt, Rank rank) const;
+  std::string error_json(Attempt attempt, Rank rank) const;
+  std::string placement_json(Attempt attempt) const;
+  std::string cause_json(Attempt attempt) const;
+  std::string stacks(Attempt attempt) const;
+
+ private:
+  std::string in(std::string_view name) const { return join_path(path_, name); }
+  std::string path_;
+};
+
+/// InvalidArgument unless `name` matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
+Result<Unit> check_run_name(std::string_view name);
+
+/// Make <storage_path>/<name>, and the storage path where missing. AlreadyExists when the name is
+/// taken: resume it, or refuse.
+Result<RunFolder> create_run_folder(FileSystem& fs, const std::string& storage_path,
+                                    const std::string& name);
+/// For a default name: the first of name, name-2, name-3, … that is free. Two runs of one second do
+/// not meet.
+Result<RunFolder> create_unique_run_folder(FileSystem& fs, const std::string& storage_path,
+                                           const std::string& name);
+
+}  // namespace train

@@ -1,0 +1,84 @@
+#include "lib/wire/codec.h"
+
+#include <fmt/format.h>
+
+namespace train {
+
+namespace detail {
+
+Result<msgpack::object_handle> unpack_payload(std::string_view payload) {
+  // The frame is at most 4 MiB, and nothing in it can claim more elements than it has bytes.
+  const msgpack::unpack_limit limit(65536, 65536, kFramePayloadBytesMax, kFramePayloadBytesMax, 0,
+                                    16);
+  try {
+    std::size_t offset = 0;
+    auto handle = msgpack::unpack(payload.data(), payload.size(), offset, nullptr, nullptr, limit);
+    if (offset != payload.size())
+      return Error{Errc::Protocol, "a message is followed by bytes that do not belong to it"};
+    return handle;
+  } catch (const std::exception& e) {  // msgpack::unpack_error and its size limits
+    return Error{Errc::Protocol,
+                 fmt::format("a message that is not MessagePack within the limits: {}", e.what())};
+  }
+}
+
+Error bad_message(MessageType type, std::string_view why) {
+  return Error{Errc::Protocol, fmt::format("bad {} message: {}", to_string(type), why)};
+}
+
+}  // namespace detail
+
+std::string to_string(MessageType type) {
+  switch (type) {
+#define TRAIN_NAME(name)  \
+  case MessageType::name: \
+    return #name
+    TRAIN_NAME(Hello);
+    TRAIN_NAME(HelloReply);
+    TRAIN_NAME(AuthProof);
+    TRAIN_NAME(Refused);
+    TRAIN_NAME(Heartbeat);
+    TRAIN_NAME(HeartbeatAck);
+    TRAIN_NAME(AttachRun);
+    TRAIN_NAME(NodeOffer);
+    TRAIN_NAME(PrepareAttempt);
+    TRAIN_NAME(AttemptLost);
+    TRAIN_NAME(DetachRun);
+    TRAIN_NAME(LauncherState);
+    TRAIN_NAME(SupervisorHello);
+    TRAIN_NAME(Prepared);
+    TRAIN_NAME(StartWorkers);
+    TRAIN_NAME(WorkersStarted);
+    TRAIN_NAME(StartFailed);
+    TRAIN_NAME(WorkerJoined);
+    TRAIN_NAME(WorkerExited);
+    TRAIN_NAME(GroupGone);
+    TRAIN_NAME(StopWorkers);
+    TRAIN_NAME(PauseWorkers);
+    TRAIN_NAME(WorkerPaused);
+    TRAIN_NAME(ReportBatch);
+    TRAIN_NAME(AckReports);
+    TRAIN_NAME(PartWritten);
+    TRAIN_NAME(CheckpointOutcome);
+    TRAIN_NAME(OutputChunk);
+    TRAIN_NAME(AckOutput);
+    TRAIN_NAME(CollectiveJoin);
+    TRAIN_NAME(CollectiveResult);
+    TRAIN_NAME(WorkerResult);
+    TRAIN_NAME(ReleaseAttempt);
+    TRAIN_NAME(AttemptSnapshot);
+    TRAIN_NAME(WorkerHello);
+    TRAIN_NAME(Welcome);
+    TRAIN_NAME(CheckpointStaged);
+    TRAIN_NAME(OnceBegin);
+    TRAIN_NAME(OnceReply);
+    TRAIN_NAME(OnceEnd);
+    TRAIN_NAME(WorkerError);
+    TRAIN_NAME(WorkerGoodbye);
+    TRAIN_NAME(GoodbyeAck);
+#undef TRAIN_NAME
+  }
+  return fmt::format("type {:#06x}", static_cast<std::uint16_t>(type));
+}
+
+}  // namespace train

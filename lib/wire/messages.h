@@ -1,0 +1,457 @@
+// One struct a message; PROTOCOL.md says who sends what when. A message travels as a MessagePack
+// map: unknown fields are passed over, missing ones keep the default, so that both sides may add
+// fields.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <msgpack.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/wire/frame.h"
+
+namespace train {
+
+inline constexpr std::uint32_t kProtocolMin = 1;
+inline constexpr std::uint32_t kProtocolMax = 1;
+
+enum class MessageType : std::uint16_t {
+  // the link: launcher ↔ traind, traind ↔ supervisor
+  Hello = 0x01,
+  HelloReply = 0x02,
+  AuthProof = 0x03,
+  Refused = 0x04,
+  Heartbeat = 0x05,
+  HeartbeatAck = 0x06,
+  AttachRun = 0x10,
+  NodeOffer = 0x11,
+  PrepareAttempt = 0x12,
+  AttemptLost = 0x13,
+  DetachRun = 0x14,
+  LauncherState = 0x15,
+  SupervisorHello = 0x16,
+  // launcher ↔ supervisor, relayed by traind on the frame's attempt
+  Prepared = 0x100,
+  StartWorkers = 0x101,
+  WorkersStarted = 0x102,
+  StartFailed = 0x103,
+  WorkerJoined = 0x104,
+  WorkerExited = 0x105,
+  GroupGone = 0x106,
+  StopWorkers = 0x107,
+  PauseWorkers = 0x108,
+  WorkerPaused = 0x109,
+  ReportBatch = 0x10a,
+  AckReports = 0x10b,
+  PartWritten = 0x10c,
+  CheckpointOutcome = 0x10d,
+  OutputChunk = 0x10e,
+  AckOutput = 0x10f,
+  CollectiveJoin = 0x110,
+  CollectiveResult = 0x111,
+  WorkerResult = 0x112,
+  ReleaseAttempt = 0x113,
+  AttemptSnapshot = 0x114,
+  // supervisor ↔ worker
+  WorkerHello = 0x200,
+  Welcome = 0x201,
+  CheckpointStaged = 0x202,
+  OnceBegin = 0x203,
+  OnceReply = 0x204,
+  OnceEnd = 0x205,
+  WorkerError = 0x206,
+  WorkerGoodbye = 0x207,
+  GoodbyeAck = 0x208,
+};
+
+/// Frames of these types pass through traind by their attempt alone; traind never decodes them.
+constexpr bool is_relayed(MessageType type) {
+  return static_cast<std::uint16_t>(type) >= 0x100 && static_cast<std::uint16_t>(type) < 0x200;
+}
+
+// A message without fields is an empty map.
+#define TRAIN_NO_FIELDS                                                 \
+  template <class Packer>                                               \
+  void msgpack_pack(Packer& packer) const {                             \
+    packer.pack_map(0);                                                 \
+  }                                                                     \
+  void msgpack_unpack(const msgpack::object& object) {                  \
+    if (object.type != msgpack::type::MAP) throw msgpack::type_error(); \
+  }
+
+// ---- the link
+
+struct Hello {  // first frame of the side that connected
+  static constexpr MessageType kType = MessageType::Hello;
+  std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
+  std::string build, role;  // role: launcher | status
+  std::string host, node_name;
+  std::int64_t pid = 0;
+  std::string auth = "none";  // none | token
+  std::string nonce;          // 32 random bytes
+  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, role, host, node_name, pid, auth, nonce)
+};
+struct HelloReply {  // the listener's answer; `proof` is its MAC over both hellos where auth is
+                     // token
+  static constexpr MessageType kType = MessageType::HelloReply;
+  std::uint32_t protocol = 0;
+  std::string build, role, host, node_name;
+  std::int64_t pid = 0;
+  std::string auth = "none", nonce, proof;
+  MSGPACK_DEFINE_MAP(protocol, build, role, host, node_name, pid, auth, nonce, proof)
+};
+struct AuthProof {  // the connecting side's MAC
+  static constexpr MessageType kType = MessageType::AuthProof;
+  std::string proof;
+  MSGPACK_DEFINE_MAP(proof)
+};
+struct Refused {  // the last frame before the sender closes
+  static constexpr MessageType kType = MessageType::Refused;
+  std::string code, message, hint;  // code: to_string(Errc)
+  MSGPACK_DEFINE_MAP(code, message, hint)
+};
+struct Heartbeat {
+  static constexpr MessageType kType = MessageType::Heartbeat;
+  std::uint64_t sequence = 0;
+  MSGPACK_DEFINE_MAP(sequence)
+};
+struct HeartbeatAck {
+  static constexpr MessageType kType = MessageType::HeartbeatAck;
+  std::uint64_t sequence = 0;
+  MSGPACK_DEFINE_MAP(sequence)
+};
+
+struct ResourceAmounts {  // of a node: what there is; of a worker: what it claims
+  double cpu = 0;
+  double gpu = 0;
+  std::uint64_t memory_bytes = 0;
+  std::map<std::string, double> custom;
+  bool operator==(const ResourceAmounts&) const = default;
+  MSGPACK_DEFINE_MAP(cpu, gpu, memory_bytes, custom)
+};
+struct AttachRun {  // the launcher takes, or renews, its lease on this node for one run
+  static constexpr MessageType kType = MessageType::AttachRun;
+  std::string run_id, run_name;
+  std::uint64_t epoch = 0;  // fencing: daemons refuse older ones
+  std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
+  MSGPACK_DEFINE_MAP(run_id, run_name, epoch, heartbeat_ms, dead_after_ms, orphan_timeout_ms)
+};
+struct NodeOffer {  // traind's answer to AttachRun, sent again when what is free changes
+  static constexpr MessageType kType = MessageType::NodeOffer;
+  std::string node_name, host;
+  std::vector<std::string> addresses;   // numeric, best first; how other nodes may reach this one
+  ResourceAmounts total, free;          // free: for this run, its own claims not subtracted
+  std::vector<std::uint32_t> attempts;  // of this run, whose supervisors live here
+  MSGPACK_DEFINE_MAP(node_name, host, addresses, total, free, attempts)
+};
+struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
+  static constexpr MessageType kType = MessageType::PrepareAttempt;
+  std::int32_t node_rank = 0, local_world_size = 0;
+  ResourceAmounts per_worker;
+  bool bind_master = false;  // node rank 0: hold the master port
+  std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
+                             // are on one node
+  std::uint64_t epoch = 0;   // under which the attempt was begun; names its pending checkpoints
+  std::string run_dir;       // in storage; shards go there
+  std::int64_t stop_grace_ms = 30000;
+  std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
+  MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
+                     run_dir, stop_grace_ms, output_bytes_max)
+};
+struct AttemptLost {  // its supervisor ended without being released; its workers are dead
+  static constexpr MessageType kType = MessageType::AttemptLost;
+  std::string reason;
+  MSGPACK_DEFINE_MAP(reason)
+};
+struct DetachRun {  // the run is over for this launcher: release what it holds here
+  static constexpr MessageType kType = MessageType::DetachRun;
+  TRAIN_NO_FIELDS
+};
+inline constexpr std::int64_t kKeepOrphanTimeoutMs = -1;
+struct LauncherState {  // traind → supervisor; starts and stops the orphan clock
+  static constexpr MessageType kType = MessageType::LauncherState;
+  bool present = true;
+  std::uint64_t epoch = 0;
+  std::int64_t orphan_timeout_ms =
+      600000;  // kKeepOrphanTimeoutMs: a traind that knows no lease of the run cannot say
+  MSGPACK_DEFINE_MAP(present, epoch, orphan_timeout_ms)
+};
+struct SupervisorHello {  // supervisor → traind, each time a traind connects to its socket
+  static constexpr MessageType kType = MessageType::SupervisorHello;
+  std::string run_id;
+  std::uint32_t attempt = 0;
+  std::int64_t pid = 0;
+  ResourceAmounts claimed;
+  std::vector<std::int32_t> gpu_ids;
+  std::string build;
+  MSGPACK_DEFINE_MAP(run_id, attempt, pid, claimed, gpu_ids, build)
+};
+
+// ---- launcher ↔ supervisor
+
+struct Prepared {
+  static constexpr MessageType kType = MessageType::Prepared;
+  std::int32_t node_rank = 0;
+  std::uint32_t master_port = 0;  // 0: not asked for
+  std::int64_t supervisor_pid = 0;
+  std::string spool_dir;
+  MSGPACK_DEFINE_MAP(node_rank, master_port, supervisor_pid, spool_dir)
+};
+struct WorkerPlan {
+  std::int32_t rank = 0, local_rank = 0;
+  std::vector<std::int32_t> gpu_ids;
+  MSGPACK_DEFINE_MAP(rank, local_rank, gpu_ids)
+};
+struct StartWorkers {
+  static constexpr MessageType kType = MessageType::StartWorkers;
+  std::string run_id, run_name;
+  std::int32_t world_size = 0, node_rank = 0, node_count = 0;
+  std::vector<WorkerPlan> workers;
+  std::string master_addr;
+  std::uint32_t master_port = 0;
+  std::vector<std::string> command;
+  std::string working_dir;
+  std::map<std::string, std::string>
+      env;  // the whole environment but what the supervisor adds for each rank
+  std::int32_t restart_count = 0, max_restarts = 0;
+  double cpus_per_worker = 1;
+  // for the SDK, as JSON texts
+  std::string config_json, metadata_json, datasets_json;
+  std::string collectives = "auto";
+  std::int64_t collective_timeout_ms = 1800000;
+  std::string restore_dir;           // empty: none
+  std::int64_t restored_epoch = -1;  // the `epoch` it was reported with; −1: none
+  MSGPACK_DEFINE_MAP(run_id, run_name, world_size, node_rank, node_count, workers, master_addr,
+                     master_port, command, working_dir, env, restart_count, max_restarts,
+                     cpus_per_worker, config_json, metadata_json, datasets_json, collectives,
+                     collective_timeout_ms, restore_dir, restored_epoch)
+};
+struct StartedWorker {
+  std::int32_t rank = 0;
+  std::int64_t pid = 0;
+  MSGPACK_DEFINE_MAP(rank, pid)
+};
+struct WorkersStarted {
+  static constexpr MessageType kType = MessageType::WorkersStarted;
+  std::vector<StartedWorker> workers;
+  MSGPACK_DEFINE_MAP(workers)
+};
+struct StartFailed {  // nothing was left running
+  static constexpr MessageType kType = MessageType::StartFailed;
+  std::int32_t rank = 0;
+  std::string code, message, hint;
+  MSGPACK_DEFINE_MAP(rank, code, message, hint)
+};
+struct WorkerJoined {  // its SDK said hello
+  static constexpr MessageType kType = MessageType::WorkerJoined;
+  std::int32_t rank = 0;
+  std::string build;
+  MSGPACK_DEFINE_MAP(rank, build)
+};
+struct UserError {  // what user code threw
+  std::string what, type, stack;
+  bool operator==(const UserError&) const = default;
+  MSGPACK_DEFINE_MAP(what, type, stack)
+};
+struct WorkerExited {
+  static constexpr MessageType kType = MessageType::WorkerExited;
+  std::int32_t rank = 0;
+  std::int64_t pid = 0;
+  bool signaled = false;
+  std::int32_t status = 0;  // exit code, or signal number
+  bool core_dumped = false, oom_killed = false, stop_requested = false;
+  std::int64_t wall_us = 0;             // when it was reaped, by its node's clock
+  std::vector<std::string> last_lines;  // of its output, oldest first
+  std::vector<UserError> errors;        // none or one
+  std::uint64_t last_ordinal = 0;       // reports handed over in this attempt
+  MSGPACK_DEFINE_MAP(rank, pid, signaled, status, core_dumped, oom_killed, stop_requested, wall_us,
+                     last_lines, errors, last_ordinal)
+};
+struct GroupGone {  // every worker of this node is reaped, its reports and output are sent
+  static constexpr MessageType kType = MessageType::GroupGone;
+  TRAIN_NO_FIELDS
+};
+struct StopWorkers {  // TERM, `grace`, KILL; grace 0: KILL
+  static constexpr MessageType kType = MessageType::StopWorkers;
+  std::int64_t grace_ms = 0;
+  std::string reason;
+  MSGPACK_DEFINE_MAP(grace_ms, reason)
+};
+struct PauseWorkers {  // graceful stop, in three steps by `ordinal`; see PROTOCOL.md "Stopping in
+                       // good order"
+  static constexpr MessageType kType = MessageType::PauseWorkers;
+  std::string step;           // pause | advance | finish
+  std::uint64_t ordinal = 0;  // advance: the report at which all stop
+  std::string reason;
+  MSGPACK_DEFINE_MAP(step, ordinal, reason)
+};
+struct WorkerPaused {
+  static constexpr MessageType kType = MessageType::WorkerPaused;
+  std::int32_t rank = 0;
+  std::uint64_t ordinal = 0;           // its last report
+  std::uint64_t checkpoint_index = 0;  // checkpoints it has reported in this attempt
+  MSGPACK_DEFINE_MAP(rank, ordinal, checkpoint_index)
+};
+struct ReportBatch {  // worker → supervisor → launcher; reports.h reads `data`
+  static constexpr MessageType kType = MessageType::ReportBatch;
+  std::int32_t rank = 0;
+  std::uint64_t first_ordinal = 0;
+  std::uint32_t count = 0;
+  std::string data;
+  MSGPACK_DEFINE_MAP(rank, first_ordinal, count, data)
+};
+struct ReportAck {
+  std::int32_t rank = 0;
+  std::uint64_t ordinal = 0;  // this one and all before it are on disk
+  MSGPACK_DEFINE_MAP(rank, ordinal)
+};
+struct AckReports {
+  static constexpr MessageType kType = MessageType::AckReports;
+  std::vector<ReportAck> acks;
+  MSGPACK_DEFINE_MAP(acks)
+};
+struct WrittenFile {
+  std::string path;  // relative to the checkpoint's folder
+  std::uint64_t size = 0;
+  std::string xxh3;  // 32 hex digits
+  bool operator==(const WrittenFile&) const = default;
+  MSGPACK_DEFINE_MAP(path, size, xxh3)
+};
+struct PartWritten {  // one rank's part is written and synced below run_dir, or could not be
+  static constexpr MessageType kType = MessageType::PartWritten;
+  std::int32_t rank = 0;
+  std::uint64_t index = 0;  // this rank's index-th checkpoint of the attempt, from 1
+  std::uint64_t report_ordinal = 0;
+  std::string dir;  // relative to run_dir
+  std::vector<WrittenFile> files;
+  std::string metadata_json;
+  std::string error;  // empty: fine
+  MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error)
+};
+struct CheckpointOutcome {
+  static constexpr MessageType kType = MessageType::CheckpointOutcome;
+  std::uint64_t index = 0;
+  std::string path, error;  // one of them
+  MSGPACK_DEFINE_MAP(index, path, error)
+};
+struct OutputChunk {
+  static constexpr MessageType kType = MessageType::OutputChunk;
+  std::int32_t rank = 0;
+  std::uint8_t stream = 1;   // 1 stdout, 2 stderr
+  std::uint64_t offset = 0;  // of data in the stream
+  std::string data;
+  bool end = false;
+  MSGPACK_DEFINE_MAP(rank, stream, offset, data, end)
+};
+struct AckOutput {
+  static constexpr MessageType kType = MessageType::AckOutput;
+  std::int32_t rank = 0;
+  std::uint8_t stream = 1;
+  std::uint64_t offset = 0;  // all before it is in the run's folder
+  MSGPACK_DEFINE_MAP(rank, stream, offset)
+};
+struct CollectiveJoin {  // worker → supervisor → launcher: my part of the sequence-th collective
+  static constexpr MessageType kType = MessageType::CollectiveJoin;
+  std::int32_t rank = 0;
+  std::uint64_t sequence = 0;
+  std::string name, data;
+  MSGPACK_DEFINE_MAP(rank, sequence, name, data)
+};
+struct CollectiveResult {  // launcher → supervisors → workers
+  static constexpr MessageType kType = MessageType::CollectiveResult;
+  std::uint64_t sequence = 0;
+  std::vector<std::string> parts;  // by rank
+  std::string error;
+  MSGPACK_DEFINE_MAP(sequence, parts, error)
+};
+struct WorkerResult {
+  static constexpr MessageType kType = MessageType::WorkerResult;
+  std::int32_t rank = 0;
+  std::string json;
+  MSGPACK_DEFINE_MAP(rank, json)
+};
+struct ReleaseAttempt {  // the launcher has all it needs: remove the spool and end
+  static constexpr MessageType kType = MessageType::ReleaseAttempt;
+  TRAIN_NO_FIELDS
+};
+struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attaches: who lives
+  static constexpr MessageType kType = MessageType::AttemptSnapshot;
+  std::string phase;  // prepared | running | stopping | gone
+  std::uint32_t master_port = 0;
+  std::vector<StartedWorker> alive;
+  MSGPACK_DEFINE_MAP(phase, master_port, alive)
+};
+
+// ---- supervisor ↔ worker
+
+struct WorkerHello {
+  static constexpr MessageType kType = MessageType::WorkerHello;
+  std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
+  std::string build;
+  std::int32_t rank = 0;
+  std::uint32_t attempt = 0;
+  std::int64_t pid = 0;
+  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, rank, attempt, pid)
+};
+struct Welcome {
+  static constexpr MessageType kType = MessageType::Welcome;
+  std::uint32_t protocol = 0;
+  std::int32_t world_size = 0, rank = 0, local_rank = 0, local_world_size = 0, node_rank = 0,
+               node_count = 0;
+  std::uint32_t attempt = 0;
+  std::string run_id, run_name, run_dir, staging_dir;
+  std::string config_json, metadata_json, datasets_json;
+  std::string master_addr;
+  std::uint32_t master_port = 0;
+  std::int32_t master_listen_fd = -1;  // inherited by rank 0 under this number
+  std::string collectives = "auto";
+  std::int64_t collective_timeout_ms = 1800000;
+  std::string restore_dir;
+  std::int64_t restored_epoch = -1;
+  MSGPACK_DEFINE_MAP(protocol, world_size, rank, local_rank, local_world_size, node_rank,
+                     node_count, attempt, run_id, run_name, run_dir, staging_dir, config_json,
+                     metadata_json, datasets_json, master_addr, master_port, master_listen_fd,
+                     collectives, collective_timeout_ms, restore_dir, restored_epoch)
+};
+struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on
+  static constexpr MessageType kType = MessageType::CheckpointStaged;
+  std::uint64_t index = 0, report_ordinal = 0;
+  std::string dir;  // absolute
+  std::string metadata_json, metrics_json;
+  std::string error;  // writing it failed in the worker
+  MSGPACK_DEFINE_MAP(index, report_ordinal, dir, metadata_json, metrics_json, error)
+};
+struct OnceBegin {
+  static constexpr MessageType kType = MessageType::OnceBegin;
+  std::string name;
+  MSGPACK_DEFINE_MAP(name)
+};
+struct OnceReply {
+  static constexpr MessageType kType = MessageType::OnceReply;
+  std::string name, verdict;  // run | done | failed
+  std::string error;
+  MSGPACK_DEFINE_MAP(name, verdict, error)
+};
+struct OnceEnd {
+  static constexpr MessageType kType = MessageType::OnceEnd;
+  std::string name, error;
+  MSGPACK_DEFINE_MAP(name, error)
+};
+struct WorkerError {
+  static constexpr MessageType kType = MessageType::WorkerError;
+  UserError error;
+  MSGPACK_DEFINE_MAP(error)
+};
+struct WorkerGoodbye {  // the loop ended; everything before this frame is handed over
+  static constexpr MessageType kType = MessageType::WorkerGoodbye;
+  TRAIN_NO_FIELDS
+};
+struct GoodbyeAck {
+  static constexpr MessageType kType = MessageType::GoodbyeAck;
+  TRAIN_NO_FIELDS
+};
+
+}  // namespace train
+
+#undef TRAIN_NO_FIELDS

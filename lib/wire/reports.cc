@@ -1,0 +1,108 @@
+#include "lib/wire/reports.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "lib/wire/messages.h"
+
+namespace train {
+namespace {
+
+struct StringSink {  // msgpack::packer writes into our string, without a copy
+  std::string& out;
+  void write(const char* data, std::size_t size) { out.append(data, size); }
+};
+
+// MessagePack's float 64. The packer's own pack_double() makes an integer of 2.0, and a metric
+// would change its kind on the way.
+void append_double(double value, std::string& out) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  out += '\xcb';
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(bits >> shift);
+}
+
+Result<MetricValue> to_metric(const msgpack::object& object) {
+  switch (object.type) {
+    case msgpack::type::POSITIVE_INTEGER:
+    case msgpack::type::NEGATIVE_INTEGER:
+      return MetricValue{object.as<std::int64_t>()};
+    case msgpack::type::FLOAT32:
+    case msgpack::type::FLOAT64:
+      return MetricValue{object.as<double>()};
+    case msgpack::type::BOOLEAN:
+      return MetricValue{object.as<bool>()};
+    case msgpack::type::STR:
+      return MetricValue{object.as<std::string>()};
+    default:
+      return Error{Errc::Protocol, "a metric is neither a number, a bool nor a string"};
+  }
+}
+
+Result<ReportRecord> to_record(const msgpack::object& object) {
+  ReportRecord record;
+  if (object.type != msgpack::type::ARRAY || object.via.array.size != 3) {
+    return Error{Errc::Protocol, "a report is not an array of three"};
+  }
+  const msgpack::object* fields = object.via.array.ptr;
+  record.wall_us = fields[0].as<std::int64_t>();
+  record.has_checkpoint = fields[1].as<bool>();
+  if (fields[2].type != msgpack::type::MAP)
+    return Error{Errc::Protocol, "the metrics of a report are not a map"};
+  record.metrics.reserve(fields[2].via.map.size);
+  for (std::uint32_t i = 0; i < fields[2].via.map.size; ++i) {
+    const msgpack::object_kv& entry = fields[2].via.map.ptr[i];
+    TRY(auto value, to_metric(entry.val));
+    record.metrics.emplace_back(entry.key.as<std::string>(), std::move(value));
+  }
+  return record;
+}
+
+}  // namespace
+
+void append_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& metrics,
+                   std::string& data) {
+  StringSink sink{data};
+  msgpack::packer<StringSink> packer(sink);
+  packer.pack_array(3);
+  packer.pack(wall_us);
+  packer.pack(has_checkpoint);
+  packer.pack_map(static_cast<std::uint32_t>(metrics.size()));
+  for (const auto& [name, value] : metrics) {
+    packer.pack(name);
+    if (const auto* number = std::get_if<double>(&value))
+      append_double(*number, data);
+    else
+      std::visit([&](const auto& v) { packer.pack(v); }, value);
+  }
+}
+
+Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::uint32_t attempt) {
+  std::vector<ReportRecord> records;
+  std::size_t offset = 0;
+  const msgpack::unpack_limit limit(4096, 4096, kReportBytesMax, 0, 0, 4);
+  msgpack::zone zone;
+  try {
+    while (offset < batch.data.size()) {
+      zone.clear();
+      const msgpack::object object = msgpack::unpack(zone, batch.data.data(), batch.data.size(),
+                                                     offset, nullptr, nullptr, limit);
+      TRY(auto record, to_record(object));
+      record.rank = batch.rank;
+      record.attempt = attempt;
+      record.ordinal = batch.first_ordinal + records.size();
+      records.push_back(std::move(record));
+    }
+  } catch (const std::exception& e) {  // msgpack::unpack_error, type_error
+    return Error{Errc::Protocol,
+                 fmt::format("report {} of rank {} cannot be read: {}",
+                             batch.first_ordinal + records.size(), batch.rank, e.what())};
+  }
+  if (records.size() != batch.count) {
+    return Error{Errc::Protocol, fmt::format("a batch of rank {} says {} reports and holds {}",
+                                             batch.rank, batch.count, records.size())};
+  }
+  return records;
+}
+
+}  // namespace train

@@ -1,0 +1,27 @@
+// The `data` of a ReportBatch: reports one after another, each a MessagePack array [wall_us,
+// has_checkpoint, {name: value}]. Their ordinals are first_ordinal, first_ordinal + 1, … Written by
+// the worker, read by the launcher; nobody between looks inside.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/metrics.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+struct ReportBatch;
+
+inline constexpr std::size_t kReportBytesMax = 64u << 10;  // of one report
+
+/// Append one report to a batch's data.
+void append_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& metrics,
+                   std::string& data);
+
+/// Read a whole batch, in order. An Error when it is not what append_report writes, or the count
+/// differs.
+Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::uint32_t attempt);
+
+}  // namespace train

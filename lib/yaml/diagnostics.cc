@@ -1,0 +1,125 @@
+#include "lib/yaml/diagnostics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace train::yaml {
+namespace {
+
+constexpr std::size_t kLineShownBytesMax = 160;
+constexpr std::size_t kQuotedBytesMax = 80;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
+}
+
+/// Tabs become one space, so that the caret stands under its character; a terminal never sees an
+/// escape.
+std::string harmless(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c == '\t') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return out;
+}
+
+std::string_view line_of(const Source& source, int line) {
+  std::string_view rest = source.text;
+  for (int i = 1; i < line; ++i) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return {};
+    rest.remove_prefix(end + 1);
+  }
+  rest = rest.substr(0, rest.find('\n'));
+  if (rest.ends_with('\r')) rest.remove_suffix(1);
+  return rest;
+}
+
+}  // namespace
+
+std::string Position::file_and_line() const {
+  if (source == nullptr) return "default";
+  return fmt::format("{}:{}", source->name, shown_line());
+}
+
+std::string Position::seen_from(const Position& here) const {
+  return source != nullptr && source == here.source ? fmt::format("line {}", shown_line())
+                                                    : file_and_line();
+}
+
+void Diagnostics::error(const Position& at, std::string message, std::string hint) {
+  ++errors_;
+  list_.push_back({Severity::Error, at, std::move(message), std::move(hint)});
+}
+
+void Diagnostics::warning(const Position& at, std::string message, std::string hint) {
+  list_.push_back({Severity::Warning, at, std::move(message), std::move(hint)});
+}
+
+std::string Diagnostics::error_text() const {
+  std::vector<const Diagnostic*> errors;
+  for (const Diagnostic& d : list_) {
+    if (d.severity == Severity::Error) errors.push_back(&d);
+  }
+  const auto place = [](const Diagnostic* d) {
+    return std::make_tuple(d->at.source == nullptr ? -1 : d->at.source->order, d->at.line,
+                           d->at.column);
+  };
+  std::stable_sort(errors.begin(), errors.end(),
+                   [&](const Diagnostic* a, const Diagnostic* b) { return place(a) < place(b); });
+  std::string text;
+  for (std::size_t i = 0; i < errors.size() && i < kErrorsShownMax; ++i) text += render(*errors[i]);
+  if (errors.size() > kErrorsShownMax)
+    text += fmt::format("and {} more errors\n", errors.size() - kErrorsShownMax);
+  return text;
+}
+
+std::vector<std::string> Diagnostics::warnings() const {
+  std::vector<std::string> texts;
+  for (const Diagnostic& d : list_) {
+    if (d.severity == Severity::Warning) texts.push_back(render(d));
+  }
+  return texts;
+}
+
+std::string render(const Diagnostic& d) {
+  const std::string_view kind = d.severity == Severity::Error ? "error" : "warning";
+  if (d.at.source == nullptr) {
+    return fmt::format("{}: {}{}\n", kind, d.message,
+                       d.hint.empty() ? "" : fmt::format(" ({})", d.hint));
+  }
+  std::string_view line = line_of(*d.at.source, d.at.line);
+  const std::size_t before =
+      std::min(static_cast<std::size_t>(std::max(d.at.column, 1) - 1), line.size());
+  const std::size_t column = characters(line.substr(0, before)) + 1;
+
+  std::size_t from = 0;
+  if (line.size() > kLineShownBytesMax && before > kLineShownBytesMax / 2)
+    from = before - kLineShownBytesMax / 2;
+  while (from > 0 && continues_character(line[from])) --from;
+  std::size_t size = std::min(kLineShownBytesMax, line.size() - from);
+  while (from + size < line.size() && continues_character(line[from + size])) ++size;
+  const std::string shown = (from > 0 ? "..." : "") + harmless(line.substr(from, size)) +
+                            (from + size < line.size() ? "..." : "");
+  const std::size_t indent = characters(line.substr(from, before - from)) + (from > 0 ? 3 : 0);
+
+  const std::string number = fmt::format("  {} |", d.at.shown_line());
+  return fmt::format("{}:{}:{}: {}: {}\n{} {}\n{:>{}} {:{}}^{}{}\n", d.at.source->name,
+                     d.at.shown_line(), column, kind, d.message, number, shown, "|", number.size(),
+                     "", indent, d.hint.empty() ? "" : " ", d.hint);
+}
+
+std::string in_quotes(std::string_view text) {
+  if (text.size() <= kQuotedBytesMax) return fmt::format("\"{}\"", harmless(text));
+  std::size_t size = kQuotedBytesMax;
+  while (size > 0 && continues_character(text[size])) --size;
+  return fmt::format("\"{}...\"", harmless(text.substr(0, size)));
+}
+
+}  // namespace train::yaml

@@ -1,0 +1,411 @@
+#include "lib/yaml/reader.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "lib/yaml/prescan.h"
+
+namespace train::yaml {
+namespace {
+
+/// Thrown through yaml-cpp to stop its recursion at once; caught in Tree::parse.
+struct Refusal {
+  Diagnostic why;
+};
+
+struct Explanation {
+  std::string_view theirs;
+  std::string_view ours;
+  std::string_view hint;
+};
+
+constexpr std::string_view kUnclosedList = "end of sequence flow not found";
+constexpr std::string_view kUnclosedMap = "end of map flow not found";
+
+constexpr std::array kExplanations{
+    Explanation{"illegal map value", "a ':' that cannot stand here",
+                "check the indentation, or quote text that holds ': '"},
+    Explanation{kUnclosedList, "this list is not closed", "add the missing ']'"},
+    Explanation{kUnclosedMap, "this mapping is not closed", "add the missing '}'"},
+    Explanation{"end of map not found", "this line does not fit the mapping above it",
+                "indent it like the keys above"},
+    Explanation{"end of sequence not found", "this line does not fit the list above it",
+                "indent it like the items above"},
+    Explanation{"the referenced anchor is not defined",
+                "this alias names an anchor that is not defined above it",
+                "define it with & first"},
+    Explanation{"unknown token", "a character that cannot begin a value",
+                "put the value in quotes"},
+    Explanation{"illegal block entry", "a list item that cannot stand here",
+                "begin the list on a line of its own"},
+    Explanation{"illegal flow end", "a closing bracket without an opening one", "remove it"},
+};
+
+class Builder final : public YAML::EventHandler {
+ public:
+  Builder(Tree& tree, const Source& source, Diagnostics& diagnostics, std::size_t offset)
+      : tree_(tree), source_(source), diagnostics_(diagnostics), offset_(offset) {}
+
+  const Node* root() const { return root_; }
+
+  /// Where the innermost list or mapping that is still open began.
+  Position innermost(Node::Kind kind, const Position& otherwise) const {
+    for (auto it = open_.rbegin(); it != open_.rend(); ++it) {
+      if (it->node->is(kind)) return it->node->at;
+    }
+    return otherwise;
+  }
+
+  Position position(const YAML::Mark& mark) const {
+    const int line = std::max(mark.line, 0);
+    const int column = std::max(mark.column, 0) + (line == 0 ? static_cast<int>(offset_) : 0);
+    return {&source_, line + 1, column + 1};
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ == 0) return;
+    throw Refusal{{Severity::Error, position(mark),
+                   "a second document begins here, or a line that does not fit the one above",
+                   "keep one document, and indent its lines alike"}};
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Node node;
+    node.at = position(mark);
+    // yaml-cpp gives the place of the next token: where the key stands is where the reader looks.
+    if (const Node* key = pending_key(); key != nullptr && key->at.line != node.at.line)
+      node.at = key->at;
+    finish(std::move(node), anchor);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    refuse_tag(mark, tag);
+    Node node;
+    node.kind = Node::Kind::Scalar;
+    node.quoted = tag == "!";
+    node.text = value;
+    node.at = position(mark);
+    if (node.quoted) require_closing_quote(node.at);
+    if (value.find('\0') != std::string::npos) {
+      diagnostics_.error(node.at, "the text holds a NUL character", "remove it");
+    }
+    finish(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const Position at = position(mark);
+    const Node* target = anchor < anchors_.size() ? anchors_[anchor] : nullptr;
+    if (target == nullptr) {
+      throw Refusal{
+          {Severity::Error, at, "this alias stands inside the anchor that it names", "remove it"}};
+    }
+    if (static_cast<int>(open_.size()) + target->height > kDepthMax) throw too_deep(at);
+    count(at, target->expanded_nodes, "this alias expands the YAML past");
+    attach(target, at);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(Node::Kind::Sequence, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(Node::Kind::Map, mark, tag, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    Node* node = nullptr;
+    YAML::anchor_t anchor = 0;
+    const Node* key = nullptr;
+    bool key_is_new = true;
+    std::unordered_set<std::string_view> keys;
+    std::vector<Node::Entry> merges;  // values of `<<`, with their keys
+  };
+
+  const Node* pending_key() const { return open_.empty() ? nullptr : open_.back().key; }
+
+  Refusal too_deep(const Position& at) const {
+    return {{Severity::Error, at, fmt::format("the YAML nests deeper than {} levels", kDepthMax),
+             "flatten it"}};
+  }
+
+  void count(const Position& at, long nodes, std::string_view what) {
+    nodes_ += nodes;
+    if (nodes_ <= kNodesMax) return;
+    throw Refusal{{Severity::Error, at, fmt::format("{} {} values", what, kNodesMax),
+                   "keep data in files, and name them in the spec"}};
+  }
+
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    diagnostics_.error(position(mark), "tags are not supported",
+                       "remove it: each key knows the type of its value");
+  }
+
+  /// yaml-cpp takes a quoted text that runs into the end of the file for a finished one.
+  void require_closing_quote(const Position& at) {
+    std::string_view rest = source_.text;
+    for (int line = 1; line < at.line; ++line) rest.remove_prefix(rest.find('\n') + 1);
+    rest.remove_prefix(std::min(rest.size(), static_cast<std::size_t>(at.column - 1)));
+    while (rest.starts_with('&') || rest.starts_with('!')) {
+      rest.remove_prefix(std::min(rest.size(), rest.find_first_of(" \t\r\n")));
+      rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(" \t\r\n")));
+    }
+    if (!rest.starts_with('"') && !rest.starts_with('\'')) return;  // a block scalar
+    const char quote = rest.front();
+    for (std::size_t i = 1; i < rest.size(); ++i) {
+      const bool doubled = quote == '\'' && rest.substr(i).starts_with("''");
+      if (doubled || (quote == '"' && rest[i] == '\\')) {
+        ++i;
+      } else if (rest[i] == quote) {
+        return;
+      }
+    }
+    throw Refusal{{Severity::Error, at, "a quoted text is not closed",
+                   fmt::format("add the missing {}", quote)}};
+  }
+
+  void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    const Position at = position(mark);
+    if (static_cast<int>(open_.size()) >= kDepthMax) throw too_deep(at);
+    refuse_tag(mark, tag);
+    count(at, 1, "the YAML holds more than");
+    Node node;
+    node.kind = kind;
+    node.at = at;
+    open_.emplace_back();
+    open_.back().node = &tree_.add(std::move(node));
+    open_.back().anchor = anchor;
+  }
+
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    for (const Node::Entry& merge : done.merges) merge_into(done, merge);
+    done.node->height += 1;
+    remember(done.anchor, done.node);
+    attach(done.node, done.node->at);
+  }
+
+  void finish(Node node, YAML::anchor_t anchor) {
+    count(node.at, 1, "the YAML holds more than");
+    const Node& added = tree_.add(std::move(node));
+    remember(anchor, &added);
+    attach(&added, added.at);
+  }
+
+  void remember(YAML::anchor_t anchor, const Node* node) {
+    if (anchor == 0) return;
+    if (anchors_.size() <= anchor) anchors_.resize(anchor + 1);
+    anchors_[anchor] = node;
+  }
+
+  void attach(const Node* node, const Position& at) {
+    if (open_.empty()) {
+      root_ = node;
+      return;
+    }
+    Open& parent = open_.back();
+    parent.node->expanded_nodes += node->expanded_nodes;
+    parent.node->height = std::max(parent.node->height, node->height);
+    if (parent.node->is(Node::Kind::Sequence)) {
+      parent.node->items.push_back(node);
+    } else if (parent.key == nullptr) {
+      begin_entry(parent, node, at);
+    } else {
+      end_entry(parent, node);
+    }
+  }
+
+  void begin_entry(Open& map, const Node* key, const Position& at) {
+    map.key = key;
+    map.key_is_new = true;
+    if (!key->is(Node::Kind::Scalar)) {
+      diagnostics_.error(at, fmt::format("{} cannot be a key", describe(key->kind)), "use a word");
+      map.key_is_new = false;
+    } else if (key->text != "<<" || key->quoted) {
+      map.key_is_new = map.keys.insert(key->text).second;
+      if (!map.key_is_new) {
+        report_duplicate(map, *key, at);
+      }
+    }
+  }
+
+  void report_duplicate(const Open& map, const Node& key, const Position& at) {
+    if (diagnostics_.error_count() > Diagnostics::kErrorsShownMax) {
+      diagnostics_.error(
+          at, "a key stands twice");  // only counted: the search below would take its time
+      return;
+    }
+    const auto first = std::find_if(map.node->entries.begin(), map.node->entries.end(),
+                                    [&](const Node::Entry& e) { return e.key->text == key.text; });
+    diagnostics_.error(at, fmt::format("the key {} stands twice", in_quotes(key.text)),
+                       fmt::format("remove one; the first is on {}", first->key->at.seen_from(at)));
+  }
+
+  void end_entry(Open& map, const Node* value) {
+    const Node* key = map.key;
+    map.key = nullptr;
+    if (!map.key_is_new) return;
+    if (key->text == "<<" && !key->quoted) {
+      map.merges.push_back({key, value});
+    } else {
+      map.node->entries.push_back({key, value});
+    }
+  }
+
+  /// Keys of the mapping itself win over merged ones, and earlier merges over later ones (YAML's
+  /// merge key type).
+  void merge_into(Open& map, const Node::Entry& merge) {
+    const auto take = [&](const Node* from) {
+      if (!from->is(Node::Kind::Map)) {
+        diagnostics_.error(
+            merge.key->at,
+            fmt::format("'<<' merges a mapping, and this is {}", describe(from->kind)),
+            "name an anchor of a mapping");
+        return;
+      }
+      for (const Node::Entry& entry : from->entries) {
+        if (map.keys.insert(entry.key->text).second) map.node->entries.push_back(entry);
+      }
+    };
+    if (merge.value->is(Node::Kind::Sequence)) {
+      for (const Node* item : merge.value->items) take(item);
+    } else {
+      take(merge.value);
+    }
+  }
+
+  Tree& tree_;
+  const Source& source_;
+  Diagnostics& diagnostics_;
+  std::size_t offset_;
+  std::vector<Open> open_;
+  std::vector<const Node*> anchors_;
+  const Node* root_ = nullptr;
+  long nodes_ = 0;
+  int documents_ = 0;
+};
+
+Diagnostic explain(const Position& at, const std::string& message) {
+  // The line's indentation, where a tab looks right and is not.
+  std::string_view line = at.source->text;
+  for (int i = 1; i < at.line && !line.empty(); ++i) {
+    line.remove_prefix(std::min(line.size(), std::min(line.find('\n'), line.size() - 1) + 1));
+  }
+  const std::size_t indent_end = std::min(line.find_first_not_of(" \t"), line.size());
+  if (const std::size_t tab = line.substr(0, indent_end).find('\t');
+      tab != std::string_view::npos) {
+    return {Severity::Error,
+            {at.source, at.line, static_cast<int>(tab) + 1},
+            "a tab in the indentation",
+            "use spaces"};
+  }
+  for (const Explanation& e : kExplanations) {
+    if (message == e.theirs) return {Severity::Error, at, std::string(e.ours), std::string(e.hint)};
+  }
+  return {Severity::Error, at, "not YAML: " + message, "nothing after this place was checked"};
+}
+
+}  // namespace
+
+const Node* Node::find(std::string_view key) const {
+  for (const Entry& entry : entries) {
+    if (entry.key->text == key) return entry.value;
+  }
+  return nullptr;
+}
+
+std::string_view describe(Node::Kind kind) {
+  switch (kind) {
+    case Node::Kind::Null:
+      return "nothing";
+    case Node::Kind::Scalar:
+      return "text";
+    case Node::Kind::Sequence:
+      return "a list";
+    case Node::Kind::Map:
+      return "a mapping";
+  }
+  return "";
+}
+
+const Source& Tree::add_source(std::string name, std::string text, int first_line) {
+  sources_.push_back(
+      {std::move(name), std::move(text), first_line, static_cast<int>(sources_.size())});
+  return sources_.back();
+}
+
+Node& Tree::add(Node node) {
+  nodes_.push_back(std::move(node));
+  return nodes_.back();
+}
+
+const Node* Tree::parse(const Source& source, Diagnostics& diagnostics, std::size_t offset) {
+  const std::string_view text = std::string_view(source.text).substr(offset);
+  if (auto refused = prescan(source, text)) {
+    if (refused->at.line == 1) refused->at.column += static_cast<int>(offset);
+    diagnostics.error(refused->at, std::move(refused->message), std::move(refused->hint));
+    return nullptr;
+  }
+  Builder builder(*this, source, diagnostics, offset);
+  try {
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const Refusal& refused) {
+    diagnostics.error(refused.why.at, refused.why.message, refused.why.hint);
+    return nullptr;
+  } catch (const YAML::Exception& e) {
+    Position at = builder.position(e.mark);
+    if (e.msg == kUnclosedList) at = builder.innermost(Node::Kind::Sequence, at);
+    if (e.msg == kUnclosedMap) at = builder.innermost(Node::Kind::Map, at);
+    Diagnostic why = explain(at, e.msg);
+    diagnostics.error(why.at, std::move(why.message), std::move(why.hint));
+    return nullptr;
+  }
+  if (builder.root() != nullptr) return builder.root();
+  Node nothing;
+  nothing.at = {&source, 1, 1 + static_cast<int>(offset)};
+  return &add(std::move(nothing));
+}
+
+const Node* Tree::merge(const Node* below, const Node* above) {
+  if (above == nullptr) return below;
+  if (below == nullptr || !below->is(Node::Kind::Map) || !above->is(Node::Kind::Map)) return above;
+  Node merged;
+  merged.kind = Node::Kind::Map;
+  merged.at = above->at;
+  merged.entries = below->entries;
+  std::unordered_map<std::string_view, std::size_t> index;
+  for (std::size_t i = 0; i < below->entries.size(); ++i)
+    index.emplace(below->entries[i].key->text, i);
+  for (const Node::Entry& entry : above->entries) {
+    const auto same = index.find(entry.key->text);
+    if (same == index.end()) {
+      merged.entries.push_back(entry);
+    } else {
+      merged.entries[same->second] = {entry.key,
+                                      merge(merged.entries[same->second].value, entry.value)};
+    }
+  }
+  return &add(std::move(merged));
+}
+
+}  // namespace train::yaml

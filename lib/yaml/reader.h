@@ -1,0 +1,67 @@
+// YAML text → a tree of nodes that know their place. The only user of yaml-cpp; its exceptions end
+// here.
+//
+// Stricter than YAML where a spec wants it: one document, keys are plain words and stand once, no
+// tags, limits on size. Anchors, aliases and merges (`<<`) work; aliased nodes are shared, and
+// counted each time they are used, so that an alias bomb is refused while it is read, before
+// anything is expanded. Scalars stay text: what they mean is the reader's business (scalar.h,
+// cursor.h).
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/yaml/diagnostics.h"
+
+namespace train::yaml {
+
+inline constexpr std::size_t kBytesMax = 1 << 20;
+inline constexpr int kDepthMax = 32;      // of nested lists and mappings
+inline constexpr int kNodesMax = 50'000;  // after expansion of aliases and merges
+
+struct Node {
+  enum class Kind { Null, Scalar, Sequence, Map };
+  struct Entry {
+    const Node* key;
+    const Node* value;
+  };
+
+  Kind kind = Kind::Null;
+  bool quoted = false;  // a scalar in quotes or a block scalar: always text
+  std::string text;     // of a scalar
+  std::vector<const Node*> items;
+  std::vector<Entry> entries;  // in the order of the text; keys differ
+  Position at;
+  long expanded_nodes = 1;  // this one and all below, aliases expanded
+  int height = 0;           // levels of lists and mappings below and including this one
+
+  bool is(Kind k) const { return kind == k; }
+  const Node* find(std::string_view key) const;  // nullptr when there is none; maps only
+};
+
+/// "a mapping", "a list", "text", "nothing".
+std::string_view describe(Node::Kind kind);
+
+/// Owns sources and nodes of one parse: several files and overrides may be laid over each other.
+class Tree {
+ public:
+  const Source& add_source(std::string name, std::string text, int first_line = 1);
+
+  /// Read `source` from byte `offset` of its first line on. Every mistake goes to `diagnostics`;
+  /// nullptr when there is no tree.
+  const Node* parse(const Source& source, Diagnostics& diagnostics, std::size_t offset = 0);
+
+  /// Lay `above` over `below`: mappings merge key by key, everything else is replaced. Either may
+  /// be nullptr.
+  const Node* merge(const Node* below, const Node* above);
+
+  Node& add(Node node);
+
+ private:
+  std::deque<Source> sources_;
+  std::deque<Node> nodes_;
+};
+
+}  // namespace train::yaml

@@ -1,0 +1,41 @@
+// What a scalar's text means: the YAML 1.2 core schema (so `no` is a word and 012 is twelve),
+// durations and sizes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/time.h"
+
+namespace train::yaml {
+
+bool is_core_null(std::string_view text);
+std::optional<bool> core_bool(std::string_view text);
+/// A whole number that is written as one: decimal, 0o17 or 0xff. `too_large` is set when only its
+/// size is wrong.
+struct CoreInteger {
+  bool negative = false;
+  std::uint64_t magnitude = 0;
+  bool too_large = false;
+  std::optional<std::int64_t> as_int64() const;
+};
+std::optional<CoreInteger> core_integer(std::string_view text);
+/// Any number, .inf and .nan included.
+std::optional<double> core_number(std::string_view text);
+
+/// "500ms", "30s", "1.5h", "2d". Empty when it is not one, or not a whole number of milliseconds.
+std::optional<Duration> parse_duration(std::string_view text);
+/// The largest unit that divides it: "90s", "2h". Whole milliseconds.
+std::string format_duration_yaml(Duration duration);
+
+/// "512MiB", "16GiB", "1GB" (10^9), "100": bytes. Empty when it is not one, is not whole or is past
+/// 2^63.
+std::optional<std::uint64_t> parse_size(std::string_view text);
+std::string format_size_yaml(std::uint64_t bytes);
+
+/// As core_number reads it back to the same value and as a float: "10.0", "1e-05".
+std::string format_number_yaml(double number);
+
+}  // namespace train::yaml
