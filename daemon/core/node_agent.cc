@@ -1,0 +1,226 @@
+#include "daemon/core/node_agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace train {
+namespace {
+
+void add(ResourceAmounts& sum, const ResourceAmounts& claim, double times) {
+  sum.cpu += times * claim.cpu;
+  sum.gpu += times * claim.gpu;
+  const auto memory =
+      static_cast<double>(sum.memory_bytes) + times * static_cast<double>(claim.memory_bytes);
+  sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(memory);
+  for (const auto& [name, value] : claim.custom) sum.custom[name] += times * value;
+}
+
+std::string lack_of(const ResourceAmounts& wanted, const ResourceAmounts& free) {
+  constexpr double kSlack = 1e-6;
+  if (wanted.cpu > free.cpu + kSlack)
+    return fmt::format("CPU {:g} wanted, {:g} free", wanted.cpu, free.cpu);
+  if (wanted.gpu > free.gpu + kSlack)
+    return fmt::format("GPU {:g} wanted, {:g} free", wanted.gpu, free.gpu);
+  if (wanted.memory_bytes > free.memory_bytes) {
+    return fmt::format("memory {} MiB wanted, {} MiB free", wanted.memory_bytes >> 20,
+                       free.memory_bytes >> 20);
+  }
+  for (const auto& [name, value] : wanted.custom) {
+    const auto found = free.custom.find(name);
+    const double has = found == free.custom.end() ? 0 : found->second;
+    if (value > has + kSlack) return fmt::format("{} {:g} wanted, {:g} free", name, value, has);
+  }
+  return "";
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
+                     ResourceAmounts total)
+    : node_name_(std::move(node_name)),
+      host_(std::move(host)),
+      addresses_(std::move(addresses)),
+      total_(std::move(total)) {}
+
+std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
+  actions_.clear();
+  std::visit([this](const auto& e) { on(e); }, event);
+  return std::move(actions_);
+}
+
+// The newest epoch wins: an older controller is refused, and one that is still connected is
+// dropped.
+void NodeAgent::on(const LauncherAttached& event) {
+  const AttachRun& message = event.message;
+  Run& run = runs_[message.run_id];
+  if (message.epoch < run.epoch) {
+    actions_.push_back(RefuseLink{
+        event.link, Error{Errc::Fenced,
+                          fmt::format("run {} is controlled by epoch {}, newer than {}",
+                                      message.run_name, run.epoch, message.epoch),
+                          "another train-run has taken this run over; this one must end"}});
+    return;
+  }
+  if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
+  run = Run{message.epoch, event.link, message, run.ended};
+  for (auto& [key, supervisor] : supervisors_) {
+    if (key.run_id == message.run_id) supervisor.in_step = false;
+  }
+  send_offer(message.run_id);
+  tell_supervisors(message.run_id, true);
+}
+
+void NodeAgent::on(const LauncherDetached& event) {
+  const auto run_id = run_of(event.link);
+  if (!run_id) return;
+  runs_[*run_id].lease.orphan_timeout_ms = 0;  // whatever is left of it has nobody to wait for
+  tell_supervisors(*run_id, false);
+  runs_.erase(*run_id);
+}
+
+void NodeAgent::on(const LauncherLinkClosed& event) {
+  const auto run_id = run_of(event.link);
+  if (!run_id) return;
+  runs_[*run_id].link.reset();
+  tell_supervisors(*run_id, false);
+  const bool has_supervisor = std::any_of(supervisors_.begin(), supervisors_.end(),
+                                          [&](const auto& s) { return s.first.run_id == *run_id; });
+  if (!has_supervisor) runs_.erase(*run_id);  // nothing of it is here to come back to
+}
+
+void NodeAgent::on(const AttemptAsked& event) {
+  const auto run_id = run_of(event.link);
+  if (!run_id) return;
+  const AttemptKey key{*run_id, event.attempt};
+  if (supervisors_.count(key) != 0) {
+    actions_.push_back(SendPrepare{key, event.message});
+    return;
+  }
+  if (runs_[*run_id].ended >=
+      event.attempt) {  // asked again before the news of its end had arrived
+    actions_.push_back(TellAttemptLost{event.link, event.attempt, "it has ended"});
+    return;
+  }
+  ResourceAmounts wanted;
+  add(wanted, event.message.per_worker, event.message.local_world_size);
+  // Older attempts of the same run count as gone: their workers are stopped before a new one
+  // starts.
+  const std::string lack = lack_of(wanted, free_for(*run_id));
+  std::vector<std::int32_t> gpus = free_gpus(*run_id);
+  const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
+  if (!lack.empty() || gpus.size() < gpus_wanted) {
+    actions_.push_back(RefuseAttempt{
+        event.link, event.attempt,
+        Error{Errc::ResourceExhausted, fmt::format("{} has too little free: {}", node_name_,
+                                                   lack.empty() ? "no whole GPU is free" : lack)}});
+    send_offer(*run_id);
+    return;
+  }
+  gpus.resize(gpus_wanted);
+  supervisors_[key] = Supervisor{wanted, gpus, false};
+  actions_.push_back(SpawnSupervisor{key, event.link, event.message, gpus,
+                                     runs_[*run_id].lease.orphan_timeout_ms});
+}
+
+void NodeAgent::on(const SupervisorUp& event) {
+  supervisors_[event.key] = Supervisor{event.message.claimed, event.message.gpu_ids, false};
+  const auto run = runs_.find(event.key.run_id);
+  const bool present = run != runs_.end() && run->second.link.has_value();
+  LauncherState state{.present = present, .orphan_timeout_ms = kKeepOrphanTimeoutMs};
+  if (run != runs_.end()) {
+    state.epoch = run->second.epoch;
+    state.orphan_timeout_ms = run->second.lease.orphan_timeout_ms;
+  }
+  actions_.push_back(TellSupervisor{event.key, state});
+}
+
+void NodeAgent::on(const SupervisorDown& event) {
+  if (supervisors_.erase(event.key) == 0) return;
+  actions_.push_back(SweepAttempt{event.key});
+  if (const auto link = link_of(event.key.run_id))
+    actions_.push_back(TellAttemptLost{*link, event.key.attempt, event.reason});
+  const auto run = runs_.find(event.key.run_id);
+  if (run != runs_.end())
+    run->second.ended = std::max(run->second.ended, std::optional(event.key.attempt));
+  const bool last = std::none_of(supervisors_.begin(), supervisors_.end(),
+                                 [&](const auto& s) { return s.first.run_id == event.key.run_id; });
+  if (run != runs_.end() && !run->second.link && last) runs_.erase(run);
+  send_offers();
+}
+
+void NodeAgent::on(const AdoptionEnded&) {
+  if (--adoptions_ == 0) send_offers();
+}
+
+std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType type) {
+  const auto supervisor = supervisors_.find(key);
+  if (supervisor == supervisors_.end()) return std::nullopt;
+  if (type == MessageType::AttemptSnapshot) supervisor->second.in_step = true;
+  return supervisor->second.in_step ? link_of(key.run_id) : std::nullopt;
+}
+
+std::optional<LinkId> NodeAgent::link_of(const std::string& run_id) const {
+  const auto run = runs_.find(run_id);
+  return run == runs_.end() ? std::nullopt : run->second.link;
+}
+
+std::optional<std::string> NodeAgent::run_of(LinkId link) const {
+  for (const auto& [id, run] : runs_) {
+    if (run.link == link) return id;
+  }
+  return std::nullopt;
+}
+
+ResourceAmounts NodeAgent::free_for(const std::string& run_id) const {
+  ResourceAmounts free = total_;
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id != run_id) add(free, supervisor.claimed, -1);
+  }
+  return free;
+}
+
+std::vector<std::int32_t> NodeAgent::free_gpus(const std::string& run_id) const {
+  std::set<std::int32_t> taken;
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id != run_id) taken.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
+  }
+  std::vector<std::int32_t> free;
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(total_.gpu); ++id) {
+    if (taken.count(id) == 0) free.push_back(id);
+  }
+  return free;
+}
+
+void NodeAgent::send_offer(const std::string& run_id) {
+  const auto link = link_of(run_id);
+  if (!link || adoptions_ > 0) return;
+  NodeOffer offer{.node_name = node_name_,
+                  .host = host_,
+                  .addresses = addresses_,
+                  .total = total_,
+                  .free = free_for(run_id),
+                  .attempts = {}};
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id == run_id) offer.attempts.push_back(key.attempt.value);
+  }
+  actions_.push_back(SendOffer{*link, std::move(offer)});
+}
+
+void NodeAgent::send_offers() {
+  for (const auto& [id, run] : runs_) send_offer(id);
+}
+
+void NodeAgent::tell_supervisors(const std::string& run_id, bool present) {
+  const Run& run = runs_[run_id];
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id != run_id) continue;
+    actions_.push_back(
+        TellSupervisor{key, LauncherState{.present = present,
+                                          .epoch = run.epoch,
+                                          .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
+  }
+}
+
+}  // namespace train

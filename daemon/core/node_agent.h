@@ -1,0 +1,155 @@
+// One node: which run holds a lease with which epoch, what of the node's resources is claimed,
+// which supervisors live. Events in, actions out. Frames between launcher and supervisor pass by it
+// in the shell, once the lease is good.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/ids.h"
+#include "lib/base/time.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+using LinkId = std::uint64_t;  // one accepted connection of a launcher
+
+struct AttemptKey {
+  std::string run_id;
+  Attempt attempt;
+  auto operator<=>(const AttemptKey&) const = default;
+};
+
+// ---- events
+struct LauncherAttached {
+  LinkId link = 0;
+  AttachRun message;
+};
+struct LauncherDetached {
+  LinkId link = 0;
+};  // said DetachRun: the run is over
+struct LauncherLinkClosed {
+  LinkId link = 0;
+};  // closed, reset, or silent past dead_after
+struct AttemptAsked {
+  LinkId link = 0;
+  Attempt attempt;
+  PrepareAttempt message;
+};
+struct AdoptionBegun {};  // after our own restart: a supervisor that may still live is called
+struct AdoptionEnded {};  // it answered (SupervisorUp came before), or it is dead
+struct SupervisorUp {
+  AttemptKey key;
+  SupervisorHello message;
+};  // spawned by us, or found again after our own restart
+struct SupervisorDown {
+  AttemptKey key;
+  std::string reason;
+};
+using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
+                               AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown>;
+
+// ---- actions
+struct RefuseLink {
+  LinkId link = 0;
+  Error error;
+};  // tell, then close
+struct DropLink {
+  LinkId link = 0;
+};
+struct SendOffer {
+  LinkId link = 0;
+  NodeOffer offer;
+};
+struct SpawnSupervisor {
+  AttemptKey key;
+  LinkId link = 0;
+  PrepareAttempt message;
+  std::vector<std::int32_t> gpu_ids;
+  std::int64_t orphan_timeout_ms = 0;
+};
+struct SendPrepare {
+  AttemptKey key;
+  PrepareAttempt message;
+};  // its supervisor lives; it may not have heard the first time
+struct RefuseAttempt {
+  LinkId link = 0;
+  Attempt attempt;
+  Error error;
+};
+struct TellSupervisor {
+  AttemptKey key;
+  LauncherState state;
+};
+struct TellAttemptLost {
+  LinkId link = 0;
+  Attempt attempt;
+  std::string reason;
+};
+struct SweepAttempt {
+  AttemptKey key;
+};  // kill whatever it left
+using NodeAction = std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare,
+                                RefuseAttempt, TellSupervisor, TellAttemptLost, SweepAttempt>;
+
+class NodeAgent {
+ public:
+  NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
+            ResourceAmounts total);
+
+  std::vector<NodeAction> handle(const NodeEvent& event);
+
+  /// The link that holds the lease of a run; none while the launcher is away.
+  std::optional<LinkId> link_of(const std::string& run_id) const;
+  /// Where a frame of a supervisor goes. Nowhere while the launcher is away, nor until the
+  /// supervisor has begun to say everything again to a launcher that attached: one that heard the
+  /// end before the middle would take it for the whole.
+  std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
+  /// The run that a link may send frames for; none for a link without a lease.
+  std::optional<std::string> run_of(LinkId link) const;
+  bool idle() const { return runs_.empty() && supervisors_.empty(); }
+
+ private:
+  struct Run {
+    std::uint64_t epoch = 0;
+    std::optional<LinkId> link;
+    AttachRun lease;
+    std::optional<Attempt> ended =
+        {};  // the newest whose supervisor has ended: it is never spawned a second time
+  };
+  struct Supervisor {
+    ResourceAmounts claimed;
+    std::vector<std::int32_t> gpu_ids;
+    bool in_step = false;  // what it sends follows on what the launcher has
+  };
+
+  void on(const LauncherAttached&);
+  void on(const LauncherDetached&);
+  void on(const LauncherLinkClosed&);
+  void on(const AttemptAsked&);
+  void on(const AdoptionBegun&) { ++adoptions_; }
+  void on(const AdoptionEnded&);
+  void on(const SupervisorUp&);
+  void on(const SupervisorDown&);
+  void send_offer(const std::string& run_id);
+  void send_offers();
+  ResourceAmounts free_for(const std::string& run_id) const;
+  std::vector<std::int32_t> free_gpus(const std::string& run_id) const;
+  void tell_supervisors(const std::string& run_id, bool present);
+
+  std::string node_name_, host_;
+  std::vector<std::string> addresses_;
+  ResourceAmounts total_;
+  std::map<std::string, Run> runs_;
+  std::map<AttemptKey, Supervisor> supervisors_;
+  int adoptions_ = 0;  // under way: what is here is not known yet, so nothing is offered
+  std::vector<NodeAction> actions_;
+};
+
+}  // namespace train

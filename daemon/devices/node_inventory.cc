@@ -1,0 +1,110 @@
+#include "daemon/devices/node_inventory.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace train {
+namespace {
+
+double cpu_quota() {  // cgroup v2, then v1; 0: none
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period && quota != "max" && period > 0) return std::stod(quota) / period;
+  double v1_quota = -1, v1_period = 0;
+  std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> v1_quota;
+  std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> v1_period;
+  return v1_quota > 0 && v1_period > 0 ? v1_quota / v1_period : 0;
+}
+
+double cpu_count() {
+  cpu_set_t set;
+  double count = ::sched_getaffinity(0, sizeof set, &set) == 0
+                     ? CPU_COUNT(&set)
+                     : static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const double quota = cpu_quota();
+  return quota > 0 ? std::min(count, std::max(1.0, std::floor(quota))) : count;
+}
+
+std::uint64_t memory_bytes() {
+  std::uint64_t total_kib = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  meminfo >> key >> total_kib;
+  std::uint64_t total = total_kib << 10;
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::uint64_t limit = 0;
+    if (std::ifstream(path) >> limit && limit > 0) total = std::min(total, limit);
+  }
+  return total;
+}
+
+// NVML by dlopen, so that traind runs on nodes without a driver. Signatures: NVIDIA NVML API
+// reference, stable since v2.
+int gpu_count() {
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 0;
+  const auto init = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
+  const auto count_of =
+      reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"));
+  const auto shutdown = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlShutdown"));
+  unsigned count = 0;
+  if (init != nullptr && count_of != nullptr && shutdown != nullptr && init() == 0) {
+    if (count_of(&count) != 0) count = 0;
+    shutdown();
+  }
+  ::dlclose(library);
+  return static_cast<int>(count);
+}
+
+}  // namespace
+
+ResourceAmounts read_node_resources() {
+  ResourceAmounts amounts;
+  amounts.cpu = cpu_count();
+  amounts.gpu = gpu_count();
+  amounts.memory_bytes = memory_bytes();
+  return amounts;
+}
+
+std::vector<std::string> read_node_addresses() {
+  std::vector<std::string> v4, v6, loopback;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return {"127.0.0.1"};
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, text,
+                  sizeof text);
+      (is_loopback ? loopback : v4).emplace_back(text);
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      const auto* in6 = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
+      if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) || is_loopback) continue;
+      ::inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text);
+      v6.emplace_back(text);
+    }
+  }
+  ::freeifaddrs(list);
+  v4.insert(v4.end(), v6.begin(), v6.end());
+  v4.insert(v4.end(), loopback.begin(), loopback.end());
+  return v4;
+}
+
+std::string read_host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+}  // namespace train

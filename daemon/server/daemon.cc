@@ -1,0 +1,527 @@
+#include "daemon/server/daemon.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fstream>
+
+#include "daemon/core/node_agent.h"
+#include "daemon/devices/node_inventory.h"
+#include "daemon/server/supervisor_files.h"
+#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/spawn.h"
+#include "lib/net/handshake.h"
+#include "lib/net/listener.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+#include "lib/net/within.h"
+#include "lib/observe/log.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kRelayQueueBytesMax =
+    8u << 20;  // towards one launcher; then its supervisors wait
+constexpr Duration kAdoptionLimit =
+    seconds(5);  // for a supervisor that we call after our restart to say who it is
+constexpr int kSweepRounds = 250;                      // of 2 ms
+constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
+
+class Daemon {
+ public:
+  Daemon(const DaemonOptions& options, Log log)
+      : options_(options),
+        log_(std::move(log)),
+        executor_(context_.get_executor()),
+        changed_(executor_),
+        host_(read_host_name()),
+        node_name_(options.node_name.empty() ? host_ : options.node_name),
+        agent_(node_name_, host_, addresses(), resources()),
+        scope_(executor_) {}
+
+  Result<Unit> open();
+  void serve() { context_.run(); }
+
+ private:
+  using Link = std::shared_ptr<Connection>;  // shared by its reader, and by supervisors that wait
+                                             // for room in its queue
+
+  Result<Unit> lock_runtime_dir();
+  std::vector<std::string> addresses() const;
+  ResourceAmounts resources() const;
+  asio::awaitable<void> accept_launchers(Listener* listener);
+  asio::awaitable<void> serve_launcher(Link link);
+  bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
+  asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
+  asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
+  void feed(const NodeEvent& event);
+  void perform(const NodeAction& action);
+  void spawn_supervisor(const SpawnSupervisor& action);
+  Result<pid_t> start_supervisor_process(const SpawnSupervisor& action,
+                                         const SupervisorFiles& files, int link_fd);
+  void adopt_supervisors();
+  asio::awaitable<void> adopt(SupervisorFiles files);
+  void sweep(const SupervisorFiles& files);
+  asio::awaitable<void> wait_for_signal();
+  asio::awaitable<void> leave_when_idle();
+
+  DaemonOptions options_;
+  Log log_;
+  SystemClock clock_;
+  asio::io_context context_;
+  asio::any_io_executor executor_;
+  Notifier changed_;
+  std::string host_, node_name_;
+  std::optional<Token> token_;
+  NodeAgent agent_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  LinkId next_link_ = 1;
+  std::map<LinkId, Link> launchers_;
+  std::map<AttemptKey, Link> supervisors_;
+  std::map<AttemptKey, pid_t> children_;
+  bool had_launcher_ = false;
+  Scope scope_;
+};
+
+// ---- starting
+
+Result<Unit> Daemon::open() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (!options_.token_file.empty()) {
+    TRY(auto token, read_token_file(options_.token_file));
+    token_.emplace(std::move(token));
+  }
+  for (const std::string& folder : {options_.runtime_dir, options_.spool_dir}) {
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+      return system_error(errno, "making the folder " + folder);
+  }
+  if (!options_.leave_with_last_run)
+    TRY_VOID(lock_runtime_dir());  // a private one's folder is nobody else's
+  for (const std::string& text : options_.listen) {
+    TRY(const Endpoint endpoint, parse_endpoint(text));
+    if (!endpoint.is_loopback() && !token_) {
+      return Error{
+          Errc::Unauthenticated,
+          fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
+          "give --token-file FILE (made by `traind token FILE`, the same on every node and "
+          "launcher), or listen on "
+          "127.0.0.1"};
+    }
+    if (!endpoint.is_loopback() && ::geteuid() == 0 && !options_.allow_root) {
+      return Error{Errc::Permission,
+                   fmt::format("refusing to run workers as root for launchers that reach {}", text),
+                   "start traind as the user whose jobs it runs, or give --allow-root"};
+    }
+    TRY(auto listener, Listener::listen(executor_, endpoint));
+    log_.info("listening", {{"on", listener->local_endpoint().text()}});
+    scope_.spawn("accept launchers", accept_launchers(listener.get()));
+    listeners_.push_back(std::move(listener));
+  }
+  adopt_supervisors();
+  scope_.spawn("signals", wait_for_signal());
+  if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
+  return Unit{};
+}
+
+// Two daemons in one folder would take each other's supervisors for their own. The lock ends with
+// this process.
+Result<Unit> Daemon::lock_runtime_dir() {
+  const std::string path = options_.runtime_dir + "/traind.lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return system_error(errno, "opening " + path);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  if (::fcntl(fd, F_SETLK, &lock) == 0) return Unit{};
+  const int error = errno;
+  if ((error != EACCES && error != EAGAIN) || ::fcntl(fd, F_GETLK, &lock) != 0)
+    return system_error(error, "locking " + path);
+  return Error{Errc::AlreadyExists,
+               fmt::format("another traind uses the runtime folder {} (pid {})",
+                           options_.runtime_dir, lock.l_pid),
+               "give each its own --runtime-dir and --spool-dir"};
+}
+
+// What launchers are told; a specific listen address is the best one for other nodes too.
+std::vector<std::string> Daemon::addresses() const {
+  std::vector<std::string> all;
+  for (const std::string& text : options_.listen) {
+    if (const auto endpoint = parse_endpoint(text);
+        endpoint && endpoint->kind == Endpoint::Tcp && !endpoint->host_or_path.empty() &&
+        endpoint->host_or_path != "0.0.0.0" && endpoint->host_or_path != "::") {
+      all.push_back(endpoint->host_or_path);
+    }
+  }
+  for (std::string& address : read_node_addresses()) {
+    if (std::find(all.begin(), all.end(), address) == all.end()) all.push_back(std::move(address));
+  }
+  return all;
+}
+
+ResourceAmounts Daemon::resources() const {
+  ResourceAmounts amounts = read_node_resources();
+  for (const auto& [name, value] : options_.resources) {
+    if (name == "CPU")
+      amounts.cpu = value;
+    else if (name == "GPU")
+      amounts.gpu = value;
+    else if (name == "memory")
+      amounts.memory_bytes = static_cast<std::uint64_t>(value);
+    else
+      amounts.custom[name] = value;
+  }
+  return amounts;
+}
+
+// ---- launchers
+
+asio::awaitable<void> Daemon::accept_launchers(Listener* listener) {
+  for (;;) {
+    auto connection = co_await listener->accept();
+    if (!connection) co_return;
+    if (const auto peer = (*connection)->credentials();
+        peer && peer->uid != ::geteuid() && peer->uid != 0) {
+      log_.warn("refused another user", {{"uid", peer->uid}});
+      continue;
+    }
+    scope_.spawn("launcher", serve_launcher(std::move(*connection)));
+  }
+}
+
+asio::awaitable<void> Daemon::serve_launcher(Link link) {
+  const Identity self{options_.build, "traind", host_, ::getpid(), node_name_};
+  auto peer = co_await accept_handshake(*link, self, token_);
+  if (!peer) {
+    log_.warn("refused a connection", {{"peer", link->peer()}, {"why", peer.error().describe()}});
+    co_return;
+  }
+  const LinkId id = next_link_++;
+  launchers_[id] = link;
+  Duration silence_max = seconds(10);  // AttachRun says how long
+  std::string why = "it detached";
+  for (;;) {
+    auto frame = co_await within(silence_max, link->receive());
+    if (!frame) {
+      why = frame.error().describe();
+      break;
+    }
+    if (!from_launcher(id, link, *frame, &silence_max)) break;
+  }
+  feed(LauncherLinkClosed{id});
+  launchers_.erase(id);
+  log_.info("launcher left", {{"peer", link->peer()}, {"why", why}});
+  (void)co_await within(seconds(1), link->flush());
+  link->close();
+  changed_.notify();
+}
+
+bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max) {
+  if (is_relayed(frame.type)) {
+    const auto run = agent_.run_of(id);
+    if (!run) return true;
+    const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
+    if (supervisor != supervisors_.end()) supervisor->second->send(frame);
+    return true;
+  }
+  switch (frame.type) {
+    case MessageType::Heartbeat:
+      if (auto beat = decode<Heartbeat>(frame)) link->send(encode(HeartbeatAck{beat->sequence}));
+      return true;
+    case MessageType::AttachRun: {
+      auto message = decode<AttachRun>(frame);
+      if (!message) return false;
+      *silence_max = milliseconds(message->dead_after_ms);
+      had_launcher_ = true;
+      log_.info("launcher attached",
+                {{"run", message->run_name}, {"epoch", static_cast<std::int64_t>(message->epoch)}});
+      feed(LauncherAttached{id, std::move(*message)});
+      return true;
+    }
+    case MessageType::PrepareAttempt: {
+      auto message = decode<PrepareAttempt>(frame);
+      if (!message) return false;
+      feed(AttemptAsked{id, frame.attempt, std::move(*message)});
+      return true;
+    }
+    case MessageType::DetachRun:
+      feed(LauncherDetached{id});
+      return false;
+    default:
+      return true;
+  }
+}
+
+void Daemon::feed(const NodeEvent& event) {
+  for (const NodeAction& action : agent_.handle(event)) perform(action);
+  changed_.notify();
+}
+
+void Daemon::perform(const NodeAction& action) {
+  const auto send = [this](LinkId id, const Frame& frame) {
+    if (const auto link = launchers_.find(id); link != launchers_.end()) link->second->send(frame);
+  };
+  const auto refusal = [](const Error& error) {
+    return Refused{std::string(to_string(error.code)), error.message, error.hint};
+  };
+  if (const auto* refuse = std::get_if<RefuseLink>(&action)) {
+    send(refuse->link, encode(refusal(refuse->error)));
+  } else if (const auto* drop = std::get_if<DropLink>(&action)) {
+    send(drop->link, encode(Refused{"fenced", "another train-run has taken this run over", ""}));
+  } else if (const auto* offer = std::get_if<SendOffer>(&action)) {
+    send(offer->link, encode(offer->offer));
+  } else if (const auto* spawn = std::get_if<SpawnSupervisor>(&action)) {
+    spawn_supervisor(*spawn);
+  } else if (const auto* prepare = std::get_if<SendPrepare>(&action)) {
+    if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end())
+      link->second->send(encode(prepare->message, prepare->key.attempt));
+  } else if (const auto* refused = std::get_if<RefuseAttempt>(&action)) {
+    send(refused->link, encode(StartFailed{0, std::string(to_string(refused->error.code)),
+                                           refused->error.message, refused->error.hint},
+                               refused->attempt));
+  } else if (const auto* tell = std::get_if<TellSupervisor>(&action)) {
+    if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
+      link->second->send(encode(tell->state, tell->key.attempt));
+  } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
+    send(lost->link, encode(AttemptLost{lost->reason}, lost->attempt));
+  } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
+    sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, swept->key.run_id,
+                           swept->key.attempt));
+  }
+}
+
+// ---- supervisors
+
+void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
+  const SupervisorFiles files = supervisor_files(options_.runtime_dir, options_.spool_dir,
+                                                 action.key.run_id, action.key.attempt);
+  int pair[2] = {-1, -1};
+  Result<pid_t> pid = Error{Errc::Internal, ""};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    pid = system_error(errno, "making a socket pair");
+  } else {
+    pid = start_supervisor_process(action, files, pair[1]);
+    ::close(pair[1]);
+  }
+  auto link = pid ? Connection::adopt(executor_, pair[0])
+                  : Result<std::unique_ptr<Connection>>(pid.error());
+  if (!link) {
+    const Error& error = link.error();
+    log_.error("no supervisor", {{"why", error.describe()}});
+    if (const auto launcher = launchers_.find(action.link); launcher != launchers_.end()) {
+      launcher->second->send(
+          encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint},
+                 action.key.attempt));
+    }
+    feed(SupervisorDown{action.key, error.message});
+    return;
+  }
+  children_[action.key] = *pid;
+  Link shared = std::move(*link);
+  shared->send(encode(action.message, action.key.attempt));
+  scope_.spawn("supervisor", serve_supervisor(action.key, std::move(shared), true));
+  scope_.spawn("watch supervisor", watch_supervisor(action.key, *pid));
+}
+
+Result<pid_t> Daemon::start_supervisor_process(const SpawnSupervisor& action,
+                                               const SupervisorFiles& files, int link_fd) {
+  ResourceAmounts claimed = action.message.per_worker;
+  SpawnRequest request;
+  request.argv = {"/proc/self/exe",
+                  "supervise",
+                  "--run",
+                  action.key.run_id,
+                  "--attempt",
+                  fmt::format("{}", action.key.attempt.value),
+                  "--link-fd",
+                  fmt::format("{}", link_fd),
+                  "--socket",
+                  files.socket,
+                  "--spool",
+                  files.spool,
+                  "--cgroup",
+                  files.cgroup,
+                  "--orphan-timeout-ms",
+                  fmt::format("{}", action.orphan_timeout_ms),
+                  "--workers",
+                  fmt::format("{}", action.message.local_world_size),
+                  "--cpu",
+                  fmt::format("{}", claimed.cpu),
+                  "--gpu",
+                  fmt::format("{}", claimed.gpu),
+                  "--memory",
+                  fmt::format("{}", claimed.memory_bytes),
+                  "--gpu-ids",
+                  fmt::format("{}", fmt::join(action.gpu_ids, ","))};
+  for (const auto& [name, value] : claimed.custom) {
+    request.argv.push_back("--custom");
+    request.argv.push_back(fmt::format("{}={}", name, value));
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos)
+      request.env[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  request.inherit_fds = {link_fd};
+  request.stderr_fd = STDERR_FILENO;
+  request.die_with_parent = false;  // it outlives us
+  return spawn_process(executor_, request);
+}
+
+asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
+  bool adopting = !ours;
+  for (;;) {
+    Result<Frame> frame = Error{};
+    if (adopting)
+      frame = co_await within(kAdoptionLimit, link->receive());
+    else
+      frame = co_await link->receive();
+    if (!frame) break;
+    if (frame->type == MessageType::SupervisorHello) {
+      auto hello = decode<SupervisorHello>(*frame);
+      if (!hello) break;
+      key = AttemptKey{hello->run_id, Attempt{hello->attempt}};
+      supervisors_[key] = link;
+      feed(SupervisorUp{key, std::move(*hello)});
+      if (std::exchange(adopting, false)) feed(AdoptionEnded{});
+      continue;
+    }
+    const auto launcher_id = agent_.route_up(key, frame->type);
+    const auto launcher = launcher_id ? launchers_.find(*launcher_id) : launchers_.end();
+    if (launcher == launchers_.end())
+      continue;  // it will say it all again when a launcher attaches
+    const Link to = launcher->second;
+    to->send(*frame);
+    if (to->queued_bytes() > kRelayQueueBytesMax)
+      (void)co_await to->wait_queue_below(kRelayQueueBytesMax / 2);
+  }
+  if (const auto found = supervisors_.find(key);
+      found != supervisors_.end() && found->second == link)
+    supervisors_.erase(found);
+  if (adopting) feed(AdoptionEnded{});
+  if (!ours && !adopting)
+    feed(SupervisorDown{key, "it ended"});  // of our own children, watch_supervisor says so
+}
+
+asio::awaitable<void> Daemon::watch_supervisor(AttemptKey key, pid_t pid) {
+  auto status = co_await wait_for_end(executor_, pid);
+  if (!status) co_return;
+  children_.erase(key);
+  supervisors_.erase(key);
+  const std::string how = status->signaled ? fmt::format("killed by signal {}", status->status)
+                                           : fmt::format("exit code {}", status->status);
+  log_.info("supervisor ended",
+            {{"attempt", static_cast<std::int64_t>(key.attempt.value)}, {"how", how}});
+  feed(SupervisorDown{key, how});
+}
+
+void Daemon::adopt_supervisors() {
+  for (const SupervisorFiles& files :
+       list_supervisor_files(options_.runtime_dir, options_.spool_dir)) {
+    feed(AdoptionBegun{});
+    scope_.spawn("adopt", adopt(files));
+  }
+}
+
+asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
+  auto connection =
+      co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
+  if (!connection) {
+    log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
+    sweep(files);
+    feed(AdoptionEnded{});
+    co_return;
+  }
+  log_.info("found a supervisor again", {{"socket", files.socket}});
+  const AttemptKey
+      not_known_yet;  // named: g++ 12 destroys an aggregate's temporary twice in a co_await
+  co_await serve_supervisor(not_known_yet, std::move(*connection), false);
+}
+
+// What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
+// zombies that it leaves us be reaped.
+void Daemon::sweep(const SupervisorFiles& files) {
+  std::string known;
+  for (const auto& [key, pid] : children_) known += fmt::format("{} ", pid);
+  const auto cgroup = Cgroup::existing(files.cgroup);
+  if (cgroup) cgroup->kill();
+  for (int round = 0; round < kSweepRounds; ++round) {
+    const bool any = kill_adopted_children(known) > 0;
+    if (!any && !(cgroup && cgroup->populated())) break;
+    ::usleep(2000);
+  }
+  if (cgroup) cgroup->remove();
+  remove_supervisor_files(files);
+}
+
+// ---- the end
+
+asio::awaitable<void> Daemon::wait_for_signal() {
+  asio::signal_set signals(executor_, SIGTERM, SIGINT);
+  const auto [error, number] = co_await signals.async_wait(asio::as_tuple(asio::use_awaitable));
+  if (error) co_return;
+  log_.info("leaving; workers go on", {{"signal", number}});
+  context_.stop();
+}
+
+asio::awaitable<void> Daemon::leave_when_idle() {
+  const TimePoint started = clock_.now();
+  for (;;) {
+    const bool over = had_launcher_
+                          ? launchers_.empty()
+                          : launchers_.empty() && clock_.now() >= started + kFirstLauncherLimit;
+    if (over && agent_.idle()) break;
+    auto woken = co_await changed_.wait_until(had_launcher_ ? TimePoint::max()
+                                                            : started + kFirstLauncherLimit);
+    if (!woken) co_return;
+  }
+  for (auto& listener : listeners_) listener->close();
+  PosixFileSystem files;
+  (void)remove_tree(files, options_.runtime_dir);  // nobody else uses it
+  context_.stop();
+}
+
+}  // namespace
+
+std::string default_runtime_dir() {
+  if (::geteuid() == 0) return "/run/trainrun";
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir != '\0')
+    return std::string(dir) + "/trainrun";
+  return fmt::format("/tmp/trainrun-{}", ::geteuid());
+}
+
+std::string default_spool_dir() { return fmt::format("/var/tmp/trainrun-{}", ::geteuid()); }
+
+int run_daemon(const DaemonOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  const auto fail = [](const Error& error, int code) {
+    fmt::print(stderr, "traind: error: {}\n", error.message);
+    if (!error.hint.empty()) fmt::print(stderr, "traind: {}\n", error.hint);
+    return code;
+  };
+  auto level = parse_log_level(options.log_level);
+  if (!level) return fail(level.error(), 64);
+  auto log = Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
+  if (!log) return fail(log.error(), 74);
+  auto* daemon = new Daemon(
+      options, *log);  // its flows may wait for ever: the process ends without unwinding them
+  if (auto opened = daemon->open(); !opened)
+    return fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
+  daemon->serve();
+  ::fflush(nullptr);
+  ::_exit(0);
+}
+
+}  // namespace train

@@ -1,0 +1,39 @@
+// traind: accepts launchers, leases the node's resources to runs, starts supervisors and finds them
+// again after its own restart, and passes frames between a launcher and its supervisors. What is
+// decided is core/node_agent's; this performs it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+struct DaemonOptions {
+  std::vector<std::string> listen;  // endpoints: "unix:/run/x.sock", "127.0.0.1:7070"
+  std::string token_file;
+  std::string runtime_dir;  // sockets; short, since a Unix socket's path is
+  std::string spool_dir;    // worker output on its way
+  std::string node_name;    // empty: the host's
+  std::map<std::string, double>
+      resources;  // CPU, GPU, memory (bytes) instead of what is found, and custom ones
+  bool leave_with_last_run = false;  // a private traind
+  bool allow_root = false;  // run workers as root for a network that is not this machine's own
+  std::string log_level = "info";
+  std::string build;
+};
+
+/// Serve until SIGTERM or SIGINT (or, a private one, until its last run has gone). Supervisors and
+/// workers live on. Returns the process's exit code, after a message on stderr where it could not
+/// start.
+int run_daemon(const DaemonOptions& options);
+
+/// Runtime and spool folders where no flag names them: /run/trainrun as root, else
+/// $XDG_RUNTIME_DIR/trainrun; /var/tmp/trainrun-UID.
+std::string default_runtime_dir();
+std::string default_spool_dir();
+
+}  // namespace train

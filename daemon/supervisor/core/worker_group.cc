@@ -1,0 +1,172 @@
+#include "daemon/supervisor/core/worker_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace train {
+
+std::string_view to_string(GroupPhase phase) {
+  switch (phase) {
+    case GroupPhase::Prepared:
+      return "prepared";
+    case GroupPhase::Starting:
+      return "starting";
+    case GroupPhase::Running:
+      return "running";
+    case GroupPhase::Stopping:
+      return "stopping";
+    case GroupPhase::Gone:
+      return "gone";
+  }
+  return "?";
+}
+
+// Without a launcher from the first moment on: the one that asked for this attempt may be dead
+// already.
+WorkerGroup::WorkerGroup(Duration stop_grace, Duration orphan_timeout, TimePoint now)
+    : stop_grace_(stop_grace), orphan_timeout_(orphan_timeout), now_(now), absent_since_(now) {}
+
+void WorkerGroup::set_limits(Duration stop_grace, Duration orphan_timeout) {
+  stop_grace_ = stop_grace;
+  if (orphan_timeout.count() >= 0) orphan_timeout_ = orphan_timeout;
+}
+
+std::vector<GroupAction> WorkerGroup::handle(const GroupEvent& event, TimePoint now) {
+  now_ = now;
+  actions_.clear();
+  std::visit([this](const auto& e) { on(e); }, event);
+  advance();
+  return std::move(actions_);
+}
+
+std::map<Rank, std::int64_t> WorkerGroup::alive() const {
+  std::map<Rank, std::int64_t> pids;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.pid != 0 && !worker.dead()) pids[rank] = worker.pid;
+  }
+  return pids;
+}
+
+void WorkerGroup::on(const GroupStart& event) {
+  if (phase_ != GroupPhase::Prepared) return;  // asked again after a lost link
+  phase_ = GroupPhase::Starting;
+  for (Rank rank : event.ranks) {
+    workers_[rank] = Worker{};
+    actions_.push_back(SpawnWorker{rank});
+  }
+}
+
+void WorkerGroup::on(const WorkerSpawned& event) {
+  Worker& worker = workers_.at(event.rank);
+  worker.pid = event.pid;
+  if (phase_ == GroupPhase::Stopping) {  // asked to stop while it was being spawned
+    worker.stop_requested = true;
+    actions_.push_back(SignalWorker{event.rank, SIGKILL});
+    return;
+  }
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& w) { return w.second.pid != 0; });
+  if (!all || start_failure_) return;
+  phase_ = GroupPhase::Running;
+  TellStarted started;
+  for (const auto& [rank, w] : workers_) started.pids[rank] = w.pid;
+  actions_.push_back(std::move(started));
+}
+
+// All or nothing: those that did start are killed, and the launcher hears of it when none is left.
+void WorkerGroup::on(const WorkerSpawnFailed& event) {
+  Worker& worker = workers_.at(event.rank);
+  worker.ended = WaitStatus{};
+  worker.drained = true;
+  if (!start_failure_) start_failure_ = TellStartFailed{event.rank, event.error};
+  stop(Duration{0});
+}
+
+void WorkerGroup::on(const WorkerReaped& event) {
+  Worker& worker = workers_.at(event.rank);
+  worker.ended = event.status;
+  actions_.push_back(SweepWorker{event.rank});
+  if (!start_failure_)
+    actions_.push_back(TellExited{event.rank, worker.pid, event.status, worker.stop_requested});
+}
+
+void WorkerGroup::on(const WorkerDrained& event) { workers_.at(event.rank).drained = true; }
+
+void WorkerGroup::on(const GroupStop& event) { stop(event.grace); }
+
+void WorkerGroup::on(const LauncherPresence& event) {
+  if (event.present)
+    absent_since_.reset();
+  else if (!absent_since_)
+    absent_since_ = now_;
+}
+
+void WorkerGroup::on(const GroupRelease&) {
+  if (phase_ != GroupPhase::Gone) stop(Duration{0});
+  ending_ = true;
+}
+
+void WorkerGroup::stop(Duration grace) {
+  if (phase_ == GroupPhase::Gone) return;
+  const TimePoint kill_at = now_ + grace;
+  if (phase_ == GroupPhase::Stopping && kill_at_ && *kill_at_ <= kill_at)
+    return;  // a shorter grace is under way
+  const bool first = phase_ != GroupPhase::Stopping;
+  phase_ = GroupPhase::Stopping;
+  kill_at_ = kill_at;
+  for (auto& [rank, worker] : workers_) {
+    if (!worker.dead()) worker.stop_requested = true;
+  }
+  if (grace.count() > 0 && first) signal_alive(SIGTERM);
+}
+
+void WorkerGroup::signal_alive(int signal) {
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.pid != 0 && !worker.dead()) actions_.push_back(SignalWorker{rank, signal});
+  }
+}
+
+void WorkerGroup::advance() {
+  if (absent_since_ && now_ >= *absent_since_ + orphan_timeout_ && !ending_) {
+    ending_ = true;
+    stop(stop_grace_);
+  }
+  if (phase_ == GroupPhase::Stopping && kill_at_ && now_ >= *kill_at_) {
+    kill_at_.reset();
+    signal_alive(SIGKILL);
+  }
+  const bool all_over = std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
+    return w.second.dead() && w.second.drained;
+  });
+  const bool may_end =
+      phase_ == GroupPhase::Stopping || (phase_ == GroupPhase::Running && !workers_.empty());
+  if (may_end && all_over) {
+    phase_ = GroupPhase::Gone;
+    kill_at_.reset();
+  }
+  if (phase_ == GroupPhase::Gone && !told_gone_) {
+    told_gone_ = true;
+    if (start_failure_)
+      actions_.push_back(*start_failure_);
+    else
+      actions_.push_back(TellGone{});
+  }
+  if (phase_ == GroupPhase::Gone && ending_ && !over_) {
+    over_ = true;
+    actions_.push_back(EndSupervisor{absent_since_ ? "no launcher came back in time" : "released"});
+  }
+}
+
+std::optional<TimePoint> WorkerGroup::next_deadline() const {
+  if (over_) return std::nullopt;
+  std::optional<TimePoint> next = kill_at_;
+  if (absent_since_ && !ending_) {
+    const TimePoint due = *absent_since_ + orphan_timeout_;
+    if (!next || due < *next) next = due;
+  }
+  return next;
+}
+
+}  // namespace train

@@ -1,0 +1,147 @@
+// The workers of one attempt on one node: events in, actions out. Decides when they are spawned,
+// signalled and given up, and when nothing is left. Data (reports, output, checkpoints) passes by
+// it in the shell.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/ids.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+struct WaitStatus {  // as waitpid() gave it
+  bool signaled = false;
+  int status = 0;  // exit code, or signal number
+  bool core_dumped = false;
+  bool operator==(const WaitStatus&) const = default;
+};
+
+// ---- events
+struct GroupStart {
+  std::vector<Rank> ranks;
+};
+struct WorkerSpawned {
+  Rank rank;
+  std::int64_t pid = 0;
+};
+struct WorkerSpawnFailed {
+  Rank rank;
+  Error error;
+};
+struct WorkerReaped {
+  Rank rank;
+  WaitStatus status;
+};
+struct WorkerDrained {
+  Rank rank;
+};  // its output is read to the end, its staged checkpoints are stored
+struct GroupStop {
+  Duration grace{};
+  std::string reason;
+};
+struct LauncherPresence {
+  bool present = true;
+};
+struct GroupRelease {};  // the launcher has everything
+struct GroupTick {};
+using GroupEvent =
+    std::variant<GroupStart, WorkerSpawned, WorkerSpawnFailed, WorkerReaped, WorkerDrained,
+                 GroupStop, LauncherPresence, GroupRelease, GroupTick>;
+
+// ---- actions
+struct SpawnWorker {
+  Rank rank;
+  bool operator==(const SpawnWorker&) const = default;
+};
+struct SignalWorker {
+  Rank rank;
+  int signal = 0;
+  bool operator==(const SignalWorker&) const = default;
+};  // to its whole tree when KILL
+struct SweepWorker {
+  Rank rank;
+  bool operator==(const SweepWorker&) const = default;
+};  // kill what it left behind
+struct TellStarted {
+  std::map<Rank, std::int64_t> pids;
+  bool operator==(const TellStarted&) const = default;
+};
+struct TellStartFailed {
+  Rank rank;
+  Error error;
+  bool operator==(const TellStartFailed&) const = default;
+};
+struct TellExited {
+  Rank rank;
+  std::int64_t pid = 0;
+  WaitStatus status;
+  bool stop_requested = false;
+  bool operator==(const TellExited&) const = default;
+};
+struct TellGone {
+  bool operator==(const TellGone&) const = default;
+};
+struct EndSupervisor {
+  std::string reason;
+  bool operator==(const EndSupervisor&) const = default;
+};
+using GroupAction = std::variant<SpawnWorker, SignalWorker, SweepWorker, TellStarted,
+                                 TellStartFailed, TellExited, TellGone, EndSupervisor>;
+
+enum class GroupPhase { Prepared, Starting, Running, Stopping, Gone };
+std::string_view to_string(GroupPhase phase);
+
+class WorkerGroup {
+ public:
+  WorkerGroup(Duration stop_grace, Duration orphan_timeout, TimePoint now);
+
+  std::vector<GroupAction> handle(const GroupEvent& event, TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+  GroupPhase phase() const { return phase_; }
+  std::map<Rank, std::int64_t> alive() const;
+  /// A negative orphan timeout leaves the one that is known.
+  void set_limits(Duration stop_grace, Duration orphan_timeout);
+
+ private:
+  struct Worker {
+    std::int64_t pid = 0;  // 0: not spawned yet
+    std::optional<WaitStatus> ended;
+    bool drained = false;
+    bool stop_requested = false;
+    bool dead() const { return ended.has_value(); }
+  };
+
+  void on(const GroupStart&);
+  void on(const WorkerSpawned&);
+  void on(const WorkerSpawnFailed&);
+  void on(const WorkerReaped&);
+  void on(const WorkerDrained&);
+  void on(const GroupStop&);
+  void on(const LauncherPresence&);
+  void on(const GroupRelease&);
+  void on(const GroupTick&) {}
+  void stop(Duration grace);
+  void signal_alive(int signal);
+  void advance();
+
+  Duration stop_grace_, orphan_timeout_;
+  TimePoint now_;
+  GroupPhase phase_ = GroupPhase::Prepared;
+  std::map<Rank, Worker> workers_;
+  std::optional<TellStartFailed> start_failure_;
+  std::optional<TimePoint> kill_at_;
+  std::optional<TimePoint> absent_since_;  // of the launcher
+  bool told_gone_ = false;
+  bool ending_ = false;  // once nothing is left
+  bool over_ = false;    // EndSupervisor was said
+  std::vector<GroupAction> actions_;
+};
+
+}  // namespace train

@@ -1,0 +1,51 @@
+// What a worker printed, kept on its node until the launcher has it: a file used as a ring of fixed
+// size, and the last lines for the cause of death. A launcher that stays away longer than the ring
+// lasts loses the middle, and is told how much.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace train {
+
+class OutputSpool {
+ public:
+  static Result<OutputSpool> create(std::string path, std::uint64_t bytes_max);
+  OutputSpool(OutputSpool&& other) noexcept;
+  OutputSpool& operator=(OutputSpool&&) = delete;
+  ~OutputSpool();
+
+  void append(std::string_view data);
+  /// Up to `size` bytes from `offset` of the stream on; `offset` moves forward where the ring no
+  /// longer has it.
+  std::string read(std::uint64_t& offset, std::size_t size) const;
+  std::uint64_t total() const { return total_; }
+
+ private:
+  OutputSpool(int fd, std::string path, std::uint64_t bytes_max)
+      : fd_(fd), path_(std::move(path)), bytes_max_(bytes_max) {}
+  int fd_ = -1;
+  std::string path_;
+  std::uint64_t bytes_max_ = 0;
+  std::uint64_t total_ = 0;
+};
+
+/// The last lines of a stream, each cut to a length: for the summary of a death.
+class LastLines {
+ public:
+  static constexpr std::size_t kLinesMax = 20;
+  static constexpr std::size_t kLineBytesMax = 500;
+  void append(std::string_view data);
+  std::vector<std::string> lines() const;
+
+ private:
+  std::deque<std::string> lines_;
+  std::string open_;  // without its newline yet
+};
+
+}  // namespace train

@@ -1,0 +1,32 @@
+// The supervisor: parent of one attempt's workers on one node, in a process of its own (`traind
+// supervise`), so that it outlives a crash or an upgrade of traind. Answers to traind only;
+// everything for the launcher goes through it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+struct SupervisorOptions {
+  std::string run_id;
+  Attempt attempt;
+  int link_fd = -1;         // one end of a socket pair, the other is traind's
+  std::string socket_path;  // where a later traind finds us
+  std::string spool_dir;    // ours alone; removed at the end
+  std::string cgroup_name;  // empty: none
+  ResourceAmounts claimed;
+  std::vector<std::int32_t> gpu_ids;
+  std::int64_t orphan_timeout_ms = 600000;
+  std::string build;
+};
+
+/// Run until the launcher releases the attempt, or no launcher comes back in time. Returns the
+/// process's exit code.
+int run_supervisor(const SupervisorOptions& options);
+
+}  // namespace train

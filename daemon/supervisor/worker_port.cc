@@ -1,0 +1,90 @@
+#include "daemon/supervisor/worker_port.h"
+
+#include <unistd.h>
+
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+constexpr Duration kHelloLimit = seconds(5);
+}
+
+Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
+                                                     const std::string& path, Attempt attempt,
+                                                     Handlers handlers) {
+  TRY(auto listener, Listener::listen(executor, Endpoint::unix_socket(path)));
+  std::unique_ptr<WorkerPort> port(
+      new WorkerPort(executor, std::move(listener), attempt, std::move(handlers)));
+  port->scope_.spawn("accept workers", port->accept_loop());
+  return port;
+}
+
+WorkerPort::WorkerPort(asio::any_io_executor executor, std::unique_ptr<Listener> listener,
+                       Attempt attempt, Handlers handlers)
+    : listener_(std::move(listener)),
+      attempt_(attempt),
+      handlers_(std::move(handlers)),
+      scope_(executor) {}
+
+WorkerPort::~WorkerPort() = default;
+
+asio::awaitable<void> WorkerPort::accept_loop() {
+  for (;;) {
+    auto connection = co_await listener_->accept();
+    if (!connection) co_return;
+    scope_.spawn("worker", serve(std::move(*connection)));
+  }
+}
+
+// The first frame says who it is; the kernel says whose process it is.
+asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) {
+  connection->set_payload_limit(kHelloPayloadBytesMax);
+  auto first = co_await within(kHelloLimit, connection->receive());
+  if (!first || first->type != MessageType::WorkerHello) co_return;
+  auto hello = decode<WorkerHello>(*first);
+  if (!hello) co_return;
+  Result<Welcome> welcome = handlers_.welcome(*hello);
+  if (const auto peer = connection->credentials(); peer && peer->uid != ::geteuid()) {
+    welcome = Error{Errc::Permission, "this supervisor belongs to another user"};
+  }
+  if (!welcome) {
+    connection->send(encode(Refused{std::string(to_string(welcome.error().code)),
+                                    welcome.error().message, welcome.error().hint},
+                            attempt_));
+    (void)co_await within(kHelloLimit, connection->flush());
+    co_return;
+  }
+  const Rank rank{hello->rank};
+  connection->set_payload_limit(kFramePayloadBytesMax);
+  connection->send(encode(*welcome, attempt_));
+  connections_[rank] = connection.get();
+  handlers_.joined(rank, *hello);
+  for (;;) {
+    auto frame = co_await connection->receive();
+    if (!frame) break;
+    handlers_.received(rank, std::move(*frame));
+  }
+  if (const auto found = connections_.find(rank);
+      found != connections_.end() && found->second == connection.get()) {
+    connections_.erase(found);
+    handlers_.closed(rank);
+  }
+}
+
+void WorkerPort::send(Rank rank, const Frame& frame) {
+  if (const auto found = connections_.find(rank); found != connections_.end())
+    found->second->send(frame);
+}
+
+void WorkerPort::send_to_all(const Frame& frame) {
+  for (auto& [rank, connection] : connections_) connection->send(frame);
+}
+
+asio::awaitable<void> WorkerPort::close() {
+  listener_->close();
+  scope_.cancel();
+  co_await scope_.join();
+}
+
+}  // namespace train

@@ -1,0 +1,54 @@
+// The workers' end of the supervisor: a Unix socket to which each worker's SDK connects once. Reads
+// frames and hands them on with the rank that sent them; what they mean is the supervisor's
+// business.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/net/connection.h"
+#include "lib/net/listener.h"
+#include "lib/net/scope.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class WorkerPort {
+ public:
+  struct Handlers {
+    /// Who connects as `hello`: the answer, or why not (a rank that is not here, another attempt,
+    /// another user).
+    std::function<Result<Welcome>(const WorkerHello& hello)> welcome;
+    std::function<void(Rank rank, const WorkerHello& hello)> joined;
+    std::function<void(Rank rank, Frame frame)> received;
+    std::function<void(Rank rank)> closed;
+  };
+
+  static Result<std::unique_ptr<WorkerPort>> open(asio::any_io_executor executor,
+                                                  const std::string& path, Attempt attempt,
+                                                  Handlers handlers);
+  ~WorkerPort();
+
+  void send(Rank rank, const Frame& frame);
+  void send_to_all(const Frame& frame);
+  bool connected(Rank rank) const { return connections_.count(rank) != 0; }
+  /// Stop accepting, close all, wait for the flows.
+  asio::awaitable<void> close();
+
+ private:
+  WorkerPort(asio::any_io_executor executor, std::unique_ptr<Listener> listener, Attempt attempt,
+             Handlers handlers);
+  asio::awaitable<void> accept_loop();
+  asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
+
+  std::unique_ptr<Listener> listener_;
+  Attempt attempt_;
+  Handlers handlers_;
+  std::map<Rank, Connection*> connections_;  // owned by their serve()
+  Scope scope_;
+};
+
+}  // namespace train
