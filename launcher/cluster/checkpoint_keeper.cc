@@ -1,0 +1,72 @@
+#include "launcher/cluster/checkpoint_keeper.h"
+
+#include <algorithm>
+
+#include "launcher/cluster/start_frames.h"
+
+namespace train {
+
+CheckpointKeeper::CheckpointKeeper(const CheckpointConfig& config, RunRecord& record)
+    : policy_{config.num_to_keep, config.score_attribute,
+              config.score_order == ScoreOrder::Max ? BestIs::Highest : BestIs::Lowest},
+      record_(record) {
+  const auto listed = record_.checkpoints().list();
+  if (!listed) return;
+  for (const ListedCheckpoint& checkpoint : *listed) {
+    if (checkpoint.manifest)
+      checkpoints_.push_back(
+          {checkpoint.number,
+           score_of(policy_, checkpoint.number, checkpoint.manifest->metrics).value});
+  }
+}
+
+Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
+                                                           const Metrics& metrics,
+                                                           const std::string& created) {
+  CheckpointStore& store = record_.checkpoints();
+  const CommitRequest request = commit_request(action, record_.epoch(), created, metrics);
+  const auto committed = store.commit(request, [this] { return record_.lock().check(); });
+  if (!committed) {
+    (void)store.discard(request.pending);
+    return committed.error();
+  }
+  const Score score = score_of(policy_, request.number, metrics);
+  checkpoints_.push_back({request.number, score.value});
+  Outcome outcome{
+      {{request.number.value, store.path_of(request.number), epoch_of(metrics)}, score.value},
+      {},
+      {}};
+  if (!score.warning.empty()) outcome.warnings.push_back(score.warning);
+
+  const RetentionPlan plan = plan_retention(policy_, checkpoints_);
+  for (CheckpointNumber old : plan.remove) {
+    if (const auto removed = store.remove(old); !removed)
+      outcome.warnings.push_back(removed.error().describe());
+    std::erase_if(checkpoints_, [&](const ScoredCheckpoint& c) { return c.number == old; });
+  }
+  outcome.best = best();
+  return outcome;
+}
+
+KeptCheckpoint CheckpointKeeper::kept(const ScoredCheckpoint& checkpoint) const {
+  return {{checkpoint.number.value, record_.checkpoints().path_of(checkpoint.number), -1},
+          checkpoint.score};
+}
+
+std::optional<KeptCheckpoint> CheckpointKeeper::best() const {
+  const RetentionPlan plan = plan_retention(policy_, checkpoints_);
+  for (const ScoredCheckpoint& checkpoint : checkpoints_) {
+    if (checkpoint.number == plan.best) return kept(checkpoint);
+  }
+  return std::nullopt;
+}
+
+std::optional<KeptCheckpoint> CheckpointKeeper::latest() const {
+  const RetentionPlan plan = plan_retention(policy_, checkpoints_);
+  for (const ScoredCheckpoint& checkpoint : checkpoints_) {
+    if (checkpoint.number == plan.latest) return kept(checkpoint);
+  }
+  return std::nullopt;
+}
+
+}  // namespace train

@@ -1,0 +1,148 @@
+#include "launcher/cluster/daemon_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/net/scope.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kConnectLimit = seconds(5);
+constexpr Duration kRedialEvery =
+    seconds(1);  // at most: several times between suspicion and verdict
+constexpr Duration kFirstRedial = milliseconds(5);  // a private traind is about to listen
+
+/// What a message says of an endpoint that the reader is told anyway.
+std::string without_prefix(const std::string& message, const std::string& endpoint) {
+  return message.starts_with(endpoint + ": ") ? message.substr(endpoint.size() + 2) : message;
+}
+
+}  // namespace
+
+DaemonLink::DaemonLink(asio::any_io_executor executor, DaemonLinkOptions options,
+                       std::optional<Token> token, Handlers handlers)
+    : executor_(executor),
+      options_(std::move(options)),
+      token_(std::move(token)),
+      handlers_(std::move(handlers)),
+      endpoint_text_(options_.endpoint.text()),
+      redial_every_(std::clamp<Duration>((options_.dead_after - options_.suspect_after) / 4,
+                                         milliseconds(100), kRedialEvery)),
+      last_heard_(std::chrono::steady_clock::now()) {}
+
+asio::awaitable<void> DaemonLink::run() {
+  Duration redial = kFirstRedial;
+  while (!detaching_) {
+    const TimePoint began = std::chrono::steady_clock::now();
+    const auto served = co_await serve();
+    connection_.reset();
+    if (detaching_ || refused_) co_return;
+    if (served.has_error()) {
+      if (served.error().code == Errc::Cancelled) co_return;
+      check_limits(served.error());
+    }
+    if (std::chrono::steady_clock::now() - began > redial_every_) redial = kFirstRedial;
+    if (!co_await pause_for(redial)) co_return;
+    redial = std::min<Duration>(redial * 2, redial_every_);
+  }
+}
+
+// One connection from beginning to end.
+Task<Unit> DaemonLink::serve() {
+  // A node that was silent is dialled with little patience: a stalled SYN would wait past the
+  // verdict.
+  const Duration limit = ever_attached_ ? redial_every_ : kConnectLimit;
+  CO_TRY(auto made, co_await Connection::connect(executor_, options_.endpoint, limit));
+  std::shared_ptr<Connection> connection = std::move(made);
+  HandshakeLimits limits;
+  if (ever_attached_) limits.time = 2 * redial_every_;
+  const auto peer = co_await connect_handshake(*connection, options_.self, token_, limits);
+  if (peer.has_error()) {
+    const Errc code = peer.error().code;
+    // Later, a daemon that was replaced by one that will not have us is one that is away: the
+    // others train on.
+    if (!ever_attached_ &&
+        (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
+      refused_ = true;
+      Error error(peer.error());
+      error.message = without_prefix(error.message, endpoint_text_);
+      handlers_.refused(std::move(error).with_context(endpoint_text_));
+    }
+    co_return peer.error();
+  }
+  connection_ = connection;
+  connection->send(encode(options_.attach));
+  Scope heartbeats(executor_);
+  heartbeats.spawn("heartbeats", send_heartbeats(connection));
+  Result<Unit> ended = Unit{};
+  for (;;) {
+    auto frame = co_await within(options_.suspect_after, connection->receive());
+    if (!frame) {
+      ended = frame.error();
+      break;
+    }
+    last_heard_ = std::chrono::steady_clock::now();
+    if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost) {
+      handlers_.received(*frame);
+    } else if (frame->type == MessageType::NodeOffer) {
+      if (auto offer = decode<NodeOffer>(*frame)) {
+        ever_attached_ = true;
+        told_down_ = false;
+        problem_.clear();
+        const auto reached = parse_endpoint(connection->peer());
+        handlers_.offered(*offer,
+                          reached && reached->kind == Endpoint::Tcp ? reached->host_or_path : "");
+      }
+    } else if (frame->type == MessageType::Refused) {
+      if (auto refusal = decode<Refused>(*frame)) {
+        refused_ = true;
+        handlers_.refused(Error{refusal->code == "fenced" ? Errc::Fenced : Errc::Permission,
+                                endpoint_text_ + ": " + refusal->message, refusal->hint});
+      }
+      ended = Error{Errc::Cancelled, "refused"};
+      break;
+    }
+  }
+  heartbeats.cancel();
+  connection->close();
+  co_await heartbeats.join();
+  co_return ended;
+}
+
+asio::awaitable<void> DaemonLink::send_heartbeats(std::shared_ptr<Connection> connection) {
+  for (std::uint64_t sequence = 1; connection->is_open(); ++sequence) {
+    connection->send(encode(Heartbeat{sequence}));
+    if (!co_await pause_for(milliseconds(options_.attach.heartbeat_ms))) co_return;
+  }
+}
+
+void DaemonLink::check_limits(const Error& why) {
+  const Duration silent = std::chrono::steady_clock::now() - last_heard_;
+  const bool away = why.code != Errc::Timeout;
+  const Duration limit = away ? options_.away_limit : options_.dead_after;
+  const std::string problem = away ? without_prefix(why.message, endpoint_text_) : "no answer";
+  if (problem != problem_) handlers_.away(problem_ = problem);
+  if (!told_down_ && silent >= limit) {
+    told_down_ = true;
+    handlers_.down(away ? fmt::format("its traind was away for {}", format_duration(silent))
+                        : fmt::format("no heartbeat for {}", format_duration(silent)));
+  }
+}
+
+void DaemonLink::send(const Frame& frame) {
+  if (connection_) connection_->send(frame);
+}
+
+asio::awaitable<void> DaemonLink::detach() {
+  detaching_ = true;
+  if (!connection_) co_return;
+  const auto connection = connection_;
+  connection->send(encode(DetachRun{}));
+  (void)co_await within(seconds(1), connection->flush());
+}
+
+}  // namespace train

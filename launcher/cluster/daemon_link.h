@@ -1,0 +1,72 @@
+// One connection to one traind: connects, proves who it is, attaches the run, sends heartbeats, and
+// connects again when the link breaks. A refused or reset connection means that the daemon is away
+// (workers go on; its own limit); only silence makes a node suspect and dead.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/net/connection.h"
+#include "lib/net/endpoint.h"
+#include "lib/net/handshake.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+struct DaemonLinkOptions {
+  Endpoint endpoint;
+  Identity self;
+  AttachRun attach;
+  Duration suspect_after = seconds(3);
+  Duration dead_after = seconds(10);
+  Duration away_limit = std::chrono::minutes(2);
+};
+
+class DaemonLink {
+ public:
+  struct Handlers {
+    std::function<void(const NodeOffer&, const std::string& reached_at)> offered;
+    std::function<void(const Frame&)> received;  // of an attempt
+    std::function<void(const std::string& problem)>
+        away;  // once each time it gets worse; for the screen
+    std::function<void(const std::string& reason)>
+        down;                                   // its workers count as lost; connecting goes on
+    std::function<void(const Error&)> refused;  // it will not have us: trying again is useless
+  };
+
+  DaemonLink(asio::any_io_executor executor, DaemonLinkOptions options, std::optional<Token> token,
+             Handlers handlers);
+
+  /// Runs until cancelled or refused.
+  asio::awaitable<void> run();
+  /// Dropped while there is no connection: what must arrive is said again after `offered`.
+  void send(const Frame& frame);
+  /// Tell the daemon that the run is over, and close.
+  asio::awaitable<void> detach();
+  const std::string& endpoint_text() const { return endpoint_text_; }
+  std::size_t queued_bytes() const { return connection_ ? connection_->queued_bytes() : 0; }
+
+ private:
+  Task<Unit> serve();
+  asio::awaitable<void> send_heartbeats(std::shared_ptr<Connection> connection);
+  void check_limits(const Error& why);
+
+  asio::any_io_executor executor_;
+  DaemonLinkOptions options_;
+  std::optional<Token> token_;
+  Handlers handlers_;
+  std::string endpoint_text_;
+  Duration redial_every_;
+  std::shared_ptr<Connection> connection_;  // shared with the heartbeats' coroutine
+  TimePoint last_heard_;
+  bool ever_attached_ = false;
+  bool told_down_ = true;  // nothing to lose yet
+  bool detaching_ = false;
+  bool refused_ = false;
+  std::string problem_;
+};
+
+}  // namespace train

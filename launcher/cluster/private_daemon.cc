@@ -1,0 +1,127 @@
+#include "launcher/cluster/private_daemon.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+
+namespace train {
+namespace {
+
+std::string runtime_root() {
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR");
+      dir != nullptr && *dir != '\0' && std::string_view(dir).size() < 40)
+    return dir;
+  return "/tmp";
+}
+
+}  // namespace
+
+PrivateDaemon::PrivateDaemon(const std::string& tag)
+    : runtime_dir_(fmt::format("{}/trainrun-{}-{}", runtime_root(), ::geteuid(), tag)) {}
+
+std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
+  std::ifstream file(note);
+  std::string runtime_dir;
+  if (!std::getline(file, runtime_dir) || runtime_dir.empty()) return std::nullopt;
+  PrivateDaemon daemon("");
+  daemon.runtime_dir_ = runtime_dir;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = daemon.endpoint().host_or_path;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  path.copy(address.sun_path, path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool answers =
+      fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+  if (fd >= 0) ::close(fd);
+  if (!answers) return std::nullopt;
+  daemon.pid_ = peer.pid;
+  daemon.found_ = true;
+  return daemon;
+}
+
+void PrivateDaemon::remember(const std::string& note) const {
+  std::ofstream(note) << runtime_dir_ << "\n";
+}
+
+Result<std::string> find_traind() {
+  if (const char* named = std::getenv("TRAINRUN_TRAIND")) return std::string(named);
+  char self[PATH_MAX] = {};
+  if (::readlink("/proc/self/exe", self, sizeof self - 1) > 0) {
+    const std::string path(self);
+    const std::string beside = path.substr(0, path.rfind('/')) + "/traind";
+    if (::access(beside.c_str(), X_OK) == 0) return beside;
+  }
+  for (const char* path :
+       {"/usr/sbin/traind", "/usr/local/sbin/traind", "/usr/local/bin/traind", "/usr/bin/traind"}) {
+    if (::access(path, X_OK) == 0) return std::string(path);
+  }
+  return Error{Errc::NotFound, "traind is neither beside train-run nor in /usr/sbin",
+               "install it, or set TRAINRUN_TRAIND to its path"};
+}
+
+Result<Unit> PrivateDaemon::start() {
+  TRY(const std::string program, find_traind());
+  if (::mkdir(runtime_dir_.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_error(errno, "making the folder " + runtime_dir_);
+  const std::string listen = endpoint().text();
+  const std::string spool = runtime_dir_ + "/spool";
+  const char* const argv[] = {program.c_str(), "--private",     "--listen",
+                              listen.c_str(),  "--runtime-dir", runtime_dir_.c_str(),
+                              "--spool-dir",   spool.c_str(),   nullptr};
+  const std::string log = runtime_dir_ + "/traind.log";
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
+                                  const_cast<char* const*>(argv), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) return system_error(error, "starting " + program);
+  found_ = false;
+  return Unit{};
+}
+
+bool PrivateDaemon::ended() {
+  if (pid_ <= 0) return true;
+  if (found_) return ::kill(pid_, 0) != 0;
+  if (::waitpid(pid_, nullptr, WNOHANG) == 0) return false;
+  pid_ = -1;
+  return true;
+}
+
+void PrivateDaemon::stop() {
+  if (pid_ <= 0 || found_) return;
+  ::kill(pid_, SIGKILL);  // it has no supervisors, and may not have its signal handlers yet
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  clean_up();
+}
+
+void PrivateDaemon::clean_up() {
+  ::unlink((runtime_dir_ + "/traind.log").c_str());
+  ::unlink((runtime_dir_ + "/traind.sock").c_str());
+  ::rmdir((runtime_dir_ + "/spool").c_str());
+  ::rmdir(runtime_dir_.c_str());
+}
+
+}  // namespace train

@@ -1,0 +1,48 @@
+// The traind that train-run starts for itself when no cluster is named: its own session, a Unix
+// socket in a short folder, gone with its last run. Started again when it dies; it finds its
+// supervisors by the same folder.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/net/endpoint.h"
+
+namespace train {
+
+class PrivateDaemon {
+ public:
+  /// Names only; nothing is started. `tag`: unique to the run.
+  explicit PrivateDaemon(const std::string& tag);
+  /// The one that an earlier launcher of the run left behind with its workers, when it still runs;
+  /// `note` is remember()'s file.
+  static std::optional<PrivateDaemon> find(const std::string& note);
+  /// Leave word for a later launcher where the daemon is. Not synced: after a power cut it is not
+  /// there either.
+  void remember(const std::string& note) const;
+
+  Result<Unit> start();
+  /// Whether its process has ended (it is reaped then, when it is our child).
+  bool ended();
+  Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
+  const std::string& runtime_dir() const { return runtime_dir_; }
+  pid_t pid() const { return pid_; }
+  /// End the one that start() made, before any launcher has called it: the run is not to be. One
+  /// that was found is left alone.
+  void stop();
+  /// Remove the folder, once the daemon has left.
+  void clean_up();
+
+ private:
+  std::string runtime_dir_;
+  pid_t pid_ = -1;
+  bool found_ = false;  // another process's child
+};
+
+/// traind: $TRAINRUN_TRAIND, beside this program, or in PATH's sbin and bin.
+Result<std::string> find_traind();
+
+}  // namespace train

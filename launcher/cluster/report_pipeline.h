@@ -1,0 +1,76 @@
+// From report batches to the report log and the other sinks, on a thread of its own: decode, write,
+// sync in groups, and only then acknowledge. The driver's thread hands batches in and gets news
+// back through `post`.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "launcher/core/report_ledger.h"
+#include "lib/observe/metrics_log.h"
+#include "lib/observe/report_sink.h"
+#include "lib/observe/stop_rules.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class ReportPipeline {
+ public:
+  struct News {
+    std::vector<ReportRecord> shown;  // rank 0's, for the screen: all, or the newest of many
+    std::vector<ReportRecord> with_checkpoint;  // rank 0's that carried one: a checkpoint's metrics
+    std::vector<std::pair<Attempt, ReportAck>> acks;  // on disk now
+    std::optional<std::string> stop;                  // a stop rule is met
+    std::vector<std::string> warnings;                // a sink failed, a batch could not be read
+    std::uint64_t settled = 0;                        // the n-th call of settle() is done
+  };
+
+  ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks, StopRules stop,
+                 std::function<void(News)> post);
+  ~ReportPipeline();  // writes and syncs what is left
+
+  void add(Attempt attempt, ReportBatch batch);
+  /// Everything added so far is to be on disk; News.settled says when.
+  std::uint64_t settle();
+  /// End the thread; afterwards the fields below may be read.
+  void finish();
+  std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
+  const Metrics& last_metrics() const { return last_metrics_; }
+  /// Rank 0's reports of an attempt, by ordinal: how many were lost after a checkpoint.
+  std::uint64_t last_ordinal(Attempt attempt) const;
+
+ private:
+  struct Item {
+    Attempt attempt;
+    ReportBatch batch;
+    std::uint64_t settle = 0;  // or a request
+  };
+  void run();
+  void take(Item& item, News& news);
+  void sync(News& news);
+
+  MetricsLog log_;
+  std::vector<std::unique_ptr<ReportSink>> sinks_;
+  StopRules stop_;
+  std::function<void(News)> post_;
+  std::map<Attempt, ReportLedger> ledgers_;
+  Metrics last_metrics_;
+  bool sink_failed_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Item> queue_;
+  std::uint64_t settle_count_ = 0;
+  bool finishing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace train

@@ -1,0 +1,26 @@
+// Performs a run: the shell around RunController. Owns the links to the daemons, the run's record,
+// the report pipeline, the commits and the screen; decides nothing about training.
+#pragma once
+
+#include <string>
+
+#include "launcher/report/progress.h"
+#include "launcher/spec/job_spec_parser.h"
+
+namespace train {
+
+struct RunOptions {
+  ParsedSpec parsed;
+  std::string spec_text;
+  bool unique_name = false;  // the run's name is a default
+  bool force = false;        // take the run over
+  OutputMode output = OutputMode::Plain;
+  bool color = false;
+  std::map<std::string, std::string> environment;  // of the submitter; workers get it
+  std::string build;
+};
+
+/// Run the job to its end. Prints as it goes, and returns the exit code of train-run.
+int run_job(const RunOptions& options);
+
+}  // namespace train

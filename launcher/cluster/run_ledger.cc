@@ -1,0 +1,182 @@
+#include "launcher/cluster/run_ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+namespace train {
+namespace {
+
+constexpr std::size_t kWarningsMax = 100;
+
+CheckpointSummary summary_of(const KeptCheckpoint& kept, const CheckpointConfig& config) {
+  CheckpointSummary summary{std::filesystem::path(kept.info.path).filename(),
+                            kept.info.path,
+                            config.score_attribute.value_or(""),
+                            {}};
+  if (config.score_attribute) summary.score = kept.score;
+  return summary;
+}
+
+}  // namespace
+
+RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock)
+    : spec_(spec),
+      record_(record),
+      clock_(clock),
+      began_(clock.now()),
+      began_wall_(clock.wall()),
+      attempt_began_(began_) {}
+
+void RunLedger::warn(const std::string& text) {
+  const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
+  if (!known && warnings_.size() < kWarningsMax) warnings_.push_back(text);
+}
+
+void RunLedger::attempt_started(Attempt attempt, int world_size) {
+  attempt_began_ = clock_.now();
+  attempts_.push_back({.attempt = attempt.value,
+                       .world_size = world_size,
+                       .nnodes = nnodes(),
+                       .begun = clock_.wall(),
+                       .cause = ""});
+}
+
+void RunLedger::rank_exited(Attempt attempt, const std::string& node, const WorkerExited& message) {
+  WorkerFailure failure;
+  failure.end.kind = message.signaled ? EndKind::Killed : EndKind::Exited;
+  failure.end.rank = message.rank;
+  failure.end.node = node;
+  failure.end.status = message.status;
+  failure.end.core_dumped = message.core_dumped;
+  failure.end.oom_killed = message.oom_killed;
+  failure.end.stop_requested = message.stop_requested;
+  failure.attempt = attempt.value;
+  failure.wall_us = message.wall_us;
+  failure.last_lines = message.last_lines;
+  if (!message.errors.empty()) {
+    failure.end.error_type = message.errors.front().type;
+    failure.end.error_what = message.errors.front().what;
+    failure.stack = message.errors.front().stack;
+  }
+  if (message.signaled || message.status != 0) {
+    const Rank rank{message.rank};
+    std::error_code ec;
+    std::filesystem::create_directories(record_.folder().rank(attempt, rank), ec);
+    (void)write_small_file(record_.files(), record_.folder().error_json(attempt, rank),
+                           error_json(failure));
+  }
+  failures_[{attempt, Rank{message.rank}}] = std::move(failure);
+}
+
+RootCause RunLedger::root_cause(const AttemptEnded& ended) const {
+  if (ended.root_rank) {
+    const auto found = failures_.find({ended.attempt, *ended.root_rank});
+    if (ended.root_end && found != failures_.end())
+      return root_cause_of(found->second, ended.collateral);
+    if (ended.start_error) {
+      WorkerFailure failure;
+      failure.end.kind = EndKind::StartFailed;
+      failure.end.rank = ended.root_rank->value;
+      failure.end.node = ended.root_node;
+      failure.end.status = ended.start_error->code == Errc::NotFound     ? ENOENT
+                           : ended.start_error->code == Errc::Permission ? EACCES
+                                                                         : EIO;
+      failure.end.program = spec_.command.empty() ? "" : spec_.command.front();
+      failure.end.detail = ended.start_error->describe();
+      failure.attempt = ended.attempt.value;
+      RootCause cause = root_cause_of(std::move(failure), ended.collateral);
+      cause.text.cause = ended.cause;
+      return cause;
+    }
+  }
+  RootCause cause;
+  cause.text = {ended.cause, "its traind and supervisor"};
+  cause.node = ended.root_node;
+  cause.collateral = ended.collateral;
+  return cause;
+}
+
+void RunLedger::attempt_ended(const AttemptEnded& ended) {
+  last_cause_ = ended.cause;
+  if (ended.failed) {
+    root_ = root_cause(ended);
+    last_cause_ = root_->text.cause;
+    std::error_code ec;
+    std::filesystem::create_directories(record_.folder().attempt(ended.attempt), ec);
+    (void)write_small_file(record_.files(), record_.folder().cause_json(ended.attempt),
+                           cause_json(*root_, ended.attempt.value));
+  }
+  if (attempts_.empty() || attempts_.back().attempt != ended.attempt.value)
+    attempt_started(ended.attempt, placement_.world_size);
+  attempts_.back().duration = clock_.now() - attempt_began_;
+  if (ended.failed) attempts_.back().cause = last_cause_;
+}
+
+void RunLedger::checkpoint_committed(const CheckpointKeeper::Outcome& outcome, Attempt attempt,
+                                     std::uint64_t report_ordinal) {
+  latest_ = outcome.committed;
+  best_ = outcome.best;
+  checkpoint_report_ = {attempt, report_ordinal};
+}
+
+void RunLedger::checkpoints_found(const CheckpointKeeper& keeper) {
+  best_ = keeper.best();
+  latest_ = keeper.latest();
+}
+
+RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics) const {
+  RunSummary summary;
+  summary.run = record_.name();
+  summary.path = record_.folder().path();
+  summary.logs = summary.path + "/attempts";
+  switch (ended.outcome) {
+    case RunState::Finished:
+      summary.outcome = Outcome::Succeeded;
+      break;
+    case RunState::Stopped:
+      summary.outcome =
+          ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
+      break;
+    default:
+      summary.outcome = refused_ || attempts_.empty() ? Outcome::Refused : Outcome::Failed;
+  }
+  summary.reason = ended.reason;
+  if (summary.outcome == Outcome::Refused)
+    summary.error = refused_.value_or(Error{Errc::ResourceExhausted, ended.reason, ""});
+  if (summary.outcome == Outcome::Failed) {
+    summary.root = root_;
+    if (root_ && root_->worker) {
+      summary.logs =
+          record_.folder().rank(Attempt{root_->worker->attempt}, Rank{root_->worker->end.rank});
+    }
+  }
+  summary.world_size = placement_.world_size;
+  summary.nnodes = nnodes();
+  summary.begun = began_wall_;
+  summary.ended = clock_.wall();
+  summary.duration = clock_.now() - began_;
+  summary.attempts = attempts_;
+  const CheckpointConfig& config = spec_.run_config.checkpoint_config;
+  if (best_) summary.best = summary_of(*best_, config);
+  if (latest_) summary.latest = summary_of(*latest_, config);
+  if (summary.outcome != Outcome::Succeeded && newest_report_) {
+    const bool same =
+        checkpoint_report_ && checkpoint_report_->first == Attempt{newest_report_->attempt};
+    summary.lost_steps = static_cast<std::int64_t>(
+        newest_report_->ordinal -
+        (same ? std::min(checkpoint_report_->second, newest_report_->ordinal) : 0));
+  }
+  summary.metrics = last_metrics;
+  summary.results.resize(
+      results_.empty() ? 0 : static_cast<std::size_t>(results_.rbegin()->first.value) + 1);
+  for (const auto& [rank, json] : results_) summary.results[rank.value] = json;
+  summary.warnings = warnings_;
+  if (summary.outcome != Outcome::Succeeded && summary.outcome != Outcome::Refused)
+    summary.resume_command = "train-run resume " + summary.path;
+  return summary;
+}
+
+}  // namespace train

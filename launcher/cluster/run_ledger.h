@@ -1,0 +1,61 @@
+// Remembers what the end of the run tells: attempts with their causes, the root cause, checkpoints,
+// results, warnings. The driver writes into it as things happen, and asks for the summary.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/checkpoint_keeper.h"
+#include "launcher/core/run_events.h"
+#include "launcher/report/summary.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class RunLedger {
+ public:
+  RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock);
+
+  void warn(const std::string& text);
+  void refuse(const Error& error) { refused_ = error; }
+  void placed(const Placement& placement) { placement_ = placement; }
+  void attempt_started(Attempt attempt, int world_size);
+  /// Writes the rank's error.json where it failed.
+  void rank_exited(Attempt attempt, const std::string& node, const WorkerExited& message);
+  /// Writes the attempt's cause.json where it failed.
+  void attempt_ended(const AttemptEnded& ended);
+  void checkpoint_committed(const CheckpointKeeper::Outcome& outcome, Attempt attempt,
+                            std::uint64_t report_ordinal);
+  void checkpoints_found(const CheckpointKeeper& keeper);
+  void reported(const ReportRecord& newest) { newest_report_ = newest; }
+  void result(Rank rank, const std::string& json) { results_[rank] = json; }
+
+  int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
+  const std::string& last_cause() const { return last_cause_; }
+  RunSummary summary(const RunEnded& ended, const Metrics& last_metrics) const;
+
+ private:
+  RootCause root_cause(const AttemptEnded& ended) const;
+
+  const JobSpec& spec_;
+  RunRecord& record_;
+  const Clock& clock_;
+  TimePoint began_;
+  std::chrono::system_clock::time_point began_wall_;
+  Placement placement_;
+  std::vector<AttemptSummary> attempts_;
+  TimePoint attempt_began_;
+  std::map<std::pair<Attempt, Rank>, WorkerFailure> failures_;
+  std::optional<RootCause> root_;
+  std::string last_cause_;
+  std::optional<KeptCheckpoint> best_, latest_;
+  std::optional<std::pair<Attempt, std::uint64_t>> checkpoint_report_;
+  std::optional<ReportRecord> newest_report_;
+  std::map<Rank, std::string> results_;
+  std::vector<std::string> warnings_;
+  std::optional<Error> refused_;
+};
+
+}  // namespace train

@@ -1,0 +1,175 @@
+#include "launcher/cluster/run_record.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/cluster/start_frames.h"
+#include "lib/base/time.h"
+
+namespace train {
+namespace {
+
+std::string now_text() { return format_utc(std::chrono::system_clock::now()); }
+
+std::string random_hex() {
+  std::uint64_t value = 0;
+  if (::getrandom(&value, sizeof value, 0) != sizeof value)
+    value =
+        static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint64_t>(::time(nullptr));
+  return fmt::format("{:012x}", value & 0xffffffffffffULL);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::filesystem::path registry_dir() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
+    return std::filesystem::path(state) / "trainrun/runs";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".local/state/trainrun/runs";
+}
+
+// exit.json of an earlier launcher: code 0 means that there is nothing left to do.
+std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
+  const auto text = read_small_file(files, folder.exit_json(), 1u << 20);
+  if (!text) return std::nullopt;
+  boost::system::error_code ec;
+  const auto json = boost::json::parse(*text, ec);
+  if (ec || !json.is_object()) return std::nullopt;
+  const auto* code = json.as_object().if_contains("code");
+  return code != nullptr && code->is_int64()
+             ? std::optional<int>(static_cast<int>(code->as_int64()))
+             : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
+                                                   const RunRecordOptions& options) {
+  PosixFileSystem files;
+  const std::string& storage = spec.run_config.storage_path;
+  const std::string& name = spec.run_config.name;
+  auto created = options.unique_name ? create_unique_run_folder(files, storage, name)
+                                     : create_run_folder(files, storage, name);
+  const bool resumed = created.has_error() && created.error().code == Errc::AlreadyExists;
+  if (created.has_error() && !resumed) return created.error();
+  std::unique_ptr<RunRecord> record(
+      new RunRecord(resumed ? RunFolder(join_path(storage, name)) : *created));
+  record->resumed_ = resumed;
+  record->name_ = std::filesystem::path(record->folder_.path()).filename();
+  if (resumed && finished_code(record->files_, record->folder_) == 0) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("the run {} has finished: {}", name, record->folder_.path()),
+                 "give run_config.name another value, or remove that folder"};
+  }
+  TRY_VOID(record->take_ownership(options));
+  TRY_VOID(record->read_start(spec));
+  register_run(record->name_, record->folder_.path());
+  return record;
+}
+
+Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
+  const LockHolder self{host_name(), ::getpid(), now_text()};
+  if (options.force) {
+    TRY(auto lock, RunLock::take_over(files_, folder_.lock(), self));
+    lock_.emplace(std::move(lock));
+  } else {
+    auto lock = RunLock::acquire(files_, folder_.lock(), self);
+    if (!lock) {
+      Error error = std::move(lock).error();
+      if (error.hint.empty())
+        error.hint =
+            "wait for it, stop it with `train-run stop`, or take the run over with --force";
+      return error;
+    }
+    lock_.emplace(std::move(*lock));
+  }
+  TRY(journal_, Journal::open(files_, folder_.journal(), options.force));
+  run_id_ = fmt::format("{}-{}", name_, random_hex());
+  for (const JournalRecord& record : journal_->replayed().records) {
+    if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
+      run_id_ = std::string(id->as_string());
+      break;
+    }
+  }
+  TRY(epoch_,
+      journal_->take_epoch(
+          now_text(),
+          {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
+  return Unit{};
+}
+
+Result<Unit> RunRecord::read_start(const JobSpec& spec) {
+  for (const JournalRecord& record : journal_->replayed().records) {
+    const auto* event = record.event.if_contains("event");
+    const auto* attempt = record.event.if_contains("attempt");
+    if (event != nullptr && attempt != nullptr && event->is_string() &&
+        event->as_string() == "attempt_started" && attempt->is_int64()) {
+      start_.first_attempt = Attempt{static_cast<std::uint32_t>(attempt->as_int64() + 1)};
+    }
+  }
+  store_.emplace(files_, folder_.checkpoints());
+  TRY_VOID(store_->open(epoch_));
+  if (resumed_) {
+    TRY(auto choice, store_->open_for_restore());
+    warnings_ = std::move(choice.warnings);
+    if (choice.checkpoint) {
+      start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
+                                         epoch_of(choice.checkpoint->manifest.metrics)};
+    }
+  }
+  TRY(const CheckpointNumber next, store_->next_number());
+  start_.last_checkpoint_number = next.value - 1;
+  if (!start_.checkpoint && !spec.resume_from_checkpoint.empty()) {
+    auto manifest = verify_checkpoint(files_, spec.resume_from_checkpoint);
+    if (!manifest)
+      return Error(manifest.error())
+          .with_context("resume_from_checkpoint " + spec.resume_from_checkpoint);
+    start_.checkpoint = CheckpointInfo{0, spec.resume_from_checkpoint, epoch_of(manifest->metrics)};
+  }
+  start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
+  return Unit{};
+}
+
+Result<Unit> RunRecord::write_specs(const std::string& spec_text,
+                                    const std::string& resolved_spec) {
+  TRY_VOID(write_small_file(files_, folder_.spec(), spec_text));
+  return write_small_file(files_, folder_.resolved_spec(), resolved_spec);
+}
+
+void register_run(const std::string& name, const std::string& path) {
+  std::error_code ec;
+  const auto dir = registry_dir();
+  std::filesystem::create_directories(dir, ec);
+  if (ec) return;
+  std::ofstream(dir / name, std::ios::trunc) << path << "\n";
+}
+
+Result<std::string> find_run(const std::string& run, const std::string& storage_path) {
+  std::error_code ec;
+  const auto is_run = [&](const std::filesystem::path& path) {
+    return std::filesystem::exists(path / "events.jsonl", ec);
+  };
+  if (is_run(run)) return std::filesystem::absolute(run, ec).string();
+  if (run.find('/') == std::string::npos) {
+    if (is_run(std::filesystem::path(storage_path) / run))
+      return (std::filesystem::path(storage_path) / run).string();
+    std::string path;
+    if (std::ifstream file(registry_dir() / run); std::getline(file, path) && is_run(path))
+      return path;
+  }
+  return Error{Errc::NotFound,
+               fmt::format("no run '{}': neither a run's folder, nor in {}, nor in {}", run,
+                           storage_path, registry_dir().string()),
+               "give the run's folder, or --storage-path"};
+}
+
+}  // namespace train

@@ -1,0 +1,75 @@
+// A run on disk as its launcher owns it: the folder, the lock, the journal, and what they say about
+// where to begin. Blocks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/run_controller.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/journal.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_folder.h"
+#include "lib/storage/run_lock.h"
+
+namespace train {
+
+struct RunRecordOptions {
+  bool unique_name = false;  // the name is a default: another one with a suffix where it is taken
+  bool force = false;        // take the run over from a launcher that still holds it
+  std::string build;
+};
+
+class RunRecord {
+ public:
+  /// Create the run's folder, or take up an unfinished run of the same name. AlreadyExists: the run
+  /// has finished, or another launcher holds it; the message says which.
+  static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
+                                                 const RunRecordOptions& options);
+
+  /// Write spec.yaml and spec.resolved.yaml. Apart from open(), so that workers need not wait for
+  /// its syncs.
+  Result<Unit> write_specs(const std::string& spec_text, const std::string& resolved_spec);
+
+  const RunFolder& folder() const { return folder_; }
+  const std::string& run_id() const { return run_id_; }
+  const std::string& name() const { return name_; }
+  Epoch epoch() const { return epoch_; }
+  bool resumed() const { return resumed_; }
+  /// Where the controller begins, and what to warn about (checkpoints that were skipped).
+  const RunStart& start() const { return start_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  FileSystem& files() { return files_; }
+  Journal& journal() { return *journal_; }
+  const RunLock& lock() const { return *lock_; }
+  CheckpointStore& checkpoints() { return *store_; }
+
+ private:
+  explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
+  Result<Unit> take_ownership(const RunRecordOptions& options);
+  Result<Unit> read_start(const JobSpec& spec);
+
+  PosixFileSystem files_;
+  RunFolder folder_;
+  std::string name_, run_id_;
+  bool resumed_ = false;
+  std::optional<RunLock> lock_;
+  std::unique_ptr<Journal> journal_;
+  std::optional<CheckpointStore> store_;
+  Epoch epoch_;
+  RunStart start_;
+  std::vector<std::string> warnings_;
+};
+
+/// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
+/// status NAME`. Best effort.
+void register_run(const std::string& name, const std::string& path);
+/// A RUN of the command line: a path, a name under `storage_path`, or a registered name. NotFound
+/// lists where it looked.
+Result<std::string> find_run(const std::string& run, const std::string& storage_path);
+
+}  // namespace train

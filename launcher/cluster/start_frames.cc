@@ -1,0 +1,168 @@
+#include "launcher/cluster/start_frames.h"
+
+#include <boost/json.hpp>
+#include <chrono>
+
+#include "launcher/spec/job_spec_parser.h"
+#include "launcher/spec/secrets.h"
+
+namespace train {
+namespace {
+
+std::int64_t to_ms(Duration duration) {
+  return std::chrono::duration_cast<milliseconds>(duration).count();
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> worker_environment_base(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
+  TRY(auto job_env, spec::resolve_environment(spec, submitter));
+  std::map<std::string, std::string> env = submitter;
+  for (auto it = env.begin(); it != env.end();) {
+    // The cluster's token and our own settings are the launcher's; an outer torchrun's or
+    // train-run's ranks are not ours.
+    const bool ours = it->first.starts_with("TRAINRUN_") || it->first.starts_with("TORCHELASTIC_");
+    it = ours ? env.erase(it) : std::next(it);
+  }
+  for (auto& [name, value] : job_env) env[name] = std::move(value);
+  return env;
+}
+
+PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
+                               const std::string& bind_address) {
+  PrepareAttempt message;
+  message.node_rank = action.placed.node_rank.value;
+  message.local_world_size = action.placed.local_world_size;
+  message.per_worker = to_amounts(spec.scaling_config.resources_per_worker);
+  message.bind_master = action.bind_master;
+  message.bind_address = bind_address;
+  message.epoch = record.epoch().value;
+  message.run_dir = record.folder().path();
+  message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
+  return message;
+}
+
+StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
+                           const std::map<std::string, std::string>& env) {
+  StartWorkers message;
+  message.run_id = record.run_id();
+  message.run_name = record.name();
+  message.world_size = action.placement.world_size;
+  message.node_count = static_cast<std::int32_t>(action.placement.nodes.size());
+  for (const PlacedNode& placed : action.placement.nodes) {
+    if (placed.node != action.node) continue;
+    message.node_rank = placed.node_rank.value;
+    const auto gpus = static_cast<std::int32_t>(spec.scaling_config.resources_per_worker.gpu);
+    for (std::int32_t local = 0; local < placed.local_world_size; ++local) {
+      WorkerPlan plan;
+      plan.rank = placed.first_rank.value + local;
+      plan.local_rank = local;
+      for (std::int32_t i = 0; i < gpus; ++i)
+        plan.gpu_ids.push_back(local * gpus + i);  // indices into the supervisor's lease
+      message.workers.push_back(std::move(plan));
+    }
+  }
+  message.master_addr = action.master_addr;
+  message.master_port = action.master_port;
+  message.command = spec.command;
+  message.working_dir = spec.working_dir;
+  message.env = env;
+  message.restart_count = action.restart_count;
+  message.max_restarts = spec.run_config.failure_config.max_failures;
+  message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
+  message.config_json = boost::json::serialize(spec.train_loop_config);
+  message.metadata_json = boost::json::serialize(spec.metadata);
+  message.datasets_json = boost::json::serialize(datasets_json(spec));
+  message.collectives = spec.collectives;
+  message.collective_timeout_ms = to_ms(spec.collective_timeout);
+  if (action.restore) {
+    message.restore_dir = action.restore->path;
+    message.restored_epoch = action.restore->epoch;
+  }
+  return message;
+}
+
+CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
+                             const Metrics& metrics) {
+  CommitRequest request{.pending = {epoch, action.attempt, Ordinal{action.index}},
+                        .number = CheckpointNumber{action.number},
+                        .world_size = static_cast<int>(action.parts.size()),
+                        .parts = {},
+                        .created = created,
+                        .metrics = metrics,
+                        .metadata = {}};
+  for (const PartOfCheckpoint& part : action.parts) {
+    CheckpointPart stored{part.rank, part.dir, {}};
+    for (const StagedFile& file : part.files)
+      stored.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
+    request.parts.push_back(std::move(stored));
+    if (part.rank == Rank{0} && !part.metadata_json.empty()) {
+      boost::system::error_code ec;
+      auto metadata = boost::json::parse(part.metadata_json, ec);
+      if (!ec && metadata.is_object()) request.metadata = std::move(metadata.as_object());
+    }
+  }
+  return request;
+}
+
+Resources to_resources(const ResourceAmounts& amounts) {
+  return {amounts.cpu, amounts.gpu, amounts.memory_bytes, amounts.custom};
+}
+
+ResourceAmounts to_amounts(const Resources& resources) {
+  ResourceAmounts amounts;
+  amounts.cpu = resources.cpu;
+  amounts.gpu = resources.gpu;
+  amounts.memory_bytes = resources.memory_bytes;
+  amounts.custom = resources.custom;
+  return amounts;
+}
+
+RankEnd to_rank_end(const WorkerExited& message) {
+  RankEnd end;
+  end.signaled = message.signaled;
+  end.status = message.status;
+  end.oom_killed = message.oom_killed;
+  end.stop_requested = message.stop_requested;
+  end.wall_us = message.wall_us;
+  end.last_lines = message.last_lines;
+  if (!message.errors.empty()) {
+    end.error_what = message.errors.front().what;
+    end.error_type = message.errors.front().type;
+    end.error_stack = message.errors.front().stack;
+  }
+  end.last_ordinal = message.last_ordinal;
+  return end;
+}
+
+PartOfCheckpoint to_part(const PartWritten& message) {
+  PartOfCheckpoint part;
+  part.rank = Rank{message.rank};
+  part.index = message.index;
+  part.report_ordinal = message.report_ordinal;
+  part.dir = message.dir;
+  for (const WrittenFile& file : message.files)
+    part.files.push_back({file.path, file.size, file.xxh3});
+  part.metadata_json = message.metadata_json;
+  part.error = message.error;
+  return part;
+}
+
+Errc errc_of(std::string_view name) {
+  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
+    if (to_string(static_cast<Errc>(code)) == name) return static_cast<Errc>(code);
+  }
+  return Errc::Internal;
+}
+
+std::int64_t epoch_of(const Metrics& metrics) {
+  for (const auto& [name, value] : metrics) {
+    if (name != "epoch") continue;
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
+    if (const auto* real = std::get_if<double>(&value)) return static_cast<std::int64_t>(*real);
+  }
+  return -1;
+}
+
+}  // namespace train

@@ -1,0 +1,34 @@
+// Between the controller's words and the wire's: what goes to supervisors when an attempt starts,
+// and what comes back. Pure but for worker_environment_base, which resolves secrets.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "launcher/cluster/run_record.h"
+#include "launcher/core/run_events.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+/// The submitter's environment with the job's `env` over it, secrets resolved; without what only
+/// the launcher may know.
+Result<std::map<std::string, std::string>> worker_environment_base(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter);
+
+PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
+                               const std::string& bind_address);
+StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
+                           const std::map<std::string, std::string>& env);
+CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
+                             const Metrics& metrics);
+
+Resources to_resources(const ResourceAmounts& amounts);
+ResourceAmounts to_amounts(const Resources& resources);
+RankEnd to_rank_end(const WorkerExited& message);
+PartOfCheckpoint to_part(const PartWritten& message);
+Errc errc_of(std::string_view name);
+/// The metric `epoch` as a whole number; −1 where there is none.
+std::int64_t epoch_of(const Metrics& metrics);
+
+}  // namespace train

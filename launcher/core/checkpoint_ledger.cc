@@ -1,0 +1,82 @@
+#include "launcher/core/checkpoint_ledger.h"
+
+#include <fmt/format.h>
+
+#include "launcher/core/collective_board.h"
+
+namespace train {
+
+std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint part,
+                                                               TimePoint now) {
+  if (part.index <= settled_) {
+    if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
+    const auto known = outcomes_.find(part.index);
+    return known != outcomes_.end() ? known->second
+                                    : Outcome{part.index, "", "it was settled long ago"};
+  }
+  Waiting& waiting = waiting_.try_emplace(part.index, Waiting{{}, now, false}).first->second;
+  waiting.parts.insert_or_assign(part.rank, std::move(part));
+  return std::nullopt;
+}
+
+std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
+  if (committing_ || waiting_.empty()) return std::nullopt;
+  const auto first = waiting_.begin();
+  if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
+  if (static_cast<int>(first->second.parts.size()) < world_size_) return std::nullopt;
+  Ready ready{first->first, {}, {}};
+  for (auto& [rank, part] : first->second.parts) {
+    if (!part.error.empty() && ready.error.empty())
+      ready.error = fmt::format("rank {}: {}", rank.value, part.error);
+    ready.parts.push_back(std::move(part));
+  }
+  settled_ = ready.index;
+  waiting_.erase(first);
+  if (ready.error.empty())
+    committing_ = ready.index;
+  else
+    remember({ready.index, "", ready.error});
+  return ready;
+}
+
+bool CheckpointLedger::commit_finished(Outcome outcome) {
+  if (committing_ != outcome.index) return false;
+  committing_.reset();
+  remember(std::move(outcome));
+  return true;
+}
+
+void CheckpointLedger::remember(Outcome outcome) {
+  outcomes_[outcome.index] = std::move(outcome);
+  if (outcomes_.size() > kOutcomesKept) outcomes_.erase(outcomes_.begin());
+}
+
+std::vector<std::string> CheckpointLedger::overdue(TimePoint now) {
+  std::vector<std::string> texts;
+  for (auto& [index, waiting] : waiting_) {
+    if (waiting.warned || now - waiting.since < kPartWarnAfter) continue;
+    waiting.warned = true;
+    std::vector<Rank> missing;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      if (waiting.parts.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
+    }
+    texts.push_back(
+        fmt::format("checkpoint {} of this attempt waits for the parts of {} for {}; every rank "
+                    "must report as many "
+                    "checkpoints as the others",
+                    index, list_ranks(missing), format_duration(now - waiting.since)));
+  }
+  return texts;
+}
+
+std::optional<TimePoint> CheckpointLedger::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [index, waiting] : waiting_) {
+    if (waiting.warned) continue;
+    const TimePoint due = waiting.since + kPartWarnAfter;
+    if (!next || due < *next) next = due;
+  }
+  return next;
+}
+
+}  // namespace train

@@ -1,0 +1,65 @@
+// Which parts of which checkpoints of the running attempt have come. The k-th checkpoint is every
+// rank's k-th; it is committed when all parts are there, one after the other in order.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/run_events.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+inline constexpr Duration kPartWarnAfter = seconds(60);
+inline constexpr std::size_t kOutcomesKept =
+    256;  // of settled checkpoints, for parts that are sent again
+
+class CheckpointLedger {
+ public:
+  explicit CheckpointLedger(int world_size = 0) : world_size_(world_size) {}
+
+  struct Ready {  // to be committed, or given up with the error to tell the ranks
+    std::uint64_t index = 0;
+    std::vector<PartOfCheckpoint> parts;  // by rank
+    std::string error;
+  };
+  struct Outcome {
+    std::uint64_t index = 0;
+    std::string path, error;  // one of them
+    bool operator==(const Outcome&) const = default;
+  };
+  /// Take a part in (a second one of the same rank and index replaces it: it was sent again).
+  /// Answers when its checkpoint is settled already: the sender has not heard of the outcome.
+  std::optional<Outcome> add(PartOfCheckpoint part, TimePoint now);
+  /// The next checkpoint in order whose parts are complete; none while one is being committed.
+  std::optional<Ready> take_ready();
+  /// The commit under way is over; a second answer, or one to another index, changes nothing and is
+  /// false.
+  bool commit_finished(Outcome outcome);
+
+  bool committing() const { return committing_.has_value(); }
+  /// Index of the newest checkpoint that is committed, given up or being committed.
+  std::uint64_t settled() const { return settled_; }
+  /// Indices that wait for parts.
+  std::size_t incomplete() const { return waiting_.size(); }
+  std::vector<std::string> overdue(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  struct Waiting {
+    std::map<Rank, PartOfCheckpoint> parts;
+    TimePoint since;
+    bool warned = false;
+  };
+  int world_size_ = 0;
+  void remember(Outcome outcome);
+
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::map<std::uint64_t, Outcome> outcomes_;  // the newest kOutcomesKept
+  std::optional<std::uint64_t> committing_;
+  std::uint64_t settled_ = 0;
+};
+
+}  // namespace train

@@ -1,0 +1,109 @@
+#include "launcher/core/collective_board.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace train {
+
+std::string list_ranks(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::int32_t> shown;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) shown.push_back(ranks[i].value);
+  const std::string text =
+      fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(shown, ", "));
+  return ranks.size() <= kShown ? text : fmt::format("{}, … ({} in all)", text, ranks.size());
+}
+
+std::string CollectiveBoard::missing_ranks(const Call& call) const {
+  std::vector<Rank> missing;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (call.parts.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
+  }
+  return list_ranks(missing);
+}
+
+CollectiveRelease CollectiveBoard::answer(CollectiveRelease release) {
+  calls_.erase(release.sequence);
+  answered_[release.sequence] = release;
+  if (answered_.size() > kAnswersKept) {
+    forgotten_ = answered_.begin()->first;
+    answered_.erase(answered_.begin());
+  }
+  return release;
+}
+
+std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t sequence,
+                                                       const std::string& name, std::string data,
+                                                       TimePoint now) {
+  if (const auto known = answered_.find(sequence); known != answered_.end()) {
+    CollectiveRelease again = known->second;
+    again.only_for = rank;
+    return again;
+  }
+  if (forgotten_ && sequence <= *forgotten_) {
+    return CollectiveRelease{
+        sequence, {}, fmt::format("call {} ('{}') was over long ago", sequence, name), rank};
+  }
+  const auto [entry, first] = calls_.try_emplace(sequence, Call{name, rank, {}, now, false});
+  Call& call = entry->second;
+  if (call.name != name) {
+    const std::string error = fmt::format(
+        "ranks disagree at their collective call {}: rank {} is in '{}', rank {} in '{}'; all "
+        "ranks must make the same calls in the "
+        "same order",
+        sequence, call.named_by.value, call.name, rank.value, name);
+    return answer({sequence, {}, error});
+  }
+  call.parts[rank] = std::move(data);
+  if (static_cast<int>(call.parts.size()) == world_size_) {
+    CollectiveRelease release{sequence, {}, {}};
+    for (auto& [r, part] : call.parts) release.parts.push_back(std::move(part));
+    return answer(std::move(release));
+  }
+  for (Rank ended : ended_) {
+    if (call.parts.count(ended) != 0) continue;
+    return answer(
+        {sequence,
+         {},
+         fmt::format("'{}' cannot complete: rank {} has already ended", name, ended.value)});
+  }
+  return std::nullopt;
+}
+
+std::vector<CollectiveRelease> CollectiveBoard::rank_ended(Rank rank) {
+  ended_.insert(rank);
+  std::vector<CollectiveRelease> releases;
+  for (const auto& [sequence, call] : calls_) {
+    if (call.parts.count(rank) != 0) continue;
+    releases.push_back({sequence,
+                        {},
+                        fmt::format("'{}' cannot complete: rank {} has ended without calling it",
+                                    call.name, rank.value)});
+  }
+  for (const CollectiveRelease& release : releases) answer(release);
+  return releases;
+}
+
+std::vector<std::string> CollectiveBoard::overdue(TimePoint now) {
+  std::vector<std::string> texts;
+  for (auto& [sequence, call] : calls_) {
+    if (call.warned || now - call.since < kCollectiveWarnAfter) continue;
+    call.warned = true;
+    texts.push_back(fmt::format("{} (call {}): waiting for {} for {}", call.name, sequence,
+                                missing_ranks(call), format_duration(now - call.since)));
+  }
+  return texts;
+}
+
+std::optional<TimePoint> CollectiveBoard::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [sequence, call] : calls_) {
+    if (call.warned) continue;
+    const TimePoint due = call.since + kCollectiveWarnAfter;
+    if (!next || due < *next) next = due;
+  }
+  return next;
+}
+
+}  // namespace train

@@ -1,0 +1,126 @@
+// A job: what the YAML says, as plain structs with the defaults beside the fields. launcher/spec
+// fills it; the controller and the placement read it. Names are those of the YAML, which are Ray
+// Train's.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/time.h"
+
+namespace train {
+
+inline constexpr int kUnlimited = -1;
+
+enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
+enum class ScoreOrder { Max, Min };
+/// Only what works is offered. None: torchrun's variables are set all the same, but no port is
+/// reserved.
+enum class Backend { Torch, None };
+enum class DatasetFormat { Parquet, Items };
+
+struct Resources {  // of one worker, or of one node
+  double cpu = 1;   // cores; 0 claims none
+  double gpu = 0;
+  std::uint64_t memory_bytes = 0;  // 0: no claim
+  std::map<std::string, double> custom;
+  bool operator==(const Resources&) const = default;
+};
+
+struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
+  int min = 1;
+  int max = 1;
+  bool elastic() const { return min != max; }
+  bool operator==(const WorkerCount&) const = default;
+};
+
+struct ScalingConfig {
+  WorkerCount num_workers;
+  bool use_gpu = false;
+  Resources resources_per_worker;  // gpu defaults to 1 with use_gpu
+  PlacementStrategy placement_strategy = PlacementStrategy::Pack;
+  bool operator==(const ScalingConfig&) const = default;
+};
+
+struct Backoff {
+  Duration initial = seconds(1);
+  Duration max = seconds(60);
+  bool operator==(const Backoff&) const = default;
+};
+
+struct FailureConfig {
+  int max_failures = 0;  // deaths of workers; kUnlimited: no limit
+  int max_start_failures =
+      0;  // before the first report or barrier; as many as max_failures by default
+  Duration stop_grace = seconds(30);       // TERM to KILL, for stops that somebody asked for
+  Duration orphan_timeout = seconds(600);  // how long workers go on without a launcher
+  Duration node_suspect_after = seconds(3);
+  Duration node_dead_after = seconds(10);
+  Backoff backoff;
+  bool operator==(const FailureConfig&) const = default;
+};
+
+struct CheckpointConfig {
+  std::optional<int> num_to_keep;              // unset: all
+  std::optional<std::string> score_attribute;  // unset: the newest is the best
+  ScoreOrder score_order = ScoreOrder::Max;
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+/// Stop when rank 0 reports `metric` at `at_least` or more (epoch, val_acc, …).
+struct StopCondition {
+  std::string metric;
+  double at_least = 0;
+  bool operator==(const StopCondition&) const = default;
+};
+
+struct RunConfig {
+  std::string name;          // never empty after parsing
+  std::string storage_path;  // absolute after parsing
+  FailureConfig failure_config;
+  CheckpointConfig checkpoint_config;
+  std::vector<StopCondition> stop;
+  std::vector<std::string> callbacks = {"csv", "json", "tensorboard"};
+  std::string log_level = "info";
+  bool operator==(const RunConfig&) const = default;
+};
+
+struct DatasetSpec {
+  DatasetFormat format = DatasetFormat::Parquet;
+  std::string path;                  // file, folder or glob; absolute after parsing
+  std::vector<std::string> columns;  // empty: all
+  boost::json::array items;          // format: items
+  bool split = false;                // only "train" by default
+  bool shuffle = false;
+  std::uint64_t shuffle_seed = 0;
+  bool operator==(const DatasetSpec&) const = default;
+};
+
+struct ClusterConfig {
+  std::vector<std::string> nodes;  // "host:port"; empty: a private traind
+  std::string token_file;          // empty: none
+  bool operator==(const ClusterConfig&) const = default;
+};
+
+struct JobSpec {
+  std::vector<std::string> command;  // argv; a shell string becomes {"/bin/sh", "-c", …}
+  std::string working_dir;           // absolute after parsing
+  std::map<std::string, std::string> env;
+  boost::json::object train_loop_config;
+  Backend backend = Backend::Torch;
+  std::string collectives = "auto";  // auto | gloo | nccl
+  Duration collective_timeout = std::chrono::minutes(30);
+  ScalingConfig scaling_config;
+  RunConfig run_config;
+  std::map<std::string, DatasetSpec> datasets;
+  boost::json::object metadata;
+  std::string resume_from_checkpoint;  // empty: none; absolute after parsing
+  ClusterConfig cluster;
+  bool operator==(const JobSpec&) const = default;
+};
+
+}  // namespace train

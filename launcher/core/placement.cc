@@ -1,0 +1,171 @@
+#include "launcher/core/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace train {
+namespace {
+
+// Claims are written as 0.1 or 0.5: a sum of ten tenths must fit into one.
+constexpr double kSlack = 1e-6;
+
+int times_that_fit(double available, double claim, int max) {
+  if (claim <= 0) return max;
+  const double times = std::floor(available / claim + kSlack);
+  return static_cast<int>(std::clamp(times, 0.0, static_cast<double>(max)));
+}
+
+using Counts = std::vector<int>;
+
+Counts room_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, int max,
+               bool use_total) {
+  Counts room;
+  for (const NodeCapacity& node : nodes)
+    room.push_back(workers_that_fit(use_total ? node.total : node.free, claim, max));
+  return room;
+}
+
+// PACK: as few nodes as possible. One node that takes all is best (the first such); else the
+// roomiest nodes first.
+Counts pack(const Counts& room, int max) {
+  Counts order(room.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return room[a] > room[b]; });
+  Counts taken(room.size(), 0);
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    if (room[i] >= max) {
+      taken[i] = max;
+      return taken;
+    }
+  }
+  int left = max;
+  for (int i : order) {
+    taken[i] = std::min(room[i], left);
+    left -= taken[i];
+  }
+  return taken;
+}
+
+Counts spread(const Counts& room, int max, int per_node_max) {
+  Counts taken(room.size(), 0);
+  int left = max;
+  for (bool progress = true; left > 0 && progress;) {
+    progress = false;
+    for (std::size_t i = 0; i < room.size() && left > 0; ++i) {
+      if (taken[i] >= std::min(room[i], per_node_max)) continue;
+      ++taken[i];
+      --left;
+      progress = true;
+    }
+  }
+  return taken;
+}
+
+Counts choose(const ScalingConfig& scaling, const Counts& room) {
+  const int max = scaling.num_workers.max;
+  switch (scaling.placement_strategy) {
+    case PlacementStrategy::Pack:
+      return pack(room, max);
+    case PlacementStrategy::Spread:
+      return spread(room, max, std::numeric_limits<int>::max());
+    case PlacementStrategy::StrictSpread:
+      return spread(room, max, 1);
+    case PlacementStrategy::StrictPack: {
+      Counts taken(room.size(), 0);
+      const auto best = std::max_element(room.begin(), room.end());
+      if (best != room.end()) taken[best - room.begin()] = std::min(*best, max);
+      return taken;
+    }
+  }
+  return {};
+}
+
+std::string amount(double value) { return fmt::format("{:g}", value); }
+
+std::string describe_claim(const Resources& claim) {
+  std::vector<std::string> parts;
+  if (claim.cpu > 0) parts.push_back("CPU " + amount(claim.cpu));
+  if (claim.gpu > 0) parts.push_back("GPU " + amount(claim.gpu));
+  if (claim.memory_bytes > 0)
+    parts.push_back(fmt::format("memory {} MiB", claim.memory_bytes >> 20));
+  for (const auto& [name, value] : claim.custom) parts.push_back(name + " " + amount(value));
+  return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                          const Counts& room, int placed, bool of_total) {
+  std::vector<std::string> offers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Resources& has = of_total ? nodes[i].total : nodes[i].free;
+    std::string text =
+        fmt::format("{} {} CPU {}", nodes[i].name, of_total ? "has" : "has free", amount(has.cpu));
+    if (scaling.resources_per_worker.gpu > 0 || has.gpu > 0)
+      text += fmt::format(", GPU {}", amount(has.gpu));
+    if (scaling.resources_per_worker.memory_bytes > 0)
+      text += fmt::format(", memory {} MiB", has.memory_bytes >> 20);
+    for (const auto& [name, value] : scaling.resources_per_worker.custom) {
+      const auto found = has.custom.find(name);
+      text += fmt::format(", {} {}", name, amount(found == has.custom.end() ? 0 : found->second));
+    }
+    offers.push_back(fmt::format("{} (room for {})", text, room[i]));
+  }
+  static constexpr const char* kStrategies[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
+  return fmt::format(
+      "{} workers with {} each are needed ({}), {} fit: {}", scaling.num_workers.min,
+      describe_claim(scaling.resources_per_worker),
+      kStrategies[static_cast<int>(scaling.placement_strategy)], placed,
+      offers.empty() ? "no node answers" : fmt::format("{}", fmt::join(offers, "; ")));
+}
+
+}  // namespace
+
+int workers_that_fit(const Resources& available, const Resources& claim, int max) {
+  int fit = std::min(times_that_fit(available.cpu, claim.cpu, max),
+                     times_that_fit(available.gpu, claim.gpu, max));
+  fit = std::min(fit, times_that_fit(static_cast<double>(available.memory_bytes),
+                                     static_cast<double>(claim.memory_bytes), max));
+  for (const auto& [name, value] : claim.custom) {
+    const auto found = available.custom.find(name);
+    fit = std::min(fit,
+                   times_that_fit(found == available.custom.end() ? 0 : found->second, value, max));
+  }
+  return fit;
+}
+
+Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                std::size_t expected_nodes) {
+  const int max = scaling.num_workers.max;
+  const Resources& claim = scaling.resources_per_worker;
+  const Counts room = room_of(nodes, claim, max, false);
+  const Counts taken = choose(scaling, room);
+  const int placed = std::accumulate(taken.begin(), taken.end(), 0);
+
+  Placement placement;
+  if (placed < scaling.num_workers.min) {
+    const Counts total_room = room_of(nodes, claim, max, true);
+    const Counts at_best = choose(scaling, total_room);
+    const int possible = std::accumulate(at_best.begin(), at_best.end(), 0);
+    placement.never = nodes.size() >= expected_nodes && possible < scaling.num_workers.min;
+    placement.reason = describe_lack(scaling, nodes, placement.never ? total_room : room,
+                                     placement.never ? possible : placed, placement.never);
+    return placement;
+  }
+  placement.world_size = placed;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (taken[i] == 0) continue;
+    const int before = placement.nodes.empty() ? 0
+                                               : placement.nodes.back().first_rank.value +
+                                                     placement.nodes.back().local_world_size;
+    placement.nodes.push_back({.node = nodes[i].node,
+                               .node_rank = NodeRank{static_cast<int>(placement.nodes.size())},
+                               .first_rank = Rank{before},
+                               .local_world_size = taken[i]});
+  }
+  return placement;
+}
+
+}  // namespace train

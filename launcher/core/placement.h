@@ -1,0 +1,48 @@
+// Which node runs how many workers, and with which ranks. Pure and total: every input has an
+// answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "lib/base/ids.h"
+
+namespace train {
+
+/// What one daemon offers. `total` is what the node has; `free` what this run may use of it now.
+struct NodeCapacity {
+  NodeId node;
+  std::string name;
+  Resources total;
+  Resources free;
+};
+
+struct PlacedNode {
+  NodeId node;
+  NodeRank node_rank;  // by order of the ranks
+  Rank first_rank;
+  int local_world_size = 0;  // ranks first_rank … first_rank + local_world_size - 1
+  bool operator==(const PlacedNode&) const = default;
+};
+
+struct Placement {
+  int world_size = 0;             // 0: does not fit
+  std::vector<PlacedNode> nodes;  // by node rank
+  std::string reason;             // why it does not fit: what is missing, for a person
+  bool never = false;             // not even with everything free: waiting is useless
+  bool operator==(const Placement&) const = default;
+};
+
+/// How many workers with this claim a node takes; the claim of nothing fits `max` times.
+int workers_that_fit(const Resources& available, const Resources& claim, int max);
+
+/// Place as many workers as fit, at most max and at least min of `scaling.num_workers`, on `nodes`
+/// (in the order in which they were named, which is the order of node ranks). PACK fills one node
+/// after the other, the roomiest first where one node can take all; SPREAD goes round; the STRICT
+/// forms insist on one node, or on one worker a node. `expected_nodes`: how many daemons the job
+/// names; with fewer known, nothing is "never".
+Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                std::size_t expected_nodes);
+
+}  // namespace train

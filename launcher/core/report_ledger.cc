@@ -1,0 +1,37 @@
+#include "launcher/core/report_ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace train {
+
+Result<std::uint32_t> ReportLedger::accept(Rank rank, std::uint64_t first, std::uint32_t count) {
+  std::uint64_t& last = last_[rank];
+  if (first > last + 1) {
+    return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing", last + 1,
+                                             first - 1, rank.value)};
+  }
+  const auto known = static_cast<std::uint32_t>(std::min<std::uint64_t>(last + 1 - first, count));
+  last = std::max(last, first + count - 1);
+  if (known > 0)
+    acked_.erase(rank);  // its sender has not heard of the acknowledgement: say it again
+  return known;
+}
+
+std::vector<std::pair<Rank, std::uint64_t>> ReportLedger::synced() {
+  std::vector<std::pair<Rank, std::uint64_t>> acks;
+  for (const auto& [rank, last] : last_) {
+    if (acked_[rank] == last) continue;
+    acked_[rank] = last;
+    acks.emplace_back(rank, last);
+  }
+  return acks;
+}
+
+std::uint64_t ReportLedger::last(Rank rank) const {
+  const auto found = last_.find(rank);
+  return found == last_.end() ? 0 : found->second;
+}
+
+}  // namespace train

@@ -1,0 +1,508 @@
+#include "launcher/core/run_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace train {
+
+RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
+    : spec_(spec),
+      expected_nodes_(start.expected_nodes),
+      started_(now),
+      now_(now),
+      policy_(spec.run_config.failure_config),
+      next_attempt_(start.first_attempt),
+      newest_(std::move(start.checkpoint)),
+      last_checkpoint_number_(start.last_checkpoint_number),
+      schedule_at_(now) {}
+
+std::vector<RunAction> RunController::handle(const RunEvent& event, TimePoint now) {
+  now_ = now;
+  actions_.clear();
+  if (!done()) {
+    std::visit([this](const auto& e) { on(e); }, event);
+    advance();
+  }
+  return std::move(actions_);
+}
+
+// ---- nodes
+
+// A link that breaks loses what was sent over it. What the daemon says lives there shows what did
+// not arrive: an order to prepare, an order to release, or the news that a supervisor has ended.
+void RunController::on(const NodeUp& event) {
+  const NodeId node = event.capacity.node;
+  nodes_[node] = event;
+  lost_nodes_.erase(node);
+  for (Attempt attempt : event.attempts) {
+    const bool ours =
+        current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
+    if (!ours) actions_.push_back(Release{attempt, node});
+  }
+  const auto found = attempt_.hosts.find(node);
+  if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
+  if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
+    return;  // it will say so itself
+  Host& host = found->second;
+  if (host.prepared) {
+    host_lost(
+        node,
+        fmt::format("the supervisor on {} ended while its node was out of reach", node_name(node)),
+        FailureKind::Worker);
+  } else if (state_ == RunState::Preparing) {
+    actions_.push_back(prepare_for(host.placed));
+  } else {
+    host.gone = true;  // nothing was started there, and nothing will be
+  }
+}
+
+void RunController::on(const SupervisorAttached& event) {
+  const auto host = attempt_.hosts.find(event.node);
+  if (!current(event.attempt) || host == attempt_.hosts.end() || host->second.lost) {
+    actions_.push_back(Release{event.attempt, event.node});
+    return;
+  }
+  if (!host->second.gone) send_again(host->second);
+}
+
+// Every order may be given twice: supervisors and workers know what they have done already.
+void RunController::send_again(Host& host) {
+  const NodeId node = host.placed.node;
+  if (state_ == RunState::TearingDown) {
+    actions_.push_back(stop_for(node, std::max(Duration{0}, attempt_.kill_at - now_)));
+    return;
+  }
+  if (state_ == RunState::Preparing && !host.prepared) actions_.push_back(prepare_for(host.placed));
+  if (host.start && !host.started) actions_.push_back(*host.start);
+  if (state_ != RunState::Pausing) return;
+  switch (attempt_.pause.step) {
+    case PauseProgress::Step::Gather:
+      actions_.push_back(pause_for(node, Pause::Step::Pause));
+      break;
+    case PauseProgress::Step::Advance:
+      actions_.push_back(pause_for(node, Pause::Step::Advance));
+      break;
+    case PauseProgress::Step::Finish:
+      actions_.push_back(pause_for(node, Pause::Step::Finish));
+      break;
+  }
+}
+
+void RunController::on(const NodeDown& event) {
+  const std::string name = node_name(event.node);
+  if (facts(state_).has_attempt && attempt_.hosts.count(event.node) != 0 &&
+      !attempt_.hosts[event.node].lost) {
+    host_lost(event.node, fmt::format("node {} is lost: {}", name, event.reason),
+              FailureKind::NodeLost);
+  } else {
+    note(NoteLevel::Warning, fmt::format("node {} is lost: {}", name, event.reason));
+  }
+  nodes_.erase(event.node);
+  lost_nodes_.insert(event.node);
+}
+
+// A daemon that is lost was waited for already, when it was silent.
+bool RunController::nodes_may_come() const {
+  return nodes_.size() + lost_nodes_.size() < expected_nodes_;
+}
+
+void RunController::on(const SupervisorLost& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  host_lost(event.node,
+            fmt::format("the supervisor on {} ended: {}", node_name(event.node), event.reason),
+            FailureKind::Worker);
+}
+
+void RunController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
+  Host& host = attempt_.hosts[node];
+  if (host.gone) {
+    host.lost = true;
+    return;
+  }
+  host.gone = host.lost = true;
+  std::optional<Rank> first;
+  for (std::size_t i = 0; i < attempt_.members.size(); ++i) {
+    Member& member = attempt_.members[i];
+    if (member.node != node || !member.alive()) continue;
+    member.lost = true;
+    if (!first) first = Rank{static_cast<std::int32_t>(i)};
+    release_collectives(attempt_.collectives.rank_ended(Rank{static_cast<std::int32_t>(i)}));
+  }
+  fail({.kind = kind,
+        .cause = reason,
+        .rank = first,
+        .end = {},
+        .node = node_name(node),
+        .start_error = {}});
+}
+
+// ---- starting
+
+void RunController::advance_scheduling() {
+  if (stop_)
+    return end_run(
+        stop_->kind == StopKind::StopCondition ? RunTrigger::EndedWell : RunTrigger::EndedByRequest,
+        stop_->reason);
+  if (now_ < schedule_at_) return;
+  if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) return;
+  std::vector<NodeCapacity> capacities;
+  for (const auto& [id, node] : nodes_) capacities.push_back(node.capacity);
+  Placement placement = place(spec_.scaling_config, capacities, expected_nodes_);
+  if (placement.world_size > 0) return begin_attempt(std::move(placement));
+  if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
+  if (!waiting_noted_ || now_ >= *waiting_noted_ + kWaitingNoteEvery) {
+    waiting_noted_ = now_;
+    note(NoteLevel::Info, "waiting: " + placement.reason);
+  }
+}
+
+void RunController::begin_attempt(Placement placement) {
+  attempt_ = AttemptState{};
+  attempt_.id = next_attempt_;
+  next_attempt_ = next_attempt_.next();
+  attempt_.placement = placement;
+  attempt_.members.resize(placement.world_size);
+  attempt_.collectives = CollectiveBoard(placement.world_size);
+  attempt_.checkpoints = CheckpointLedger(placement.world_size);
+  waiting_noted_.reset();
+  change_state(
+      RunTrigger::NodesGranted,
+      fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
+                  placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes"));
+  for (const PlacedNode& placed : placement.nodes) {
+    attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
+    for (int i = 0; i < placed.local_world_size; ++i)
+      attempt_.members[placed.first_rank.value + i].node = placed.node;
+    actions_.push_back(prepare_for(placed));
+  }
+}
+
+Prepare RunController::prepare_for(const PlacedNode& placed) const {
+  return {attempt_.id, placed, placed.node_rank == NodeRank{0} && spec_.backend == Backend::Torch};
+}
+
+void RunController::on(const AttemptPrepared& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  Host& host = attempt_.hosts[event.node];
+  host.prepared = true;
+  if (host.placed.node_rank == NodeRank{0}) attempt_.master_port = event.master_port;
+}
+
+void RunController::advance_preparing() {
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.prepared) return;
+  }
+  change_state(RunTrigger::AllPrepared, "");
+  const PlacedNode& first = attempt_.placement.nodes.front();
+  const std::string master_addr =
+      attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_[first.node].address;
+  for (const PlacedNode& placed : attempt_.placement.nodes) {
+    Start start{attempt_.id,          placed.node, attempt_.placement, master_addr,
+                attempt_.master_port, newest_,     restart_count_};
+    attempt_.hosts[placed.node].start = start;
+    actions_.push_back(std::move(start));
+  }
+}
+
+void RunController::on(const AttemptStarted& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  attempt_.hosts[event.node].started = true;
+  if (state_ != RunState::Starting) return;
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.started) return;
+  }
+  change_state(RunTrigger::AllStarted, "");
+}
+
+void RunController::on(const StartRefused& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0 ||
+      attempt_.hosts[event.node].gone)
+    return;
+  const bool permanent = event.error.code == Errc::NotFound ||
+                         event.error.code == Errc::Permission ||
+                         event.error.code == Errc::InvalidArgument;
+  const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
+  attempt_.hosts[event.node].gone = true;
+  for (Member& member : attempt_.members) {
+    if (member.node == event.node && member.alive()) member.lost = true;
+  }
+  fail({.kind = permanent ? FailureKind::Permanent : FailureKind::Start,
+        .cause = fmt::format("rank {} could not be started on {}: {}{}", event.rank.value,
+                             node_name(event.node), event.error.message, hint),
+        .rank = event.rank,
+        .end = {},
+        .node = node_name(event.node),
+        .start_error = event.error});
+}
+
+// ---- running
+
+void RunController::on(const RankJoined& event) {
+  if (Member* member = member_of(event.attempt, event.rank)) member->joined = true;
+}
+
+void RunController::on(const RankReported& event) {
+  Member* member = member_of(event.attempt, event.rank);
+  if (member == nullptr) return;
+  attempt_.progressed = true;
+  member->reported = std::max(member->reported, event.ordinal);
+}
+
+void RunController::on(const RankPaused& event) {
+  Member* member = member_of(event.attempt, event.rank);
+  if (member == nullptr) return;
+  member->paused = event.ordinal;
+  member->reported = std::max(member->reported, event.ordinal);
+  member->checkpoint_index = event.checkpoint_index;
+}
+
+void RunController::on(const RankExited& event) {
+  Member* member = member_of(event.attempt, event.rank);
+  if (member == nullptr || !member->alive()) return;
+  member->end = event.end;
+  release_collectives(attempt_.collectives.rank_ended(event.rank));
+  // A supervisor stops its workers without being asked when no launcher came back in time: that is
+  // no good end.
+  const bool stopped_by_us = event.end.stop_requested && state_ == RunState::TearingDown;
+  if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
+  if (attempt_.failure || state_ == RunState::TearingDown) {
+    ++attempt_.collateral;
+    return;
+  }
+  const bool at_start = !attempt_.progressed && member->joined;
+  fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
+        .cause = "",  // how it ended says it; the words are launcher/report's
+        .rank = event.rank,
+        .end = event.end,
+        .node = node_name(member->node),
+        .start_error = {}});
+}
+
+void RunController::on(const CollectiveJoined& event) {
+  if (member_of(event.attempt, event.rank) == nullptr) return;
+  if (auto release =
+          attempt_.collectives.join(event.rank, event.sequence, event.name, event.data, now_)) {
+    if (release->error.empty()) attempt_.progressed = true;
+    if (!release->only_for) return release_collectives({*release});
+    actions_.push_back(SendCollective{attempt_.id, attempt_.members[release->only_for->value].node,
+                                      release->sequence, release->parts, release->error});
+  }
+}
+
+void RunController::release_collectives(const std::vector<CollectiveRelease>& releases) {
+  for (const CollectiveRelease& release : releases) {
+    for_each_reachable_host([&](NodeId node) {
+      actions_.push_back(
+          SendCollective{attempt_.id, node, release.sequence, release.parts, release.error});
+    });
+  }
+}
+
+void RunController::on(const NodeGroupGone& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  attempt_.hosts[event.node].gone = true;
+}
+
+void RunController::advance_running() {
+  if (attempt_.failure || !all_members_ended()) return;
+  change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+}
+
+RunController::Member* RunController::member_of(Attempt attempt, Rank rank) {
+  if (!current(attempt) || rank.value < 0 ||
+      rank.value >= static_cast<std::int32_t>(attempt_.members.size()))
+    return nullptr;
+  return &attempt_.members[rank.value];
+}
+
+bool RunController::all_members_ended() const {
+  return std::none_of(attempt_.members.begin(), attempt_.members.end(),
+                      [](const Member& m) { return m.alive(); });
+}
+
+// ---- checkpoints
+
+void RunController::on(const PartStaged& event) {
+  const Member* member = member_of(event.attempt, event.part.rank);
+  if (member == nullptr) return;
+  PartOfCheckpoint part = event.part;
+  const bool past_the_end = attempt_.pause.step != PauseProgress::Step::Gather &&
+                            part.report_ordinal > attempt_.pause.ordinal;
+  if (past_the_end && part.error.empty()) {
+    part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,
+                             attempt_.pause.ordinal);
+  }
+  if (const auto settled = attempt_.checkpoints.add(std::move(part), now_)) {
+    actions_.push_back(
+        TellCheckpoint{attempt_.id, member->node, settled->index, settled->path, settled->error});
+  }
+}
+
+void RunController::advance_checkpoints() {
+  while (auto ready = attempt_.checkpoints.take_ready()) {
+    if (ready->error.empty()) {
+      actions_.push_back(
+          Commit{attempt_.id, ready->index, ++last_checkpoint_number_, std::move(ready->parts)});
+      return;
+    }
+    note(NoteLevel::Warning,
+         fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", ready->index,
+                     attempt_.id.value, ready->error));
+    for_each_reachable_host([&](NodeId node) {
+      actions_.push_back(TellCheckpoint{attempt_.id, node, ready->index, "", ready->error});
+    });
+  }
+}
+
+void RunController::on(const CommitFinished& event) {
+  if (!current(event.attempt)) return;
+  if (!attempt_.checkpoints.commit_finished(
+          {event.index, event.checkpoint ? event.checkpoint->path : "", event.error}))
+    return;
+  if (event.checkpoint) {
+    newest_ = event.checkpoint;
+    policy_.on_progress();
+  } else {
+    note(NoteLevel::Warning,
+         fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", event.index,
+                     attempt_.id.value, event.error));
+  }
+  for_each_reachable_host([&](NodeId node) {
+    actions_.push_back(TellCheckpoint{attempt_.id, node, event.index,
+                                      event.checkpoint ? event.checkpoint->path : "", event.error});
+  });
+}
+
+// ---- ending
+
+void RunController::advance_teardown() {
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.gone) return;
+  }
+  if (attempt_.checkpoints.committing()) return;
+  conclude_attempt();
+}
+
+void RunController::conclude_attempt() {
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.lost) actions_.push_back(Release{attempt_.id, id});
+  }
+  AttemptEnded ended{.attempt = attempt_.id,
+                     .cause = stop_ ? stop_->reason : "every rank ended with 0",
+                     .failed = false,
+                     .root_rank = {},
+                     .root_end = {},
+                     .root_node = "",
+                     .start_error = {},
+                     .collateral = attempt_.collateral};
+  const bool failed = attempt_.failure && !(stop_ && stop_->kind == StopKind::StopCondition);
+  if (attempt_.failure) {
+    ended.cause = attempt_.failure->cause;
+    ended.failed = true;
+    ended.root_rank = attempt_.failure->rank;
+    ended.root_end = attempt_.failure->end;
+    ended.root_node = attempt_.failure->node;
+    ended.start_error = attempt_.failure->start_error;
+  }
+  actions_.push_back(std::move(ended));
+  if (stop_ && stop_->kind != StopKind::StopCondition)
+    return end_run(RunTrigger::EndedByRequest, stop_->reason);
+  if (!failed) return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
+  const FailureDecision decision = policy_.on_failure(attempt_.failure->kind);
+  if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
+  ++restart_count_;
+  schedule_at_ = now_ + decision.delay;
+  change_state(RunTrigger::RestartDecided, decision.reason);
+}
+
+void RunController::end_run(RunTrigger trigger, const std::string& reason) {
+  change_state(trigger, reason);
+  actions_.push_back(RunEnded{state_, reason, stop_ ? std::optional(stop_->kind) : std::nullopt});
+}
+
+// ---- the rest
+
+void RunController::advance() {
+  for (RunState before = state_; !done(); before = state_) {
+    if (facts(state_).has_attempt) advance_checkpoints();
+    switch (state_) {
+      case RunState::Scheduling:
+        advance_scheduling();
+        break;
+      case RunState::Preparing:
+        advance_preparing();
+        break;
+      case RunState::Running:
+        advance_running();
+        break;
+      case RunState::Pausing:
+        advance_pausing();
+        break;
+      case RunState::TearingDown:
+        advance_teardown();
+        break;
+      case RunState::Starting:
+      case RunState::Finished:
+      case RunState::Errored:
+      case RunState::Stopped:
+        break;
+    }
+    if (state_ == before) break;
+  }
+  if (!facts(state_).has_attempt) return;
+  for (std::string& text : attempt_.collectives.overdue(now_))
+    note(NoteLevel::Warning, std::move(text));
+  for (std::string& text : attempt_.checkpoints.overdue(now_))
+    note(NoteLevel::Warning, std::move(text));
+}
+
+std::optional<TimePoint> RunController::next_deadline() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&](std::optional<TimePoint> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  if (done()) return next;
+  if (state_ == RunState::Scheduling) {
+    if (now_ < schedule_at_)
+      consider(schedule_at_);
+    else if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) {
+      consider(std::max(started_, schedule_at_) + kAllNodesWait);
+    } else if (waiting_noted_)
+      consider(*waiting_noted_ + kWaitingNoteEvery);
+    return next;
+  }
+  if (state_ == RunState::Pausing) {
+    consider(attempt_.pause.deadline);
+    const auto hopeless_at = attempt_.pause.all_arrived_at.value_or(now_) + kStragglerPause;
+    if (attempt_.pause.step == PauseProgress::Step::Advance && attempt_.pause.all_arrived_at &&
+        now_ < hopeless_at)
+      consider(hopeless_at);
+    if (attempt_.pause.step == PauseProgress::Step::Gather) {
+      if (attempt_.pause.all_reporting_paused)
+        consider(*attempt_.pause.all_reporting_paused + kStragglerPause);
+      else if (now_ < attempt_.pause.asked_at + kGatherPause)
+        consider(attempt_.pause.asked_at + kGatherPause);
+    }
+  }
+  consider(attempt_.collectives.next_deadline());
+  consider(attempt_.checkpoints.next_deadline());
+  return next;
+}
+
+void RunController::change_state(RunTrigger trigger, std::string reason) {
+  const RunState from = state_;
+  state_ = next_state(from, trigger);
+  actions_.push_back(StateChanged{from, state_, trigger, attempt_.id, std::move(reason)});
+}
+
+void RunController::note(NoteLevel level, std::string text) {
+  actions_.push_back(Note{level, std::move(text)});
+}
+
+std::string RunController::node_name(NodeId node) const {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? fmt::format("node {}", node.value) : found->second.capacity.name;
+}
+
+}  // namespace train

@@ -1,0 +1,195 @@
+// One run, all its attempts: events in, actions out. Decides when workers start, stop, restart and
+// end; knows no socket, no file and no clock. launcher/cluster/run_driver performs the actions,
+// tests/sim does so in virtual time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/core/checkpoint_ledger.h"
+#include "launcher/core/collective_board.h"
+#include "launcher/core/failure_policy.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/core/run_events.h"
+
+namespace train {
+
+inline constexpr Duration kSurvivorGrace =
+    seconds(1);  // TERM to KILL for the survivors of a failed group
+inline constexpr Duration kGatherPause =
+    seconds(1);  // for ranks that report; then one of them waits for another that is paused
+inline constexpr Duration kStragglerPause =
+    seconds(2);  // for ranks that have not reported yet, once all others are paused
+inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
+inline constexpr Duration kAllNodesWait =
+    seconds(3);  // for daemons that are named but have not answered, before starting without
+inline constexpr Duration kWaitingNoteEvery = seconds(30);
+
+/// Where a run begins: at a fresh start all defaults; when it is taken up again, what its journal
+/// and its folder say.
+struct RunStart {
+  Attempt first_attempt{0};
+  std::optional<CheckpointInfo> checkpoint;  // the newest committed one, or resume_from_checkpoint
+  std::uint64_t last_checkpoint_number = 0;
+  std::size_t expected_nodes = 1;  // how many daemons the job names
+};
+
+class RunController {
+ public:
+  RunController(const JobSpec& spec, RunStart start, TimePoint now);
+
+  std::vector<RunAction> handle(const RunEvent& event, TimePoint now);
+  /// When to send Tick{} at the latest.
+  std::optional<TimePoint> next_deadline() const;
+
+  bool done() const { return facts(state_).terminal; }
+  RunState state() const { return state_; }
+  Attempt attempt() const { return attempt_.id; }
+  int world_size() const { return attempt_.placement.world_size; }
+  int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
+  int restarts() const { return policy_.restarts(); }
+  const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
+
+ private:
+  struct Member {
+    NodeId node;
+    bool joined = false;
+    std::uint64_t reported = 0;           // last ordinal
+    std::optional<std::uint64_t> paused;  // ordinal at which it waits
+    std::uint64_t checkpoint_index = 0;   // of its last pause
+    std::optional<RankEnd> end;
+    bool lost = false;  // its node is: no end will come
+    bool alive() const { return !end && !lost; }
+  };
+  struct Host {
+    PlacedNode placed;
+    bool prepared = false, started = false;
+    std::optional<Start> start;  // as it was asked for
+    bool gone = false;           // no worker left there, nothing more to come
+    bool lost = false;           // nobody there to be told anything
+  };
+  struct Failure {
+    FailureKind kind = FailureKind::Worker;
+    std::string cause;
+    std::optional<Rank> rank;
+    std::optional<RankEnd> end;
+    std::string node;
+    std::optional<Error> start_error;
+  };
+  struct PauseProgress {
+    enum class Step { Gather, Advance, Finish } step = Step::Gather;
+    TimePoint asked_at;
+    TimePoint deadline;  // then TERM
+    std::optional<TimePoint>
+        all_reporting_paused;  // since when only ranks that never reported are missing
+    std::optional<TimePoint> all_arrived_at;
+    std::uint64_t ordinal = 0;
+  };
+  struct AttemptState {
+    Attempt id;
+    Placement placement;
+    std::uint32_t master_port = 0;
+    std::map<NodeId, Host> hosts;
+    std::vector<Member> members;  // by rank
+    CollectiveBoard collectives{0};
+    CheckpointLedger checkpoints{0};
+    bool progressed = false;  // a report, or a completed collective
+    std::optional<Failure> failure;
+    int collateral = 0;
+    PauseProgress pause;
+    TimePoint kill_at;  // what was last asked of the hosts that stop
+    std::string stop_reason;
+  };
+  struct Stop {
+    StopKind kind;
+    std::string reason;
+  };
+
+  // events
+  void on(const NodeUp&);
+  void on(const NodeDown&);
+  void on(const SupervisorAttached&);
+  void on(const AttemptPrepared&);
+  void on(const AttemptStarted&);
+  void on(const StartRefused&);
+  void on(const RankJoined&);
+  void on(const RankExited&);
+  void on(const NodeGroupGone&);
+  void on(const SupervisorLost&);
+  void on(const RankReported&);
+  void on(const RankPaused&);
+  void on(const PartStaged&);
+  void on(const CommitFinished&);
+  void on(const CollectiveJoined&);
+  void on(const StopAsked&);
+  void on(const Tick&) {}
+
+  // what can go on now, whatever the event was
+  void advance();
+  void advance_scheduling();
+  void advance_preparing();
+  void advance_running();
+  void advance_pausing();
+  void advance_teardown();
+  void advance_checkpoints();
+
+  void begin_attempt(Placement placement);
+  void fail(Failure failure);
+  void begin_teardown(Duration grace, const std::string& reason);
+  void stop_hosts(Duration grace, const std::string& reason);
+  void send_pause(Pause::Step step);
+  Pause pause_for(NodeId node, Pause::Step step) const;
+  void send_again(Host& host);
+  Prepare prepare_for(const PlacedNode& placed) const;
+  StopGroup stop_for(NodeId node, Duration grace) const;
+  void conclude_attempt();
+  void end_run(RunTrigger trigger, const std::string& reason);
+  void host_lost(NodeId node, const std::string& reason, FailureKind kind);
+  void release_collectives(const std::vector<CollectiveRelease>& releases);
+
+  void change_state(RunTrigger trigger, std::string reason);
+  void note(NoteLevel level, std::string text);
+  bool current(Attempt attempt) const {
+    return facts(state_).has_attempt && attempt == attempt_.id;
+  }
+  /// The member that an event of the current attempt is about; none for older attempts and for
+  /// ranks that do not exist.
+  Member* member_of(Attempt attempt, Rank rank);
+  bool all_members_ended() const;
+  bool nodes_may_come() const;
+  bool any_member_ended() const;
+  std::uint64_t next_common_report() const;
+  std::string node_name(NodeId node) const;
+  template <class F>
+  void for_each_reachable_host(F&& f);
+
+  const JobSpec spec_;
+  const std::size_t expected_nodes_;
+  const TimePoint started_;
+  TimePoint now_;
+  RunState state_ = RunState::Scheduling;
+  std::map<NodeId, NodeUp> nodes_;
+  std::set<NodeId> lost_nodes_;
+  FailurePolicy policy_;
+  Attempt next_attempt_;
+  std::optional<CheckpointInfo> newest_;
+  std::uint64_t last_checkpoint_number_ = 0;
+  int restart_count_ = 0;
+  AttemptState attempt_;
+  std::optional<Stop> stop_;
+  TimePoint schedule_at_;  // not before: backoff
+  std::optional<TimePoint> waiting_noted_;
+  std::vector<RunAction> actions_;
+};
+
+template <class F>
+void RunController::for_each_reachable_host(F&& f) {
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.gone) f(id);
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,247 @@
+// What the controller is told, and what it answers. Plain values: a shell performs the actions, a
+// simulation does too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/core/placement.h"
+#include "launcher/core/run_state.h"
+#include "lib/base/error.h"
+#include "lib/base/ids.h"
+
+namespace train {
+
+/// How a worker ended, as its supervisor saw it.
+struct RankEnd {
+  bool signaled = false;
+  int status = 0;  // exit code, or signal number
+  bool oom_killed = false;
+  bool stop_requested = false;  // after we had asked it to stop
+  std::int64_t wall_us = 0;
+  std::vector<std::string> last_lines;
+  std::optional<std::string> error_what, error_type, error_stack;  // what user code threw
+  std::uint64_t last_ordinal = 0;
+  bool clean() const { return !signaled && status == 0; }
+  bool operator==(const RankEnd&) const = default;
+};
+
+/// One rank's part of a checkpoint: its files are written and synced, or `error` says why not.
+struct StagedFile {
+  std::string path;
+  std::uint64_t size = 0;
+  std::string xxh3;
+  bool operator==(const StagedFile&) const = default;
+};
+struct PartOfCheckpoint {
+  Rank rank;
+  std::uint64_t index = 0;  // the rank's index-th of the attempt, from 1
+  std::uint64_t report_ordinal = 0;
+  std::string dir;
+  std::vector<StagedFile> files;
+  std::string metadata_json;
+  std::string error;
+  bool operator==(const PartOfCheckpoint&) const = default;
+};
+
+/// A committed checkpoint, as far as decisions need it.
+struct CheckpointInfo {
+  std::uint64_t number = 0;  // checkpoint_%06d
+  std::string path;
+  std::int64_t epoch = -1;  // the metric `epoch` it was reported with; −1: none
+  bool operator==(const CheckpointInfo&) const = default;
+};
+
+enum class StopKind { Interrupt, Terminate, StopCondition, Command };
+
+// ---- events
+
+/// (Re-)attached. address: how others reach it; attempts: of this run, whose supervisors live
+/// there.
+struct NodeUp {
+  NodeCapacity capacity;
+  std::string address;
+  std::vector<Attempt> attempts = {};
+};
+/// Its supervisor is in reach, for the first time or again: what was sent to it over an older link
+/// may be lost.
+struct SupervisorAttached {
+  Attempt attempt;
+  NodeId node;
+};
+struct NodeDown {
+  NodeId node;
+  std::string reason;
+};  // refused, reset or silent past its limit: its workers count as lost
+struct AttemptPrepared {
+  Attempt attempt;
+  NodeId node;
+  std::uint32_t master_port = 0;
+};
+struct AttemptStarted {
+  Attempt attempt;
+  NodeId node;
+  std::vector<std::pair<Rank, std::int64_t>> pids;
+};
+struct StartRefused {
+  Attempt attempt;
+  NodeId node;
+  Rank rank;
+  Error error;
+};  // spawning failed, or the node said no
+struct RankJoined {
+  Attempt attempt;
+  Rank rank;
+};  // its SDK said hello
+struct RankExited {
+  Attempt attempt;
+  Rank rank;
+  RankEnd end;
+};
+struct NodeGroupGone {
+  Attempt attempt;
+  NodeId node;
+};  // all its workers are reaped, everything they said has come
+struct SupervisorLost {
+  Attempt attempt;
+  NodeId node;
+  std::string reason;
+};
+struct RankReported {
+  Attempt attempt;
+  Rank rank;
+  std::uint64_t ordinal = 0;
+};
+struct RankPaused {
+  Attempt attempt;
+  Rank rank;
+  std::uint64_t ordinal = 0;
+  std::uint64_t checkpoint_index = 0;
+};
+struct PartStaged {
+  Attempt attempt;
+  PartOfCheckpoint part;
+};
+struct CommitFinished {
+  Attempt attempt;
+  std::uint64_t index = 0;
+  std::optional<CheckpointInfo> checkpoint;
+  std::string error;
+};
+struct CollectiveJoined {
+  Attempt attempt;
+  Rank rank;
+  std::uint64_t sequence = 0;
+  std::string name, data;
+};
+struct StopAsked {
+  StopKind kind = StopKind::Command;
+  std::string reason;
+};
+struct Tick {};
+
+using RunEvent =
+    std::variant<NodeUp, NodeDown, SupervisorAttached, AttemptPrepared, AttemptStarted,
+                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
+                 RankPaused, PartStaged, CommitFinished, CollectiveJoined, StopAsked, Tick>;
+
+// ---- actions
+
+struct Prepare {
+  Attempt attempt;
+  PlacedNode placed;
+  bool bind_master = false;
+  bool operator==(const Prepare&) const = default;
+};
+struct Start {
+  Attempt attempt;
+  NodeId node;
+  Placement placement;  // of the whole group
+  std::string master_addr;
+  std::uint32_t master_port = 0;
+  std::optional<CheckpointInfo> restore;
+  int restart_count = 0;
+  bool operator==(const Start&) const = default;
+};
+struct StopGroup {
+  Attempt attempt;
+  NodeId node;
+  Duration grace{};
+  std::string reason;
+  bool operator==(const StopGroup&) const = default;
+};
+struct Pause {
+  enum class Step { Pause, Advance, Finish };
+  Attempt attempt;
+  NodeId node;
+  Step step = Step::Pause;
+  std::uint64_t ordinal = 0;
+  std::string reason;
+  bool operator==(const Pause&) const = default;
+};
+struct Release {
+  Attempt attempt;
+  NodeId node;
+  bool operator==(const Release&) const = default;
+};
+struct SendCollective {
+  Attempt attempt;
+  NodeId node;
+  std::uint64_t sequence = 0;
+  std::vector<std::string> parts;
+  std::string error;
+  bool operator==(const SendCollective&) const = default;
+};
+struct TellCheckpoint {
+  Attempt attempt;
+  NodeId node;
+  std::uint64_t index = 0;
+  std::string path, error;
+  bool operator==(const TellCheckpoint&) const = default;
+};
+struct Commit {
+  Attempt attempt;
+  std::uint64_t index = 0;
+  std::uint64_t number = 0;
+  std::vector<PartOfCheckpoint> parts;
+  bool operator==(const Commit&) const = default;
+};
+enum class NoteLevel { Info, Warning, Error };
+struct Note {
+  NoteLevel level = NoteLevel::Info;
+  std::string text;
+  bool operator==(const Note&) const = default;
+};
+struct StateChanged {  // for the journal, the screen and status
+  RunState from{}, to{};
+  RunTrigger trigger{};
+  Attempt attempt;
+  std::string reason;
+  bool operator==(const StateChanged&) const = default;
+};
+struct AttemptEnded {  // for cause.json and the summary
+  Attempt attempt;
+  std::string cause;  // one line
+  bool failed = false;
+  std::optional<Rank> root_rank;
+  std::optional<RankEnd> root_end;
+  std::string root_node;
+  std::optional<Error> start_error;  // the root rank never ran
+  int collateral = 0;                // deaths that followed from it
+  bool operator==(const AttemptEnded&) const = default;
+};
+struct RunEnded {
+  RunState outcome{};
+  std::string reason;
+  std::optional<StopKind> stop;
+  bool operator==(const RunEnded&) const = default;
+};
+
+using RunAction = std::variant<Prepare, Start, StopGroup, Pause, Release, SendCollective,
+                               TellCheckpoint, Commit, Note, StateChanged, AttemptEnded, RunEnded>;
+
+}  // namespace train

@@ -1,0 +1,205 @@
+#include "launcher/report/failure_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+namespace train {
+namespace {
+
+struct SignalWords {
+  int number;
+  std::string_view name;
+  std::string_view meaning;  // empty: the name says it
+};
+
+constexpr std::array kSignals = {
+    SignalWords{SIGHUP, "SIGHUP", "its terminal went away"},
+    SignalWords{SIGINT, "SIGINT", "interrupt"},
+    SignalWords{SIGQUIT, "SIGQUIT", "quit"},
+    SignalWords{SIGILL, "SIGILL", "illegal instruction: was it built for another CPU?"},
+    SignalWords{SIGTRAP, "SIGTRAP", "trap"},
+    SignalWords{SIGABRT, "SIGABRT", "abort: a failed assertion or an uncaught exception"},
+    SignalWords{SIGBUS, "SIGBUS", "bus error: often a full /dev/shm or a truncated mapped file"},
+    SignalWords{SIGFPE, "SIGFPE", "arithmetic error, such as an integer division by zero"},
+    SignalWords{SIGKILL, "SIGKILL", ""},
+    SignalWords{SIGUSR1, "SIGUSR1", ""},
+    SignalWords{SIGSEGV, "SIGSEGV", "segmentation fault"},
+    SignalWords{SIGUSR2, "SIGUSR2", ""},
+    SignalWords{SIGPIPE, "SIGPIPE", "wrote to a closed pipe or socket"},
+    SignalWords{SIGALRM, "SIGALRM", "alarm"},
+    SignalWords{SIGTERM, "SIGTERM", ""},
+    SignalWords{SIGXCPU, "SIGXCPU", "CPU time limit"},
+    SignalWords{SIGXFSZ, "SIGXFSZ", "file size limit"},
+    SignalWords{SIGSYS, "SIGSYS", "a system call that is not allowed"},
+};
+
+const SignalWords* words_of(int signal) {
+  for (const SignalWords& words : kSignals) {
+    if (words.number == signal) return &words;
+  }
+  return nullptr;
+}
+
+std::string who(const WorkerEnd& end) {
+  return end.node.empty() ? fmt::format("rank {}", end.rank)
+                          : fmt::format("rank {} on {}", end.rank, end.node);
+}
+
+FailureText killed_text(const WorkerEnd& end) {
+  if (end.oom_killed) {
+    return {fmt::format("{} was killed by the kernel for want of memory (SIGKILL)", who(end)),
+            "the kernel counted an out-of-memory kill in its cgroup"};
+  }
+  const SignalWords* words = words_of(end.status);
+  const std::string meaning =
+      words == nullptr || words->meaning.empty() ? "" : fmt::format(" ({})", words->meaning);
+  const std::string_view core = end.core_dumped ? ", core dumped" : "";
+  const std::string_view sender = end.status == SIGKILL || end.status == SIGTERM
+                                      ? "its wait status; trainrun did not send the signal"
+                                      : "its wait status";
+  return {fmt::format("{} was killed by {}{}{}", who(end), signal_name(end.status), meaning, core),
+          std::string(sender)};
+}
+
+// Shells answer 126, 127 and 128+signal for a command of theirs: the code alone would send people
+// looking in the wrong place.
+std::string code_remark(int code) {
+  if (code == 126) return " (what a shell says of a command that it may not execute)";
+  if (code == 127) return " (what a shell says of a command that it cannot find)";
+  if (code > 128 && words_of(code - 128) != nullptr) {
+    return fmt::format(" (what a shell says of a command killed by {})", signal_name(code - 128));
+  }
+  return "";
+}
+
+FailureText exited_text(const WorkerEnd& end) {
+  if (!end.error_what.empty() || !end.error_type.empty()) {
+    const std::string_view between = end.error_type.empty() || end.error_what.empty() ? "" : ": ";
+    const std::string first_line = end.error_what.substr(0, end.error_what.find('\n'));
+    return {fmt::format("{} failed with {}{}{}", who(end), end.error_type, between, first_line),
+            fmt::format("the error that the worker reported before it exited with code {}",
+                        end.status)};
+  }
+  if (end.status == 0)
+    return {fmt::format("{} exited with code 0 before its training was done", who(end)),
+            "its wait status"};
+  return {fmt::format("{} exited with code {}{}", who(end), end.status, code_remark(end.status)),
+          "its wait status"};
+}
+
+int start_failure_code(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return 127;
+    case EACCES:
+    case EPERM:
+    case ENOEXEC:
+      return 126;
+    default:
+      return 1;
+  }
+}
+
+int root_code(const WorkerEnd& root) {
+  switch (root.kind) {
+    case EndKind::Exited:
+      return root.status == 1 || (root.status >= 3 && root.status <= 63) ? root.status : 1;
+    case EndKind::Killed:
+      return 128 + root.status;
+    case EndKind::StartFailed:
+      return start_failure_code(root.status);
+    case EndKind::Lost:
+    case EndKind::Hung:
+      break;
+  }
+  return 1;
+}
+
+int refusal_code(Errc error) {
+  switch (error) {
+    case Errc::InvalidArgument:
+      return 2;
+    case Errc::InvalidSpec:
+      return 78;
+    case Errc::NotFound:
+      return 66;
+    case Errc::AlreadyExists:
+      return 73;
+    case Errc::Permission:
+    case Errc::Unauthenticated:
+      return 77;
+    case Errc::Unavailable:
+    case Errc::Timeout:
+    case Errc::ResourceExhausted:
+      return 69;
+    case Errc::Cancelled:
+      return 130;
+    case Errc::Io:
+    case Errc::NoSpace:
+      return 74;
+    case Errc::Protocol:
+      return 76;
+    case Errc::Fenced:
+      return 1;
+    case Errc::Corrupt:
+      return 65;
+    case Errc::Internal:
+      break;
+  }
+  return 70;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const SignalWords* words = words_of(signal);
+  return words != nullptr ? std::string(words->name) : fmt::format("signal {}", signal);
+}
+
+FailureText failure_text(const WorkerEnd& end) {
+  if (end.stop_requested && (end.kind == EndKind::Killed || end.kind == EndKind::Exited)) {
+    return {fmt::format("{} was stopped", who(end)), "trainrun asked it to stop"};
+  }
+  switch (end.kind) {
+    case EndKind::Exited:
+      return exited_text(end);
+    case EndKind::Killed:
+      return killed_text(end);
+    case EndKind::Lost:
+      return {fmt::format("{} was lost{}{}", who(end), end.detail.empty() ? "" : ": ", end.detail),
+              "silence of its node"};
+    case EndKind::StartFailed:
+      return {fmt::format("{} could not be started: {}: {}", who(end), end.program,
+                          std::strerror(end.status)),
+              "the error that the system gave when it was to be executed"};
+    case EndKind::Hung:
+      return {fmt::format("{} made no progress{}{}", who(end), end.detail.empty() ? "" : ": ",
+                          end.detail),
+              "no report within hang_timeout"};
+  }
+  return {};
+}
+
+int exit_code_of(const Ending& ending) {
+  switch (ending.outcome) {
+    case Outcome::Succeeded:
+      return 0;
+    case Outcome::Failed:
+      return ending.root ? root_code(*ending.root) : 1;
+    case Outcome::Interrupted:
+      return 130;
+    case Outcome::Preempted:
+      return 75;
+    case Outcome::Refused:
+      return ending.error ? refusal_code(*ending.error) : 70;
+  }
+  return 70;
+}
+
+}  // namespace train

@@ -1,0 +1,67 @@
+// How a worker ended, in one line for a person, and how we know. Pure: the wait status and what the
+// supervisor found beside it go in, words come out. Also the one rule that turns the end of a run
+// into an exit code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/base/error.h"
+
+namespace train {
+
+enum class EndKind {
+  Exited,       // status: the exit code
+  Killed,       // status: the signal
+  Lost,         // no news from its node
+  StartFailed,  // never ran; status: errno of the spawn
+  Hung,         // no progress for hang_timeout; we killed it
+};
+
+struct WorkerEnd {
+  EndKind kind = EndKind::Exited;
+  std::int32_t rank = 0;
+  std::string node = {};
+  int status = 0;
+  bool core_dumped = false;
+  bool oom_killed = false;      // its cgroup's memory.events counted a kill
+  bool stop_requested = false;  // we had asked it to stop: collateral, never a root cause
+  std::string error_type = {};  // what user code threw, as its SDK told; empty: it told nothing
+  std::string error_what = {};
+  std::string program = {};  // of StartFailed
+  std::string detail = {};   // of Lost and Hung: "no heartbeat for 10 s"
+};
+
+struct FailureText {
+  std::string cause;      // "rank 3 on node-b was killed by SIGSEGV (segmentation fault)"
+  std::string how_known;  // "its wait status; trainrun sent no signal"
+  bool operator==(const FailureText&) const = default;
+};
+
+FailureText failure_text(const WorkerEnd& end);
+
+/// "SIGSEGV"; "signal 77" for one without a name.
+std::string signal_name(int signal);
+
+enum class Outcome {
+  Succeeded,    // every rank finished, or a stop rule was met
+  Failed,       // a worker or a node, and no failures were left
+  Interrupted,  // Ctrl-C, or `train-run stop`
+  Preempted,    // SIGTERM: checkpoint and stop, please requeue
+  Refused,      // before any worker ran: `error` says why
+};
+
+/// What the exit code depends on.
+struct Ending {
+  Outcome outcome = Outcome::Succeeded;
+  std::optional<WorkerEnd> root;  // of Failed; none: a whole node was lost, or no rank can be named
+  std::optional<Errc> error;      // of Refused
+};
+
+/// docs: 0 all ranks finished; the root rank's own code where it is 1 or 3-63; 128+signal; 126, 127
+/// a command that could not be started; 1 any other failure; 130 Ctrl-C; 75 preempted; 78 bad spec;
+/// 69 no cluster; 73, 74, 77 storage; 70 our own bug.
+int exit_code_of(const Ending& ending);
+
+}  // namespace train

@@ -1,0 +1,354 @@
+#include "launcher/report/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/report/terminal_text.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kRedrawEvery = milliseconds(100);
+constexpr Duration kClockEvery = seconds(1);  // a live line with no news: its elapsed time
+constexpr Duration kJsonEvery = milliseconds(100);
+constexpr Duration kWaitingAgainAfter = seconds(10);
+constexpr Duration kRateWindow = seconds(10);
+constexpr Duration kSampleEvery = milliseconds(250);
+constexpr std::size_t kMetricsShown = 5;
+constexpr std::size_t kMetricNameColumnsMax = 32;
+
+std::optional<double> number_of(const Metrics& metrics, std::string_view wanted) {
+  for (const auto& [name, value] : metrics) {
+    if (name != wanted) continue;
+    if (const auto* integer = std::get_if<std::int64_t>(&value))
+      return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+  }
+  return std::nullopt;
+}
+
+std::string short_value(const MetricValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.4g}", *number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return cut_to_columns(terminal_safe(std::get<std::string>(value)), 24);
+}
+
+std::string plural(int count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!line.empty()) line += " | ";
+    line += part;
+  }
+  return line;
+}
+
+std::string whole_seconds(Duration duration) {
+  return duration < seconds(60) ? fmt::format("{} s", duration / seconds(1))
+                                : format_duration(duration);
+}
+
+std::string starting_point(const std::string& checkpoint) {
+  return checkpoint.empty() ? "from the beginning" : "from " + terminal_safe(checkpoint);
+}
+
+}  // namespace
+
+std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> missing) {
+  std::string text = fmt::format("waiting for {} of {} nodes: ", missing.size(), nodes_wanted);
+  constexpr std::size_t kNamed = 8;
+  for (std::size_t i = 0; i < missing.size() && i < kNamed; ++i) {
+    const WaitingNode& node = missing[i];
+    const std::string since = node.since ? " for " + whole_seconds(*node.since) : "";
+    text += fmt::format("{}{} ({}{})", i == 0 ? "" : ", ", terminal_safe(node.address),
+                        terminal_safe(node.problem), since);
+  }
+  if (missing.size() > kNamed) text += fmt::format(", and {} more", missing.size() - kNamed);
+  return text;
+}
+
+Progress::Progress(ProgressOptions options, Moment at)
+    : options_(std::move(options)), began_(at.now) {}
+
+std::string Progress::started(int world_size, int nnodes, Moment at) {
+  if (options_.mode == OutputMode::Json) {
+    JsonWriter event = begin_event("started", at);
+    event.member("run", options_.run).member("path", options_.path);
+    return json(event.member("world_size", world_size).member("nnodes", nnodes));
+  }
+  return lasting(fmt::format("{}: {} on {}, results in {}", terminal_safe(options_.run),
+                             plural(world_size, "worker"), plural(nnodes, "node"),
+                             terminal_safe(options_.path)),
+                 at);
+}
+
+std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
+  samples_.clear();
+  waiting_key_.clear();
+  waiting_printed_at_.reset();
+  phase_ = fmt::format("{} running, no report yet", plural(news.world_size, "worker"));
+  if (options_.mode == OutputMode::Json) {
+    JsonWriter event = begin_event("attempt", at);
+    event.member("attempt", news.attempt)
+        .member("world_size", news.world_size)
+        .member("nnodes", news.nnodes);
+    return json(event.text_or_null("resumes_from", news.resumes_from));
+  }
+  if (news.attempt == 0 && news.resumes_from.empty()) return redraw(at);
+  return lasting(
+      fmt::format("attempt {}: {} on {}, {}", news.attempt, plural(news.world_size, "worker"),
+                  plural(news.nnodes, "node"), starting_point(news.resumes_from)),
+      at);
+}
+
+std::string Progress::waiting(std::size_t nodes_wanted, std::span<const WaitingNode> missing,
+                              Moment at) {
+  std::string key = fmt::format("{}", nodes_wanted);
+  for (const WaitingNode& node : missing)
+    key += fmt::format("\n{}\n{}", node.address, node.problem);
+  const bool again = waiting_printed_at_ && at.now - *waiting_printed_at_ >= kWaitingAgainAfter;
+  const bool is_news = key != waiting_key_;
+  waiting_key_ = key;
+  phase_ = waiting_text(nodes_wanted, missing);
+  if (options_.mode == OutputMode::Live) {
+    changed_ = true;
+    return redraw(at);
+  }
+  if (!is_news && !again) return "";
+  waiting_printed_at_ = at.now;
+  if (options_.mode == OutputMode::Plain) return lasting(phase_, at);
+  JsonWriter event = begin_event("waiting", at);
+  event.member("nodes_wanted", nodes_wanted).key("missing").array();
+  for (const WaitingNode& node : missing) {
+    event.object().member("address", node.address).member("problem", node.problem).end();
+  }
+  return json(event.end());
+}
+
+std::string Progress::reports(std::span<const ReportRecord> reports, Moment at) {
+  const ReportRecord* newest = nullptr;
+  for (const ReportRecord& report : reports) {
+    if (report.rank != 0) continue;
+    newest = &report;
+    ++reports_;
+  }
+  if (newest == nullptr) return "";
+  last_report_ = *newest;
+  held_back_ = changed_ = true;
+  phase_.clear();
+  count(*newest, at.now);
+  return options_.mode == OutputMode::Live ? redraw(at) : show_report(at, true);
+}
+
+std::string Progress::checkpoint(const CheckpointNews& news, Moment at) {
+  checkpoint_ = news.name;
+  changed_ = true;
+  if (options_.mode != OutputMode::Json) return redraw(at);
+  std::string out = held_back_ ? show_report(at, false) : "";
+  JsonWriter event = begin_event("checkpoint", at);
+  event.member("name", news.name).member("path", news.path).key("score");
+  return out + json(news.score ? event.value(*news.score) : event.null());
+}
+
+std::string Progress::restarting(const RestartNews& news, Moment at) {
+  ++restarts_;
+  changed_ = true;
+  phase_ = "restarting";
+  std::string out = options_.mode != OutputMode::Live && held_back_ ? show_report(at, false) : "";
+  if (options_.mode == OutputMode::Json) {
+    JsonWriter event = begin_event("restart", at);
+    event.member("attempt", news.attempt)
+        .member("cause", news.cause)
+        .text_or_null("resumes_from", news.resumes_from);
+    return out + json(event.member("wait_s", std::chrono::duration<double>(news.wait).count()));
+  }
+  const std::string failures = news.failures.empty() ? "" : fmt::format(" ({})", news.failures);
+  const std::string wait =
+      news.wait > Duration::zero() ? fmt::format(" in {}", format_duration(news.wait)) : "";
+  return out + lasting(fmt::format("attempt {} failed: {}\nrestarting{} {}{}", news.attempt,
+                                   terminal_safe(news.cause), wait,
+                                   starting_point(news.resumes_from), failures),
+                       at);
+}
+
+std::string Progress::worker_output(std::string_view lines, Moment at) {
+  if (options_.mode == OutputMode::Json || lines.empty()) return "";
+  std::string out = clear();
+  out += lines;
+  return out + redraw(at);
+}
+
+std::string Progress::warning(std::string_view text, Moment at) {
+  if (options_.mode == OutputMode::Json) {
+    JsonWriter event = begin_event("warning", at);
+    return json(event.member("text", text));
+  }
+  const std::string_view word = options_.color ? "\x1b[33mwarning:\x1b[0m" : "warning:";
+  return lasting(fmt::format("{} {}", word, terminal_safe(text)), at);
+}
+
+std::string Progress::phase(std::string_view text, Moment at) {
+  phase_ = terminal_safe(text);
+  changed_ = true;
+  if (options_.mode == OutputMode::Live) return redraw(at);
+  if (options_.mode == OutputMode::Plain) return lasting(phase_, at);
+  JsonWriter event = begin_event("phase", at);
+  return json(event.member("text", text));
+}
+
+std::string Progress::tick(Moment at) {
+  if (options_.mode != OutputMode::Live) return held_back_ ? show_report(at, true) : "";
+  const bool clock_moved = !drawn_at_ || at.now - *drawn_at_ >= kClockEvery;
+  changed_ = changed_ || clock_moved;
+  return redraw(at);
+}
+
+std::optional<TimePoint> Progress::next_deadline() const {
+  if (options_.mode == OutputMode::Live) {
+    const TimePoint last = drawn_at_.value_or(began_);
+    return last + (changed_ || !drawn_ ? kRedrawEvery : kClockEvery);
+  }
+  if (!held_back_ || !printed_at_) return std::nullopt;
+  return *printed_at_ + (options_.mode == OutputMode::Json ? kJsonEvery : kClockEvery);
+}
+
+std::string Progress::finish(Moment at) {
+  if (options_.mode == OutputMode::Live) return clear();
+  return held_back_ ? show_report(at, false) : "";
+}
+
+std::string Progress::lasting(std::string_view line, Moment at) {
+  std::string out = clear();
+  out += line;
+  out += '\n';
+  changed_ = true;
+  return out + redraw(at);
+}
+
+std::string Progress::clear() {
+  if (!drawn_) return "";
+  drawn_ = false;
+  return "\r\x1b[K";
+}
+
+std::string Progress::redraw(Moment at) {
+  if (options_.mode != OutputMode::Live || (drawn_ && !changed_)) return "";
+  if (drawn_at_ && at.now - *drawn_at_ < kRedrawEvery) return "";  // tick() draws it
+  std::string out = clear();
+  out += status_line(at, true);
+  drawn_ = true;
+  changed_ = held_back_ = false;
+  drawn_at_ = at.now;
+  return out;
+}
+
+JsonWriter Progress::begin_event(std::string_view name, Moment at) const {
+  JsonWriter event;
+  event.object().member("event", name).member("time", format_utc(at.wall));
+  return event;
+}
+
+std::string Progress::json(JsonWriter& event) { return std::move(event.end()).take() + "\n"; }
+
+std::string Progress::show_report(Moment at, bool hold_back) {
+  const bool is_json = options_.mode == OutputMode::Json;
+  const bool due =
+      is_json ? !printed_at_ || at.now - *printed_at_ >= kJsonEvery : plain_line_is_due(at.now);
+  if (hold_back && !due) return "";
+  held_back_ = false;
+  printed_at_ = at.now;
+  printed_epoch_ = number_of(last_report_->metrics, "epoch");
+  ++printed_;
+  if (!is_json) return lasting(status_line(at, false), at);
+  JsonWriter event = begin_event("report", at);
+  event.member("attempt", last_report_->attempt).member("ordinal", last_report_->ordinal);
+  return json(event.member("metrics", last_report_->metrics));
+}
+
+// A new epoch is worth a line, anything else the rarer the longer the run is: a day of training is
+// a few thousand lines.
+bool Progress::plain_line_is_due(TimePoint now) const {
+  if (!printed_at_) return true;
+  const Duration since = now - *printed_at_;
+  if (number_of(last_report_->metrics, "epoch") != printed_epoch_)
+    return since >= (printed_ < 100 ? seconds(1) : seconds(10));
+  return since >= (printed_ < 10 ? seconds(1) : printed_ < 100 ? seconds(10) : seconds(60));
+}
+
+std::string Progress::status_line(Moment at, bool cut) const {
+  const std::string elapsed = whole_seconds(at.now - began_);
+  std::vector<std::string> parts;
+  if (!phase_.empty()) parts.push_back(phase_);
+  const std::vector<std::string> metrics =
+      phase_.empty() ? metric_parts() : std::vector<std::string>();
+  parts.insert(parts.end(), metrics.begin(), metrics.end());
+  const std::vector<std::string> rest = {phase_.empty() ? rate_text() : "",
+                                         restarts_ > 0 ? plural(restarts_, "restart") : "",
+                                         terminal_safe(checkpoint_), elapsed};
+  const auto whole_line = [&] {
+    std::vector<std::string> all = parts;
+    all.insert(all.end(), rest.begin(), rest.end());
+    return join(all);
+  };
+  if (!cut) return whole_line();
+  // The last column stays free: some terminals wrap as soon as it is written.
+  const int columns = std::max(options_.columns - 1, 10);
+  while (parts.size() > 1 && columns_of(whole_line()) > columns) parts.pop_back();
+  return cut_to_columns(whole_line(), columns);
+}
+
+// epoch and step first, then those that were asked for, then the others as reported.
+std::vector<std::string> Progress::metric_parts() const {
+  std::vector<std::string> parts;
+  if (!last_report_) return parts;
+  std::vector<std::string_view> order = {"epoch", "step"};
+  order.insert(order.end(), options_.metrics.begin(), options_.metrics.end());
+  for (const auto& metric : last_report_->metrics) order.push_back(metric.first);
+  std::vector<std::string_view> shown;
+  for (const std::string_view wanted : order) {
+    if (shown.size() >= kMetricsShown ||
+        std::find(shown.begin(), shown.end(), wanted) != shown.end())
+      continue;
+    for (const auto& [name, value] : last_report_->metrics) {
+      if (name != wanted) continue;
+      shown.push_back(name);
+      parts.push_back(cut_to_columns(terminal_safe(name), kMetricNameColumnsMax) + " " +
+                      short_value(value));
+      break;
+    }
+  }
+  return parts;
+}
+
+void Progress::count(const ReportRecord& report, TimePoint now) {
+  const auto step = number_of(report.metrics, "step");
+  const double counter = step ? *step : static_cast<double>(reports_);
+  const bool other_counter = counts_steps_ != step.has_value();
+  if (other_counter || (!samples_.empty() && counter < samples_.back().second)) samples_.clear();
+  counts_steps_ = step.has_value();
+  // Both ends move: the newest sample is replaced until it is kSampleEvery away from the one before
+  // it.
+  if (samples_.size() >= 2 && now - samples_[samples_.size() - 2].first < kSampleEvery)
+    samples_.pop_back();
+  samples_.emplace_back(now, counter);
+  while (samples_.size() > 2 && now - samples_.front().first > kRateWindow) samples_.pop_front();
+}
+
+std::string Progress::rate_text() const {
+  if (samples_.size() < 2) return "";
+  const double span_s =
+      std::chrono::duration<double>(samples_.back().first - samples_.front().first).count();
+  const double counted = samples_.back().second - samples_.front().second;
+  if (span_s < 0.1 || counted <= 0) return "";
+  const double rate = counted / span_s;
+  const std::string_view unit = counts_steps_ ? "steps/s" : "reports/s";
+  return rate >= 100 ? fmt::format("{:.0f} {}", rate, unit) : fmt::format("{:.3g} {}", rate, unit);
+}
+
+}  // namespace train

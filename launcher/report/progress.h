@@ -1,0 +1,133 @@
+// What a run shows while it goes on. Pure: news and the time go in, bytes for the terminal come
+// out; the driver writes them, asks next_deadline() when to call tick(), and calls finish() before
+// it prints the summary. Three ways of showing:
+//   Live   a terminal: one line, redrawn at most 10 times a second, above it workers' output and
+//   lasting lines Plain  CI, a file: a line now and then, rarer the longer the run is; never a
+//   flood Json   --output json: an object a line: started, attempt, waiting, report, checkpoint,
+//   restart, warning (end: summary.h)
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/metrics.h"
+#include "lib/base/time.h"
+#include "lib/observe/json_text.h"
+
+namespace train {
+
+/// Monotonic for what is decided, wall for what is written.
+struct Moment {
+  TimePoint now;
+  std::chrono::system_clock::time_point wall;
+};
+
+enum class OutputMode { Live, Plain, Json };
+
+struct ProgressOptions {
+  OutputMode mode = OutputMode::Plain;
+  bool color = false;  // the caller has looked at NO_COLOR and TERM
+  int columns = 80;
+  std::string run = {};
+  std::string path = {};  // the run's folder
+  std::vector<std::string> metrics =
+      {};  // shown first: those of stop rules and of the score; then others while there is room
+};
+
+struct AttemptNews {
+  std::uint32_t attempt = 0;
+  int world_size = 0;
+  int nnodes = 0;
+  std::string resumes_from = {};  // a checkpoint's name; empty: from the beginning
+};
+
+struct CheckpointNews {
+  std::string name = {};
+  std::string path = {};
+  std::optional<double> score = {};
+};
+
+struct RestartNews {
+  std::uint32_t attempt = 0;  // the one that ended
+  std::string cause = {};     // failure_text's
+  std::string resumes_from = {};
+  std::string failures = {};         // "1 of 3 failures used"; empty: unlimited
+  Duration wait = Duration::zero();  // backoff before the next attempt
+};
+
+struct WaitingNode {
+  std::string address;
+  std::string problem;  // "connection refused", "no answer"
+  std::optional<Duration> since;
+};
+
+/// "waiting for 2 of 3 nodes: b:7070 (connection refused), c:7070 (no answer for 4 s)"
+std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> missing);
+
+class Progress {
+ public:
+  Progress(ProgressOptions options, Moment at);
+
+  std::string started(int world_size, int nnodes, Moment at);
+  std::string attempt_started(const AttemptNews& news, Moment at);
+  std::string waiting(std::size_t nodes_wanted, std::span<const WaitingNode> missing, Moment at);
+  /// Of any rank; rank 0's count and are shown.
+  std::string reports(std::span<const ReportRecord> reports, Moment at);
+  std::string checkpoint(const CheckpointNews& news, Moment at);
+  std::string restarting(const RestartNews& news, Moment at);
+  /// Whole lines as OutputLines makes them. Not shown with --output json: stdout is for programs
+  /// there.
+  std::string worker_output(std::string_view lines, Moment at);
+  /// A lasting line of the launcher's: "warning: …" is put in front.
+  std::string warning(std::string_view text, Moment at);
+  /// What is happening before the first report, or while stopping: "stopping: waiting for 2 workers
+  /// to checkpoint".
+  std::string phase(std::string_view text, Moment at);
+  std::string tick(Moment at);
+  void resize(int columns) { options_.columns = columns; }
+  std::optional<TimePoint> next_deadline() const;
+  /// Show the last report where it was held back, and take the live line away.
+  std::string finish(Moment at);
+
+ private:
+  std::string lasting(std::string_view line, Moment at);
+  std::string clear();
+  std::string redraw(Moment at);
+  std::string json(JsonWriter& event);
+  JsonWriter begin_event(std::string_view name, Moment at) const;
+  std::string show_report(Moment at, bool hold_back);
+  bool plain_line_is_due(TimePoint now) const;
+  std::string status_line(Moment at, bool cut) const;
+  std::vector<std::string> metric_parts() const;
+  void count(const ReportRecord& report, TimePoint now);
+  std::string rate_text() const;
+
+  ProgressOptions options_;
+  TimePoint began_;
+  std::optional<ReportRecord> last_report_;  // rank 0's
+  bool held_back_ = false;                   // last_report_ is not shown yet
+  std::string phase_ = "starting";
+  std::string checkpoint_;
+  int restarts_ = 0;
+  std::uint64_t reports_ = 0;
+  bool counts_steps_ = false;  // by the metric `step`; else reports
+  std::deque<std::pair<TimePoint, double>> samples_;
+  // Live
+  bool drawn_ = false, changed_ = true;
+  std::optional<TimePoint> drawn_at_;
+  // Plain and Json
+  std::optional<TimePoint> printed_at_;
+  std::optional<double> printed_epoch_;
+  int printed_ = 0;
+  std::string waiting_key_;  // what the last waiting line said, but for its times
+  std::optional<TimePoint> waiting_printed_at_;
+};
+
+}  // namespace train

@@ -1,0 +1,238 @@
+#include "launcher/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "launcher/report/terminal_text.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kLinesShown = 20;  // of the root rank's output; the file has them all
+constexpr std::size_t kAttemptsShown = 10;
+
+std::string plural(std::size_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+std::string short_value(const MetricValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.6g}", *number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return std::get<std::string>(value);
+}
+
+/// "ranks 0-3, 7"
+std::string ranks_text(std::vector<std::int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (i > 0) text += ", ";
+    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+/// The block of text: "  label        what", further lines below it.
+class Block {
+ public:
+  explicit Block(TextStyle style) : style_(style) {}
+
+  void heading(std::string_view text, std::string_view color) {
+    text_ +=
+        style_.color ? fmt::format("\x1b[1;{}m{}\x1b[0m\n", color, safe(text)) : safe(text) + "\n";
+  }
+  void gap() { text_ += '\n'; }
+  void row(std::string_view label, std::string_view what) {
+    std::string_view rest = what;
+    std::string_view shown_label = label;
+    do {  // an error's text may have several lines
+      const auto newline = rest.find('\n');
+      text_ += what.empty()
+                   ? fmt::format("  {}\n", label)
+                   : fmt::format("  {:<12} {}\n", shown_label, safe(rest.substr(0, newline)));
+      rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
+      shown_label = "";
+    } while (!rest.empty());
+  }
+  void quoted(std::string_view line) { text_ += fmt::format("    | {}\n", safe(line)); }
+  std::string take() && { return std::move(text_); }
+
+ private:
+  std::string safe(std::string_view text) const {
+    return style_.terminal ? terminal_safe(text) : std::string(text);
+  }
+
+  TextStyle style_;
+  std::string text_;
+};
+
+std::string size_text(const RunSummary& summary) {
+  std::string text = plural(static_cast<std::size_t>(summary.world_size), "worker");
+  if (summary.nnodes > 1) text += fmt::format(" on {} nodes", summary.nnodes);
+  return text;
+}
+
+void put_heading(Block& block, const RunSummary& summary) {
+  const std::string time = format_duration(summary.duration);
+  switch (summary.outcome) {
+    case Outcome::Succeeded:
+      block.heading(fmt::format("{} finished: {}, {}", summary.run, size_text(summary), time),
+                    "32");
+      break;
+    case Outcome::Failed:
+      block.heading(fmt::format("{} failed after {}: {}", summary.run, time,
+                                summary.root ? summary.root->text.cause : summary.reason),
+                    "31");
+      break;
+    case Outcome::Interrupted:
+      block.heading(fmt::format("{} was stopped by {} after {}", summary.run, summary.reason, time),
+                    "33");
+      break;
+    case Outcome::Preempted:
+      block.heading(fmt::format("{} was preempted by {} after {}: please run it again", summary.run,
+                                summary.reason, time),
+                    "33");
+      break;
+    case Outcome::Refused:
+      block.heading(fmt::format("{} did not start: {}", summary.run,
+                                summary.error ? summary.error->message : summary.reason),
+                    "31");
+      break;
+  }
+}
+
+void put_root_cause(Block& block, const RootCause& root) {
+  block.row("known from", root.text.how_known);
+  if (root.collateral > 0) {
+    block.row("collateral",
+              fmt::format("{} ended because of it",
+                          plural(static_cast<std::size_t>(root.collateral), "other worker")));
+  }
+  if (!root.worker) return;
+  const WorkerFailure& worker = *root.worker;
+  if (worker.end.error_what.find('\n') != std::string::npos)
+    block.row("error", worker.end.error_what);
+  if (!worker.stack.empty()) {
+    block.row("stack", "");
+    for (std::string_view rest = worker.stack; !rest.empty();) {
+      const auto newline = rest.find('\n');
+      block.quoted(rest.substr(0, newline));
+      rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
+    }
+  }
+  if (worker.last_lines.empty()) {
+    block.row("output", fmt::format("rank {} wrote nothing", worker.end.rank));
+    return;
+  }
+  const std::size_t shown = std::min(worker.last_lines.size(), kLinesShown);
+  block.row("output",
+            fmt::format("the last {} of rank {}",
+                        shown == 1 ? "line" : fmt::format("{} lines", shown), worker.end.rank));
+  for (auto line = worker.last_lines.end() - static_cast<std::ptrdiff_t>(shown);
+       line != worker.last_lines.end(); ++line) {
+    block.quoted(*line);
+  }
+}
+
+void put_attempts(Block& block, const std::vector<AttemptSummary>& attempts) {
+  if (attempts.size() < 2) return;
+  const std::size_t shown = std::min(attempts.size(), kAttemptsShown);
+  std::string label = "attempts";
+  if (shown < attempts.size()) {
+    block.row(label, fmt::format("{}, the last {} of them", attempts.size(), shown));
+    label.clear();
+  }
+  for (std::size_t i = attempts.size() - shown; i < attempts.size(); ++i) {
+    const AttemptSummary& attempt = attempts[i];
+    block.row(label, fmt::format("{}: {}, {}", attempt.attempt, format_duration(attempt.duration),
+                                 attempt.cause.empty() ? "done" : attempt.cause));
+    label.clear();
+  }
+}
+
+std::string checkpoint_text(const CheckpointSummary& checkpoint, std::string_view which) {
+  if (!checkpoint.score) return fmt::format("{} ({})", checkpoint.path, which);
+  return fmt::format("{} ({}, {} {:.6g})", checkpoint.path, which, checkpoint.score_metric,
+                     *checkpoint.score);
+}
+
+void put_checkpoints(Block& block, const RunSummary& summary) {
+  const bool one = summary.best && summary.latest && summary.best->name == summary.latest->name;
+  if (summary.best)
+    block.row("checkpoint", checkpoint_text(*summary.best, one ? "best and latest" : "best"));
+  if (summary.latest && !one)
+    block.row(summary.best ? "" : "checkpoint", checkpoint_text(*summary.latest, "latest"));
+  if (!summary.best && !summary.latest && summary.outcome != Outcome::Refused) {
+    block.row("checkpoint", "none was kept");
+  }
+  if (summary.lost_steps.value_or(0) > 0) {
+    block.row("lost", fmt::format("{} after the latest checkpoint",
+                                  plural(static_cast<std::size_t>(*summary.lost_steps), "report")));
+  }
+}
+
+void put_result(Block& block, const RunSummary& summary) {
+  if (summary.outcome == Outcome::Succeeded && !summary.reason.empty())
+    block.row("stopped as", summary.reason);
+  std::string metrics;
+  for (const auto& [name, value] : summary.metrics) {
+    metrics += fmt::format("{}{} {}", metrics.empty() ? "" : ", ", name, short_value(value));
+  }
+  if (!metrics.empty())
+    block.row(summary.outcome == Outcome::Succeeded ? "result" : "last report", metrics);
+  if (!summary.results.empty() && !summary.results.front().empty())
+    block.row("returned", summary.results.front());
+}
+
+}  // namespace
+
+RootCause root_cause_of(WorkerFailure failure, int collateral) {
+  RootCause root{.text = failure_text(failure.end),
+                 .node = failure.end.node,
+                 .worker = std::nullopt,
+                 .collateral = collateral};
+  root.worker = std::move(failure);
+  return root;
+}
+
+RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32_t>& ranks,
+                                  std::string detail, int collateral) {
+  const std::string with = ranks.empty() ? "" : fmt::format(", with {},", ranks_text(ranks));
+  return {.text = {fmt::format("{}{} was lost: {}", node, with, detail),
+                   "silence of its daemon; its workers may still run there"},
+          .node = std::move(node),
+          .worker = std::nullopt,
+          .collateral = collateral};
+}
+
+int exit_code_of(const RunSummary& summary) {
+  Ending ending{.outcome = summary.outcome, .root = std::nullopt, .error = std::nullopt};
+  if (summary.root && summary.root->worker) ending.root = summary.root->worker->end;
+  if (summary.error) ending.error = summary.error->code;
+  return exit_code_of(ending);
+}
+
+std::string summary_text(const RunSummary& summary, TextStyle style) {
+  Block block(style);
+  put_heading(block, summary);
+  block.gap();
+  if (summary.error && !summary.error->hint.empty()) block.row("what to do", summary.error->hint);
+  if (summary.root) put_root_cause(block, *summary.root);
+  put_result(block, summary);
+  put_checkpoints(block, summary);
+  put_attempts(block, summary.attempts);
+  if (!summary.logs.empty()) block.row("logs", summary.logs);
+  if (!summary.path.empty()) block.row("everything", summary.path);
+  for (const std::string& warning : summary.warnings) block.row("warning", warning);
+  if (!summary.resume_command.empty()) block.row("go on with", summary.resume_command);
+  block.row("exit code", fmt::format("{}", exit_code_of(summary)));
+  return std::move(block).take();
+}
+
+}  // namespace train

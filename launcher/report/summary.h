@@ -1,0 +1,103 @@
+// What happened and why, at the end of a run: the block of text on the terminal, and the files that
+// say the same to programs: exit.json and run.json of the run, cause.json of an attempt, error.json
+// of a rank. Pure: RunSummary in, text out. The root cause comes first; workers that ended because
+// of it are counted, not listed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/report/failure_text.h"
+#include "lib/base/error.h"
+#include "lib/base/metrics.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+/// One worker's end with all that is known about it.
+struct WorkerFailure {
+  WorkerEnd end = {};
+  std::uint32_t attempt = 0;
+  std::int64_t wall_us = 0;                  // when it was reaped, by its node's clock
+  std::vector<std::string> last_lines = {};  // of its output, oldest first
+  std::string stack = {};                    // of what user code threw, as its SDK told
+};
+
+/// Why an attempt ended.
+struct RootCause {
+  FailureText text = {};
+  std::string node = {};                     // empty: none can be named
+  std::optional<WorkerFailure> worker = {};  // none: a node was lost with all its ranks
+  int collateral = 0;                        // workers that ended because of it
+};
+
+/// Of one worker: failure_text() of its end.
+RootCause root_cause_of(WorkerFailure failure, int collateral);
+/// Of a node with all its workers: "node-b, with ranks 2-3, was lost: no heartbeat for 10 s".
+RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32_t>& ranks,
+                                  std::string detail, int collateral);
+
+struct AttemptSummary {
+  std::uint32_t attempt = 0;
+  int world_size = 0;
+  int nnodes = 0;
+  std::chrono::system_clock::time_point begun = {};
+  Duration duration = Duration::zero();
+  std::string cause = {};  // why it ended; empty: it did what it was to do
+};
+
+struct CheckpointSummary {
+  std::string name = {};  // checkpoint_000003
+  std::string path = {};
+  std::string score_metric = {};  // empty: none is asked for
+  std::optional<double> score = {};
+};
+
+struct RunSummary {
+  std::string run = {};
+  std::string path = {};  // the run's folder
+  std::string logs = {};  // the folder to look in: the root rank's, or of all
+  Outcome outcome = Outcome::Succeeded;
+  std::string reason = {};  // the stop rule that was met; "Ctrl-C", "SIGTERM", "train-run stop"
+  std::optional<Error> error = {};  // of Refused
+  int world_size = 0;
+  int nnodes = 0;
+  std::chrono::system_clock::time_point begun = {}, ended = {};
+  Duration duration = Duration::zero();
+  std::vector<AttemptSummary> attempts = {};
+  std::optional<RootCause> root = {};  // of Failed
+  std::optional<CheckpointSummary> best = {}, latest = {};
+  std::optional<std::int64_t> lost_steps =
+      {};                // rank 0's reports after the latest checkpoint that are lost
+  Metrics metrics = {};  // rank 0's last report
+  std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
+  std::vector<std::string> warnings = {};
+  std::string resume_command = {};  // empty: nothing to go on with
+};
+
+struct TextStyle {
+  bool terminal = true;  // take out what steers a terminal
+  bool color = false;
+};
+
+int exit_code_of(const RunSummary& summary);
+/// The final block, with its last newline.
+std::string summary_text(const RunSummary& summary, TextStyle style);
+
+/// {"code", "outcome", "cause", "root_rank", "node", "exit_code", "signal", "attempt",
+/// "checkpoint", "lost_steps", …}
+std::string exit_json(const RunSummary& summary);
+/// The last line of --output json: {"event":"end", and what exit.json has}
+std::string end_event(const RunSummary& summary);
+/// The whole run, as train-run status shows it later: attempts, metrics, checkpoints, results by
+/// rank.
+std::string run_json(const RunSummary& summary);
+std::string cause_json(const RootCause& cause, std::uint32_t attempt);
+/// torchelastic's shape (message.message, message.extraInfo, message.errorCode: the exit code, or
+/// minus the signal), and our keys.
+std::string error_json(const WorkerFailure& failure);
+
+}  // namespace train

@@ -1,0 +1,89 @@
+// One field of the run spec as data: where it stands in the YAML, what it takes, and where it lives
+// in JobSpec. The parser, the JSON Schema, the resolved YAML and docs/spec.md are all made from the
+// table of these (fields.h).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "launcher/core/job_spec.h"
+
+namespace train::spec {
+
+/// What a field takes; the reader, the writer and the schema each have one case for it.
+enum class Kind {
+  Section,  // a mapping of known keys: further rows below its path
+  Entries,  // a mapping of names that the user chooses; rows below "<path>.*"
+  Version,  // 1
+  Extends,  // another file, taken care of before the table is read
+  Name,     // becomes a folder's name
+  Text,
+  Path,         // made absolute
+  Command,      // a list, or a string for the shell
+  Environment,  // names → texts or references to secrets
+  Free,         // any mapping; goes to the workers as JSON
+  Items,        // a list of mappings with the same keys
+  Choice,       // one of `choices`
+  ChoiceList,   // some of `choices`
+  TextList,
+  Nodes,    // host:port, …
+  Integer,  // min … max
+  Boolean,
+  Duration,  // min … max, in milliseconds
+  Count,     // 8, or {min: 4, max: 8}
+  Resources,
+  Stop,     // metric → number
+  Shuffle,  // true, false, or {seed: 1}
+  NotYet,   // known and planned; an error that says so
+};
+
+/// An enum of job_spec.h; its values are in the order of `choices`.
+struct EnumRef {
+  void* where;
+  int (*get)(const void*);
+  void (*set)(void*, int);
+};
+
+template <class E>
+EnumRef enum_ref(E& where) {
+  return {&where, [](const void* p) { return static_cast<int>(*static_cast<const E*>(p)); },
+          [](void* p, int value) { *static_cast<E*>(p) = static_cast<E>(value); }};
+}
+
+using FieldRef =
+    std::variant<std::monostate, int*, std::optional<int>*, bool*, std::string*,
+                 std::optional<std::string>*, Duration*, std::vector<std::string>*,
+                 std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
+                 WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, EnumRef>;
+
+/// What a row's `at` looks into: the job, and for rows below "datasets.*" the one dataset.
+struct Target {
+  JobSpec* spec = nullptr;
+  DatasetSpec* dataset = nullptr;
+};
+
+inline FieldRef nowhere(const Target&) { return {}; }
+
+struct Field {
+  std::string_view path;  // "run_config.name"; "*" stands for a name that the user chose
+  Kind kind = Kind::Section;
+  FieldRef (*at)(const Target&) = nowhere;
+  std::string_view what;  // for the schema and docs/spec.md; for NotYet what to do instead
+  std::span<const std::string_view> choices = {};
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<int>::max();
+  std::string_view default_words =
+      {};                         // a default that is computed; otherwise it is read from JobSpec{}
+  std::string_view example = {};  // JSON
+};
+
+/// Whether `${NAME:-default}` is replaced in it.
+constexpr bool is_interpolated(Kind kind) {
+  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Command ||
+         kind == Kind::Environment || kind == Kind::Nodes;
+}
+
+}  // namespace train::spec

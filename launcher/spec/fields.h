@@ -1,0 +1,39 @@
+// The run spec: every key that may stand in a job.yaml, in the order of the docs. To add one:
+// job_spec.h, a row in fields.cc, a golden error under tests/golden/spec, and `UPDATE_GOLDEN=1` for
+// docs/spec.md.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/field.h"
+
+namespace train::spec {
+
+std::span<const Field> fields();
+
+/// The rows directly below a section ("" is the top), in the table's order.
+std::vector<const Field*> fields_below(std::string_view section);
+
+/// The last part of a row's path.
+std::string_view key_of(const Field& field);
+
+/// A value that is planned ("tensorflow" of backend): why it is refused, and what to do.
+struct PlannedChoice {
+  std::string_view path;
+  std::string_view word;
+  std::string_view what_to_do;
+};
+std::span<const PlannedChoice> planned_choices();
+
+/// Names that train-run sets for each worker itself.
+std::span<const std::string_view> reserved_environment();
+
+inline constexpr std::int64_t kWorkersMax = 65'536;
+inline constexpr std::string_view kNamePattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
+/// As kNamePattern says.
+bool is_name(std::string_view text);
+
+}  // namespace train::spec

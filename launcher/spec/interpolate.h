@@ -1,0 +1,25 @@
+// `${NAME}` and `${NAME:-default}` in the fields that take them; `$${` is a literal `${`. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace train::spec {
+
+struct Interpolated {
+  std::string text;
+  std::vector<std::string> used;  // names of variables that gave a part of the text
+  std::string mistake;            // empty: none. Otherwise "the variable X is not set", …
+  std::string hint;
+  std::string_view where;  // the part of the input that is wrong
+};
+
+Interpolated interpolate(std::string_view text,
+                         const std::map<std::string, std::string>& environment);
+
+/// Write so that interpolate() gives `text` back.
+std::string escape_interpolation(std::string_view text);
+
+}  // namespace train::spec

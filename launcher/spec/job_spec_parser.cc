@@ -1,0 +1,153 @@
+#include "launcher/spec/job_spec_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/kind_readers.h"
+#include "launcher/spec/reading.h"
+#include "launcher/spec/resolved_yaml.h"
+#include "launcher/spec/section_reader.h"
+#include "launcher/spec/spec_checks.h"
+#include "launcher/spec/spec_file.h"
+#include "launcher/spec/spec_layers.h"
+
+namespace train {
+namespace {
+
+using spec::Reading;
+
+constexpr std::size_t kNameBytesMax = 128;
+
+std::string absolute_folder(const SpecSource& source) {
+  std::filesystem::path folder = source.current_dir;
+  if (folder.empty()) {
+    std::error_code gone;  // a deleted current directory: "/" keeps paths absolute
+    folder = std::filesystem::current_path(gone);
+    if (gone) folder = "/";
+  }
+  const std::filesystem::path parent = (folder / source.path).lexically_normal().parent_path();
+  return parent.empty() ? "/" : parent.string();
+}
+
+/// "vit-20261121-101500" of vit.yaml and of vit/job.yaml, in characters that a name may have.
+std::string default_name(const SpecSource& source, const std::string& spec_folder) {
+  std::string stem = std::filesystem::path(source.path).stem().string();
+  const std::string folder = std::filesystem::path(spec_folder).filename().string();
+  if (stem == "job" && !folder.empty()) stem = folder;
+  for (char& c : stem) {
+    if (!spec::is_name(std::string("a") + c)) c = '-';
+  }
+  stem.erase(0, std::min(stem.find_first_not_of("._-"), stem.size()));
+  if (stem.empty()) stem = "job";
+  const std::size_t room = kNameBytesMax - std::min(kNameBytesMax / 2, source.timestamp.size() + 1);
+  stem.resize(std::min(stem.size(), room));
+  return source.timestamp.empty() ? stem : fmt::format("{}-{}", stem, source.timestamp);
+}
+
+void fill_in_defaults(Reading& reading, JobSpec& spec) {
+  if (spec.run_config.name.empty())
+    spec.run_config.name = default_name(reading.source, reading.spec_folder);
+  if (spec.working_dir.empty()) spec.working_dir = reading.spec_folder;
+  FailureConfig& failure = spec.run_config.failure_config;
+  if (reading.given("run_config.failure_config.max_start_failures") == nullptr) {
+    failure.max_start_failures = failure.max_failures;
+  }
+  if (spec.run_config.storage_path.empty() && reading.given("run_config.storage_path") == nullptr) {
+    if (reading.source.home.empty()) {
+      reading.diagnostics.error({}, "run_config.storage_path is not given, and HOME is not set",
+                                "name a folder");
+    }
+    spec.run_config.storage_path =
+        (std::filesystem::path(reading.source.home) / "train_results").lexically_normal().string();
+  }
+}
+
+/// TRAINRUN_CLUSTER stands in for cluster.nodes where the spec does not give them.
+void read_cluster_variable(Reading& reading, JobSpec& spec) {
+  constexpr std::string_view kVariable = "TRAINRUN_CLUSTER";
+  const auto variable = reading.source.environment.find(std::string(kVariable));
+  if (reading.given("cluster.nodes") != nullptr || variable == reading.source.environment.end())
+    return;
+  std::string_view rest = variable->second;
+  while (!rest.empty()) {
+    const std::string_view node = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), node.size() + 1));
+    if (const std::string mistake = spec::node_address_mistake(node); !mistake.empty()) {
+      reading.diagnostics.error({},
+                                fmt::format("the variable {} names the node {}, which {}",
+                                            kVariable, yaml::in_quotes(node), mistake),
+                                "write host:port, comma-separated");
+    } else {
+      spec.cluster.nodes.emplace_back(node);
+    }
+  }
+  if (!spec.cluster.nodes.empty()) reading.origins["cluster.nodes"] = {{}, std::string(kVariable)};
+}
+
+/// run_config.name and the top-level name are one value; the printed spec shows the top one.
+void join_name_origins(Reading& reading) {
+  if (const auto* origin = reading.given("run_config.name");
+      origin != nullptr && reading.given("name") == nullptr) {
+    reading.origins["name"] = *origin;
+  }
+  for (const auto& [path, origin] : std::map(reading.origins.begin(), reading.origins.end())) {
+    if (path.starts_with("dataset_config."))
+      reading.origins.emplace("datasets" + path.substr(path.find('.')), origin);
+  }
+}
+
+}  // namespace
+
+std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
+                                                          const SpecSource& source) {
+  yaml::Diagnostics diagnostics;
+  yaml::Tree tree;
+  Reading reading{source, diagnostics, {}, absolute_folder(source), {}};
+  const yaml::Node* root = spec::read_layers(reading, tree, text);
+  if (root == nullptr) return diagnostics.error_text();
+
+  ParsedSpec parsed;
+  spec::read_spec(reading, *root, parsed.spec);
+  spec::check_spec(reading, *root, parsed.spec);
+  fill_in_defaults(reading, parsed.spec);
+  read_cluster_variable(reading, parsed.spec);
+  if (diagnostics.has_errors()) return diagnostics.error_text();
+
+  join_name_origins(reading);
+  parsed.resolved_yaml = spec::resolved_yaml(parsed.spec);
+  parsed.annotated_yaml = spec::annotated_yaml(parsed.spec, reading);
+  parsed.warnings = diagnostics.warnings();
+  return parsed;
+}
+
+std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source) {
+  const std::filesystem::path file = std::filesystem::path(source.current_dir) / source.path;
+  auto text = spec::read_spec_file(file.string());
+  if (text.has_error())
+    return fmt::format("{}: error: cannot read the spec: {}\n", source.path,
+                       text.error().describe());
+  return parse_job_spec_text(*text, source);
+}
+
+boost::json::object datasets_json(const JobSpec& spec) {
+  boost::json::object datasets;
+  for (const auto& [name, dataset] : spec.datasets) {
+    boost::json::array columns;
+    for (const std::string& column : dataset.columns) columns.emplace_back(column);
+    datasets[name] = boost::json::object{
+        {"format", dataset.format == DatasetFormat::Parquet ? "parquet" : "items"},
+        {"path", dataset.path},
+        {"columns", std::move(columns)},
+        {"items", dataset.items},
+        {"split", dataset.split},
+        {"shuffle", dataset.shuffle},
+        {"shuffle_seed", dataset.shuffle_seed},
+    };
+  }
+  return datasets;
+}
+
+}  // namespace train

@@ -1,0 +1,49 @@
+// job.yaml → JobSpec: the door of this folder. `train-run` (run, validate, --dry-run,
+// --print-config, schema) and `resume` call it. Every mistake is found in one pass; the spec that
+// comes out is complete: defaults filled in, paths absolute.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+
+namespace train {
+
+struct SpecSource {
+  std::string path;                                // of the YAML file, as it is shown in messages
+  std::vector<std::string> overrides;              // of --set: "scaling_config.num_workers=4"
+  std::map<std::string, std::string> environment;  // for ${NAME} and TRAINRUN_CLUSTER
+  std::string timestamp;                           // ends a default name: "20261121-101500"
+  std::string home;                                // for ~
+  std::string current_dir;  // absolute, for a relative `path`; empty: the process's own
+};
+
+struct ParsedSpec {
+  JobSpec spec;
+  std::string resolved_yaml;  // everything spelled out; parses back to the same JobSpec
+  std::string
+      annotated_yaml;  // the same for people: each value's origin as a comment, secrets redacted
+  std::vector<std::string> warnings;  // ready to print
+};
+
+/// Read and check the file. Gives the spec, or all mistakes as one ready-to-print text.
+std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source);
+/// The same for a text; `source.path` names it, and need not exist. Reads no file but the one that
+/// `extends` names.
+std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
+                                                          const SpecSource& source);
+
+/// JSON Schema draft-07 of the run spec (`train-run schema`).
+std::string job_spec_schema_json();
+/// docs/spec.md: the table of all keys.
+std::string job_spec_reference_markdown();
+
+/// What a worker's get_dataset_shard needs: name → {format, path, columns, items, split, shuffle,
+/// shuffle_seed}.
+boost::json::object datasets_json(const JobSpec& spec);
+
+}  // namespace train

@@ -1,0 +1,32 @@
+// How each kind of value that is more than one plain scalar is read. Called by section_reader only.
+#pragma once
+
+#include "launcher/spec/field.h"
+#include "launcher/spec/reading.h"
+
+namespace train::spec {
+
+/// A text with `${…}` replaced; remembers which variables gave it.
+std::optional<std::string> read_interpolated(Reading& reading, const yaml::Cursor& cursor);
+std::optional<std::string> read_name(Reading& reading, const yaml::Cursor& cursor);
+/// Absolute and without "." and ".."; relative ones start at the folder of the file that holds
+/// them.
+std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);
+void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
+void read_environment(Reading& reading, const yaml::Cursor& cursor,
+                      std::map<std::string, std::string>& env);
+void read_free(Reading& reading, const yaml::Cursor& cursor, boost::json::object& object);
+void read_items(Reading& reading, const yaml::Cursor& cursor, boost::json::array& items);
+/// TextList and ChoiceList.
+void read_list(const yaml::Cursor& cursor, const Field& field, std::vector<std::string>& list);
+void read_nodes(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& nodes);
+void read_count(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                WorkerCount& count);
+void read_resources(Reading& reading, const yaml::Cursor& cursor, Resources& resources);
+void read_stop(Reading& reading, const yaml::Cursor& cursor, std::vector<StopCondition>& stop);
+void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);
+
+/// "host:port" or "[v6]:port"; says what is wrong with it, "" when nothing is.
+std::string node_address_mistake(std::string_view address);
+
+}  // namespace train::spec

@@ -1,0 +1,39 @@
+// What the parts of one parse share: where mistakes go, which folder relative paths start from, and
+// where each value came from.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "launcher/spec/job_spec_parser.h"
+#include "lib/yaml/cursor.h"
+#include "lib/yaml/diagnostics.h"
+
+namespace train::spec {
+
+struct Origin {
+  yaml::Position at;
+  std::string variable;  // names of environment variables that gave it, or a part of it
+};
+
+struct Reading {
+  const SpecSource& source;
+  yaml::Diagnostics& diagnostics;
+  std::map<const yaml::Source*, std::string>
+      folders;              // absolute; where a source's relative paths start
+  std::string spec_folder;  // that of the main file, and of --set
+  std::map<std::string, Origin, std::less<>> origins;  // path → where; nothing: a default
+
+  const Origin* given(std::string_view path) const {
+    const auto it = origins.find(path);
+    return it == origins.end() ? nullptr : &it->second;
+  }
+  const std::string& folder_of(const yaml::Position& at) const {
+    const auto it = folders.find(at.source);
+    return it == folders.end() ? spec_folder : it->second;
+  }
+  void remember(const yaml::Cursor& cursor) { origins[cursor.path()] = {cursor.at(), {}}; }
+};
+
+}  // namespace train::spec

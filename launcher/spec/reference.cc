@@ -1,0 +1,150 @@
+// docs/spec.md, made from the table of fields; tests/unit/launcher_spec holds the file against it.
+#include <fmt/format.h>
+
+#include <boost/json/serialize.hpp>
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/job_spec_parser.h"
+#include "launcher/spec/spec_values.h"
+#include "lib/yaml/scalar.h"
+
+namespace train {
+namespace {
+
+using spec::Field;
+using spec::Kind;
+
+constexpr std::string_view kIntroduction = R"(# The run spec
+
+The text of this file is made from the table in `launcher/spec/fields.cc` (a test holds the two together), as are the
+parser and the JSON Schema. For completion and checks in an editor:
+
+    train-run schema > train-run.schema.json
+    # first line of job.yaml:  # yaml-language-server: $schema=train-run.schema.json
+
+`train-run validate job.yaml` reports every mistake in one pass, each with its place and what to do;
+`train-run job.yaml --print-config` prints the spec with everything spelled out and where each value comes from.
+
+    command: [./train]                 # the smallest spec
+
+## How it is read
+
+- YAML 1.2, UTF-8, at most 1 MiB, one document, nesting at most 32 deep, at most 50,000 values after aliases and merges
+  are expanded. Anchors, aliases and `<<` work; tags do not. A key stands once. Unknown keys are errors, but for top-level
+  keys that begin with `x-`, which are yours (a place for anchors).
+- Each key knows the type of its value: a name may be `012`, an environment value `no` or `true`. Inside
+  `train_loop_config`, `metadata` and `items`, YAML 1.2's core schema decides: `no` is a text, `012` is 12, `1e-3` a float.
+- A key with nothing behind it keeps its default.
+- Durations: a number and `ms`, `s`, `m`, `h` or `d` (`30s`, `1.5h`). Sizes: a number of bytes, or one with `KiB`, `MiB`,
+  `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of 1000).
+- `${NAME}` and `${NAME:-default}` (also used when NAME is empty) are replaced by variables of the submitter's environment, in these places only: )";
+
+constexpr std::string_view kIntroductionEnd = R"(.
+  A `command` that is one string is left to its shell. `$${` is a literal `${`. A variable that is not set and has no
+  default is an error at its place.
+- Relative paths start at the folder of the file that holds them (those of `--set` at the spec's), `~/` is the home folder.
+- `--set key.path=value` (any number of times; the value is YAML) lies over the file, and the file over what it `extends`:
+  mappings merge key by key, everything else is replaced, the last one wins.
+
+## Keys
+
+| key | takes | default | |
+|---|---|---|---|
+)";
+
+std::string kind_words(const Field& field) {
+  switch (field.kind) {
+    case Kind::Section:
+      return "mapping";
+    case Kind::Entries:
+      return "name → mapping";
+    case Kind::Version:
+      return "1";
+    case Kind::Extends:
+    case Kind::Path:
+      return "path";
+    case Kind::Name:
+      return "name";
+    case Kind::Text:
+      return "text";
+    case Kind::Command:
+      return "list of texts, or text";
+    case Kind::Environment:
+      return "name → text";
+    case Kind::Free:
+      return "any mapping";
+    case Kind::Items:
+      return "list of mappings";
+    case Kind::Choice:
+      return fmt::format("{}", fmt::join(field.choices, ", "));
+    case Kind::ChoiceList:
+      return fmt::format("list of: {}", fmt::join(field.choices, ", "));
+    case Kind::TextList:
+      return "list of texts";
+    case Kind::Nodes:
+      return "list of host:port";
+    case Kind::Integer:
+      if (field.max == std::numeric_limits<int>::max())
+        return fmt::format("whole number, {} or more", field.min);
+      return fmt::format("whole number, {} to {}", field.min, field.max);
+    case Kind::Boolean:
+      return "true, false";
+    case Kind::Duration:
+      return fmt::format("duration, {} to {}", yaml::format_duration_yaml(milliseconds(field.min)),
+                         yaml::format_duration_yaml(milliseconds(field.max)));
+    case Kind::Count:
+      return fmt::format("whole number, {} to {}, or {{min, max}}", field.min, field.max);
+    case Kind::Resources:
+      return "CPU, GPU, memory, others → amount";
+    case Kind::Stop:
+      return "metric → number";
+    case Kind::Shuffle:
+      return "true, false, {seed}";
+    case Kind::NotYet:
+      return "";
+  }
+  return "";
+}
+
+std::string default_words(const Field& field) {
+  if (!field.default_words.empty()) return std::string(field.default_words);
+  JobSpec job;
+  DatasetSpec dataset;
+  const boost::json::value value = spec::spec_value(field, {&job, &dataset}, spec::Escape::None);
+  if (value.is_null()) return "";
+  if (value.is_string()) return fmt::format("`{}`", std::string_view(value.as_string()));
+  if ((value.is_object() && value.as_object().empty()) ||
+      (value.is_array() && value.as_array().empty()))
+    return "none";
+  return fmt::format("`{}`", boost::json::serialize(value));
+}
+
+}  // namespace
+
+std::string job_spec_reference_markdown() {
+  std::string text(kIntroduction);
+  std::string places;
+  std::string planned;
+  for (const Field& field : spec::fields()) {
+    if (spec::is_interpolated(field.kind))
+      places += fmt::format("{}`{}`", places.empty() ? "" : ", ", field.path);
+    if (field.kind == Kind::NotYet)
+      planned += fmt::format("| `{}` | {} |\n", field.path, field.what);
+  }
+  for (const spec::PlannedChoice& choice : spec::planned_choices()) {
+    planned += fmt::format("| `{}: {}` | {} |\n", choice.path, choice.word, choice.what_to_do);
+  }
+  text += places;
+  text += kIntroductionEnd;
+  for (const Field& field : spec::fields()) {
+    if (field.kind == Kind::NotYet) continue;
+    text += fmt::format("| `{}` | {} | {} | {} |\n", field.path, kind_words(field),
+                        default_words(field), field.what);
+  }
+  text +=
+      "\n## Planned\n\nKnown, and refused with a clear error until they work:\n\n| key | until "
+      "then |\n|---|---|\n";
+  return text + planned;
+}
+
+}  // namespace train

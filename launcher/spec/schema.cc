@@ -1,0 +1,237 @@
+// The JSON Schema and docs/spec.md, made from the table of fields.
+#include <fmt/format.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/job_spec_parser.h"
+#include "launcher/spec/spec_values.h"
+
+namespace train {
+namespace {
+
+namespace json = boost::json;
+using spec::Field;
+using spec::Kind;
+
+constexpr std::string_view kDurationPattern = R"(^[0-9]+(\.[0-9]{1,6})?(ms|s|m|h|d)$)";
+constexpr std::string_view kSizePattern =
+    R"(^[0-9]+(\.[0-9]{1,6})?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$)";
+
+json::object type(std::string_view name) { return {{"type", json::string(name)}}; }
+json::object text_type() { return {{"type", "string"}, {"minLength", 1}}; }
+json::object closed(json::object properties) {
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+json::object list_of(json::object items) {
+  return {{"type", "array"}, {"items", std::move(items)}, {"uniqueItems", true}};
+}
+json::object one_of(json::array options) { return {{"oneOf", std::move(options)}}; }
+json::object enumeration(std::span<const std::string_view> choices) {
+  json::array words;
+  for (const std::string_view choice : choices) words.emplace_back(choice);
+  return {{"enum", std::move(words)}};
+}
+json::object whole(std::int64_t min, std::int64_t max) {
+  return {{"type", "integer"}, {"minimum", min}, {"maximum", max}};
+}
+json::object at_least_zero() { return {{"type", "number"}, {"minimum", 0}}; }
+
+json::object section_schema(std::string_view section);
+
+json::object count_schema(const Field& field) {
+  json::object range =
+      closed({{"min", whole(field.min, field.max)}, {"max", whole(field.min, field.max)}});
+  range["required"] = json::array{"min", "max"};
+  return one_of({whole(field.min, field.max), std::move(range)});
+}
+
+json::object resources_schema() {
+  json::object size = one_of({json::object{{"type", "string"}, {"pattern", kSizePattern}},
+                              whole(0, std::numeric_limits<std::int64_t>::max())});
+  return {{"type", "object"},
+          {"properties",
+           {{"CPU", at_least_zero()},
+            {"GPU", whole(0, std::numeric_limits<int>::max())},
+            {"memory", std::move(size)}}},
+          {"propertyNames",
+           {{"pattern", spec::kNamePattern},
+            {"not", enumeration(std::array<std::string_view, 6>{"cpu", "Cpu", "gpu", "Gpu",
+                                                                "MEMORY", "Memory"})}}},
+          {"additionalProperties", at_least_zero()}};
+}
+
+json::object environment_schema() {
+  json::array reserved;
+  for (const std::string_view name : spec::reserved_environment()) reserved.emplace_back(name);
+  return {{"type", "object"},
+          {"propertyNames",
+           {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}, {"not", {{"enum", std::move(reserved)}}}}},
+          {"additionalProperties", {{"type", {"string", "number", "boolean"}}}}};
+}
+
+json::object command_schema() {
+  json::object list{
+      {"type", "array"}, {"minItems", 1}, {"items", {{"type", {"string", "number", "boolean"}}}}};
+  return one_of({std::move(list), text_type()});
+}
+
+/// What a kind takes, without description and default.
+json::object kind_schema(const Field& field) {
+  switch (field.kind) {
+    case Kind::Section:
+      return section_schema(field.path);
+    case Kind::Entries:
+      return {{"type", "object"},
+              {"propertyNames", {{"pattern", spec::kNamePattern}}},
+              {"additionalProperties", section_schema(fmt::format("{}.*", field.path))}};
+    case Kind::Version:
+      return {{"const", 1}};
+    case Kind::Extends:
+    case Kind::Text:
+      return text_type();
+    case Kind::Name:
+      return {{"type", "string"},
+              {"pattern", R"(^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|.*\$\{.*\}.*)$)"}};
+    case Kind::Path:
+      return {{"type", "string"}, {"minLength", 1}, {"not", {{"pattern", "^[a-z0-9+]+://"}}}};
+    case Kind::Command:
+      return command_schema();
+    case Kind::Environment:
+      return environment_schema();
+    case Kind::Free:
+      return type("object");
+    case Kind::Items:
+      return {{"type", "array"}, {"items", type("object")}};
+    case Kind::Choice:
+      return enumeration(field.choices);
+    case Kind::ChoiceList:
+      return list_of(enumeration(field.choices));
+    case Kind::TextList:
+      return list_of(text_type());
+    case Kind::Nodes:
+      return list_of({{"type", "string"}, {"pattern", R"(:[0-9]{1,5}$|\$\{.*\})"}});
+    case Kind::Integer:
+      return whole(field.min, field.max);
+    case Kind::Boolean:
+      return type("boolean");
+    case Kind::Duration:
+      return {{"type", "string"}, {"pattern", kDurationPattern}};
+    case Kind::Count:
+      return count_schema(field);
+    case Kind::Resources:
+      return resources_schema();
+    case Kind::Stop:
+      return {{"type", "object"}, {"additionalProperties", type("number")}};
+    case Kind::Shuffle:
+      return one_of(
+          {type("boolean"), closed({{"seed", json::object{{"type", "integer"}, {"minimum", 0}}}})});
+    case Kind::NotYet:
+      return {};
+  }
+  return {};
+}
+
+/// The default as it stands in a JobSpec that says nothing; null where it is computed or there is
+/// none.
+json::value default_of(const Field& field) {
+  static_assert(std::is_default_constructible_v<JobSpec>);
+  if (!field.default_words.empty()) return nullptr;
+  JobSpec job;
+  DatasetSpec dataset;
+  return spec::spec_value(field, {&job, &dataset}, spec::Escape::None);
+}
+
+json::object field_schema(const Field& field) {
+  json::object schema = kind_schema(field);
+  std::string what(field.what);
+  if (!field.default_words.empty()) what += fmt::format(" Default: {}.", field.default_words);
+  if (spec::is_interpolated(field.kind)) what += " ${NAME} and ${NAME:-default} are replaced.";
+  schema["description"] = what;
+  if (json::value value = default_of(field); !value.is_null()) schema["default"] = std::move(value);
+  if (!field.example.empty()) schema["examples"] = json::array{json::parse(field.example)};
+  return schema;
+}
+
+json::object section_schema(std::string_view section) {
+  json::object properties;
+  for (const Field* field : spec::fields_below(section)) {
+    if (field->kind != Kind::NotYet) properties[key_of(*field)] = field_schema(*field);
+  }
+  return closed(std::move(properties));
+}
+
+/// A key without a value ("name:") keeps its default, so null goes everywhere but inside free
+/// values.
+void allow_null(json::object& schema) {
+  if (auto* properties = schema.if_contains("properties")) {
+    for (auto& [key, value] : properties->as_object()) {
+      json::object& property = value.as_object();
+      allow_null(property);
+      json::object outer;
+      for (const char* word : {"description", "default", "examples"}) {
+        if (auto* text = property.if_contains(word)) outer[word] = *text;
+        property.erase(word);
+      }
+      outer["anyOf"] = json::array{property, type("null")};
+      value = std::move(outer);
+    }
+  }
+  if (auto* below = schema.if_contains("additionalProperties");
+      below != nullptr && below->is_object() && below->as_object().contains("properties")) {
+    allow_null(below->as_object());
+  }
+}
+
+/// Indented JSON: people read it, and diffs of it.
+void print(const json::value& value, int indent, std::string& out) {
+  const auto begin = [&](bool first) {
+    out += fmt::format("{}\n{:{}}", first ? "" : ",", "", indent + 2);
+  };
+  bool first = true;
+  if (value.is_object() && !value.as_object().empty()) {
+    out += '{';
+    for (const auto& [key, item] : value.as_object()) {
+      begin(first);
+      first = false;
+      out += json::serialize(json::string(key)) + ": ";
+      print(item, indent + 2, out);
+    }
+    out += fmt::format("\n{:{}}}}", "", indent);
+  } else if (value.is_array() && !value.as_array().empty() && value.as_array()[0].is_object()) {
+    out += '[';
+    for (const json::value& item : value.as_array()) {
+      begin(first);
+      first = false;
+      print(item, indent + 2, out);
+    }
+    out += fmt::format("\n{:{}}]", "", indent);
+  } else {
+    out += json::serialize(value);
+  }
+}
+
+}  // namespace
+
+std::string job_spec_schema_json() {
+  json::object body = section_schema("");
+  allow_null(body);
+  json::object schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
+                      {"$id", "urn:trainrun:job-spec:1"},
+                      {"title", "trainrun job"},
+                      {"description", "The run spec of train-run (job.yaml)."}};
+  for (auto& [key, value] : body) schema[key] = std::move(value);
+  schema["patternProperties"] = json::object{
+      {"^x-",
+       json::object{{"description", "Yours: a place for anchors; train-run does not read it."}}}};
+  // A spec that extends another may leave the command to it.
+  schema["anyOf"] =
+      json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"extends"}}}};
+  std::string text;
+  print(schema, 0, text);
+  return text + "\n";
+}
+
+}  // namespace train

@@ -1,0 +1,43 @@
+// Secrets in `env` are references, `env:NAME` or `file:PATH`: kept as they are in everything that
+// is written, resolved when workers are started (again on resume), and never printed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/core/job_spec.h"
+#include "lib/base/result.h"
+
+namespace train::spec {
+
+struct SecretReference {
+  enum class From { Environment, File };
+  From from = From::Environment;
+  std::string target;  // the variable's name, or the file's path
+  bool operator==(const SecretReference&) const = default;
+};
+
+/// Read a value of `env` as a reference; empty when it is plain text. "file://…" is a URL, not a
+/// reference.
+std::optional<SecretReference> secret_reference(std::string_view value);
+
+/// [A-Za-z_][A-Za-z0-9_]*
+bool is_environment_name(std::string_view name);
+
+/// Whether a variable's name says that it holds a secret (HF_TOKEN, DB_PASSWORD,
+/// AWS_SECRET_ACCESS_KEY).
+bool names_a_secret(std::string_view name);
+
+/// The job's `env` with references replaced by what they name: for the workers only, never to be
+/// written or shown. Fails with InvalidSpec or NotFound, naming the key, when one cannot be
+/// resolved. Reads files.
+Result<std::map<std::string, std::string>> resolve_environment(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter);
+
+/// The job's `env` as it may be shown: references stay references, literals of secret-sounding
+/// names become "<redacted:NAME>".
+std::map<std::string, std::string> shown_environment(const std::map<std::string, std::string>& env);
+
+}  // namespace train::spec

@@ -1,0 +1,222 @@
+#include "launcher/spec/section_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/kind_readers.h"
+#include "lib/yaml/nearest.h"
+
+namespace train::spec {
+namespace {
+
+using yaml::Cursor;
+using yaml::in_quotes;
+
+void read_section(Reading& reading, const Cursor& cursor, std::string_view section,
+                  const Target& target);
+
+void read_choice(const Cursor& cursor, const Field& field, const Target& target) {
+  const auto planned = planned_choices();
+  const std::string& word = cursor.node().text;
+  const bool custom =
+      cursor.node().is(yaml::Node::Kind::Map) && cursor.node().find("custom") != nullptr;
+  for (const PlannedChoice& choice : planned) {
+    if (choice.path != field.path || (choice.word != word && !(custom && choice.word == "custom")))
+      continue;
+    cursor.error(fmt::format("is {}, which is not offered by this version yet; supported are: {}",
+                             in_quotes(choice.word), fmt::join(field.choices, ", ")),
+                 std::string(choice.what_to_do));
+    return;
+  }
+  const auto index = cursor.choice(field.choices);
+  if (!index) return;
+  const FieldRef ref = field.at(target);
+  if (const auto* text = std::get_if<std::string*>(&ref)) {
+    **text = field.choices[*index];
+  } else {
+    const EnumRef& value = std::get<EnumRef>(ref);
+    value.set(value.where, static_cast<int>(*index));
+  }
+}
+
+void read_integer(const Cursor& cursor, const Field& field, const FieldRef& ref) {
+  const auto value = cursor.integer(field.min, field.max);
+  if (!value) return;
+  if (const auto* optional = std::get_if<std::optional<int>*>(&ref)) {
+    **optional = static_cast<int>(*value);
+  } else {
+    *std::get<int*>(ref) = static_cast<int>(*value);
+  }
+}
+
+void read_text(const Cursor& cursor, const FieldRef& ref) {
+  auto value = cursor.text();
+  if (!value) return;
+  if (value->empty()) return cursor.error("is empty", "write a text, or remove the key");
+  *std::get<std::optional<std::string>*>(ref) = std::move(*value);
+}
+
+void read_run_name(Reading& reading, const Cursor& cursor, const FieldRef& ref) {
+  const auto value = read_name(reading, cursor);
+  if (!value) return;
+  std::string& name = *std::get<std::string*>(ref);
+  if (!name.empty() && name != *value) {
+    const Origin* other = reading.given("name");
+    cursor.error(
+        fmt::format("is {}, and the top-level name is {}", in_quotes(*value), in_quotes(name)),
+        fmt::format("remove one of them; the other is on {}", other->at.seen_from(cursor.at())));
+    return;
+  }
+  name = *value;
+}
+
+void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
+                  const Target& target) {
+  const bool defines = field.path == "datasets";
+  auto& datasets = target.spec->datasets;
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (defines) {
+      if (!is_name(entry.key)) {
+        reading.diagnostics.error(
+            entry.key_at, fmt::format("{} is no name for a dataset", in_quotes(entry.key)),
+            "use letters, digits, '.', '_' and '-', at most 128, a letter or digit first");
+        continue;
+      }
+      datasets[std::string(entry.key)].split = entry.key == "train";
+    } else if (datasets.count(std::string(entry.key)) == 0) {
+      std::vector<std::string_view> known;
+      for (const auto& [name, dataset] : datasets) known.push_back(name);
+      reading.diagnostics.error(
+          entry.key_at, fmt::format("{} names no dataset of datasets", entry.value.path()),
+          known.empty() ? "add the dataset first" : yaml::suggest(entry.key, known));
+      continue;
+    }
+    DatasetSpec& dataset = datasets[std::string(entry.key)];
+    const bool split_before = dataset.split;
+    reading.origins[entry.value.path()] = {entry.key_at, {}};
+    if (!entry.value.is_null()) {
+      read_section(reading, entry.value, fmt::format("{}.*", field.path), {target.spec, &dataset});
+    }
+    const Origin* first = reading.given(fmt::format("datasets.{}.split", entry.key));
+    const Origin* second = reading.given(fmt::format("dataset_config.{}.split", entry.key));
+    if (!defines && first != nullptr && second != nullptr && dataset.split != split_before) {
+      reading.diagnostics.error(
+          second->at,
+          fmt::format("dataset_config.{0}.split is {1}, and datasets.{0}.split is {2}", entry.key,
+                      dataset.split, split_before),
+          fmt::format("remove one of them; the other is on {}", first->at.seen_from(second->at)));
+    }
+  }
+}
+
+void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cursor,
+                const Field& field, const Target& target) {
+  if (cursor.is_null()) return;  // `key:` with nothing keeps the default
+  const FieldRef ref = field.at(target);
+  reading.remember(cursor);
+  // A block begins at its first key, and what is wrong with it as a whole is shown at its own.
+  if (!cursor.node().is(yaml::Node::Kind::Scalar)) reading.origins[cursor.path()].at = key_at;
+  switch (field.kind) {
+    case Kind::Section:
+      return read_section(reading, cursor, field.path, target);
+    case Kind::Entries:
+      return read_entries(reading, cursor, field, target);
+    case Kind::Version:
+      cursor.integer(1, 1);
+      return;
+    case Kind::Extends:
+      return;
+    case Kind::Name:
+      return read_run_name(reading, cursor, ref);
+    case Kind::Text:
+      return read_text(cursor, ref);
+    case Kind::Path:
+      if (auto path = read_path(reading, cursor)) *std::get<std::string*>(ref) = std::move(*path);
+      return;
+    case Kind::Command:
+      return read_command(reading, cursor, *std::get<std::vector<std::string>*>(ref));
+    case Kind::Environment:
+      return read_environment(reading, cursor, *std::get<std::map<std::string, std::string>*>(ref));
+    case Kind::Free:
+      return read_free(reading, cursor, *std::get<boost::json::object*>(ref));
+    case Kind::Items:
+      return read_items(reading, cursor, *std::get<boost::json::array*>(ref));
+    case Kind::Choice:
+      return read_choice(cursor, field, target);
+    case Kind::ChoiceList:
+    case Kind::TextList:
+      return read_list(cursor, field, *std::get<std::vector<std::string>*>(ref));
+    case Kind::Nodes:
+      return read_nodes(reading, cursor, *std::get<std::vector<std::string>*>(ref));
+    case Kind::Integer:
+      return read_integer(cursor, field, ref);
+    case Kind::Boolean:
+      if (const auto value = cursor.boolean()) *std::get<bool*>(ref) = *value;
+      return;
+    case Kind::Duration:
+      if (const auto value = cursor.duration(milliseconds(field.min), milliseconds(field.max)))
+        *std::get<Duration*>(ref) = *value;
+      return;
+    case Kind::Count:
+      return read_count(reading, cursor, field, *std::get<WorkerCount*>(ref));
+    case Kind::Resources:
+      return read_resources(reading, cursor, *std::get<Resources*>(ref));
+    case Kind::Stop:
+      return read_stop(reading, cursor, *std::get<std::vector<StopCondition>*>(ref));
+    case Kind::Shuffle:
+      return read_shuffle(reading, cursor, *std::get<DatasetSpec*>(ref));
+    case Kind::NotYet:
+      return;  // reported where the key stands
+  }
+}
+
+void read_section(Reading& reading, const Cursor& cursor, std::string_view section,
+                  const Target& target) {
+  const std::vector<const Field*> rows = fields_below(section);
+  const std::vector<Cursor::Entry> entries = cursor.entries();
+  for (const Cursor::Entry& entry : entries) {
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const Field* f) { return key_of(*f) == entry.key; });
+    if (row != rows.end() && (*row)->kind == Kind::NotYet) {
+      reading.diagnostics.error(
+          entry.key_at, fmt::format("{} is not supported by this version yet", entry.value.path()),
+          std::string((*row)->what));
+    } else if (row == rows.end() && !(section.empty() && entry.key.starts_with("x-"))) {
+      std::vector<std::string_view> known;
+      for (const Field* field : rows) {
+        if (field->kind != Kind::NotYet) known.push_back(key_of(*field));
+      }
+      report_unknown_key(reading, entry.key_at, entry.value.path(), known);
+    }
+  }
+  // In the table's order, whatever the text's: later rows look at earlier ones.
+  for (const Field* field : rows) {
+    const auto entry = std::find_if(entries.begin(), entries.end(), [&](const Cursor::Entry& e) {
+      return e.key == key_of(*field);
+    });
+    if (entry != entries.end()) read_field(reading, entry->key_at, entry->value, *field, target);
+  }
+}
+
+}  // namespace
+
+void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view path,
+                        std::span<const std::string_view> known) {
+  const std::size_t dot = path.rfind('.');
+  const std::string_view key = dot == std::string_view::npos ? path : path.substr(dot + 1);
+  const std::string_view near = yaml::nearest(key, known);
+  const std::string where =
+      dot == std::string_view::npos ? "the spec" : std::string(path.substr(0, dot));
+  reading.diagnostics.error(at, fmt::format("{} is not a key of {}", in_quotes(key), where),
+                            near.empty() ? fmt::format("known keys are: {}", fmt::join(known, ", "))
+                                         : fmt::format("did you mean {}?", near));
+}
+
+void read_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
+  const Cursor top(root, "", reading.diagnostics);
+  if (!top.is_null()) read_section(reading, top, "", {&spec, nullptr});
+}
+
+}  // namespace train::spec

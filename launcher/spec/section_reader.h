@@ -1,0 +1,18 @@
+// Walks a spec's tree along the table of fields: unknown keys, types, bounds and choices; fills a
+// JobSpec.
+#pragma once
+
+#include "launcher/spec/field.h"
+#include "launcher/spec/reading.h"
+
+namespace train::spec {
+
+/// Read the whole tree into `spec`, whose other fields keep their defaults. Mistakes go to
+/// reading.diagnostics.
+void read_spec(Reading& reading, const yaml::Node& root, JobSpec& spec);
+
+/// Report a key that no row knows, with the nearest known one.
+void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view path,
+                        std::span<const std::string_view> known);
+
+}  // namespace train::spec

@@ -1,0 +1,138 @@
+#include "launcher/spec/spec_checks.h"
+
+#include <fmt/format.h>
+
+#include "lib/yaml/scalar.h"
+
+namespace train::spec {
+namespace {
+
+const Origin& nearest_origin(const Reading& reading, std::string_view path,
+                             const Origin& otherwise) {
+  const Origin* origin = reading.given(path);
+  return origin == nullptr ? otherwise : *origin;
+}
+
+/// "raise max_workers (line 15)", or without a place for a default.
+std::string with_place(const Reading& reading, const yaml::Position& here, std::string_view what,
+                       std::string_view path) {
+  const Origin* origin = reading.given(path);
+  return origin == nullptr ? std::string(what)
+                           : fmt::format("{} ({})", what, origin->at.seen_from(here));
+}
+
+void check_gpus(Reading& reading, JobSpec& spec) {
+  constexpr std::string_view kUse = "scaling_config.use_gpu";
+  constexpr std::string_view kGpu = "scaling_config.resources_per_worker.GPU";
+  ScalingConfig& scaling = spec.scaling_config;
+  const Origin* gpu = reading.given(kGpu);
+  if (gpu == nullptr) {
+    scaling.resources_per_worker.gpu = scaling.use_gpu ? 1 : 0;
+  } else if (!scaling.use_gpu && scaling.resources_per_worker.gpu > 0) {
+    reading.diagnostics.error(
+        gpu->at,
+        fmt::format("{} is {}, and {} is false", kGpu, scaling.resources_per_worker.gpu, kUse),
+        with_place(reading, gpu->at, "remove it, or set use_gpu: true", kUse));
+  } else if (scaling.use_gpu && scaling.resources_per_worker.gpu == 0) {
+    reading.diagnostics.error(
+        gpu->at, fmt::format("{} is 0, and {} is true", kGpu, kUse),
+        with_place(reading, gpu->at, "remove it, or set use_gpu: false", kUse));
+  }
+  if (const Origin* collectives = reading.given("backend_config.collectives");
+      collectives != nullptr && spec.collectives == "nccl" && !scaling.use_gpu) {
+    reading.diagnostics.error(
+        collectives->at, fmt::format("backend_config.collectives is nccl, and {} is false", kUse),
+        with_place(reading, collectives->at, "write gloo or auto, or set use_gpu: true", kUse));
+  }
+}
+
+void check_backend(Reading& reading, const JobSpec& spec) {
+  const Origin* config = reading.given("backend_config");
+  if (spec.backend != Backend::None || config == nullptr) return;
+  reading.diagnostics.error(
+      config->at, "backend_config is given, and backend is none",
+      with_place(reading, config->at, "remove it, or write backend: torch", "backend"));
+}
+
+void check_limits(Reading& reading, const FailureConfig& failure) {
+  const auto ordered = [&](std::string_view lower_key, Duration lower, std::string_view upper_key,
+                           Duration upper, bool equal_is_fine) {
+    if (lower < upper || (equal_is_fine && lower == upper)) return;
+    const std::string base = "run_config.failure_config.";
+    const std::string lower_path = base + std::string(lower_key);
+    const std::string upper_path = base + std::string(upper_key);
+    const bool blame_lower = reading.given(lower_path) != nullptr;
+    const Origin* at = reading.given(blame_lower ? lower_path : upper_path);
+    if (at == nullptr) return;
+    reading.diagnostics.error(
+        at->at,
+        fmt::format("{} is {}, {} {}, which is {}", lower_path, yaml::format_duration_yaml(lower),
+                    equal_is_fine ? "more than" : "not less than", upper_path,
+                    yaml::format_duration_yaml(upper)),
+        blame_lower ? with_place(reading, at->at, fmt::format("lower it, or raise {}", upper_key),
+                                 upper_path)
+                    : with_place(reading, at->at, fmt::format("raise it, or lower {}", lower_key),
+                                 lower_path));
+  };
+  ordered("node_suspect_after", failure.node_suspect_after, "node_dead_after",
+          failure.node_dead_after, false);
+  ordered("backoff.initial", failure.backoff.initial, "backoff.max", failure.backoff.max, true);
+}
+
+void check_dataset(Reading& reading, const std::string& name, const DatasetSpec& dataset,
+                   const Origin& place) {
+  const std::string base = "datasets." + name;
+  const Origin& whole = nearest_origin(reading, base, place);
+  const auto needs = [&](std::string_view key, std::string_view format, std::string_view example) {
+    if (reading.given(fmt::format("{}.{}", base, key)) != nullptr) return;
+    reading.diagnostics.error(
+        whole.at, fmt::format("{} has no {}, which format: {} needs", base, key, format),
+        fmt::format("add {}", example));
+  };
+  const auto excludes = [&](std::string_view key, std::string_view format, std::string_view hint) {
+    const Origin* origin = reading.given(fmt::format("{}.{}", base, key));
+    if (origin == nullptr) return;
+    reading.diagnostics.error(origin->at,
+                              fmt::format("{}.{} does not go with format: {}", base, key, format),
+                              std::string(hint));
+  };
+  switch (dataset.format) {
+    case DatasetFormat::Parquet:
+      needs("path", "parquet", "path: a file, folder or glob");
+      excludes("items", "parquet", "remove it, or write format: items");
+      return;
+    case DatasetFormat::Items:
+      needs("items", "items", "items: [{x: 1}, {x: 2}]");
+      excludes("path", "items", "remove it, or write format: parquet");
+      excludes("columns", "items", "remove it, and the other columns from the items");
+      return;
+  }
+}
+
+void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
+  const Origin* order = reading.given("run_config.checkpoint_config.checkpoint_score_order");
+  if (order == nullptr || checkpoint.score_attribute) return;
+  reading.diagnostics.warning(order->at,
+                              "run_config.checkpoint_config.checkpoint_score_order has no effect "
+                              "without checkpoint_score_attribute",
+                              "name the metric, or remove it");
+}
+
+}  // namespace
+
+void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
+  const Origin top{root.at, {}};
+  if (!root.is(yaml::Node::Kind::Map) && !root.is(yaml::Node::Kind::Null))
+    return;  // reported by the reader
+  if (reading.given("command") == nullptr) {
+    reading.diagnostics.error(root.at, "the spec has no command",
+                              "add command: [./train, --verbose]");
+  }
+  check_gpus(reading, spec);
+  check_backend(reading, spec);
+  check_limits(reading, spec.run_config.failure_config);
+  check_checkpoints(reading, spec.run_config.checkpoint_config);
+  for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
+}
+
+}  // namespace train::spec

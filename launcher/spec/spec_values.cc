@@ -1,0 +1,125 @@
+#include "launcher/spec/spec_values.h"
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/interpolate.h"
+#include "lib/yaml/scalar.h"
+
+namespace train::spec {
+namespace {
+
+namespace json = boost::json;
+
+json::value number(double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  if (value >= -1e15 && value <= 1e15 && static_cast<double>(whole) == value) return whole;
+  return value;
+}
+
+json::value count_value(const WorkerCount& count) {
+  if (!count.elastic()) return count.max;
+  return json::object{{"min", count.min}, {"max", count.max}};
+}
+
+json::value resources_value(const Resources& resources) {
+  json::object object{{"CPU", number(resources.cpu)}, {"GPU", number(resources.gpu)}};
+  if (resources.memory_bytes > 0) object["memory"] = yaml::format_size_yaml(resources.memory_bytes);
+  for (const auto& [name, amount] : resources.custom) object[name] = number(amount);
+  return object;
+}
+
+/// One overload a type that a row's `at` can point to.
+struct Writer {
+  const Field& field;
+  Escape escape;
+
+  json::value text(const std::string& value) const {
+    const bool escaped = escape == Escape::Interpolation && is_interpolated(field.kind);
+    return json::string(escaped ? escape_interpolation(value) : value);
+  }
+  json::value operator()(std::monostate) const { return nullptr; }
+  json::value operator()(const int* value) const { return *value; }
+  json::value operator()(const std::optional<int>* value) const {
+    return *value ? json::value(**value) : json::value();
+  }
+  json::value operator()(const bool* value) const { return *value; }
+  json::value operator()(const std::string* value) const {
+    return value->empty() ? json::value() : text(*value);
+  }
+  json::value operator()(const std::optional<std::string>* value) const {
+    return *value ? text(**value) : json::value();
+  }
+  json::value operator()(const Duration* value) const {
+    return json::string(yaml::format_duration_yaml(*value));
+  }
+  json::value operator()(const std::vector<std::string>* list) const {
+    json::array array;
+    for (const std::string& item : *list) array.push_back(text(item));
+    return array;
+  }
+  json::value operator()(const std::map<std::string, std::string>* map) const {
+    json::object object;
+    for (const auto& [name, value] : *map) object[name] = text(value);
+    return object;
+  }
+  json::value operator()(const json::object* object) const { return *object; }
+  json::value operator()(const json::array* array) const { return *array; }
+  json::value operator()(const WorkerCount* count) const { return count_value(*count); }
+  json::value operator()(const Resources* resources) const { return resources_value(*resources); }
+  json::value operator()(const std::vector<StopCondition>* stop) const {
+    json::object object;
+    for (const StopCondition& rule : *stop) object[rule.metric] = number(rule.at_least);
+    return object;
+  }
+  json::value operator()(const DatasetSpec* dataset) const {
+    if (!dataset->shuffle) return false;
+    return json::object{{"seed", dataset->shuffle_seed}};
+  }
+  json::value operator()(const EnumRef& value) const {
+    const std::string_view word = field.choices[static_cast<std::size_t>(value.get(value.where))];
+    return json::string(word);
+  }
+};
+
+bool left_out(const Field& field, const Target& target) {
+  if (field.path == "run_config.name" || field.path == "extends" || field.path == "version")
+    return true;
+  if (field.path == "backend_config") return target.spec->backend == Backend::None;
+  if (field.path == "dataset_config" || field.kind == Kind::NotYet) return true;
+  if (field.path == "datasets.*.items") return target.dataset->format != DatasetFormat::Items;
+  if (field.path == "datasets.*.path" || field.path == "datasets.*.columns") {
+    return target.dataset->format != DatasetFormat::Parquet;
+  }
+  return false;
+}
+
+json::object section_values(std::string_view section, const Target& target, Escape escape) {
+  json::object object;
+  for (const Field* field : fields_below(section)) {
+    if (left_out(*field, target)) continue;
+    if (field->kind == Kind::Section) {
+      object[key_of(*field)] = section_values(field->path, target, escape);
+    } else if (field->kind == Kind::Entries) {
+      json::object entries;
+      for (auto& [name, dataset] : target.spec->datasets) {
+        entries[name] = section_values("datasets.*", {target.spec, &dataset}, escape);
+      }
+      object[key_of(*field)] = std::move(entries);
+    } else {
+      object[key_of(*field)] = spec_value(*field, target, escape);
+    }
+  }
+  return object;
+}
+
+}  // namespace
+
+json::value spec_value(const Field& field, const Target& target, Escape escape) {
+  return std::visit(Writer{field, escape}, field.at(target));
+}
+
+json::object spec_values(const JobSpec& spec, Escape escape) {
+  JobSpec copy = spec;  // rows point into a mutable job
+  return section_values("", {&copy, nullptr}, escape);
+}
+
+}  // namespace train::spec

@@ -1,0 +1,232 @@
+// Kinds that hold numbers or any values: counts, resources, stop rules, shuffle, free mappings,
+// rows.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "launcher/spec/fields.h"
+#include "launcher/spec/kind_readers.h"
+#include "launcher/spec/section_reader.h"
+#include "lib/yaml/scalar.h"
+
+namespace train::spec {
+namespace {
+
+using yaml::Cursor;
+using yaml::in_quotes;
+using yaml::Node;
+
+boost::json::value scalar_to_json(const Cursor& cursor) {
+  const Node& node = cursor.node();
+  if (node.quoted) return boost::json::string(node.text);
+  if (yaml::is_core_null(node.text)) return nullptr;
+  if (const auto value = yaml::core_bool(node.text)) return *value;
+  if (const auto integer = yaml::core_integer(node.text)) {
+    if (const auto value = integer->as_int64()) return *value;
+    if (!integer->negative && !integer->too_large) return integer->magnitude;
+    cursor.error(fmt::format("is {}, which does not fit 64 bits", node.text),
+                 "write it in quotes, or as a float");
+    return nullptr;
+  }
+  if (const auto number = yaml::core_number(node.text)) {
+    if (!std::isfinite(*number)) {
+      cursor.error(fmt::format("is {}, which JSON cannot carry to the workers", node.text),
+                   "write a finite number, or a text in quotes");
+      return nullptr;
+    }
+    return *number;
+  }
+  return boost::json::string(node.text);
+}
+
+/// Depth is bounded by the reader's limit. Leaves are remembered, for the printed spec.
+boost::json::value to_json(Reading& reading, const Cursor& cursor) {
+  switch (cursor.node().kind) {
+    case Node::Kind::Null:
+      reading.remember(cursor);
+      return nullptr;
+    case Node::Kind::Scalar:
+      reading.remember(cursor);
+      return scalar_to_json(cursor);
+    case Node::Kind::Sequence: {
+      boost::json::array array;
+      for (const Cursor& item : cursor.items()) array.push_back(to_json(reading, item));
+      reading.remember(cursor);
+      return array;
+    }
+    case Node::Kind::Map: {
+      boost::json::object object;
+      for (const Cursor::Entry& entry : cursor.entries())
+        object[entry.key] = to_json(reading, entry.value);
+      reading.remember(cursor);
+      return object;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void read_free(Reading& reading, const Cursor& cursor, boost::json::object& object) {
+  for (const Cursor::Entry& entry : cursor.entries())
+    object[entry.key] = to_json(reading, entry.value);
+}
+
+void read_items(Reading& reading, const Cursor& cursor, boost::json::array& items) {
+  for (const Cursor& row : cursor.items()) {
+    if (!row.node().is(Node::Kind::Map)) {
+      row.error(fmt::format("is {}, not a mapping", yaml::describe(row.node().kind)),
+                "write each row as {column: value}");
+      continue;
+    }
+    boost::json::value value = to_json(reading, row);
+    if (!items.empty()) {
+      const boost::json::object& first = items[0].as_object();
+      for (const auto& [column, ignored] : first) {
+        if (!value.as_object().contains(column)) {
+          row.error(fmt::format("has no column {}, which the first row has",
+                                in_quotes(std::string_view(column))),
+                    "give each row the same columns; null is a value");
+        }
+      }
+      for (const auto& [column, ignored] : value.as_object()) {
+        if (!first.contains(column)) {
+          row.error(fmt::format("has a column {}, which the first row lacks",
+                                in_quotes(std::string_view(column))),
+                    "give each row the same columns; null is a value");
+        }
+      }
+    }
+    items.push_back(std::move(value));
+  }
+}
+
+void read_count(Reading& reading, const Cursor& cursor, const Field& field, WorkerCount& count) {
+  if (!cursor.node().is(Node::Kind::Map)) {
+    if (cursor.node().is(Node::Kind::Sequence))
+      return cursor.error("is a list, not a number or {min, max}", "write 8, or {min: 4, max: 8}");
+    if (const auto number = cursor.integer(field.min, field.max)) {
+      count = {static_cast<int>(*number), static_cast<int>(*number)};
+    }
+    return;
+  }
+  std::optional<std::int64_t> min;
+  std::optional<std::int64_t> max;
+  bool max_is_there = false;
+  bool min_is_there = false;
+  constexpr std::array<std::string_view, 2> kKeys{"min", "max"};
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.key == "min") {
+      min_is_there = true;
+      min = entry.value.integer(field.min, field.max);
+    } else if (entry.key == "max") {
+      max_is_there = true;
+      max = entry.value.integer(field.min, field.max);
+    } else {
+      report_unknown_key(reading, entry.key_at, entry.value.path(), kKeys);
+      continue;
+    }
+    reading.remember(entry.value);
+  }
+  if (!min_is_there || !max_is_there) {
+    cursor.error(fmt::format("has no {}", min_is_there ? "max" : "min"),
+                 "write {min: 4, max: 8}, or a number");
+  }
+  if (!min || !max) return;
+  if (*min > *max) {
+    const yaml::Position at = reading.given(cursor.path() + ".min")->at;
+    const yaml::Position other = reading.given(cursor.path() + ".max")->at;
+    reading.diagnostics.error(
+        at,
+        fmt::format("{0}.min is {1}, more than {0}.max, which is {2}", cursor.path(), *min, *max),
+        fmt::format("lower it to {} or less, or raise max ({})", *max, other.seen_from(at)));
+    return;
+  }
+  count = {static_cast<int>(*min), static_cast<int>(*max)};
+  if (count.elastic()) {
+    reading.diagnostics.warning(
+        cursor.at(),
+        fmt::format("{} is a range, and this version does not resize a running group yet",
+                    cursor.path()),
+        "write one number to silence this");
+  }
+}
+
+void read_resources(Reading& reading, const Cursor& cursor, Resources& resources) {
+  constexpr std::array<std::string_view, 3> kKnown{"CPU", "GPU", "memory"};
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.value.is_null()) continue;
+    reading.remember(entry.value);
+    if (entry.key == "memory") {
+      if (const auto bytes = entry.value.size()) resources.memory_bytes = *bytes;
+      continue;
+    }
+    std::string lower(entry.key);
+    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const std::string_view meant = lower == "cpu"      ? kKnown[0]
+                                   : lower == "gpu"    ? kKnown[1]
+                                   : lower == "memory" ? kKnown[2]
+                                                       : "";
+    if (!meant.empty() && meant != entry.key) {
+      reading.diagnostics.error(
+          entry.key_at,
+          fmt::format("{} is not a resource that train-run counts: case matters",
+                      entry.value.path()),
+          fmt::format("write {}", meant));
+      continue;
+    }
+    if (!is_name(entry.key)) {
+      reading.diagnostics.error(
+          entry.key_at, fmt::format("{} is no name for a resource", in_quotes(entry.key)),
+          "use letters, digits, '.', '_' and '-', at most 128, a letter or digit first");
+      continue;
+    }
+    const auto amount = entry.value.number(0);
+    if (!amount) continue;
+    if (entry.key == "CPU") {
+      resources.cpu = *amount;
+    } else if (entry.key == "GPU") {
+      if (std::floor(*amount) != *amount) {
+        entry.value.error(fmt::format("is {}: a part of a GPU is not supported by this version yet",
+                                      entry.value.node().text),
+                          "write a whole number");
+      }
+      resources.gpu = *amount;
+    } else {
+      resources.custom[std::string(entry.key)] = *amount;
+    }
+  }
+}
+
+void read_stop(Reading& reading, const Cursor& cursor, std::vector<StopCondition>& stop) {
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.key.empty()) {
+      reading.diagnostics.error(entry.key_at, "a stop rule has no metric", "write metric: value");
+      continue;
+    }
+    reading.remember(entry.value);
+    if (const auto value = entry.value.number()) stop.push_back({std::string(entry.key), *value});
+  }
+}
+
+void read_shuffle(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) {
+  if (!cursor.node().is(Node::Kind::Map)) {
+    if (cursor.node().is(Node::Kind::Sequence))
+      return cursor.error("is a list, not true, false or {seed: 1}", "write true, or {seed: 1}");
+    if (const auto value = cursor.boolean()) dataset.shuffle = *value;
+    return;
+  }
+  constexpr std::array<std::string_view, 1> kKeys{"seed"};
+  dataset.shuffle = true;
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.key != "seed") {
+      report_unknown_key(reading, entry.key_at, entry.value.path(), kKeys);
+      continue;
+    }
+    if (entry.value.is_null()) continue;
+    reading.remember(entry.value);
+    if (const auto seed = entry.value.unsigned_integer()) dataset.shuffle_seed = *seed;
+  }
+}
+
+}  // namespace train::spec
