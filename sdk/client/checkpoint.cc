@@ -1,0 +1,114 @@
+#include <train/checkpoint.h>
+
+#include <boost/json/serialize.hpp>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/posix_file_system.h"
+#include "sdk/client/checkpoint_impl.h"
+#include "sdk/client/failure.h"
+#include "sdk/client/metrics_dict.h"
+#include "sdk/client/session.h"
+
+namespace train {
+namespace {
+
+constexpr const char* kStateFile = "state.json";
+
+std::filesystem::path checked_folder(const std::filesystem::path& directory) {
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) return directory;
+  throw Failure("not_found", "the checkpoint's folder '" + directory.string() + "' is no folder" +
+                                 (error ? ": " + error.message() : ""));
+}
+
+Checkpoint make(Checkpoint::Impl impl) {
+  return Checkpoint(std::make_shared<Checkpoint::Impl>(std::move(impl)));
+}
+
+Checkpoint open_committed(const std::string& folder) {
+  PosixFileSystem fs;
+  const Manifest manifest = sdk::value_or_throw(verify_checkpoint(fs, folder));
+  Checkpoint::Impl impl;
+  impl.directory = folder;
+  impl.metadata = parse_json(boost::json::serialize(manifest.metadata)).as<Dict>();
+  impl.metrics = sdk::to_dict(manifest.metrics);
+  return make(std::move(impl));
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::from_directory(const std::filesystem::path& directory) {
+  return make({.form = Impl::Form::Copy,
+               .directory = checked_folder(directory),
+               .write = {},
+               .metadata = {},
+               .metrics = {}});
+}
+
+Checkpoint Checkpoint::take_directory(const std::filesystem::path& directory) {
+  return make({.form = Impl::Form::Take,
+               .directory = checked_folder(directory),
+               .write = {},
+               .metadata = {},
+               .metrics = {}});
+}
+
+Checkpoint Checkpoint::from_writer(std::function<void(const std::filesystem::path&)> write) {
+  if (!write) throw Failure("invalid_argument", "Checkpoint::from_writer: the function is empty");
+  return make({.form = Impl::Form::Write,
+               .directory = {},
+               .write = std::move(write),
+               .metadata = {},
+               .metrics = {}});
+}
+
+Checkpoint Checkpoint::from_json(const Value& value) {
+  return from_writer([text = to_json(value)](const std::filesystem::path& folder) {
+    std::ofstream file(folder / kStateFile, std::ios::binary);
+    if (!(file << text) || !file.flush())
+      throw Failure("io", "cannot write '" + (folder / kStateFile).string() + "'");
+  });
+}
+
+const std::filesystem::path& Checkpoint::as_directory() const {
+  if (impl_->form == Impl::Form::Committed) return impl_->directory;
+  throw Failure("invalid_argument",
+                "this checkpoint is about to be reported; only a committed one, from "
+                "get_checkpoint(), has a folder to read");
+}
+
+Value Checkpoint::to_value() const {
+  std::ifstream file(as_directory() / kStateFile, std::ios::binary);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw Failure("not_found", "checkpoint '" + impl_->directory.string() + "' has no " +
+                                   kStateFile + ": it was not made by Checkpoint::from_json");
+  }
+  return parse_json(text.str());
+}
+
+const Dict& Checkpoint::metadata() const { return impl_->metadata; }
+void Checkpoint::set_metadata(Dict metadata) { impl_->metadata = std::move(metadata); }
+const Dict& Checkpoint::metrics() const { return impl_->metrics; }
+
+std::optional<Checkpoint> get_checkpoint() {
+  const std::string& folder = sdk::worker_info().restore_dir;
+  if (folder.empty()) return std::nullopt;
+  // Verifying reads every byte: once a process. What failed is tried again by the next call.
+  static std::mutex mutex;
+  static std::optional<Checkpoint> verified;
+  const std::lock_guard lock(mutex);
+  if (!verified) verified = open_committed(folder);
+  return make(
+      Checkpoint::Impl(*verified->impl()));  // the caller's own: set_metadata changes no other
+}
+
+int start_epoch() {
+  const auto& epoch = sdk::worker_info().restored_epoch;
+  return epoch ? static_cast<int>(*epoch) + 1 : 0;
+}
+
+}  // namespace train

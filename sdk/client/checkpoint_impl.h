@@ -1,0 +1,22 @@
+// What stands behind a train::Checkpoint.
+#pragma once
+
+#include <train/checkpoint.h>
+
+namespace train {
+
+struct Checkpoint::Impl {
+  enum class Form {
+    Committed,  // `directory` is a checkpoint's folder, verified
+    Copy,       // `directory` is the user's, to be copied
+    Take,       // … to be moved
+    Write,      // `write` makes the files
+  };
+  Form form = Form::Committed;
+  std::filesystem::path directory;
+  std::function<void(const std::filesystem::path&)> write;
+  Dict metadata;
+  Dict metrics;
+};
+
+}  // namespace train

@@ -1,0 +1,118 @@
+#include "sdk/client/crash_report.h"
+
+#include <cxxabi.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "sdk/client/throw_trace.h"
+#include "sdk/client/worker_session.h"
+
+namespace train::sdk {
+namespace {
+
+constexpr int kCrashFramesMax = 64;
+constexpr auto kFlushWithin = std::chrono::seconds(2);
+constexpr std::size_t kHandlerStackBytes =
+    64 << 10;  // a stack overflow leaves none of the thread's own
+
+struct SignalName {
+  int number;
+  const char* text;
+};
+constexpr SignalName kFatalSignals[] = {{SIGSEGV, "SIGSEGV"},
+                                        {SIGABRT, "SIGABRT"},
+                                        {SIGBUS, "SIGBUS"},
+                                        {SIGFPE, "SIGFPE"},
+                                        {SIGILL, "SIGILL"}};
+
+char rank_text[16] = "?";  // read by the signal handler
+std::terminate_handler previous_terminate = nullptr;
+
+void say(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Only async-signal-safe calls; backtrace() is one once the unwinder is loaded (watch_throws).
+void on_fatal_signal(int number) {
+  const char* name = "a signal";
+  for (const SignalName& known : kFatalSignals) {
+    if (known.number == number) name = known.text;
+  }
+  say("trainrun: rank ");
+  say(rank_text);
+  say(" was hit by ");
+  say(name);
+  say("; native stack, innermost first:\n");
+  void* frames[kCrashFramesMax];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, kCrashFramesMax), STDERR_FILENO);
+  ::raise(number);  // SA_RESETHAND: this time it kills, as soon as the handler returns
+}
+
+[[noreturn]] void on_terminate() {
+  if (const std::exception_ptr exception = std::current_exception()) {
+    const UserError error = describe_exception(exception);
+    std::fprintf(stderr,
+                 "trainrun: rank %s: an exception left a thread or a noexcept function: %s: %s\n%s",
+                 rank_text, error.type.c_str(), error.what.c_str(), error.stack.c_str());
+    if (WorkerSession* session = existing_session()) {
+      session->send_error(error);
+      session->flush(kFlushWithin);
+    }
+  }
+  if (previous_terminate != nullptr) previous_terminate();
+  std::abort();
+}
+
+}  // namespace
+
+void install_crash_reporter(int rank) {
+  std::snprintf(rank_text, sizeof rank_text, "%d", rank);
+  watch_throws();
+  previous_terminate = std::set_terminate(on_terminate);
+  static char handler_stack[kHandlerStackBytes];
+  stack_t stack{};
+  if (::sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_DISABLE) != 0) {
+    stack = {.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof handler_stack};
+    ::sigaltstack(&stack, nullptr);
+  }
+  for (const SignalName& fatal : kFatalSignals) {
+    struct sigaction action {};
+    if (::sigaction(fatal.number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action = {};
+    action.sa_handler = on_fatal_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_ONSTACK);
+    ::sigaction(fatal.number, &action, nullptr);
+  }
+}
+
+UserError describe_exception(const std::exception_ptr& exception) {
+  UserError error;
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& e) {
+    error.what = e.what();
+  } catch (const std::string& text) {
+    error.what = text;
+  } catch (const char* text) {
+    error.what = text;
+  } catch (...) {
+    error.what = "an exception that is no std::exception";
+  }
+  const std::type_info* type = exception ? exception.__cxa_exception_type() : nullptr;
+  if (type != nullptr) {
+    int status = 0;
+    char* name = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+    error.type = status == 0 ? name : type->name();
+    std::free(name);
+  }
+  error.stack = throw_stack(exception);
+  return error;
+}
+
+}  // namespace train::sdk

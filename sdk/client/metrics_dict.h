@@ -1,0 +1,18 @@
+// What user code reports ↔ what travels: a Dict, perhaps nested, and flat names with plain values.
+// Pure.
+#pragma once
+
+#include <train/config.h>
+
+#include "lib/base/metrics.h"
+
+namespace train::sdk {
+
+/// Nested dicts become dotted names ({"val": {"acc": 0.9}} is "val.acc"). Throws Failure for a
+/// null, a list, an empty or repeated name.
+Metrics flatten(const Dict& metrics);
+Dict to_dict(const Metrics& metrics);
+/// "epoch=3 loss=0.25 note=\"warm-up\"": for a terminal.
+std::string to_line(const Metrics& metrics);
+
+}  // namespace train::sdk

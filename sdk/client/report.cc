@@ -1,0 +1,19 @@
+#include <train/report.h>
+
+#include "sdk/client/worker_session.h"
+
+namespace train {
+
+void report(const Dict& metrics) { sdk::current_session().report(metrics, nullptr); }
+
+void report(const Dict& metrics, const Checkpoint& checkpoint) {
+  sdk::current_session().report(metrics, &checkpoint);
+}
+
+void on_stop(std::function<Checkpoint()> make) { sdk::current_session().on_stop(std::move(make)); }
+
+bool should_stop() { return sdk::current_session().should_stop(); }
+
+void set_result(const Value& value) { sdk::current_session().set_result(to_json(value)); }
+
+}  // namespace train

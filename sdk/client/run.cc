@@ -1,0 +1,75 @@
+#include <cxxabi.h>
+#include <train/train.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "sdk/client/crash_report.h"
+#include "sdk/client/worker_session.h"
+
+namespace train::detail {
+namespace {
+
+constexpr int kUsageError = 2;
+
+/// Nothing, or what is wrong with a --trainrun- flag.
+std::string check_flags(int argc, char** argv) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
+    const std::string flag = argv[i];
+    if (flag.starts_with("--trainrun-") && !flag.starts_with("--trainrun-spec=")) {
+      return "unknown flag '" + flag +
+             "'; flags that begin with --trainrun- are the SDK's: --trainrun-spec=FILE";
+    }
+  }
+  return {};
+}
+
+int report_error(sdk::WorkerSession& session, const std::exception_ptr& exception) {
+  const UserError error = sdk::describe_exception(exception);
+  std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n",
+               session.info().world_rank, error.type.c_str(), error.what.c_str());
+  if (!error.stack.empty())
+    std::fprintf(stderr, "thrown at, innermost first:\n%s", error.stack.c_str());
+  session.send_error(error);
+  return 1;
+}
+
+int call_loop(sdk::WorkerSession& session, const std::function<int(const Config&)>& loop) {
+  try {
+    return loop(session.info().config);
+  } catch (const Stopped&) {
+    return 0;
+  } catch (const abi::__forced_unwind&) {  // pthread_exit, cancellation: not ours to end
+    throw;
+  } catch (...) {
+    return report_error(session, std::current_exception());
+  }
+}
+
+}  // namespace
+
+int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loop) {
+  static std::atomic<bool> called = false;
+  if (called.exchange(true)) {
+    throw Failure("invalid_argument",
+                  "train::run is called a second time in this process (call it once, from main)");
+  }
+  if (const std::string wrong = check_flags(argc, argv); !wrong.empty()) {
+    std::fprintf(stderr, "trainrun: %s\n", wrong.c_str());
+    return kUsageError;
+  }
+  sdk::WorkerSession* session = nullptr;
+  try {
+    session = &sdk::current_session();
+  } catch (const Failure& why) {
+    std::fprintf(stderr, "trainrun: %s\n", why.what());
+    return 1;
+  }
+  sdk::install_crash_reporter(session->info().world_rank);
+  const int code = call_loop(*session, loop);
+  session->finish();
+  return code;
+}
+
+}  // namespace train::detail

@@ -1,0 +1,56 @@
+// What the parts of the SDK (client, data, torch) know of this worker: the one connection to the
+// supervisor, or the world of one. Not installed: user code sees include/train only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sdk/include/train/config.h"
+
+namespace train::sdk {
+
+/// Everything that the supervisor hands over when the worker connects; the defaults are a world of
+/// one.
+struct WorkerInfo {
+  bool supervised = false;
+  int world_size = 1, world_rank = 0;
+  int local_rank = 0, local_world_size = 1;
+  int node_rank = 0, node_count = 1;
+  std::uint32_t attempt = 0;
+  std::string run_id, run_name, run_dir;  // run_dir: the run's folder in storage
+  std::string staging_dir;  // where this rank stages checkpoints, on the storage's file system
+                            // where possible
+  Config config;            // train_loop_config
+  Dict metadata;
+  Dict datasets;  // name → {format, path, columns, items, split, shuffle, shuffle_seed} as
+                  // launcher/spec resolved it
+  std::string master_addr = "127.0.0.1";
+  int master_port = 0;
+  int master_listen_fd = -1;  // rank 0: the bound socket that the supervisor kept for c10d's store
+  std::string collectives = "auto";  // auto | gloo | nccl
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);
+  std::string restore_dir;  // the committed checkpoint to start from; empty: none
+  std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
+};
+
+/// Connect on the first call (Failure when TRAINRUN_SOCKET is set and nobody answers), and
+/// remember. Any thread.
+const WorkerInfo& worker_info();
+
+/// Exchange bytes of one collective: every rank's bytes, by rank, on every rank. Blocks; throws as
+/// train::barrier() does. `name` says what it is for ("row counts of 'train'"), in the text when
+/// ranks disagree or are missing. All ranks call in the same order. ≤ 64 KiB a rank.
+std::vector<std::string> all_gather(
+    const std::string& name, const std::string& mine,
+    std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
+
+/// Remember the dataset position, so that it travels in every checkpoint reported from now on. Any
+/// thread.
+void set_data_position(const std::string& dataset, std::uint64_t epoch, std::int64_t rows_consumed);
+
+}  // namespace train::sdk

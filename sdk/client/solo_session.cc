@@ -1,0 +1,219 @@
+#include "sdk/client/solo_session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/json/parse.hpp>
+#include <cstdio>
+
+#include "lib/base/time.h"
+#include "sdk/client/failure.h"
+#include "sdk/client/metrics_dict.h"
+#include "sdk/client/staging.h"
+
+namespace train::sdk {
+namespace {
+
+// Pending checkpoints of this program; those that an earlier one left behind are of the same epoch,
+// and go when the store opens.
+constexpr Epoch kEpoch{1};
+
+std::string staging_folder(const std::string& checkpoints) {
+  return fmt::format("{}/.staging-{}", checkpoints, ::getpid());
+}
+
+}  // namespace
+
+void find_restorable(const std::string& checkpoints, WorkerInfo& info) {
+  PosixFileSystem fs;
+  const CheckpointStore store(fs, checkpoints);
+  const RestoreChoice choice = value_or_throw(store.open_for_restore());
+  for (const std::string& warning : choice.warnings)
+    std::fprintf(stderr, "trainrun: %s\n", warning.c_str());
+  if (!choice.checkpoint) return;
+  info.restore_dir = choice.checkpoint->path;
+  const Dict metrics = to_dict(choice.checkpoint->manifest.metrics);
+  const auto epoch = metrics.find("epoch");
+  if (epoch != metrics.end() && epoch->second.is_number())
+    info.restored_epoch = epoch->second.as<std::int64_t>();
+}
+
+SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)
+    : WorkerSession(std::move(info)),
+      store_(fs_, std::move(checkpoints)),
+      stager_([this](CheckpointStaged staged) { settle(std::move(staged)); }) {}
+
+void SoloSession::print(const std::string& line) const {
+  if (info().world_size > 1) {
+    std::fprintf(stdout, "[rank %d] %s\n", info().world_rank, line.c_str());
+  } else {
+    std::fprintf(stdout, "%s\n", line.c_str());
+  }
+}
+
+void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
+  const Metrics flat = flatten(metrics);
+  const std::lock_guard order(report_order_);
+  if (finished_) throw Failure("unavailable", "report: the loop is over");
+  const bool kept = checkpoint != nullptr && info().world_rank == 0;
+  if (kept) stage(flat, ordinal_ + 1, *checkpoint);
+  ++ordinal_;
+  print(fmt::format("report {}: {}", ordinal_, to_line(flat)));
+  if (checkpoint != nullptr && !kept && index_++ == 0) {
+    std::fprintf(
+        stderr,
+        "trainrun: without train-run only rank 0's checkpoints are kept, not those of rank %d\n",
+        info().world_rank);
+  }
+}
+
+/// Files into the staging folder, the rest on the stager's thread. report_order_ is held.
+void SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
+                        const Checkpoint& checkpoint) {
+  if (!folder_lock_) open_store();
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] {
+      return unsettled_.size() < static_cast<std::size_t>(kUnsettledCheckpointsMax);
+    });
+  }
+  CheckpointStaged staged;
+  staged.index = index_ + 1;
+  staged.report_ordinal = ordinal;
+  staged.dir = fmt::format("{}/ckpt-{}", staging_folder(store_.folder()), staged.index);
+  const Checkpoint::Impl& impl = *checkpoint.impl();
+  stage_directory(impl, staged.dir);
+  staged.metadata_json = to_json(checkpoint_metadata(impl));
+  index_ = staged.index;
+  {
+    const std::lock_guard lock(mutex_);
+    unsettled_.emplace(staged.index, metrics);
+  }
+  stager_.add({.staged = std::move(staged),
+               .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
+}
+
+void SoloSession::open_store() {
+  value_or_throw(make_folders(fs_, store_.folder()));
+  auto lock = fs_.lock(join_path(store_.folder(), ".lock"));
+  if (lock.has_error()) {
+    throw_failure(Error{lock.error().code,
+                        fmt::format("another program writes checkpoints into {}", store_.folder()),
+                        "run in another working directory, or end that program"});
+  }
+  value_or_throw(store_.open(kEpoch.next()));
+  folder_lock_ = std::move(*lock);
+}
+
+/// On the stager's thread.
+void SoloSession::settle(CheckpointStaged staged) {
+  Metrics metrics;
+  {
+    const std::lock_guard lock(mutex_);
+    metrics = unsettled_.at(staged.index);
+  }
+  const auto committed = commit(staged, std::move(metrics));
+  remove_folder(staged.dir);
+  if (committed.has_error()) {
+    std::fprintf(stderr, "trainrun: the checkpoint of report %llu was not kept: %s\n",
+                 static_cast<unsigned long long>(staged.report_ordinal),
+                 committed.error().describe().c_str());
+  } else {
+    print(fmt::format("checkpoint of report {}: {}", staged.report_ordinal, *committed));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    unsettled_.erase(staged.index);
+  }
+  changed_.notify_all();
+}
+
+Result<std::string> SoloSession::commit(const CheckpointStaged& staged, Metrics metrics) {
+  if (!staged.error.empty()) return Error{Errc::InvalidArgument, staged.error};
+  CommitRequest request;
+  request.pending = {.epoch = kEpoch, .attempt = Attempt{0}, .ordinal = Ordinal{staged.index}};
+  TRY(request.number, store_.next_number());
+  TRY(auto part, write_part(fs_, store_.folder(), request.pending, Rank{0}, staged.dir));
+  request.parts.push_back(std::move(part));
+  request.created = format_utc(std::chrono::system_clock::now());
+  request.metrics = std::move(metrics);
+  request.metadata = boost::json::parse(staged.metadata_json).as_object();
+  const auto manifest = store_.commit(request, [] { return Result<Unit>(Unit{}); });
+  if (manifest.has_error()) {
+    (void)store_.discard(
+        request.pending);  // the commit's own error says more; the next open() removes it otherwise
+    return manifest.error();
+  }
+  return store_.path_of(request.number);
+}
+
+std::vector<std::string> SoloSession::all_gather(const std::string& name, const std::string& mine,
+                                                 std::chrono::milliseconds) {
+  if (info().world_size > 1) {
+    throw Failure("unavailable", fmt::format("'{}' needs trainrun to connect {} ranks, and this "
+                                             "program was started without it (run it "
+                                             "with train-run, or use the process group)",
+                                             name, info().world_size));
+  }
+  if (mine.size() > kCollectiveBytesMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
+                    "checkpoint, or the process group)",
+                    name, mine.size(), kCollectiveBytesMax));
+  }
+  return {mine};
+}
+
+void SoloSession::once_per_node(const std::string& name, const std::function<void()>& f) {
+  if (info().local_world_size > 1) {
+    throw Failure("unavailable", fmt::format("once_per_node('{}') needs trainrun to connect the {} "
+                                             "ranks of this node, and this program was "
+                                             "started without it",
+                                             name, info().local_world_size));
+  }
+  std::unique_lock lock(mutex_);
+  for (auto it = once_done_.find(name); it != once_done_.end(); it = once_done_.find(name)) {
+    if (it->second) return;
+    if (once_runner_[name] == std::this_thread::get_id()) {
+      throw Failure("invalid_argument",
+                    fmt::format("once_per_node('{}') is called by its own function", name));
+    }
+    changed_.wait(lock);
+  }
+  once_done_[name] = false;
+  once_runner_[name] = std::this_thread::get_id();
+  lock.unlock();
+  try {
+    f();
+  } catch (...) {  // back to the caller, who may try again
+    lock.lock();
+    once_done_.erase(name);
+    changed_.notify_all();
+    throw;
+  }
+  lock.lock();
+  once_done_[name] = true;
+  changed_.notify_all();
+}
+
+void SoloSession::set_result(std::string json) {
+  if (json.size() > kResultBytesMax) {
+    throw Failure("invalid_argument", fmt::format("set_result: {} bytes of JSON, at most {} fit",
+                                                  json.size(), kResultBytesMax));
+  }
+  const std::lock_guard lock(mutex_);
+  result_ = std::move(json);
+}
+
+void SoloSession::finish() {
+  stager_.drain();
+  const std::lock_guard order(report_order_);
+  if (finished_) return;
+  finished_ = true;
+  if (result_) print("result: " + *result_);
+  if (folder_lock_) remove_folder(staging_folder(store_.folder()));
+  std::fflush(stdout);
+}
+
+}  // namespace train::sdk

@@ -1,0 +1,63 @@
+// A worker without a supervisor: started by hand, or by torchrun. Reports are lines on stdout;
+// checkpoints are committed into a folder of the working directory, in lib/storage's format, in the
+// background. Under torchrun rank 0's alone are kept: nobody is there to gather the others' parts.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "lib/base/metrics.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/posix_file_system.h"
+#include "sdk/client/checkpoint_stager.h"
+#include "sdk/client/worker_session.h"
+
+namespace train::sdk {
+
+/// Find the newest checkpoint under `checkpoints` that verifies, as the one to restore from; warns
+/// on stderr of broken ones.
+void find_restorable(const std::string& checkpoints, WorkerInfo& info);
+
+class SoloSession final : public WorkerSession {
+ public:
+  SoloSession(WorkerInfo info, std::string checkpoints);
+
+  void report(const Dict& metrics, const Checkpoint* checkpoint) override;
+  bool should_stop() const override { return false; }
+  std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
+                                      std::chrono::milliseconds timeout) override;
+  void once_per_node(const std::string& name, const std::function<void()>& f) override;
+  void set_result(std::string json) override;
+  void send_error(const UserError&) override {}  // run() prints it
+  void flush(std::chrono::milliseconds) override {}
+  void finish() override;
+  void abandon_in_fork_child() override {}
+
+ private:
+  void stage(const Metrics& metrics, std::uint64_t ordinal, const Checkpoint& checkpoint);
+  void open_store();
+  void settle(CheckpointStaged staged);
+  Result<std::string> commit(const CheckpointStaged& staged, Metrics metrics);
+  void print(const std::string& line) const;
+
+  PosixFileSystem fs_;
+  CheckpointStore store_;
+  std::unique_ptr<FileLock>
+      folder_lock_;  // one program at a time commits here; taken by the first checkpoint
+  std::mutex report_order_;
+  std::uint64_t ordinal_ = 0;
+  std::uint64_t index_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, Metrics> unsettled_;  // by index
+  std::map<std::string, bool> once_done_;       // by name; false: running
+  std::map<std::string, std::thread::id> once_runner_;
+  std::optional<std::string> result_;
+  bool finished_ = false;
+  CheckpointStager stager_;  // last: its thread uses all of the above
+};
+
+}  // namespace train::sdk

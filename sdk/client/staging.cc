@@ -1,0 +1,154 @@
+#include "sdk/client/staging.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace train::sdk {
+namespace fs = std::filesystem;
+namespace {
+
+struct Descriptor {
+  int fd = -1;
+  explicit Descriptor(int opened) : fd(opened) {}
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+};
+
+std::string shown(const fs::path& path) { return "'" + path.string() + "'"; }
+
+Result<Unit> copy_by_reading(int from, int to, const fs::path& path) {
+  std::array<char, 256 << 10> buffer;
+  while (true) {
+    const ssize_t got = ::read(from, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno, fmt::format("reading {}", shown(path)));
+    if (got == 0) return Unit{};
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t put = ::write(to, buffer.data() + done, static_cast<std::size_t>(got - done));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0)
+        return system_error(errno, fmt::format("copying {} to the staging folder", shown(path)));
+      done += put;
+    }
+  }
+}
+
+Result<Unit> copy_bytes(int from, int to, const fs::path& path) {
+  if (::ioctl(to, FICLONE, from) == 0) return Unit{};
+  while (true) {
+    const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, 1u << 30, 0);
+    if (copied == 0) break;
+    if (copied > 0 || errno == EINTR) continue;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EIO) {
+      return system_error(errno, fmt::format("copying {} to the staging folder", shown(path)));
+    }
+    break;  // EXDEV, EINVAL, ENOSYS, EOPNOTSUPP: not between these two file systems
+  }
+  // what copy_file_range left: nothing, or all (some kernels answer 0 for files of /proc and FUSE)
+  return copy_by_reading(from, to, path);
+}
+
+Result<Unit> copy_one_file(const fs::path& from, const fs::path& to) {
+  const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (source.fd < 0) return system_error(errno, fmt::format("opening {}", shown(from)));
+  const Descriptor target(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (target.fd < 0) return system_error(errno, fmt::format("creating {}", shown(to)));
+  return copy_bytes(source.fd, target.fd, from);
+}
+
+// Before anything is copied or moved, so that a refusal leaves the caller's folder as it was.
+Result<Unit> check_tree(const fs::path& from) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(from, error);
+  if (!fs::exists(status))
+    return Error{Errc::NotFound,
+                 fmt::format("the checkpoint's folder {} does not exist", shown(from))};
+  if (!fs::is_directory(status))
+    return Error{Errc::InvalidArgument, fmt::format("{} is no folder", shown(from))};
+  for (auto it = fs::recursive_directory_iterator(from, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (it->path().filename().native().starts_with('.')) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    const fs::file_type type = it->symlink_status(error).type();
+    if (type != fs::file_type::regular && type != fs::file_type::directory) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("{} is neither a file nor a folder", shown(it->path())),
+                   "a checkpoint holds only files and folders; copy what a link points to"};
+    }
+  }
+  if (error) return system_error(error.value(), fmt::format("listing {}", shown(from)));
+  return Unit{};
+}
+
+Result<Unit> copy_entries(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(from, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (it->path().filename().native().starts_with('.')) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    const fs::path target = to / it->path().lexically_relative(from);
+    if (it->is_directory(error)) {
+      if (::mkdir(target.c_str(), 0755) != 0)
+        return system_error(errno, fmt::format("making {}", shown(target)));
+    } else if (!error) {
+      TRY_VOID(copy_one_file(it->path(), target));
+    }
+  }
+  if (error) return system_error(error.value(), fmt::format("listing {}", shown(from)));
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Unit> make_empty_folder(const fs::path& to) {
+  std::error_code error;
+  fs::remove_all(to, error);
+  if (!error) fs::create_directories(to, error);
+  if (error)
+    return system_error(error.value(), fmt::format("making the staging folder {}", shown(to)));
+  return Unit{};
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
+Result<Unit> copy_tree(const fs::path& from, const fs::path& to) {
+  TRY_VOID(check_tree(from));
+  TRY_VOID(make_empty_folder(to));
+  auto copied = copy_entries(from, to);
+  if (copied.has_error())
+    remove_folder(to);  // the copy's own error says more than a failed removal
+  return copied;
+}
+
+Result<Unit> move_tree(const fs::path& from, const fs::path& to) {
+  TRY_VOID(check_tree(from));
+  TRY_VOID(make_empty_folder(to));
+  if (::rename(from.c_str(), to.c_str()) == 0) return Unit{};  // replaces the empty folder
+  if (errno != EXDEV)
+    return system_error(errno, fmt::format("moving {} to the staging folder", shown(from)));
+  TRY_VOID(copy_tree(from, to));
+  std::error_code error;
+  fs::remove_all(from, error);
+  if (error)
+    return system_error(error.value(), fmt::format("removing {} after it was copied", shown(from)));
+  return Unit{};
+}
+
+}  // namespace train::sdk

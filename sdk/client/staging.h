@@ -1,0 +1,24 @@
+// Files of a checkpoint on their way into the folder that the supervisor takes over: copied (shared
+// by reference where the file system can) or moved. Blocking; any thread. Hidden files are left
+// out, links and devices refused (lib/storage/FORMAT.md).
+#pragma once
+
+#include <filesystem>
+
+#include "lib/base/result.h"
+
+namespace train::sdk {
+
+/// Copy the files under `from` into the new folder `to`. When it fails, `to` is removed again.
+Result<Unit> copy_tree(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Move the folder `from` to the new name `to`; copy and remove it where a move cannot work
+/// (another file system).
+Result<Unit> move_tree(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Make an empty folder at `to`, and those above it where missing; what an earlier attempt left at
+/// `to` goes.
+Result<Unit> make_empty_folder(const std::filesystem::path& to);
+/// Remove what a failed writer left, as far as that works: whoever owns the folder above removes
+/// the rest.
+void remove_folder(const std::filesystem::path& folder);
+
+}  // namespace train::sdk

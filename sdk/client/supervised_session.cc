@@ -1,0 +1,485 @@
+#include "sdk/client/supervised_session.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "lib/base/time.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/reports.h"
+#include "sdk/client/failure.h"
+#include "sdk/client/metrics_dict.h"
+
+namespace train::sdk {
+namespace {
+
+constexpr auto kHandOverWithin = seconds(30);
+
+std::int64_t wall_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string pack_report(bool has_checkpoint, const Metrics& metrics) {
+  std::string packed;
+  packed.reserve(256);
+  append_report(wall_us(), has_checkpoint, metrics, packed);
+  if (packed.size() > kReportBytesMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format(
+            "report: {} bytes of metrics, at most {} fit into one report (put large values into "
+            "a checkpoint or a file)",
+            packed.size(), kReportBytesMax));
+  }
+  return packed;
+}
+
+Dict parse_dict(const std::string& json) {
+  if (json.empty()) return {};
+  const Value value = parse_json(json);
+  return value.is_null() ? Dict{} : value.as<Dict>();
+}
+
+}  // namespace
+
+WorkerInfo to_worker_info(const Welcome& welcome) {
+  WorkerInfo info;
+  info.supervised = true;
+  info.world_size = welcome.world_size;
+  info.world_rank = welcome.rank;
+  info.local_rank = welcome.local_rank;
+  info.local_world_size = welcome.local_world_size;
+  info.node_rank = welcome.node_rank;
+  info.node_count = welcome.node_count;
+  info.attempt = welcome.attempt;
+  info.run_id = welcome.run_id;
+  info.run_name = welcome.run_name;
+  info.run_dir = welcome.run_dir;
+  info.staging_dir = welcome.staging_dir;
+  info.config = Config(parse_dict(welcome.config_json));
+  info.metadata = parse_dict(welcome.metadata_json);
+  info.datasets = parse_dict(welcome.datasets_json);
+  info.master_addr = welcome.master_addr;
+  info.master_port = static_cast<int>(welcome.master_port);
+  info.master_listen_fd = welcome.master_listen_fd;
+  info.collectives = welcome.collectives;
+  info.collective_timeout = milliseconds(welcome.collective_timeout_ms);
+  info.restore_dir = welcome.restore_dir;
+  if (welcome.restored_epoch >= 0) info.restored_epoch = welcome.restored_epoch;
+  return info;
+}
+
+SupervisedSession::SupervisedSession(JoinedSocket joined)
+    : WorkerSession(to_worker_info(joined.welcome)), attempt_(joined.welcome.attempt) {
+  stager_ = std::make_unique<CheckpointStager>([this](CheckpointStaged staged) {
+    const std::lock_guard lock(mutex_);
+    push_message(staged);  // its report was queued before: it is sent after it
+  });
+  SupervisorLink::Owner owner;
+  owner.fill = [this](std::string& out) { fill(out); };
+  owner.on_frame = [this](const Frame& frame) { return on_frame(frame); };
+  owner.on_closed = [this](const Error& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = error.describe();
+    }
+    changed_.notify_all();
+  };
+  link_ = std::make_unique<SupervisorLink>(joined.fd, std::move(joined.reader), std::move(owner));
+}
+
+SupervisedSession::~SupervisedSession() {
+  stager_.reset();
+  link_.reset();
+}
+
+// ---- reports
+
+void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
+  const Metrics flat = flatten(metrics);
+  const std::string packed = pack_report(checkpoint != nullptr, flat);
+  if (checkpoint != nullptr) return report_with_checkpoint(flat, packed, *checkpoint);
+  Lock lock(mutex_);
+  queue_report(lock, packed);
+  if (gate_.stopping()) {
+    link_->wake();
+    wait_at_gate(lock, flat);
+    return;
+  }
+  // A sleeping link sends at once; one that is at work looks again within a millisecond by itself.
+  const bool wake = link_sleeps_ || queue_.unsent_bytes() > kReportBatchBytesMax;
+  link_sleeps_ = false;
+  lock.unlock();
+  if (wake) link_->wake();
+}
+
+std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packed) {
+  check_usable();
+  while (!queue_.has_room(packed.size())) {
+    link_->wake();
+    changed_.wait(lock);
+    check_usable();
+  }
+  return queue_.append(packed);
+}
+
+void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::string_view packed,
+                                               const Checkpoint& checkpoint) {
+  {
+    const std::lock_guard order(checkpoint_order_);
+    Lock lock(mutex_);
+    CheckpointStaged staged;
+    staged.index = begin_checkpoint(lock);
+    staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.index);
+    lock.unlock();
+    stage_directory(*checkpoint.impl(),
+                    staged.dir);  // may take long; throws: then nothing was reported
+    lock.lock();
+    staged.report_ordinal = queue_report(lock, packed);
+    checkpoint_index_ = staged.index;
+    last_checkpoint_ordinal_ = staged.report_ordinal;
+    unsettled_.insert(staged.index);
+    lock.unlock();
+    link_->wake();
+    add_checkpoint_job(checkpoint, std::move(staged), metrics);
+  }
+  Lock lock(mutex_);
+  wait_at_gate(lock, metrics);
+}
+
+/// Wait for room, and name the next checkpoint. checkpoint_order_ is held.
+std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
+  check_usable();
+  while (unsettled_.size() >= kUnsettledCheckpointsMax) {
+    changed_.wait(lock);
+    check_usable();
+  }
+  return checkpoint_index_ + 1;
+}
+
+void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
+                                           const Metrics& metrics) {
+  const Checkpoint::Impl& impl = *checkpoint.impl();
+  staged.metadata_json = to_json(checkpoint_metadata(impl));
+  staged.metrics_json = to_json(to_dict(metrics));
+  stager_->add({.staged = std::move(staged),
+                .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
+}
+
+/// Where a report() stays while the run is being stopped in good order. The report itself is
+/// queued.
+void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
+  if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function
+  while (true) {
+    check_usable();  // throws Stopped at the last step
+    const StopGate::Next next = gate_.after_report(queue_.last_ordinal());
+    if (next == StopGate::Next::GoOn) return;
+    const bool at_target = next == StopGate::Next::Checkpoint;
+    if (at_target && !stop_checkpoint_made_) {
+      stop_checkpoint_made_ = true;
+      make_stop_checkpoint(lock, metrics);
+      continue;
+    }
+    const std::pair<std::uint64_t, bool> here{queue_.last_ordinal(),
+                                              at_target && stop_maker_ == std::thread::id()};
+    if (announced_ != here) {
+      announced_ = here;
+      push_message(WorkerPaused{
+          .rank = info().world_rank, .ordinal = here.first, .checkpoint_index = checkpoint_index_});
+    }
+    changed_.wait(lock);
+  }
+}
+
+void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics) {
+  const std::uint64_t ordinal = queue_.last_ordinal();
+  const auto make = stop_function();
+  if (!make || last_checkpoint_ordinal_ == ordinal) return;
+  stop_maker_ = std::this_thread::get_id();
+  struct Leave {  // also when `make` throws: that ends the loop as any exception does
+    std::thread::id& maker;
+    Lock& lock;
+    ~Leave() {
+      if (!lock.owns_lock()) lock.lock();
+      maker = {};
+    }
+  } leave{stop_maker_, lock};
+  lock.unlock();
+  const Checkpoint checkpoint = make();
+  const std::lock_guard order(checkpoint_order_);
+  lock.lock();
+  CheckpointStaged staged;
+  staged.index = begin_checkpoint(lock);
+  staged.report_ordinal = ordinal;
+  staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.index);
+  lock.unlock();
+  stage_directory(*checkpoint.impl(), staged.dir);
+  lock.lock();
+  checkpoint_index_ = staged.index;
+  last_checkpoint_ordinal_ = ordinal;
+  unsettled_.insert(staged.index);
+  lock.unlock();
+  add_checkpoint_job(checkpoint, std::move(staged), metrics);
+}
+
+// ---- collectives
+
+std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
+                                                       const std::string& mine,
+                                                       std::chrono::milliseconds timeout) {
+  if (mine.size() > kCollectiveBytesMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
+                    "checkpoint, or the process group)",
+                    name, mine.size(), kCollectiveBytesMax));
+  }
+  Lock lock(mutex_);
+  check_usable();
+  const std::uint64_t sequence = ++collective_sequence_;
+  const auto entry = collectives_.emplace(sequence, std::nullopt).first;
+  push_message(
+      CollectiveJoin{.rank = info().world_rank, .sequence = sequence, .name = name, .data = mine});
+  struct Forget {
+    decltype(collectives_)& all;
+    decltype(collectives_)::iterator entry;
+    ~Forget() { all.erase(entry); }
+  } forget{collectives_, entry};  // destroyed before the lock
+  const auto answered = [&] { return entry->second || closed_ || gate_.finished(); };
+  if (timeout == std::chrono::milliseconds::max()) {
+    changed_.wait(lock, answered);
+  } else if (!changed_.wait_for(lock, timeout, answered)) {
+    throw Failure(
+        "timeout",
+        fmt::format("'{}' (collective call {} of rank {}): not all ranks made it within {}", name,
+                    sequence, info().world_rank, format_duration(timeout)));
+  }
+  if (!entry->second) check_usable();
+  if (!entry->second->error.empty()) throw Failure("unavailable", entry->second->error);
+  if (entry->second->parts.size() != static_cast<std::size_t>(info().world_size)) {
+    throw Failure(
+        "protocol",
+        fmt::format("'{}': the launcher answered with the parts of {} ranks, this attempt has {}",
+                    name, entry->second->parts.size(), info().world_size));
+  }
+  return std::move(entry->second->parts);
+}
+
+OnceReply SupervisedSession::ask_once(Lock& lock, const std::string& name) {
+  OnceCall& call = once_[name];
+  push_message(OnceBegin{.name = name});
+  changed_.wait(
+      lock, [&] { return call.state != OnceCall::State::Asked || closed_ || gate_.finished(); });
+  if (call.state == OnceCall::State::Asked) {
+    once_.erase(name);
+    changed_.notify_all();
+    check_usable();
+  }
+  return call.reply;
+}
+
+void SupervisedSession::once_per_node(const std::string& name, const std::function<void()>& f) {
+  Lock lock(mutex_);
+  check_usable();
+  for (auto it = once_.find(name); it != once_.end(); it = once_.find(name)) {
+    if (it->second.state == OnceCall::State::Done) return;
+    if (it->second.runner == std::this_thread::get_id()) {
+      throw Failure("invalid_argument",
+                    fmt::format("once_per_node('{}') is called by its own function", name));
+    }
+    changed_.wait(lock);  // another thread of this worker is at it
+    check_usable();
+  }
+  const OnceReply reply = ask_once(lock, name);
+  std::string failed = reply.verdict == "failed" ? reply.error : std::string();
+  std::exception_ptr thrown;
+  if (reply.verdict == "run") {
+    once_[name].runner = std::this_thread::get_id();
+    lock.unlock();
+    try {
+      f();
+    } catch (const std::exception& e) {
+      thrown = std::current_exception();
+      failed = *e.what() != '\0' ? e.what() : "an exception without a text";
+    } catch (...) {
+      thrown = std::current_exception();
+      failed = "something that is no std::exception was thrown";
+    }
+    lock.lock();
+    push_message(OnceEnd{.name = name, .error = failed});
+  }
+  if (failed.empty()) {
+    once_[name].state = OnceCall::State::Done;
+  } else {
+    once_.erase(name);
+  }
+  changed_.notify_all();
+  if (thrown) std::rethrow_exception(thrown);
+  if (!failed.empty()) {
+    throw Failure("unavailable",
+                  fmt::format("once_per_node('{}') failed on the rank of this node that ran it: {}",
+                              name, failed));
+  }
+}
+
+// ---- the end
+
+void SupervisedSession::set_result(std::string json) {
+  if (json.size() > kResultBytesMax) {
+    throw Failure("invalid_argument", fmt::format("set_result: {} bytes of JSON, at most {} fit",
+                                                  json.size(), kResultBytesMax));
+  }
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw Failure("unavailable", *closed_);
+  unsent_result_ = std::move(json);
+  link_->wake();
+}
+
+void SupervisedSession::send_error(const UserError& error) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_ && !goodbye_sent_) push_message(WorkerError{.error = error});
+}
+
+void SupervisedSession::flush(std::chrono::milliseconds within) {
+  Lock lock(mutex_);
+  link_sleeps_ = false;
+  link_->wake();
+  changed_.wait_for(lock, within, [this] { return link_sleeps_ || closed_; });
+}
+
+void SupervisedSession::finish() {
+  stager_->drain();
+  Lock lock(mutex_);
+  if (goodbye_sent_) return;
+  goodbye_sent_ = true;
+  if (!closed_) {
+    push_message(WorkerGoodbye{});
+    changed_.wait_for(lock, kHandOverWithin, [this] { return goodbye_acked_ || closed_; });
+  }
+  if (!goodbye_acked_) {
+    std::fprintf(stderr,
+                 "trainrun: rank %d ended before its supervisor had taken all reports: %s\n",
+                 info().world_rank, closed_ ? closed_->c_str() : "no answer within 30 s");
+  }
+  if (!closed_) closed_ = "this worker has said goodbye: the loop is over";
+  changed_.notify_all();
+  lock.unlock();
+  link_->stop();
+}
+
+/// Throws when nothing can be handed over any more. The mutex is held.
+void SupervisedSession::check_usable() const {
+  if (gate_.finished()) throw Stopped(gate_.reason());
+  if (closed_) throw Failure("unavailable", *closed_);
+}
+
+template <class Message>
+void SupervisedSession::push_message(const Message& message) {
+  push(encode(message, attempt_));
+}
+
+/// Send `frame` after all reports that are queued now, without delay. The mutex is held.
+void SupervisedSession::push(Frame frame) {
+  outgoing_.push_back({.frame = std::move(frame), .after = queue_.last_ordinal()});
+  link_->wake();
+}
+
+// ---- the link's thread
+
+void SupervisedSession::fill(std::string& out) {
+  std::optional<ReportQueue::Batch> batch;
+  std::vector<Frame> frames;
+  {
+    const std::lock_guard lock(mutex_);
+    link_sleeps_ = false;
+    const bool goodbye_next =
+        !outgoing_.empty() && outgoing_.front().frame.type == MessageType::WorkerGoodbye;
+    if (!outgoing_.empty() && outgoing_.front().after <= queue_.taken_ordinal() &&
+        !(goodbye_next && unsent_result_)) {
+      frames.push_back(std::move(outgoing_.front().frame));
+      outgoing_.pop_front();
+    } else if (batch = queue_.take(); !batch && unsent_result_) {
+      frames.push_back(encode(
+          WorkerResult{.rank = info().world_rank, .json = std::move(*unsent_result_)}, attempt_));
+      unsent_result_.reset();
+    }
+    link_sleeps_ = !batch && frames.empty();
+    if (link_sleeps_) changed_.notify_all();  // flush() waits for this
+  }
+  for (const Frame& frame : frames) append_frame(frame, out);
+  if (!batch) return;
+  ReportBatch message{.rank = info().world_rank,
+                      .first_ordinal = batch->first_ordinal,
+                      .count = batch->count,
+                      .data = std::move(batch->data)};
+  append_frame(encode(message, attempt_), out);
+  const std::lock_guard lock(mutex_);
+  queue_.recycle(std::move(message.data));
+}
+
+Result<Unit> SupervisedSession::on_pause(const PauseWorkers& step) {
+  if (step.step == "pause") {
+    gate_.pause();
+  } else if (step.step == "advance") {
+    gate_.advance(step.ordinal);
+  } else if (step.step == "finish") {
+    gate_.finish(step.reason.empty() ? "the run is being stopped" : step.reason);
+  } else {
+    return Error{Errc::Protocol, fmt::format("PauseWorkers with the unknown step '{}'", step.step)};
+  }
+  stopping_ = true;
+  return Unit{};
+}
+
+Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+  switch (frame.type) {
+    case MessageType::AckReports: {
+      TRY(auto message, decode<AckReports>(frame));
+      for (const ReportAck& ack : message.acks) {
+        if (ack.rank == info().world_rank) queue_.acknowledge(ack.ordinal);
+      }
+      return Unit{};
+    }
+    case MessageType::CheckpointOutcome: {
+      TRY(auto message, decode<CheckpointOutcome>(frame));
+      unsettled_.erase(message.index);
+      if (!message.error.empty() && info().world_rank == 0) {
+        std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
+                     static_cast<unsigned long long>(message.index), message.error.c_str());
+      }
+      return Unit{};
+    }
+    case MessageType::CollectiveResult: {
+      TRY(auto message, decode<CollectiveResult>(frame));
+      const auto call = collectives_.find(message.sequence);  // gone: its caller's time was up
+      if (call != collectives_.end()) call->second = std::move(message);
+      return Unit{};
+    }
+    case MessageType::OnceReply: {
+      TRY(auto message, decode<OnceReply>(frame));
+      const auto call = once_.find(message.name);
+      if (call != once_.end() && call->second.state == OnceCall::State::Asked) {
+        call->second.reply = std::move(message);
+        call->second.state = OnceCall::State::Answered;
+      }
+      return Unit{};
+    }
+    case MessageType::PauseWorkers: {
+      TRY(auto message, decode<PauseWorkers>(frame));
+      return on_pause(message);
+    }
+    case MessageType::GoodbyeAck:
+      goodbye_acked_ = true;
+      return Unit{};
+    default:
+      return Error{Errc::Protocol,
+                   fmt::format("the supervisor sent a {} frame, which is not for workers",
+                               to_string(frame.type))};
+  }
+}
+
+}  // namespace train::sdk

@@ -1,0 +1,97 @@
+// A worker under a supervisor: turns calls into frames and waits for answers. One mutex guards all
+// state; the link's thread takes it only to pick up what is to be sent, never while it encodes or
+// sends.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <optional>
+#include <set>
+
+#include "lib/base/metrics.h"
+#include "sdk/client/checkpoint_stager.h"
+#include "sdk/client/report_queue.h"
+#include "sdk/client/stop_gate.h"
+#include "sdk/client/supervisor_link.h"
+#include "sdk/client/worker_session.h"
+
+namespace train::sdk {
+
+/// What the welcome says, as the SDK's parts read it. Throws Failure for JSON that is none.
+WorkerInfo to_worker_info(const Welcome& welcome);
+
+class SupervisedSession final : public WorkerSession {
+ public:
+  explicit SupervisedSession(JoinedSocket joined);
+  ~SupervisedSession() override;
+
+  void report(const Dict& metrics, const Checkpoint* checkpoint) override;
+  bool should_stop() const override { return stopping_.load(std::memory_order_relaxed); }
+  std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
+                                      std::chrono::milliseconds timeout) override;
+  void once_per_node(const std::string& name, const std::function<void()>& f) override;
+  void set_result(std::string json) override;
+  void send_error(const UserError& error) override;
+  void flush(std::chrono::milliseconds within) override;
+  void finish() override;
+  void abandon_in_fork_child() override { link_->abandon_in_fork_child(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Outgoing {  // sent once all reports up to `after` are
+    Frame frame;
+    std::uint64_t after = 0;
+  };
+  struct OnceCall {
+    enum class State { Asked, Answered, Done } state = State::Asked;
+    OnceReply reply;
+    std::thread::id runner;  // while f runs here
+  };
+
+  // reports
+  std::uint64_t queue_report(Lock& lock, std::string_view packed);
+  void report_with_checkpoint(const Metrics& metrics, std::string_view packed,
+                              const Checkpoint& checkpoint);
+  std::uint64_t begin_checkpoint(Lock& lock);
+  void add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
+                          const Metrics& metrics);
+  void wait_at_gate(Lock& lock, const Metrics& metrics);
+  void make_stop_checkpoint(Lock& lock, const Metrics& metrics);
+  // others
+  OnceReply ask_once(Lock& lock, const std::string& name);
+  void check_usable() const;
+  void push(Frame frame);
+  template <class Message>
+  void push_message(const Message& message);
+  // on the link's thread
+  void fill(std::string& out);
+  Result<Unit> on_frame(const Frame& frame);
+  Result<Unit> on_pause(const PauseWorkers& step);
+
+  const Attempt attempt_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // answers, room, steps of a stop, the link's end
+  ReportQueue queue_;
+  std::deque<Outgoing> outgoing_;
+  std::optional<std::string> unsent_result_;
+  bool link_sleeps_ = false;           // nothing wakes it but wake()
+  std::optional<std::string> closed_;  // why nothing can be sent any more
+  StopGate gate_;
+  std::atomic<bool> stopping_ = false;  // gate_.stopping(), without the mutex
+  std::uint64_t last_checkpoint_ordinal_ = 0;
+  bool stop_checkpoint_made_ = false;
+  std::thread::id stop_maker_;
+  std::optional<std::pair<std::uint64_t, bool>>
+      announced_;                // the last WorkerPaused: ordinal, and whether at the target
+  std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
+  std::uint64_t checkpoint_index_ = 0;
+  std::set<std::uint64_t> unsettled_;  // checkpoints without an outcome
+  std::uint64_t collective_sequence_ = 0;
+  std::map<std::uint64_t, std::optional<CollectiveResult>> collectives_;
+  std::map<std::string, OnceCall> once_;
+  bool goodbye_sent_ = false, goodbye_acked_ = false;
+  std::unique_ptr<CheckpointStager> stager_;
+  std::unique_ptr<SupervisorLink> link_;  // last: its thread uses all of the above
+};
+
+}  // namespace train::sdk

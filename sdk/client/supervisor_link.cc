@@ -1,0 +1,224 @@
+#include "sdk/client/supervisor_link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "lib/base/check.h"
+#include "lib/wire/codec.h"
+
+namespace train::sdk {
+namespace {
+
+constexpr auto kWelcomeWithin = std::chrono::seconds(60);
+// After bytes went out, collect more reports for this long: a loop that reports every few µs then
+// costs the link's thread one wake-up a millisecond instead of one a report. Urgent frames wake it
+// at once.
+constexpr int kLingerMs = 1;
+
+int poll_retrying(pollfd* fds, nfds_t count, int timeout_ms) {
+  int ready = 0;
+  do ready = ::poll(fds, count, timeout_ms);
+  while (ready < 0 && errno == EINTR);
+  return ready;
+}
+
+Result<Unit> send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return system_error(errno, "sending to the supervisor");
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return Unit{};
+}
+
+Result<Frame> receive_one(int fd, FrameReader& reader,
+                          std::chrono::steady_clock::time_point deadline) {
+  while (true) {
+    TRY(auto frame, reader.next());
+    if (frame) return std::move(*frame);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
+            .count();
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    if (left <= 0 || poll_retrying(&entry, 1, static_cast<int>(left)) == 0) {
+      return Error{Errc::Timeout, "the supervisor did not answer within 60 s"};
+    }
+    char buffer[16 << 10];
+    const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno, "reading from the supervisor");
+    if (got == 0)
+      return Error{Errc::Unavailable,
+                   "the supervisor closed the connection instead of welcoming this worker"};
+    reader.feed(std::string_view(buffer, static_cast<std::size_t>(got)));
+  }
+}
+
+Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
+  std::string bytes;
+  append_frame(encode(hello, Attempt{hello.attempt}), bytes);
+  TRY_VOID(send_all(fd, bytes));
+  JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
+  TRY(auto frame,
+      receive_one(fd, joined.reader, std::chrono::steady_clock::now() + kWelcomeWithin));
+  if (frame.type == MessageType::Refused) {
+    TRY(auto refused, decode<Refused>(frame));
+    return Error{Errc::Unavailable,
+                 fmt::format("the supervisor refused this worker: {}", refused.message),
+                 refused.hint};
+  }
+  if (frame.type != MessageType::Welcome) {
+    return Error{Errc::Protocol,
+                 fmt::format("the supervisor answered hello with {}", to_string(frame.type))};
+  }
+  TRY(joined.welcome, decode<Welcome>(frame));
+  if (joined.welcome.protocol < kProtocolMin || joined.welcome.protocol > kProtocolMax) {
+    return Error{Errc::Protocol,
+                 fmt::format("the supervisor speaks protocol {}, this program {} to {}",
+                             joined.welcome.protocol, kProtocolMin, kProtocolMax),
+                 "build the program with the trainrun that runs it"};
+  }
+  return joined;
+}
+
+}  // namespace
+
+Result<int> connect_supervisor(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return Error{Errc::InvalidArgument,
+                 fmt::format("TRAINRUN_SOCKET has {} bytes, a Unix socket's path 1 to {}",
+                             path.size(), sizeof address.sun_path - 1)};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error(errno, "making a socket");
+  int connected = 0;
+  do connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  while (connected < 0 && errno == EINTR);
+  if (connected == 0) return fd;
+  const int error_number = errno;
+  ::close(fd);
+  return Error{Errc::Unavailable,
+               fmt::format("no supervisor answers at TRAINRUN_SOCKET={}: {}", path,
+                           std::strerror(error_number)),
+               "unset TRAINRUN_SOCKET to run this program by hand"};
+}
+
+Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello) {
+  auto joined = exchange_hello(fd, hello);
+  if (joined.has_error()) ::close(fd);
+  return joined;
+}
+
+SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
+    : fd_(fd),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reader_(std::move(reader)),
+      owner_(std::move(owner)) {
+  TRAIN_CHECK(wake_fd_ >= 0, "the limit on open files leaves no room for an eventfd");
+  // Signals are the program's: its handlers run on its threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "trainrun-sdk");
+}
+
+SupervisorLink::~SupervisorLink() { stop(); }
+
+void SupervisorLink::wake() {
+  const std::uint64_t one = 1;
+  // EAGAIN: the counter is full, so the thread is awake anyway
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void SupervisorLink::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  wake();
+  thread_.join();
+  ::close(fd_);
+  ::close(wake_fd_);
+}
+
+void SupervisorLink::abandon_in_fork_child() {
+  ::close(fd_);
+  ::close(wake_fd_);
+}
+
+void SupervisorLink::run() {
+  bool lingering = false;
+  Result<Unit> fine = take_frames();
+  while (fine.has_value() && !stopping_) {
+    if (sent_ == out_.size() && !lingering) {
+      out_.clear();
+      sent_ = 0;
+      owner_.fill(out_);
+    }
+    if (sent_ < out_.size()) {
+      fine = send_some();
+      if (fine.has_error()) break;
+      lingering = sent_ == out_.size();
+    }
+    pollfd entries[2] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+                         {.fd = wake_fd_, .events = POLLIN, .revents = 0}};
+    if (sent_ < out_.size()) entries[0].events = POLLIN | POLLOUT;
+    if (poll_retrying(entries, 2, lingering ? kLingerMs : -1) == 0) lingering = false;
+    if (entries[1].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
+      lingering = false;
+    }
+    if ((entries[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) fine = receive();
+  }
+  if (fine.has_error()) owner_.on_closed(fine.error());
+}
+
+Result<Unit> SupervisorLink::send_some() {
+  const ssize_t sent =
+      ::send(fd_, out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) {
+    sent_ += static_cast<std::size_t>(sent);
+  } else if (errno != EAGAIN && errno != EINTR) {
+    if (errno == EPIPE || errno == ECONNRESET)
+      return Error{Errc::Unavailable, "the supervisor closed the connection"};
+    return system_error(errno, "sending to the supervisor");
+  }
+  return Unit{};
+}
+
+Result<Unit> SupervisorLink::receive() {
+  char buffer[64 << 10];
+  const ssize_t got = ::recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Unit{};
+  if (got == 0 || (got < 0 && errno == ECONNRESET))
+    return Error{Errc::Unavailable, "the supervisor closed the connection"};
+  if (got < 0) return system_error(errno, "reading from the supervisor");
+  reader_.feed(std::string_view(buffer, static_cast<std::size_t>(got)));
+  return take_frames();
+}
+
+Result<Unit> SupervisorLink::take_frames() {
+  while (true) {
+    TRY(auto frame, reader_.next());
+    if (!frame) return Unit{};
+    TRY_VOID(owner_.on_frame(*frame));
+  }
+}
+
+}  // namespace train::sdk

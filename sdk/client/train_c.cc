@@ -1,0 +1,242 @@
+// The C face: each function calls its C++ twin, and turns exceptions into codes. Nothing is thrown
+// through C.
+#include <train/train.h>
+#include <train/train_c.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "sdk/client/worker_session.h"
+
+struct trainrun_checkpoint {
+  train::Checkpoint checkpoint;
+  std::string directory, value, metadata, metrics;  // what was given out
+};
+
+namespace {
+
+using train::Dict;
+using train::Failure;
+using train::Value;
+
+struct LastError {
+  std::string kind, text;
+};
+thread_local LastError last_error;
+
+int fail(int code, std::string kind, std::string text) {
+  last_error = {.kind = std::move(kind), .text = std::move(text)};
+  return code;
+}
+
+template <class Call>
+int guarded(Call&& call) {
+  try {
+    call();
+    return TRAINRUN_OK;
+  } catch (const train::Stopped& stopped) {
+    return fail(TRAINRUN_STOPPED, "stopped", stopped.what());
+  } catch (const Failure& why) {
+    return fail(TRAINRUN_FAILED, why.kind(), why.what());
+  } catch (const std::exception& e) {
+    return fail(TRAINRUN_FAILED, "internal", e.what());
+  }
+}
+
+/// A number of the context, or −1.
+template <class Read>
+int number(Read&& read) {
+  int value = -1;
+  guarded([&] { value = read(); });
+  return value;
+}
+
+/// A text kept in `kept` (of this thread, or of a handle), or NULL.
+template <class Read>
+const char* text(std::string& kept, Read&& read) {
+  return guarded([&] { kept = read(); }) == TRAINRUN_OK ? kept.c_str() : nullptr;
+}
+
+const char* checked(const char* argument, const char* name) {
+  if (argument == nullptr) throw Failure("invalid_argument", std::string(name) + " is NULL");
+  return argument;
+}
+
+Dict dict_of(const char* json, const char* name) {
+  const Value value = train::parse_json(checked(json, name));
+  if (!value.is_dict()) throw Failure("invalid_argument", std::string(name) + " is no JSON object");
+  return value.as<Dict>();
+}
+
+train::Reduce reduction(const char* how) {
+  constexpr std::pair<const char*, train::Reduce> kNames[] = {{"mean", train::Reduce::Mean},
+                                                              {"sum", train::Reduce::Sum},
+                                                              {"min", train::Reduce::Min},
+                                                              {"max", train::Reduce::Max}};
+  for (const auto& [name, value] : kNames) {
+    if (std::strcmp(checked(how, "how"), name) == 0) return value;
+  }
+  throw Failure("invalid_argument",
+                "reduce: unknown '" + std::string(how) + "' (known: mean, sum, min, max)");
+}
+
+template <class Make>
+trainrun_checkpoint* made(Make&& make) {
+  trainrun_checkpoint* handle = nullptr;
+  guarded([&] { handle = new trainrun_checkpoint{make(), {}, {}, {}, {}}; });
+  return handle;
+}
+
+}  // namespace
+
+extern "C" {
+
+int trainrun_start(void) {
+  return guarded([] { train::get_context(); });
+}
+
+int trainrun_finish(const char* error) {
+  return guarded([&] {
+    train::sdk::WorkerSession& session = train::sdk::current_session();
+    if (error != nullptr) session.send_error({.what = error, .type = "", .stack = ""});
+    session.finish();
+  });
+}
+
+const char* trainrun_last_error(void) { return last_error.text.c_str(); }
+const char* trainrun_last_error_kind(void) { return last_error.kind.c_str(); }
+
+int trainrun_world_size(void) {
+  return number([] { return train::get_context().world_size(); });
+}
+int trainrun_world_rank(void) {
+  return number([] { return train::get_context().world_rank(); });
+}
+int trainrun_local_rank(void) {
+  return number([] { return train::get_context().local_rank(); });
+}
+int trainrun_local_world_size(void) {
+  return number([] { return train::get_context().local_world_size(); });
+}
+int trainrun_node_rank(void) {
+  return number([] { return train::get_context().node_rank(); });
+}
+int trainrun_node_count(void) {
+  return number([] { return train::get_context().node_count(); });
+}
+int trainrun_attempt(void) {
+  return number([] { return train::get_context().attempt(); });
+}
+int trainrun_supervised(void) {
+  return number([] { return train::get_context().supervised() ? 1 : 0; });
+}
+int trainrun_start_epoch(void) {
+  return number([] { return train::start_epoch(); });
+}
+
+const char* trainrun_run_name(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::get_context().run_name(); });
+}
+const char* trainrun_run_id(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::get_context().run_id(); });
+}
+const char* trainrun_storage_path(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::get_context().storage_path(); });
+}
+const char* trainrun_config_json(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::to_json(train::get_context().config().values()); });
+}
+const char* trainrun_metadata_json(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::to_json(train::get_context().metadata()); });
+}
+
+int trainrun_report(const char* metrics_json) {
+  return guarded([&] { train::report(dict_of(metrics_json, "metrics_json")); });
+}
+int trainrun_report_directory(const char* metrics_json, const char* directory,
+                              const char* metadata_json) {
+  return guarded([&] {
+    train::Checkpoint checkpoint =
+        train::Checkpoint::from_directory(checked(directory, "directory"));
+    if (metadata_json != nullptr) checkpoint.set_metadata(dict_of(metadata_json, "metadata_json"));
+    train::report(dict_of(metrics_json, "metrics_json"), checkpoint);
+  });
+}
+int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint) {
+  return guarded([&] {
+    if (checkpoint == nullptr) throw Failure("invalid_argument", "checkpoint is NULL");
+    train::report(dict_of(metrics_json, "metrics_json"), checkpoint->checkpoint);
+  });
+}
+
+trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory) {
+  return made([&] { return train::Checkpoint::from_directory(checked(directory, "directory")); });
+}
+trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json) {
+  return made([&] {
+    return train::Checkpoint::from_json(train::parse_json(checked(value_json, "value_json")));
+  });
+}
+int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char* metadata_json) {
+  return guarded(
+      [&] { checkpoint->checkpoint.set_metadata(dict_of(metadata_json, "metadata_json")); });
+}
+int trainrun_get_checkpoint(trainrun_checkpoint** out) {
+  return guarded([&] {
+    *out = nullptr;
+    if (auto found = train::get_checkpoint())
+      *out = new trainrun_checkpoint{std::move(*found), {}, {}, {}, {}};
+  });
+}
+const char* trainrun_checkpoint_directory(trainrun_checkpoint* checkpoint) {
+  return text(checkpoint->directory,
+              [&] { return checkpoint->checkpoint.as_directory().string(); });
+}
+const char* trainrun_checkpoint_value_json(trainrun_checkpoint* checkpoint) {
+  return text(checkpoint->value, [&] { return train::to_json(checkpoint->checkpoint.to_value()); });
+}
+const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint) {
+  return text(checkpoint->metadata,
+              [&] { return train::to_json(checkpoint->checkpoint.metadata()); });
+}
+const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint) {
+  return text(checkpoint->metrics,
+              [&] { return train::to_json(checkpoint->checkpoint.metrics()); });
+}
+void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint) { delete checkpoint; }
+
+int trainrun_should_stop(void) {
+  return number([] { return train::should_stop() ? 1 : 0; });
+}
+int trainrun_set_result(const char* value_json) {
+  return guarded([&] { train::set_result(train::parse_json(checked(value_json, "value_json"))); });
+}
+
+int trainrun_barrier(int64_t timeout_ms) {
+  using std::chrono::milliseconds;
+  return guarded(
+      [&] { train::barrier(timeout_ms < 0 ? milliseconds::max() : milliseconds(timeout_ms)); });
+}
+int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_json) {
+  thread_local std::string kept;
+  return guarded([&] {
+    const Value mine = value_json == nullptr ? Value() : train::parse_json(value_json);
+    kept = train::to_json(train::broadcast_from_rank_zero(mine));
+    *out_json = kept.c_str();
+  });
+}
+int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json) {
+  thread_local std::string kept;
+  return guarded([&] {
+    kept = train::to_json(train::reduce(dict_of(metrics_json, "metrics_json"), reduction(how)));
+    *out_json = kept.c_str();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,31 @@
+#include "sdk/client/worker_session.h"
+
+#include "sdk/client/checkpoint_impl.h"
+
+namespace train::sdk {
+
+void WorkerSession::on_stop(std::function<Checkpoint()> make) {
+  const std::lock_guard lock(base_mutex_);
+  on_stop_ = std::move(make);
+}
+
+std::function<Checkpoint()> WorkerSession::stop_function() const {
+  const std::lock_guard lock(base_mutex_);
+  return on_stop_;
+}
+
+void WorkerSession::set_data_position(const std::string& dataset, std::uint64_t epoch,
+                                      std::int64_t rows_consumed) {
+  const std::lock_guard lock(base_mutex_);
+  data_positions_.insert_or_assign(dataset, Dict{{"epoch", epoch}, {"rows", rows_consumed}});
+}
+
+Dict WorkerSession::checkpoint_metadata(const Checkpoint::Impl& checkpoint) const {
+  Dict metadata = info_.metadata;
+  for (const auto& [key, value] : checkpoint.metadata) metadata.insert_or_assign(key, value);
+  const std::lock_guard lock(base_mutex_);
+  if (!data_positions_.empty()) metadata.insert_or_assign("data", data_positions_);
+  return metadata;
+}
+
+}  // namespace train::sdk

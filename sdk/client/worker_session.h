@@ -1,0 +1,65 @@
+// One worker's session: what the public functions do, under a supervisor (supervised_session.h) or
+// by hand (solo_session.h). All calls may come from any thread, and throw Failure or Stopped as the
+// public functions say.
+#pragma once
+
+#include <train/checkpoint.h>
+#include <train/report.h>
+
+#include <map>
+#include <mutex>
+
+#include "lib/wire/messages.h"
+#include "sdk/client/session.h"
+
+namespace train::sdk {
+
+class WorkerSession {
+ public:
+  explicit WorkerSession(WorkerInfo info) : info_(std::move(info)) {}
+  virtual ~WorkerSession() = default;
+
+  const WorkerInfo& info() const { return info_; }
+
+  virtual void report(const Dict& metrics, const Checkpoint* checkpoint) = 0;
+  virtual bool should_stop() const = 0;
+  virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
+                                              std::chrono::milliseconds timeout) = 0;
+  virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
+  virtual void set_result(std::string json) = 0;
+  virtual void send_error(const UserError& error) = 0;
+  /// Wait until all that was queued is sent, for a process that is about to die. At most `within`.
+  virtual void flush(std::chrono::milliseconds within) = 0;
+  /// Finish the checkpoints being written, hand everything over, say goodbye. Later calls of the
+  /// session fail. Never throws: what could not be handed over is said on stderr. Calling it again
+  /// does nothing.
+  virtual void finish() = 0;
+  /// The session is in the child of a fork now.
+  virtual void abandon_in_fork_child() = 0;
+
+  void on_stop(std::function<Checkpoint()> make);
+  void set_data_position(const std::string& dataset, std::uint64_t epoch,
+                         std::int64_t rows_consumed);
+
+ protected:
+  std::function<Checkpoint()> stop_function() const;
+  /// The spec's metadata, the checkpoint's own, and the datasets' positions as they are now.
+  Dict checkpoint_metadata(const Checkpoint::Impl& checkpoint) const;
+
+ private:
+  const WorkerInfo info_;
+  mutable std::mutex base_mutex_;
+  std::function<Checkpoint()> on_stop_;
+  Dict data_positions_;
+};
+
+/// This process's session, made by the first call. Throws Failure when the supervisor cannot be
+/// joined (again on each call), and in the child of a fork.
+WorkerSession& current_session();
+/// The same, but nothing when there is none yet, or this is the child of a fork.
+WorkerSession* existing_session();
+
+inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's part
+inline constexpr std::size_t kResultBytesMax = 1u << 20;
+
+}  // namespace train::sdk

@@ -1,0 +1,76 @@
+#include "sdk/data/agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <train/config.h>
+
+#include <map>
+#include <numeric>
+
+#include "lib/data/permutation.h"
+
+namespace train::sdk {
+namespace {
+
+struct Shared {  // must be the same on all ranks
+  const char* key;
+  const char* what;  // "{}" is the value
+  const char* hint;
+};
+constexpr Shared kShared[] = {
+    {"rows", "{} rows", "every node must have the same files at the dataset's path"},
+    {"layout", "row groups with digest {}",
+     "every node must have the same files at the dataset's path"},
+    {"epoch", "epoch {}",
+     "call set_epoch() with the same number on every rank, and iterate equally often"},
+    {"rows_consumed", "{} rows consumed", "call set_epoch() on every rank, or on none"},
+    {"drop_last", "drop_last {}", "give every rank the same options"},
+};
+
+/// "4000 rows on ranks 0, 1" for each value there is.
+std::string describe(const Shared& shared, const std::vector<Dict>& views) {
+  std::map<std::string, std::vector<std::size_t>> ranks_by_value;
+  for (std::size_t rank = 0; rank < views.size(); ++rank) {
+    const Value& value = views[rank].at(shared.key);
+    ranks_by_value[value.is_string() ? value.as<std::string>() : to_json(value)].push_back(rank);
+  }
+  std::string text;
+  for (const auto& [value, ranks] : ranks_by_value) {
+    text += fmt::format("{}{} on rank{} {}", text.empty() ? "" : ", ",
+                        fmt::format(fmt::runtime(shared.what), value), ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks, ", "));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string encode(const PassView& view) {
+  std::uint64_t layout = 0;
+  for (const std::int64_t rows : view.group_rows)
+    layout = data::mix(layout, static_cast<std::uint64_t>(rows));
+  return to_json(Dict{
+      {"rows", std::accumulate(view.group_rows.begin(), view.group_rows.end(), std::int64_t{0})},
+      {"layout", fmt::format("{:016x}", layout)},
+      {"batch_size", view.batch_size},
+      {"drop_last", view.drop_last},
+      {"epoch", view.epoch},
+      {"rows_consumed", view.rows_consumed}});
+}
+
+Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views) {
+  std::vector<Dict> parsed;
+  for (const std::string& view : views) parsed.push_back(parse_json(view).as<Dict>());
+  for (const Shared& shared : kShared) {
+    for (const Dict& view : parsed) {
+      if (view.at(shared.key) == parsed.front().at(shared.key)) continue;
+      return Error{Errc::InvalidArgument,
+                   fmt::format("the ranks differ: {}", describe(shared, parsed)), shared.hint};
+    }
+  }
+  std::vector<std::int64_t> batch_sizes;
+  for (const Dict& view : parsed) batch_sizes.push_back(view.at("batch_size").as<std::int64_t>());
+  return batch_sizes;
+}
+
+}  // namespace train::sdk

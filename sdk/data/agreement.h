@@ -1,0 +1,30 @@
+// What the ranks tell each other before the first step of a pass over a split dataset, so that
+// different files on two nodes, or another epoch on one rank, are an error now and not a hang at
+// the last step. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace train::sdk {
+
+/// One rank's view of the pass.
+struct PassView {
+  std::vector<std::int64_t> group_rows = {};  // of each row group
+  std::int64_t batch_size = 1;
+  bool drop_last = false;
+  std::uint64_t epoch = 0;
+  std::int64_t rows_consumed = 0;
+};
+
+/// A few bytes that stand for `view`.
+std::string encode(const PassView& view);
+
+/// The batch sizes by rank, when all ranks see the same rows, epoch and cursor. Else an error that
+/// names what differs on which ranks. `views`: by rank, as encode() made them.
+Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views);
+
+}  // namespace train::sdk

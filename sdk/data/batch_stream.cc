@@ -1,0 +1,162 @@
+#include "sdk/data/batch_stream.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <exception>
+#include <new>
+
+#include "sdk/client/session.h"
+#include "sdk/data/failure.h"
+
+namespace train {
+namespace {
+
+/// Start a thread that takes no signal: they are the user's thread's and the SDK's.
+template <class F>
+std::thread quiet_thread(F&& run) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::forward<F>(run));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+BatchStream::BatchStream(Pass pass, data::BatchReader reader)
+    : pass_(std::move(pass)),
+      reader_(std::move(reader)),
+      exceptions_at_start_(std::uncaught_exceptions()) {}
+
+BatchStream::~BatchStream() {
+  stop();
+  if (begun_ && std::uncaught_exceptions() == exceptions_at_start_) tell_over();
+}
+
+void BatchStream::begin() {
+  if (begun_) {
+    throw Failure("invalid_argument", fmt::format("begin() of one pass over '{}' was called twice "
+                                                  "(call iter_batches() for the next pass)",
+                                                  pass_.dataset));
+  }
+  begun_ = true;
+  if (pass_.prefetch_batches > 0 && pass_.batches > 0)
+    thread_ = quiet_thread([this] { read_ahead(); });
+}
+
+std::optional<Batch> BatchStream::next() {
+  if (superseded_) {
+    throw Failure("invalid_argument", fmt::format("another pass over '{}' began before this one "
+                                                  "ended (passes over one dataset cannot overlap)",
+                                                  pass_.dataset));
+  }
+  if (over_) return std::nullopt;
+  if (handed_out_ == pass_.batches) {
+    tell_over();
+    return std::nullopt;
+  }
+  Result<data::ReadBatch> batch = thread_.joinable() ? pop() : read(handed_out_);
+  if (batch.has_error()) {
+    over_ = true;  // and the position stays: this batch was not trained on
+    sdk::throw_failure(
+        std::move(batch.error()).with_context(fmt::format("dataset '{}'", pass_.dataset)));
+  }
+  ++handed_out_;
+  tell_position(*batch);
+  return Batch{std::move(batch->rows), batch->valid_rows};
+}
+
+void BatchStream::supersede() {
+  stop();
+  superseded_ = true;
+  over_ = true;
+}
+
+/// Memory may run out in Arrow and in the plan alike: an error of this batch, not the end of the
+/// process.
+Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
+  try {
+    return reader_.read(index);
+  } catch (const std::bad_alloc&) {
+    return Error{Errc::ResourceExhausted, fmt::format("no memory for batch {}", index),
+                 "smaller row groups, fewer columns or prefetch_batches: 0 need less"};
+  }
+}
+
+void BatchStream::read_ahead() {
+  for (std::int64_t index = 0; index < pass_.batches; ++index) {
+    Result<data::ReadBatch> batch = read(index);
+    const bool failed = batch.has_error();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return stopping_ || ready_.size() < static_cast<std::size_t>(pass_.prefetch_batches);
+    });
+    if (stopping_) return;
+    ready_.push_back(std::move(batch));
+    changed_.notify_all();
+    if (failed) return;
+  }
+}
+
+Result<data::ReadBatch> BatchStream::pop() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return !ready_.empty();
+  });  // the thread pushes each batch, or the error that ends it
+  Result<data::ReadBatch> batch = std::move(ready_.front());
+  ready_.pop_front();
+  changed_.notify_all();
+  return batch;
+}
+
+void BatchStream::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void BatchStream::tell_position(const data::ReadBatch& batch) {
+  if (handed_out_ == pass_.batches) {
+    // a checkpoint taken on the last batch goes on with the next epoch, also where drop_last leaves
+    // rows over
+    sdk::set_data_position(pass_.dataset, pass_.epoch + 1, 0);
+  } else {
+    sdk::set_data_position(pass_.dataset, pass_.epoch, batch.rows_consumed);
+  }
+}
+
+void BatchStream::tell_over() {
+  if (over_) return;
+  over_ = true;
+  sdk::set_data_position(pass_.dataset, pass_.epoch + 1, 0);
+}
+
+BatchRange::BatchRange(std::shared_ptr<BatchStream> stream) : stream_(std::move(stream)) {}
+
+BatchRange::Iterator BatchRange::begin() {
+  stream_->begin();
+  return Iterator(stream_.get());
+}
+
+std::int64_t BatchRange::size() const { return stream_->size(); }
+
+BatchRange::Iterator::Iterator(BatchStream* stream) : stream_(stream) { ++*this; }
+
+BatchRange::Iterator& BatchRange::Iterator::operator++() {
+  if (auto batch = stream_->next()) {
+    batch_ = std::move(*batch);
+  } else {
+    stream_ = nullptr;
+    batch_ = {};
+  }
+  return *this;
+}
+
+}  // namespace train

@@ -1,0 +1,68 @@
+// One pass over a shard: batches made ready by a thread of its own, in a bounded queue. Owned by
+// the BatchRange that user code holds; made by DatasetShard. The user's thread calls everything
+// here.
+#pragma once
+
+#include <train/dataset.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "lib/data/batch_reader.h"
+
+namespace train {
+
+class BatchStream {
+ public:
+  struct Pass {
+    std::string dataset = {};
+    std::uint64_t epoch = 0;
+    std::int64_t batches = 0;
+    int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread
+  };
+
+  BatchStream(Pass pass, data::BatchReader reader);
+  /// Stops and joins the thread, at most after the row group that it is decoding. A pass that was
+  /// left early is over then, unless an exception is what left it: the position stays where a
+  /// checkpoint of this moment should say.
+  ~BatchStream();
+  BatchStream(const BatchStream&) = delete;
+  BatchStream& operator=(const BatchStream&) = delete;
+
+  /// Start reading. Throws Failure when called again.
+  void begin();
+  /// The next batch, or nothing at the end; tells the session how far the pass is. Throws Failure
+  /// on what could not be read.
+  std::optional<Batch> next();
+  /// End the pass because another one begins: later calls of next() throw.
+  void supersede();
+  std::int64_t size() const { return pass_.batches; }
+
+ private:
+  Result<data::ReadBatch> read(std::int64_t index);
+  void read_ahead();
+  Result<data::ReadBatch> pop();
+  void stop();
+  void tell_position(const data::ReadBatch& batch);
+  void tell_over();
+
+  const Pass pass_;
+  data::BatchReader reader_;  // the thread's own while it runs
+  const int exceptions_at_start_;
+  std::int64_t handed_out_ = 0;
+  bool begun_ = false;
+  bool over_ = false;
+  bool superseded_ = false;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Result<data::ReadBatch>> ready_;
+  bool stopping_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace train

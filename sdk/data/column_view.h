@@ -1,0 +1,34 @@
+// A column of a batch as plain memory, the seam to sdk/torch: shape, element type and address, and
+// who keeps it alive. No Arrow and no Torch type, so that neither side includes the other.
+#pragma once
+
+#include <train/dataset.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace train::sdk {
+
+enum class ElementType { Bool, UInt8, Int8, Int16, Int32, Int64, Float16, Float32, Float64 };
+
+struct ColumnView {
+  std::string name = {};
+  ElementType type = ElementType::Float32;
+  std::vector<std::int64_t> shape = {};  // [rows], and a dimension for each level of lists
+  const void* data = nullptr;            // row-major, without gaps; aligned to its element, no more
+  std::shared_ptr<const void> owner =
+      {};  // holds `data`; a batch may share it with others, so nobody writes into it
+};
+
+/// View each column of a batch, in the order of the schema. Numbers, fixed-size lists and lists of
+/// equal length, nested too, are views without a copy; bools, which Arrow packs eight to a byte,
+/// are copied to a byte each. Throws Failure naming the column on nulls, lists of unequal length
+/// (with the row) and types that tensors lack (strings, dates: leave them out with `columns`).
+std::vector<ColumnView> column_views(const Batch& batch);
+
+/// "float32", "uint8", …
+const char* to_string(ElementType type);
+
+}  // namespace train::sdk

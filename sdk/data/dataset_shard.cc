@@ -1,0 +1,197 @@
+#include "sdk/data/dataset_shard.h"
+
+#include <fmt/format.h>
+#include <train/checkpoint.h>
+
+#include <map>
+#include <mutex>
+#include <numeric>
+
+#include "lib/data/shard_plan.h"
+#include "sdk/client/session.h"
+#include "sdk/data/agreement.h"
+#include "sdk/data/batch_stream.h"
+#include "sdk/data/failure.h"
+
+namespace train {
+namespace {
+
+/// The opened datasets of this process. One for all, as the session is: get_dataset_shard() inside
+/// the epoch loop gives the shard whose epochs count on. Never destroyed: user threads may still
+/// read when main returns.
+struct OpenShards {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<DatasetShard::Impl>> by_name;
+};
+OpenShards& open_shards() {
+  static OpenShards& shards = *new OpenShards;
+  return shards;
+}
+
+const Dict& spec_entry(const std::string& name) {
+  const Dict& datasets = sdk::worker_info().datasets;
+  const auto entry = datasets.find(name);
+  if (entry == datasets.end()) {
+    std::string known;
+    for (const auto& [other, spec] : datasets)
+      known += (known.empty() ? ", only '" : ", '") + other + "'";
+    throw Failure(
+        "not_found",
+        fmt::format("the job has no dataset '{}'{} (add it under `datasets` in the job's YAML)",
+                    name, known.empty() ? ", and no other either" : known));
+  }
+  return entry->second.is_dict()
+             ? std::get<Dict>(entry->second.storage())
+             : throw Failure("invalid_argument", fmt::format("dataset '{}' is not a dict", name));
+}
+
+/// Where the first pass begins: where the restored checkpoint left the dataset, else at the epoch
+/// after the checkpoint's.
+void restore_position(DatasetShard::Impl& shard) {
+  const auto restored_epoch = sdk::worker_info().restored_epoch;
+  shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
+  const auto checkpoint = get_checkpoint();
+  if (!checkpoint) return;
+  const auto positions = checkpoint->metadata().find("data");
+  if (positions == checkpoint->metadata().end()) return;
+  try {
+    const auto all = positions->second.as<Dict>();
+    const auto mine = all.find(shard.name);
+    if (mine == all.end()) return;
+    const Config position(mine->second.as<Dict>());
+    shard.next_epoch = position.get<std::uint64_t>("epoch");
+    shard.next_rows_consumed = position.get<std::int64_t>("rows");
+  } catch (const Failure& why) {
+    throw Failure("corrupt",
+                  fmt::format("the checkpoint's position in dataset '{}' cannot be read: {}",
+                              shard.name, why.what()));
+  }
+}
+
+std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
+  auto shard = std::make_shared<DatasetShard::Impl>();
+  shard->name = name;
+  const std::string doing = fmt::format("dataset '{}'", name);
+  try {
+    shard->spec = sdk::dataset_spec_from(spec_entry(name));
+  } catch (const Failure& why) {
+    if (why.kind() == "not_found") throw;
+    throw Failure(why.kind(), fmt::format("{}: {}", doing, why.what()));
+  }
+  auto source = sdk::open_dataset(shard->spec);
+  if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
+  shard->source = std::move(*source);
+  if (shard->spec.split) {
+    shard->world_size = sdk::worker_info().world_size;
+    shard->rank = sdk::worker_info().world_rank;
+  }
+  restore_position(*shard);
+  return shard;
+}
+
+void check_options(const DatasetShard::Impl& shard, const BatchOptions& options) {
+  if (options.batch_size < 1) {
+    throw Failure("invalid_argument",
+                  fmt::format("dataset '{}': batch_size is {} (give at least 1)", shard.name,
+                              options.batch_size));
+  }
+  if (options.prefetch_batches < 0) {
+    throw Failure("invalid_argument",
+                  fmt::format("dataset '{}': prefetch_batches is {} (give 0 for none)", shard.name,
+                              options.prefetch_batches));
+  }
+}
+
+/// The batch sizes of all ranks that read this dataset together, once they agree on what they read.
+std::vector<std::int64_t> agree_with_peers(const DatasetShard::Impl& shard,
+                                           const BatchOptions& options) {
+  if (shard.world_size == 1) return {options.batch_size};
+  const sdk::PassView view{.group_rows = shard.source->group_rows(),
+                           .batch_size = options.batch_size,
+                           .drop_last = options.drop_last,
+                           .epoch = shard.next_epoch,
+                           .rows_consumed = shard.next_rows_consumed};
+  auto batch_sizes =
+      sdk::agree(sdk::all_gather(fmt::format("row counts of '{}'", shard.name), sdk::encode(view)));
+  if (batch_sizes.has_error())
+    sdk::throw_failure(
+        std::move(batch_sizes.error()).with_context(fmt::format("dataset '{}'", shard.name)));
+  return std::move(*batch_sizes);
+}
+
+data::ShardPlan plan_pass(const DatasetShard::Impl& shard,
+                          const std::vector<std::int64_t>& batch_sizes, bool drop_last) {
+  auto plan = data::ShardPlan::make({.group_rows = shard.source->group_rows(),
+                                     .batch_sizes = batch_sizes,
+                                     .rank = shard.rank,
+                                     .shuffle = shard.spec.shuffle,
+                                     .seed = shard.spec.shuffle_seed,
+                                     .epoch = shard.next_epoch,
+                                     .rows_consumed = shard.next_rows_consumed,
+                                     .drop_last = drop_last});
+  if (plan.has_error())
+    sdk::throw_failure(
+        std::move(plan.error()).with_context(fmt::format("dataset '{}'", shard.name)));
+  return std::move(*plan);
+}
+
+}  // namespace
+
+std::int64_t DatasetShard::rows() const {
+  return data::equal_share(total_rows(), impl_->world_size, impl_->rank);
+}
+
+std::int64_t DatasetShard::total_rows() const {
+  const auto& rows = impl_->source->group_rows();
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
+
+std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->source->schema(); }
+
+void DatasetShard::set_epoch(std::uint64_t epoch) {
+  if (epoch == impl_->next_epoch)
+    return;  // also where a checkpoint was taken inside it: the pass goes on there
+  impl_->next_epoch = epoch;
+  impl_->next_rows_consumed = 0;
+}
+
+BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
+  check_options(*impl_, options);
+  if (const auto last = impl_->last_pass.lock()) last->supersede();
+  const std::vector<std::int64_t> batch_sizes = agree_with_peers(*impl_, options);
+  data::ShardPlan plan = plan_pass(*impl_, batch_sizes, options.drop_last);
+  if (plan.batches() == 0 &&
+      impl_->next_rows_consumed > 0) {  // the checkpoint was taken where nothing was left to do
+    set_epoch(impl_->next_epoch + 1);
+    plan = plan_pass(*impl_, batch_sizes, options.drop_last);
+  }
+  const std::int64_t batches = plan.batches();
+  auto stream =
+      std::make_shared<BatchStream>(BatchStream::Pass{.dataset = impl_->name,
+                                                      .epoch = impl_->next_epoch,
+                                                      .batches = batches,
+                                                      .prefetch_batches = options.prefetch_batches},
+                                    data::BatchReader(impl_->source, std::move(plan)));
+  impl_->last_pass = stream;
+  set_epoch(impl_->next_epoch + 1);
+  return BatchRange(std::move(stream));
+}
+
+DatasetShard get_dataset_shard(const std::string& name) {
+  OpenShards& shards = open_shards();
+  const std::lock_guard lock(shards.mutex);
+  auto& shard = shards.by_name[name];
+  if (!shard) shard = open_shard(name);
+  return DatasetShard(shard);
+}
+
+namespace sdk {
+
+void forget_dataset_shards() {
+  OpenShards& shards = open_shards();
+  const std::lock_guard lock(shards.mutex);
+  shards.by_name.clear();
+}
+
+}  // namespace sdk
+}  // namespace train

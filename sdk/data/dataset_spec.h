@@ -1,0 +1,34 @@
+// One entry of the spec's `datasets`, as the supervisor hands it over (WorkerInfo::datasets), and
+// what it opens.
+#pragma once
+
+#include <train/config.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/data/row_source.h"
+
+namespace train::sdk {
+
+struct DatasetSpec {
+  std::string format = "parquet";         // parquet | items
+  std::string path = {};                  // parquet: a file, a folder, a glob
+  std::vector<std::string> columns = {};  // empty: all
+  List items = {};                        // items: the rows
+  bool split = false;
+  bool shuffle = false;
+  std::uint64_t shuffle_seed = 0;
+};
+
+/// Read the entry; absent and null keys keep their defaults. Throws Failure on a value of another
+/// type.
+DatasetSpec dataset_spec_from(const Dict& entry);
+
+/// Open the files, or lay the items out as columns. Fails too when there are no rows at all:
+/// training on nothing is a mistake.
+Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& spec);
+
+}  // namespace train::sdk

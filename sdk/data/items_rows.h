@@ -1,0 +1,23 @@
+// Rows that stand in the spec itself (`format: items`) as Arrow columns.
+#pragma once
+
+#include <arrow/type_fwd.h>
+#include <train/config.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace train::sdk {
+
+/// One row an item. Items are dicts, key → column, a missing key being null; or they are plain
+/// values or lists, which become the column "item" (as Ray's from_items). Types follow the values:
+/// bool, int64, float64 (also where integers and floats mix), string, and lists of one of these, to
+/// any depth. Fails naming the item and the column. `columns`: those to keep, in this order; empty:
+/// all, by name.
+Result<std::shared_ptr<arrow::RecordBatch>> rows_from_items(
+    const List& items, const std::vector<std::string>& columns);
+
+}  // namespace train::sdk

@@ -1,0 +1,38 @@
+// Handing over metrics and checkpoints.
+#pragma once
+
+#include <train/checkpoint.h>
+#include <train/config.h>
+
+#include <functional>
+#include <string>
+
+namespace train {
+
+/// Hand metrics to the launcher, and go on: never a barrier, and no wait for disk or network (a
+/// queue of 8 MiB takes them; only when that is full does the call wait for room). Any thread may
+/// call it; reports of one rank keep their order. Each rank may report as often as it likes; rank
+/// 0's metrics drive the progress line, stop conditions and scores. Throws Stopped when the run is
+/// being stopped in good order and this rank has reached the step where all ranks stop.
+void report(const Dict& metrics);
+
+/// The same with a checkpoint: the k-th report with a checkpoint of every rank together makes one
+/// checkpoint, committed in the background when the parts of all ranks are there. Ranks with
+/// nothing to add report `Checkpoint::from_writer` that writes nothing. The directory forms copy
+/// (or move) their files before returning.
+void report(const Dict& metrics, const Checkpoint& checkpoint);
+
+/// Called instead of a lost step: when the run stops in good order at a report that carried no
+/// checkpoint, every rank's `make` is called there, inside report(), and its checkpoint is kept.
+/// One function; a later call replaces it.
+void on_stop(std::function<Checkpoint()> make);
+
+/// True once the run is being stopped: a loop that reports rarely may look, and report a checkpoint
+/// now.
+bool should_stop();
+
+/// This rank's result, any JSON value ≤ 1 MiB; the last call counts. run.json has it by rank,
+/// exit.json rank 0's.
+void set_result(const Value& value);
+
+}  // namespace train

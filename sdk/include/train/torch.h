@@ -1,0 +1,421 @@
+// The SDK for programs that train with LibTorch: data parallelism, the process group, samplers,
+// state on disk, datasets as tensors. Link trainrun::torch. Errors are train::Failure, unless a
+// line says otherwise; an exception of LibTorch leaves only from code of the user's own (forward,
+// backward, step).
+//
+// Collective calls (prepare_model, process_group, and the backward passes of a prepared model) are
+// made by every rank in the same order. Where a peer dies, or does not come within the job's
+// backend_config.timeout, they throw Failure("unavailable" or "timeout").
+#pragma once
+
+#include <torch/torch.h>
+#include <train/checkpoint.h>
+#include <train/context.h>
+#include <train/dataset.h>
+#include <train/error.h>
+
+#include <atomic>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace train {
+
+/// This rank's device: GPU local_rank (modulo the GPUs that it may see), or the CPU where none is
+/// visible. Any thread.
+torch::Device device();
+
+/// The group of all ranks: NCCL where device() is a GPU, else Gloo, or as
+/// backend_config.collectives says. Made by the first call, which is collective (prepare_model
+/// makes it, too). Null in a world of one. Use it from one thread at a time; include
+/// <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. It is taken down at the
+/// process's end.
+c10::intrusive_ptr<c10d::ProcessGroup> process_group();
+
+// ---- data parallelism
+
+struct DataParallelOptions {
+  std::int64_t first_bucket_bytes = 1 << 20;  // small: reduction starts early in the backward pass
+  std::int64_t bucket_bytes_max = 25 << 20;
+  /// Gradients live in the buckets themselves: no copy after the reduction, and no second set of
+  /// them. Do not put other tensors in their place; zero_grad() is fine either way.
+  bool gradient_as_bucket_view = true;
+  /// Parameters that a backward pass does not reach take part with zeros, so that ranks may take
+  /// different branches. Costs a look at the graph in each step. Without it such a pass throws, and
+  /// names the parameters.
+  bool find_unused_parameters = false;
+  /// Every synchronized backward pass ends with rank 0's buffers (BatchNorm's statistics) on all
+  /// ranks.
+  bool broadcast_buffers = true;
+};
+
+namespace detail {
+
+/// Averages gradients over the ranks during backward passes. It hangs on the parameters' gradients,
+/// so it does not matter how forward was called: model(x), model->forward(x), or a part of the
+/// module alone.
+class GradientSync {
+ public:
+  /// Move `module` to the device, check that all ranks have the same parameters, and broadcast rank
+  /// 0's. Collective.
+  static std::shared_ptr<GradientSync> attach(torch::nn::Module& module,
+                                              const DataParallelOptions& options);
+  virtual ~GradientSync() = default;
+  /// Off: backward passes only accumulate on this rank. Returns what it was.
+  virtual bool set_enabled(bool enabled) = 0;
+};
+
+template <class M, class = void>
+struct ModuleOf;  // the holders prepare_model takes
+template <class Impl>
+struct ModuleOf<std::shared_ptr<Impl>> {
+  using Type = Impl;
+  static std::shared_ptr<Impl> pointer(const std::shared_ptr<Impl>& module) { return module; }
+};
+template <class Holder>
+struct ModuleOf<Holder, std::void_t<typename Holder::ContainedType>> {
+  using Type = typename Holder::ContainedType;
+  static std::shared_ptr<Type> pointer(const Holder& holder) { return holder.ptr(); }
+};
+
+}  // namespace detail
+
+/// While it lives, backward passes of the model add to this rank's gradients and do not talk to the
+/// others. The first pass after it reduces what has been gathered. All ranks must do alike.
+class NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<detail::GradientSync> sync)
+      : sync_(std::move(sync)), before_(sync_ != nullptr && sync_->set_enabled(false)) {}
+  ~NoSync() {
+    if (sync_ != nullptr) sync_->set_enabled(before_);
+  }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  std::shared_ptr<detail::GradientSync> sync_;
+  bool before_;
+};
+
+/// A module whose gradients are averaged over the ranks. Used like the holder it was made from:
+/// model->forward(x), model(x), model->parameters(), torch::save(model.module(), …). Copies share
+/// it; keep one as long as you train: a backward pass of the bare module after the last copy is
+/// gone throws, rather than train ranks apart.
+template <class Impl>
+class DataParallel {
+ public:
+  using ContainedType = Impl;
+
+  DataParallel(std::shared_ptr<Impl> module, std::shared_ptr<detail::GradientSync> sync)
+      : module_(std::move(module)), sync_(std::move(sync)) {}
+
+  Impl* operator->() const { return module_.get(); }
+  Impl& operator*() const { return *module_; }
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) const {
+    return module_->forward(std::forward<Args>(args)...);
+  }
+
+  const std::shared_ptr<Impl>& module() const { return module_; }
+  const std::shared_ptr<Impl>& ptr() const { return module_; }
+  /// `auto guard = model.no_sync();`
+  NoSync no_sync() const { return NoSync(sync_); }
+
+ private:
+  std::shared_ptr<Impl> module_;
+  std::shared_ptr<detail::GradientSync> sync_;  // null in a world of one
+};
+
+/// Make `model` (a TORCH_MODULE holder, or a std::shared_ptr to a module) ready for this rank:
+/// moved to device(), parameters and buffers set to rank 0's, gradients averaged over the ranks
+/// from then on, overlapping with the backward pass. Call it before the optimizer is made. In a
+/// world of one it only moves the module. Collective. Throws Failure("invalid_argument") when ranks
+/// disagree about the parameters, or none needs a gradient.
+template <class M>
+auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
+  using Module = detail::ModuleOf<M>;
+  auto pointer = Module::pointer(model);
+  auto sync = detail::GradientSync::attach(*pointer, options);
+  return DataParallel<typename Module::Type>(std::move(pointer), std::move(sync));
+}
+
+// ---- samplers and loaders
+
+struct ShardOptions {
+  bool shuffle = true;  // by (seed, epoch): the same order on every rank, another one in each epoch
+  std::uint64_t seed = 0;
+  bool drop_last = false;  // leave out rows that do not divide by the ranks; else shares are filled
+                           // up with repeats
+};
+
+/// A sampler for torch::data::make_data_loader: each row once an epoch over all ranks together.
+/// Copies share their epoch, so set_epoch works on the one you kept after the loader took its own.
+/// Without set_epoch, epochs count up by themselves from start_epoch(). Not for use by several
+/// loaders at once.
+class DistributedSampler : public torch::data::samplers::Sampler<> {
+ public:
+  explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
+  /// For ranks other than this worker's own.
+  DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
+                     std::size_t rank, std::uint64_t first_epoch = 0);
+
+  /// The epoch that the next pass shows.
+  void set_epoch(std::uint64_t epoch);
+  std::uint64_t epoch() const;  // of the pass that is under way, or the next one before the first
+  std::size_t rows_per_rank() const;
+
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
+  /// Not supported: the epoch and the step say where a pass stands. Throws Failure.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
+ private:
+  struct Shared {
+    std::atomic<std::uint64_t> next_epoch{0};
+  };
+  std::size_t size_;
+  ShardOptions options_;
+  std::size_t world_size_, rank_;
+  std::shared_ptr<Shared> shared_;  // with the copies
+  std::uint64_t epoch_;
+  std::vector<std::size_t> rows_;  // of this rank in this pass
+  std::size_t position_ = 0;
+};
+
+/// Move a batch to `where`: tensors, Examples and vectors of them; other types stay as they are.
+inline torch::Tensor to_device(torch::Tensor tensor, torch::Device where) {
+  return tensor.to(where, /*non_blocking=*/true);
+}
+template <class Data, class Target>
+torch::data::Example<Data, Target> to_device(torch::data::Example<Data, Target> example,
+                                             torch::Device where) {
+  if constexpr (std::is_same_v<Target, torch::data::example::NoTarget>) {
+    return {to_device(std::move(example.data), where)};
+  } else {
+    return {to_device(std::move(example.data), where), to_device(std::move(example.target), where)};
+  }
+}
+template <class T>
+T to_device(T other, torch::Device) {
+  return other;
+}
+template <class T>
+std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
+  for (T& item : batch) item = to_device(std::move(item), where);
+  return batch;
+}
+
+/// torch::data's loader over this rank's share, with its batches on device(). Each begin() starts
+/// the next epoch.
+template <class Dataset>
+class DataLoader {
+ public:
+  using Batch = typename Dataset::BatchType;
+  using Loader = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = Batch*;
+    using reference = Batch&;
+    explicit Iterator(torch::data::Iterator<Batch> inner, torch::data::Iterator<Batch> end)
+        : inner_(std::move(inner)), end_(std::move(end)) {
+      take();
+    }
+    Batch& operator*() { return *batch_; }
+    Batch* operator->() { return &*batch_; }
+    Iterator& operator++() {
+      ++inner_;
+      take();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(const Iterator& other) const { return inner_ == other.inner_; }
+    bool operator!=(const Iterator& other) const { return !(*this == other); }
+
+   private:
+    void take() {
+      if (inner_ != end_) batch_ = to_device(std::move(*inner_), device());
+    }
+    torch::data::Iterator<Batch> inner_, end_;
+    std::optional<Batch> batch_;
+  };
+
+  DataLoader(Dataset dataset, DistributedSampler sampler,
+             const torch::data::DataLoaderOptions& options)
+      : sampler_(sampler),
+        loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
+
+  void set_epoch(std::uint64_t epoch) { sampler_.set_epoch(epoch); }
+  Iterator begin() { return Iterator(loader_->begin(), loader_->end()); }
+  Iterator end() { return Iterator(loader_->end(), loader_->end()); }
+
+ private:
+  DistributedSampler sampler_;  // shares its epoch with the loader's
+  std::unique_ptr<Loader> loader_;
+};
+
+/// Load `dataset` (sized, as torch::data's map-style datasets are) with this rank's rows in each
+/// epoch. `batch_size` in the options is this rank's.
+template <class Dataset>
+DataLoader<Dataset> prepare_data_loader(Dataset dataset,
+                                        const torch::data::DataLoaderOptions& options = {},
+                                        const ShardOptions& shard = {}) {
+  const std::size_t rows = dataset.size().value();
+  return DataLoader<Dataset>(std::move(dataset), DistributedSampler(rows, shard), options);
+}
+
+// ---- datasets of the job's spec as tensors
+
+/// Columns of one batch on device(): numbers are [rows], lists of equal length [rows, n], of the
+/// column's own dtype. On the CPU they are views of the reader's memory, which stays alive as long
+/// as a tensor of it: clone() before writing into one.
+struct TorchBatch {
+  std::map<std::string, torch::Tensor> columns = {};
+  std::int64_t valid_rows = 0;  // rows after these repeat others, so that all ranks make the same
+                                // steps: leave them out of sums
+  std::int64_t row_count = 0;
+
+  std::int64_t rows() const { return row_count; }
+  /// Throws Failure that lists the columns, for an unknown name.
+  torch::Tensor& operator[](const std::string& name);
+};
+
+namespace detail {
+TorchBatch to_torch(const Batch& batch);
+}
+
+/// What iter_torch_batches gives: one pass, begin() may be called once. Errors as BatchRange's, and
+/// Failure naming the column that does not fit a tensor (nulls, strings, lists of unequal length).
+template <>
+class TorchBatchRangeOf<void> {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = TorchBatch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = TorchBatch*;
+    using reference = TorchBatch&;
+    Iterator() = default;
+    Iterator(BatchRange::Iterator inner, BatchRange::Iterator end)
+        : inner_(std::move(inner)), end_(std::move(end)) {
+      take();
+    }
+    TorchBatch& operator*() { return batch_; }
+    TorchBatch* operator->() { return &batch_; }
+    Iterator& operator++() {
+      ++inner_;
+      take();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(const Iterator& other) const { return inner_ == other.inner_; }
+
+   private:
+    void take() {
+      if (!(inner_ == end_)) batch_ = detail::to_torch(*inner_);
+    }
+    BatchRange::Iterator inner_, end_;
+    TorchBatch batch_;
+  };
+
+  explicit TorchBatchRangeOf(BatchRange batches) : batches_(std::move(batches)) {}
+  Iterator begin() { return {batches_.begin(), batches_.end()}; }
+  Iterator end() { return {batches_.end(), batches_.end()}; }
+  /// How many batches this pass has: the same on all ranks.
+  std::int64_t size() const { return batches_.size(); }
+
+ private:
+  BatchRange batches_;
+};
+
+// ---- optimizers
+
+/// torch::optim::AdamW with LibTorch's fused kernel: one pass over parameters, gradients and
+/// moments where torch::optim::AdamW makes ten. The same options and state: each loads what the
+/// other saved. Dense gradients only.
+class FusedAdamW : public torch::optim::AdamW {
+ public:
+  using torch::optim::AdamW::AdamW;
+  torch::Tensor step(LossClosure closure = nullptr) override;
+};
+
+// ---- state
+
+/// What is saved and loaded together; filled by from_state(model, optimizer, …) from its arguments.
+struct StateRefs {
+  std::vector<torch::nn::Module*> modules = {};
+  std::vector<torch::optim::Optimizer*> optimizers = {};
+  std::optional<std::int64_t> epoch =
+      std::nullopt;  // saved with the rest, given back by load_state
+};
+
+/// What load_state found beside modules and optimizers.
+struct LoadedState {
+  std::optional<std::int64_t> epoch;
+  bool rng_restored = false;  // false where this rank had no part in the save (a larger world)
+};
+
+/// Write state into `directory` (made where missing), each file by a rename. Files of rank 0 only:
+/// model.safetensors (parameters and buffers by their dotted names; Python's `safetensors` reads
+/// it), optimizer.pt (torch::serialize); a second module is model_1.safetensors. Of every rank:
+/// rank-0003/rng.safetensors. Not collective. Throws Failure("io", "no_space").
+void save_state(const std::string& directory, const StateRefs& state);
+/// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
+/// Every rank reads for itself. Throws Failure("not_found", "corrupt"), or "invalid_argument" with
+/// all names that are missing, unexpected, or of other shape.
+LoadedState load_state(const std::string& directory, const StateRefs& state);
+
+namespace detail {
+
+/// A copy of state in memory of its own, to be written later on any thread.
+std::function<void(const std::string& directory)> stage_state(const StateRefs& state);
+
+inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
+  refs.optimizers.push_back(&optimizer);
+}
+inline void collect_state(StateRefs& refs, torch::nn::Module& module) {
+  refs.modules.push_back(&module);
+}
+template <class Holder>
+requires requires(const Holder& holder) { ModuleOf<std::decay_t<Holder>>::pointer(holder); }
+void collect_state(StateRefs& refs, const Holder& holder) {
+  refs.modules.push_back(ModuleOf<std::decay_t<Holder>>::pointer(holder).get());
+}
+template <class... State>
+StateRefs state_of(State&&... state) {
+  StateRefs refs;
+  (collect_state(refs, state), ...);
+  return refs;
+}
+
+}  // namespace detail
+
+/// Modules and optimizers in any number and order: from_state(model, optimizer). The copy is taken
+/// before this returns.
+template <class... State>
+Checkpoint Checkpoint::from_state(State&&... state) {
+  return from_writer([write = detail::stage_state(detail::state_of(state...))](
+                         const std::filesystem::path& directory) { write(directory.string()); });
+}
+
+/// The same arguments in the same order as from_state's.
+template <class... State>
+void Checkpoint::load(State&&... state) const {
+  load_state(as_directory().string(), detail::state_of(state...));
+}
+
+}  // namespace train

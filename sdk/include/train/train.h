@@ -1,0 +1,52 @@
+// The SDK's one header for programs without LibTorch. With it: <train/torch.h>; datasets:
+// <train/dataset.h>.
+#pragma once
+
+#include <train/checkpoint.h>
+#include <train/config.h>
+#include <train/context.h>
+#include <train/error.h>
+#include <train/report.h>
+
+#include <functional>
+#include <type_traits>
+
+namespace train {
+
+/// Run the training loop and return the process's exit code: 0 when it returns or is stopped in
+/// good order (train::Stopped), 1 when it throws. The error's text, type and stack reach the
+/// launcher as this rank's cause before the process ends, and all reports and checkpoints handed
+/// over are flushed (up to 30 s). `loop` takes `const train::Config&` or nothing. When it returns
+/// something that converts to train::Value, that is set_result()'s value; when it returns int, that
+/// is the exit code. Call it once, from main. Flags that begin with --trainrun- are the SDK's own,
+/// all others are the program's.
+namespace detail {
+int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loop);
+}
+
+template <class Loop>
+int run(int argc, char** argv, Loop&& loop) {
+  return detail::run_loop(argc, argv, [&](const Config& config) -> int {
+    const auto call = [&]() -> decltype(auto) {
+      if constexpr (std::is_invocable_v<Loop&, const Config&>) {
+        return loop(config);
+      } else {
+        static_assert(std::is_invocable_v<Loop&>,
+                      "the loop takes a const train::Config&, or nothing");
+        return loop();
+      }
+    };
+    using Returned = std::decay_t<decltype(call())>;
+    if constexpr (std::is_void_v<Returned>) {
+      call();
+      return 0;
+    } else if constexpr (std::is_same_v<Returned, int>) {
+      return call();
+    } else {
+      set_result(Value(call()));
+      return 0;
+    }
+  });
+}
+
+}  // namespace train

@@ -1,0 +1,95 @@
+/* trainrun for other languages: the SDK of <train/train.h> behind C functions. Dicts and values are
+ * JSON texts (UTF-8).
+ *
+ * Every function may be called from any thread. Those that return int give 0, or a TRAINRUN_… code;
+ * the text of the calling thread's last failure is trainrun_last_error(). Strings that are returned
+ * stay valid until the same thread calls the same function again. A fork's child must not call.
+ * Link with libtrainrun.so, or in C++ programs with the static library. */
+#ifndef TRAIN_TRAIN_C_H_
+#define TRAIN_TRAIN_C_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  TRAINRUN_OK = 0,
+  TRAINRUN_FAILED =
+      1, /* trainrun_last_error() says why, trainrun_last_error_kind() is its stable name */
+  TRAINRUN_STOPPED =
+      2, /* the run is being stopped in good order: leave the loop, then trainrun_finish(NULL) */
+};
+
+/* A checkpoint that is about to be reported, or was restored. */
+typedef struct trainrun_checkpoint trainrun_checkpoint;
+
+/* Connect to the supervisor, or become a world of one. Optional: the first other call does it too.
+ */
+int trainrun_start(void);
+/* Hand over all that was reported (up to 30 s), and say goodbye. `error`: NULL, or the text of what
+ * went wrong, which becomes this rank's cause. The program then exits with a code of its own: not 0
+ * when there was an error. At exit() it is called for programs that did not. */
+int trainrun_finish(const char* error);
+
+const char* trainrun_last_error(void);
+const char* trainrun_last_error_kind(void);
+
+/* The context. −1 when there is none (see trainrun_last_error). */
+int trainrun_world_size(void);
+int trainrun_world_rank(void);
+int trainrun_local_rank(void);
+int trainrun_local_world_size(void);
+int trainrun_node_rank(void);
+int trainrun_node_count(void);
+int trainrun_attempt(void);
+int trainrun_supervised(void); /* 1 or 0 */
+int trainrun_start_epoch(void);
+/* Texts; NULL when there is no context. */
+const char* trainrun_run_name(void);
+const char* trainrun_run_id(void);
+const char* trainrun_storage_path(void);
+const char* trainrun_config_json(void); /* train_loop_config */
+const char* trainrun_metadata_json(void);
+
+/* report(metrics): a JSON dict. With a directory: its files are copied before the call returns;
+ * `metadata_json` may be NULL. */
+int trainrun_report(const char* metrics_json);
+int trainrun_report_directory(const char* metrics_json, const char* directory,
+                              const char* metadata_json);
+/* The same with a checkpoint made by trainrun_checkpoint_from_json or _from_directory; it may be
+ * freed afterwards. */
+int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint);
+
+trainrun_checkpoint* trainrun_checkpoint_from_directory(
+    const char* directory); /* NULL: see trainrun_last_error */
+trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json);
+int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char* metadata_json);
+/* The checkpoint to resume from, verified. *out is NULL when there is none. Free it with
+ * trainrun_checkpoint_free. */
+int trainrun_get_checkpoint(trainrun_checkpoint** out);
+/* Of a restored one. NULL where there is nothing: see trainrun_last_error. Valid until it is freed,
+ * or asked again. */
+const char* trainrun_checkpoint_directory(trainrun_checkpoint* checkpoint);
+const char* trainrun_checkpoint_value_json(trainrun_checkpoint* checkpoint);
+const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint);
+const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint);
+void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
+
+/* 1 once the run is being stopped. */
+int trainrun_should_stop(void);
+int trainrun_set_result(const char* value_json);
+
+/* Collective: all ranks make the same calls in the same order. timeout_ms < 0: none. */
+int trainrun_barrier(int64_t timeout_ms);
+/* Rank 0's JSON value on every rank; ranks other than 0 may give NULL. */
+int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_json);
+/* how: "mean", "sum", "min" or "max". */
+int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TRAIN_TRAIN_C_H_ */

@@ -1,0 +1,31 @@
+// libtrainrun_cuda.so: what sdk/torch needs of CUDA and NCCL, behind the table of cuda_loader.h.
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "sdk/torch/cuda_loader.h"
+
+namespace train::sdk {
+namespace {
+
+int device_count() { return static_cast<int>(c10::cuda::device_count()); }
+
+void set_device(int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }
+
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    int rank, int world_size,
+                                                    std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = timeout;
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, options);
+}
+
+constexpr CudaModule kModule{&device_count, &set_device, &make_nccl_backend};
+
+}  // namespace
+}  // namespace train::sdk
+
+extern "C" __attribute__((visibility("default"))) const train::sdk::CudaModule*
+trainrun_cuda_module() {
+  return &train::sdk::kModule;
+}

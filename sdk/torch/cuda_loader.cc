@@ -1,0 +1,61 @@
+#include "sdk/torch/cuda_loader.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "sdk/torch/failure.h"
+
+namespace train::sdk {
+namespace {
+
+#ifdef TRAIN_CUDA_MODULE
+const CudaModule* load() {
+  // Installed, it lies where the loader looks; in a build tree, at the place it was built.
+  void* handle = ::dlopen("libtrainrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) handle = ::dlopen(TRAIN_CUDA_MODULE, RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    raise(Error{
+        Errc::Unavailable,
+        std::string("a GPU is visible, but the GPU part cannot be loaded: ") + (why ? why : "?"),
+        "install the CUDA libraries that LibTorch needs, or set CUDA_VISIBLE_DEVICES= to train on "
+        "the CPU"});
+  }
+  using Entry = const CudaModule* (*)();
+  const auto entry = reinterpret_cast<Entry>(::dlsym(handle, kCudaModuleEntry));
+  if (entry == nullptr)
+    raise(Error{Errc::Internal, std::string("libtrainrun_cuda.so lacks ") + kCudaModuleEntry});
+  const CudaModule* module = entry();
+  return module->device_count() > 0 ? module : nullptr;
+}
+#else
+const CudaModule* load() {
+  raise(Error{
+      Errc::Unavailable,
+      "a GPU is visible, but trainrun was built without its CUDA part (TRAIN_CUDA)",
+      "build it where the CUDA toolkit is, or set CUDA_VISIBLE_DEVICES= to train on the CPU"});
+}
+#endif
+
+}  // namespace
+
+bool gpu_visible(const char* cuda_visible_devices, bool driver_present) {
+  if (!driver_present) return false;
+  if (cuda_visible_devices == nullptr) return true;
+  const std::string_view listed = cuda_visible_devices;
+  return !(listed.empty() || listed == "-1" || listed == "NoDevFiles" || listed == "void" ||
+           listed == "none");
+}
+
+const CudaModule* cuda_module() {
+  static const CudaModule* const module =
+      gpu_visible(std::getenv("CUDA_VISIBLE_DEVICES"), ::access("/dev/nvidiactl", R_OK | W_OK) == 0)
+          ? load()
+          : nullptr;
+  return module;
+}
+
+}  // namespace train::sdk

@@ -1,0 +1,257 @@
+// GradientSync over c10d::Reducer. PyTorch's DistributedDataParallel arms the reducer in forward(),
+// which C++ cannot hook for a module of any signature. Here the first gradient of each backward
+// pass arms it: a hook on every parameter runs before that parameter's gradient is accumulated, and
+// so before the reducer's own hook, which runs after it.
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+#include <train/torch.h>
+
+#include <atomic>
+#include <mutex>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include "sdk/torch/failure.h"
+
+namespace train::detail {
+namespace {
+
+using sdk::guarded;
+using torch::autograd::Node;
+
+constexpr std::size_t kBroadcastBytesMax =
+    250 << 20;  // as PyTorch's: one message for all small tensors
+constexpr std::size_t kNamesShownMax = 10;
+
+struct Named {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> tensors;
+};
+
+Named trained_parameters(torch::nn::Module& module) {
+  Named found;
+  for (const auto& item : module.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    found.names.push_back(item.key());
+    found.tensors.push_back(item.value());
+  }
+  return found;
+}
+
+// Parameters (also those that are not trained) and buffers, as the broadcast writes them.
+std::vector<at::Tensor> whole_state(torch::nn::Module& module) {
+  std::vector<at::Tensor> state;
+  for (const at::Tensor& parameter : module.parameters()) state.push_back(parameter.detach());
+  for (const at::Tensor& buffer : module.buffers()) state.push_back(buffer.detach());
+  return state;
+}
+
+std::unique_ptr<c10d::Reducer> make_reducer(const Named& parameters,
+                                            c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                            const DataParallelOptions& options) {
+  const std::vector<bool> sparse(parameters.tensors.size(), false);
+  // One bucket at first: the true order of gradients is known after one pass, and the reducer then
+  // cuts its buckets by it. With find_unused_parameters it never does that, so the order of
+  // definition has to serve.
+  std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
+  if (options.find_unused_parameters) {
+    limits = {static_cast<std::size_t>(options.first_bucket_bytes),
+              static_cast<std::size_t>(options.bucket_bytes_max)};
+  }
+  auto buckets =
+      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters.tensors, limits, sparse));
+  std::reverse(buckets.begin(), buckets.end());  // gradients come from the last layer to the first
+  std::unordered_map<std::size_t, std::string> names;
+  for (std::size_t i = 0; i < parameters.names.size(); ++i) names[i] = parameters.names[i];
+  return std::make_unique<c10d::Reducer>(
+      parameters.tensors, std::move(buckets), std::move(group), sparse, options.bucket_bytes_max,
+      options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names),
+      options.first_bucket_bytes,
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      std::vector<std::int64_t>{});
+}
+
+class ReducerSync final : public GradientSync, public std::enable_shared_from_this<ReducerSync> {
+ public:
+  ReducerSync(torch::nn::Module& module, Named parameters,
+              c10::intrusive_ptr<c10d::ProcessGroup> group, const DataParallelOptions& options)
+      : parameters_(std::move(parameters)), group_(std::move(group)), options_(options) {
+    if (options.broadcast_buffers) buffers_ = module.buffers();
+    reducer_ = make_reducer(parameters_, group_, options);
+  }
+
+  ~ReducerSync() override = default;
+
+  /// Hang on the gradients. Apart from the constructor, since the hooks point back weakly.
+  void hang_on() {
+    for (std::size_t i = 0; i < parameters_.tensors.size(); ++i) {
+      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_.tensors[i]));
+      parameters_.tensors[i].register_hook([weak = weak_from_this(), i](const at::TensorBase&) {
+        const auto self = weak.lock();
+        if (self == nullptr) {
+          sdk::raise(Error{Errc::InvalidArgument,
+                           "a backward pass of a module whose train::DataParallel is gone: ranks "
+                           "would train apart",
+                           "keep what train::prepare_model returned for as long as you train"});
+        }
+        self->on_gradient(i);
+      });
+    }
+  }
+
+  bool set_enabled(bool enabled) override { return enabled_.exchange(enabled); }
+
+ private:
+  // Before parameter i's gradient of this pass is accumulated. On the autograd engine's threads.
+  void on_gradient(std::size_t i) {
+    if (!enabled_.load(std::memory_order_relaxed)) return;
+    const int pass = torch::autograd::get_current_graph_task_id();
+    if (pass != armed_pass_.load(std::memory_order_acquire)) {
+      if (!accumulates(i))
+        return;  // torch::autograd::grad(): gradients are given back, not accumulated
+      const std::lock_guard lock(mutex_);
+      if (pass != armed_pass_.load(std::memory_order_relaxed)) {
+        arm();
+        armed_pass_.store(pass, std::memory_order_release);
+      }
+    }
+    seen_.fetch_add(1, std::memory_order_relaxed);
+    if (seen_flags_[i] == 0) seen_flags_[i] = 1;
+  }
+
+  bool accumulates(std::size_t i) const {
+    const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+    if (wanted == nullptr || wanted->empty()) return true;
+    const auto found = wanted->find(accumulators_[i].get());
+    return found != wanted->end() && found->second.needed_;
+  }
+
+  void arm() {
+    seen_.store(0, std::memory_order_relaxed);
+    seen_flags_.assign(parameters_.tensors.size(), 0);
+    reducer_->prepare_for_forward();
+    reducer_->rebuild_buckets();  // once, in the second pass; nothing in others
+    reducer_->prepare_for_backward(options_.find_unused_parameters ? views_of_used()
+                                                                   : std::vector<at::Tensor>{});
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [self = shared_from_this()] { self->on_pass_end(); });
+  }
+
+  // The reducer searches "outputs" for the parameters under them. A view of each parameter that
+  // this pass reaches tells it exactly those, where a search from the model's outputs would count
+  // what the loss then does not use.
+  std::vector<at::Tensor> views_of_used() const {
+    const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
+    const at::AutoGradMode record(true);
+    std::vector<at::Tensor> views;
+    for (std::size_t i = 0; i < accumulators_.size(); ++i) {
+      if (nodes->count(accumulators_[i].get()) == 0) continue;
+      views.push_back(parameters_.tensors[i].view_as(parameters_.tensors[i]));
+    }
+    return views;
+  }
+
+  // All gradients of the pass are there and their reductions are under way. The reducer's own
+  // callback, which waits for them, was queued before the one that is queued here.
+  void on_pass_end() {
+    if (!options_.find_unused_parameters) check_all_seen();
+    if (options_.gradient_as_bucket_view) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [self = shared_from_this()] { self->free_from_views(); });
+    }
+    if (buffers_.empty()) return;
+    guarded("broadcasting buffers from rank 0", [&] {
+      // New version counters: a second pass over the same graph may still want to see its saved
+      // statistics untouched.
+      std::vector<at::Tensor> targets;
+      for (const at::Tensor& buffer : buffers_) targets.push_back(buffer.variable_data());
+      c10d::broadcast_coalesced(group_, targets, kBroadcastBytesMax, 0);
+    });
+  }
+
+  // C++'s Optimizer::zero_grad() calls detach_() on each gradient, which autograd refuses for
+  // views, as the reducer's are. A tensor of its own over the same bytes is as good to the reducer,
+  // which compares storages.
+  void free_from_views() {
+    const torch::NoGradGuard no_grad;
+    aliases_.resize(parameters_.tensors.size());
+    for (std::size_t i = 0; i < aliases_.size(); ++i) {
+      at::Tensor& gradient = parameters_.tensors[i].mutable_grad();
+      if (!gradient.defined() || !gradient.is_view()) continue;
+      if (!aliases_[i].defined() || aliases_[i].data_ptr() != gradient.data_ptr()) {
+        aliases_[i] = at::empty({0}, gradient.options());
+        aliases_[i].set_(gradient.storage(), gradient.storage_offset(), gradient.sizes(),
+                         gradient.strides());
+      }
+      gradient = aliases_[i];
+    }
+  }
+
+  void check_all_seen() const {
+    if (seen_.load() >= parameters_.tensors.size()) return;
+    std::ostringstream text;
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < seen_flags_.size(); ++i) {
+      if (seen_flags_[i] != 0) continue;
+      if (missing < kNamesShownMax)
+        text << (missing == 0 ? "" : ", ") << "\"" << parameters_.names[i] << "\"";
+      ++missing;
+    }
+    if (missing == 0) return;
+    if (missing > kNamesShownMax) text << " and " << missing - kNamesShownMax << " more";
+    sdk::raise(Error{Errc::InvalidArgument,
+                     std::to_string(missing) + " of " + std::to_string(seen_flags_.size()) +
+                         " parameters got no gradient in a backward pass: " + text.str(),
+                     "prepare the model with {.find_unused_parameters = true}, or freeze them with "
+                     "requires_grad_(false)"});
+  }
+
+  Named parameters_;
+  std::vector<at::Tensor> buffers_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  DataParallelOptions options_;
+  std::vector<std::shared_ptr<Node>> accumulators_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+  std::vector<at::Tensor> aliases_;  // of the gradients in the buckets, by parameter
+  std::atomic<bool> enabled_{true};
+  std::atomic<int> armed_pass_{-1};
+  std::mutex mutex_;  // of arming
+  std::atomic<std::size_t> seen_{0};
+  std::vector<std::uint8_t> seen_flags_;  // by parameter; each is written by one hook only
+};
+
+}  // namespace
+
+std::shared_ptr<GradientSync> GradientSync::attach(torch::nn::Module& module,
+                                                   const DataParallelOptions& options) {
+  guarded("moving the model to its device", [&] { module.to(device()); });
+  auto group = process_group();
+  if (!group) return nullptr;
+  Named parameters = trained_parameters(module);
+  if (parameters.tensors.empty()) {
+    sdk::raise(Error{Errc::InvalidArgument,
+                     "prepare_model: no parameter of the model needs a gradient",
+                     "use the module as it is, or set requires_grad_(true)"});
+  }
+  try {
+    c10d::verify_params_across_processes(group, parameters.tensors, std::nullopt);
+  } catch (const std::exception& error) {
+    Error found = sdk::classify_torch_error(sdk::torch_error_text(error));
+    if (found.code == Errc::Internal) {
+      found.code = Errc::InvalidArgument;
+      found.hint = "build the same model on every rank";
+    }
+    sdk::raise(
+        std::move(found).with_context("prepare_model: comparing the parameters of the ranks"));
+  }
+  return guarded("prepare_model: setting up data parallelism", [&] {
+    c10d::broadcast_coalesced(group, whole_state(module), kBroadcastBytesMax, 0);
+    auto sync =
+        std::make_shared<ReducerSync>(module, std::move(parameters), std::move(group), options);
+    sync->hang_on();
+    return sync;
+  });
+}
+
+}  // namespace train::detail

@@ -1,0 +1,38 @@
+// How sdk/torch fails: an Error of ours, or an exception of LibTorch, becomes the train::Failure
+// that user code gets.
+#pragma once
+
+#include <train/error.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "lib/base/error.h"
+
+namespace train::sdk {
+
+[[noreturn]] inline void raise(const Error& error) {
+  throw Failure(std::string(to_string(error.code)), error.describe());
+}
+
+/// Find in LibTorch's text what kind of failure it is: a peer that is gone, one that is late, a
+/// full disk, else our own bug or the caller's.
+Error classify_torch_error(const std::string& what);
+
+/// The text of a LibTorch exception without its C++ stack; of any other std::exception, what().
+std::string torch_error_text(const std::exception& error);
+
+/// Call f; a LibTorch exception in it leaves as a Failure that begins with `doing`.
+template <class F>
+auto guarded(const std::string& doing, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Failure& failure) {
+    throw Failure(failure.kind(), doing + ": " + failure.what());
+  } catch (const std::exception& error) {
+    raise(classify_torch_error(torch_error_text(error)).with_context(doing));
+  }
+}
+
+}  // namespace train::sdk

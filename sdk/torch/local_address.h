@@ -1,0 +1,37 @@
+// Which of this machine's addresses the other ranks reach. Called by process_group.cc before Gloo
+// binds its sockets. It does not look at names: the route that a connection to the master really
+// takes decides.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace train::sdk {
+
+struct InterfaceAddress {
+  std::string interface;
+  std::string address;  // numeric
+  bool up = false;
+  bool loopback = false;
+  bool operator==(const InterfaceAddress&) const = default;
+};
+
+/// Connect to the master's port as soon as somebody listens there, trying again every few
+/// milliseconds until `timeout`, and give the numeric local address that the connection had.
+/// (c10d's own client waits a whole second after each refusal.)
+Result<std::string> address_towards(const std::string& host, int port,
+                                    std::chrono::milliseconds timeout);
+
+/// Decide: `towards_master` serves, unless it is a loopback address and there are more nodes (a
+/// master whose own host name is 127.0.1.1, as Debian's installer leaves it): then the first other
+/// address that is up, IPv4 before IPv6.
+Result<std::string> address_for_peers(const std::string& towards_master, int node_count,
+                                      const std::vector<InterfaceAddress>& interfaces);
+
+/// Read the addresses of this machine's interfaces.
+Result<std::vector<InterfaceAddress>> list_interface_addresses();
+
+}  // namespace train::sdk

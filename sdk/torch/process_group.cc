@@ -1,0 +1,180 @@
+#include "sdk/torch/process_group.h"
+
+#include <fcntl.h>
+#include <train/torch.h>
+
+#include <future>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "sdk/client/session.h"
+#include "sdk/torch/cuda_loader.h"
+#include "sdk/torch/failure.h"
+#include "sdk/torch/local_address.h"
+
+namespace train {
+namespace sdk {
+namespace {
+
+using BackendType = c10d::ProcessGroup::BackendType;
+
+// A peer that was killed closes its connections at once; waiting longer for threads of a broken
+// group helps nobody.
+constexpr std::chrono::seconds kTeardownMax{2};
+
+struct Group {
+  c10::intrusive_ptr<c10d::Store> store;  // rank 0's serves all ranks: it goes last
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
+
+c10::intrusive_ptr<c10d::Store> make_store(const WorkerInfo& info) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(info.master_port);
+  options.isServer = info.world_rank == 0;
+  options.numWorkers = static_cast<std::size_t>(info.world_size);
+  options.waitWorkers = false;  // the backends below wait for every rank anyway
+  options.timeout = info.collective_timeout;
+  if (options.isServer && info.master_listen_fd >= 0) {
+    // A copy, since the store closes what it is given. Bound already, so nobody can take the port
+    // meanwhile; it listens by itself.
+    const int fd = ::fcntl(info.master_listen_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) raise(system_error(errno, "taking over the listening socket of the store"));
+    options.masterListenFd = fd;
+  }
+  return c10::make_intrusive<c10d::TCPStore>(info.master_addr, options);
+}
+
+std::string store_address(const WorkerInfo& info) {
+  return info.master_addr + ":" + std::to_string(info.master_port);
+}
+
+// The address that Gloo binds, on the way waiting until rank 0's store listens.
+std::string peer_address(const WorkerInfo& info) {
+  const auto towards = address_towards(info.master_addr, info.master_port, info.collective_timeout);
+  if (towards.has_error()) raise(towards.error());
+  const auto interfaces = list_interface_addresses();
+  if (interfaces.has_error()) raise(interfaces.error());
+  const auto address = address_for_peers(*towards, info.node_count, *interfaces);
+  if (address.has_error()) raise(address.error());
+  return *address;
+}
+
+Group make_group(const WorkerInfo& info) {
+  const bool on_gpu = device().is_cuda();
+  if (info.collectives == "nccl" && !on_gpu) {
+    raise(Error{Errc::InvalidArgument,
+                "backend_config.collectives is nccl, but this worker sees no GPU",
+                "set scaling_config.use_gpu: true, or collectives: gloo"});
+  }
+  Group made;
+  const std::string prefix =
+      "trainrun/" + std::to_string(info.attempt) + "/";  // an attempt never meets another's keys
+  std::string address;
+  if (info.world_rank == 0) {  // the server first: the connection that finds the address goes to it
+    made.store = make_store(info);
+    address = peer_address(info);
+  } else {
+    address = peer_address(info);
+    made.store = make_store(info);
+  }
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, made.store);
+  const auto under = [&](const char* name) -> c10::intrusive_ptr<c10d::Store> {
+    return c10::make_intrusive<c10d::PrefixStore>(name, store);
+  };
+  made.group = c10::make_intrusive<c10d::ProcessGroup>(store, info.world_rank, info.world_size);
+  const auto gloo = make_gloo_backend(under("gloo"), info.world_rank, info.world_size, address,
+                                      info.collective_timeout);
+  made.group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, gloo);
+  made.group->setDefaultBackend(BackendType::GLOO);
+  if (on_gpu && info.collectives == "gloo") {
+    made.group->setBackend(c10::DeviceType::CUDA, BackendType::GLOO, gloo);
+  } else if (on_gpu) {
+    made.group->setBackend(
+        c10::DeviceType::CUDA, BackendType::NCCL,
+        cuda_module()->make_nccl_backend(under("nccl"), info.world_rank, info.world_size,
+                                         info.collective_timeout));
+    made.group->setDefaultBackend(BackendType::NCCL);
+  }
+  // Nobody leaves before all are connected to all: a rank that ends at once would take the store
+  // with it.
+  gloo->barrier()->wait();
+  return made;
+}
+
+// Ends the group before LibTorch's own statics go. A thread that hangs in a collective of a broken
+// group is left behind.
+class GroupOwner {
+ public:
+  const c10::intrusive_ptr<c10d::ProcessGroup>& get() {
+    const std::lock_guard lock(mutex_);
+    if (!group_.group) {
+      const WorkerInfo& info = worker_info();
+      const std::string doing = "joining the process group of " + std::to_string(info.world_size) +
+                                " ranks as rank " + std::to_string(info.world_rank) + " at " +
+                                store_address(info);
+      group_ = guarded(doing, [&] { return make_group(info); });
+    }
+    return group_.group;
+  }
+
+  ~GroupOwner() {
+    if (!group_.group) return;
+    std::promise<void> done;
+    auto finished = done.get_future();
+    std::thread([group = std::move(group_), done = std::move(done)]() mutable {
+      group.group.reset();
+      group.store.reset();
+      done.set_value();
+    }).detach();
+    finished.wait_for(kTeardownMax);
+  }
+
+ private:
+  std::mutex mutex_;
+  Group group_;
+};
+
+}  // namespace
+
+std::string torch_error_text(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+}
+
+Error classify_torch_error(const std::string& what) {
+  const auto has = [&](const char* text) { return what.find(text) != std::string::npos; };
+  if (has("imed out") || has("imeout")) {
+    return {Errc::Timeout, what,
+            "a rank is late or hangs: look at the others' logs, or raise backend_config.timeout"};
+  }
+  if (has("Connection closed") || has("Connection reset") || has("onnection refused") ||
+      has("Broken pipe") || has("failed to connect")) {
+    return {Errc::Unavailable, what, "another rank ended first: its own error is the cause"};
+  }
+  if (has("No space left")) return {Errc::NoSpace, what};
+  return {Errc::Internal, what};
+}
+
+}  // namespace sdk
+
+torch::Device device() {
+  static const torch::Device chosen = sdk::guarded("choosing this rank's device", [] {
+    const sdk::CudaModule* cuda = sdk::cuda_module();
+    if (cuda == nullptr) return torch::Device(torch::kCPU);
+    const int index = sdk::worker_info().local_rank % cuda->device_count();
+    cuda->set_device(index);
+    return torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(index));
+  });
+  return chosen;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> process_group() {
+  static sdk::GroupOwner owner;
+  if (sdk::worker_info().world_size == 1) return {};
+  return owner.get();
+}
+
+}  // namespace train

@@ -1,0 +1,24 @@
+// From what the supervisor told this worker to the c10d group of all ranks. Called by torch.h's
+// process_group() and by prepare_model; owns the group and its store until the process ends.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace train::sdk {
+
+/// Make the Gloo backend of one rank. `address`: the numeric local address to bind, used unless
+/// GLOO_SOCKET_IFNAME names interfaces (a comma between several). Blocks until all ranks have come.
+/// In a file of its own for Gloo's headers, which are an older version than the library inside
+/// libtorch_cpu: only types that both have alike pass through it.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    int rank, int world_size,
+                                                    const std::string& address,
+                                                    std::chrono::milliseconds timeout);
+
+}  // namespace train::sdk

@@ -1,0 +1,304 @@
+// save_state, load_state and stage_state: modules, optimizers and random number generators as files
+// of a checkpoint.
+#include <ATen/CPUGeneratorImpl.h>
+#include <cxxabi.h>
+#include <fcntl.h>
+#include <train/torch.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "sdk/client/session.h"
+#include "sdk/torch/failure.h"
+#include "sdk/torch/tensor_file.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+using sdk::guarded;
+using sdk::raise;
+
+constexpr const char* kIndexFile = "torch_state.json";  // what lies in the other files
+constexpr int kFormat = 1;
+
+std::string numbered(const std::string& stem, std::size_t i, const std::string& ending) {
+  return i == 0 ? stem + ending : stem + "_" + std::to_string(i) + ending;
+}
+std::string module_file(std::size_t i) { return numbered("model", i, ".safetensors"); }
+std::string optimizer_file(std::size_t i) { return numbered("optimizer", i, ".pt"); }
+std::string rng_file(int rank) {
+  char folder[32];
+  std::snprintf(folder, sizeof folder, "rank-%04d", rank);
+  return std::string(folder) + "/rng.safetensors";
+}
+
+sdk::NamedTensors state_of_module(const torch::nn::Module& module) {
+  sdk::NamedTensors state;
+  for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) state.emplace_back(item.key(), item.value());
+  }
+  return state;
+}
+
+std::string type_name(const torch::optim::Optimizer& optimizer) {
+  if (dynamic_cast<const FusedAdamW*>(&optimizer) != nullptr)
+    return "torch::optim::AdamW";  // the same state
+  int failed = 0;
+  char* text = abi::__cxa_demangle(typeid(optimizer).name(), nullptr, nullptr, &failed);
+  std::string name = failed == 0 ? text : typeid(optimizer).name();
+  std::free(text);
+  return name;
+}
+
+// What an optimizer must have in common with the saved one: torch::serialize itself would mix them
+// up silently.
+Dict describe(const torch::optim::Optimizer& optimizer) {
+  List groups;
+  for (const auto& group : optimizer.param_groups()) {
+    List shapes;
+    for (const torch::Tensor& parameter : group.params()) {
+      List shape;
+      for (const std::int64_t size : parameter.sizes()) shape.emplace_back(size);
+      shapes.emplace_back(std::move(shape));
+    }
+    groups.emplace_back(std::move(shapes));
+  }
+  return {{"type", type_name(optimizer)}, {"parameters", std::move(groups)}};
+}
+
+Dict make_index(const StateRefs& state) {
+  List optimizers;
+  for (const auto* optimizer : state.optimizers) optimizers.emplace_back(describe(*optimizer));
+  Dict index{{"format", kFormat},
+             {"modules", static_cast<std::int64_t>(state.modules.size())},
+             {"optimizers", std::move(optimizers)}};
+  if (state.epoch) index["epoch"] = *state.epoch;
+  return index;
+}
+
+sdk::NamedTensors rng_state() {
+  sdk::NamedTensors state;
+  const auto add = [&](const char* name, at::Generator generator) {
+    const std::lock_guard lock(generator.mutex());
+    state.emplace_back(name, generator.get_state());
+  };
+  add("cpu", at::detail::getDefaultCPUGenerator());
+  if (device().is_cuda()) add("cuda", at::globalContext().defaultGenerator(device()));
+  return state;
+}
+
+// ---- writing ----
+
+struct StagedBytes {
+  std::string name;  // in the checkpoint's folder
+  std::string head;
+  torch::Tensor tail;  // undefined: none
+};
+using Staged = std::vector<StagedBytes>;
+
+Staged stage(const StateRefs& state) {
+  Staged staged;
+  const int rank = sdk::worker_info().world_rank;
+  const auto add_tensors = [&](std::string name, const sdk::NamedTensors& tensors) {
+    sdk::StagedFile file = sdk::stage_tensors(tensors, {{"format", "pt"}});
+    staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
+  };
+  add_tensors(rng_file(rank), rng_state());
+  if (rank != 0) return staged;
+  for (std::size_t i = 0; i < state.modules.size(); ++i)
+    add_tensors(module_file(i), state_of_module(*state.modules[i]));
+  for (std::size_t i = 0; i < state.optimizers.size(); ++i) {
+    torch::serialize::OutputArchive archive;
+    state.optimizers[i]->save(archive);
+    std::ostringstream bytes;
+    archive.save_to(bytes);
+    staged.push_back({optimizer_file(i), std::move(bytes).str(), {}});
+  }
+  staged.push_back({kIndexFile, to_json(Value(make_index(state))) + "\n", {}});
+  return staged;
+}
+
+void write_all(int fd, const char* bytes, std::size_t count, const std::string& path) {
+  while (count > 0) {
+    const ssize_t written = ::write(fd, bytes, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) raise(system_error(errno, "writing " + path));
+    bytes += written;
+    count -= static_cast<std::size_t>(written);
+  }
+}
+
+// A reader sees the whole file under its name, or none.
+void write_file(const fs::path& path, const StagedBytes& bytes, bool sync) {
+  std::error_code failed;
+  fs::create_directories(path.parent_path(), failed);
+  if (failed)
+    raise(system_error(failed.value(), "making the folder " + path.parent_path().string()));
+  const std::string partial =
+      (path.parent_path() / ("." + path.filename().string() + ".partial")).string();
+  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) raise(system_error(errno, "writing " + partial));
+  const std::unique_ptr<const int, void (*)(const int*)> closing(
+      &fd, [](const int* each) { ::close(*each); });
+  write_all(fd, bytes.head.data(), bytes.head.size(), partial);
+  if (bytes.tail.defined()) {
+    write_all(fd, reinterpret_cast<const char*>(bytes.tail.data_ptr<std::uint8_t>()),
+              static_cast<std::size_t>(bytes.tail.numel()), partial);
+  }
+  if (sync && ::fsync(fd) != 0) raise(system_error(errno, "writing " + partial));
+  if (::rename(partial.c_str(), path.c_str()) != 0)
+    raise(system_error(errno, "renaming " + partial));
+}
+
+// ---- reading ----
+
+std::string shape_text(const torch::Tensor& tensor) {
+  std::ostringstream text;
+  text << torch::toString(tensor.scalar_type()) << " " << tensor.sizes();
+  return text.str();
+}
+
+void load_module(const std::string& path, torch::nn::Module& module) {
+  const sdk::LoadedFile file = sdk::read_tensor_file(path);
+  const sdk::NamedTensors wanted = state_of_module(module);
+  std::set<std::string> names;
+  std::string wrong;
+  const auto complain = [&](const std::string& text) {
+    wrong += (wrong.empty() ? "" : "; ") + text;
+  };
+  for (const auto& [name, tensor] : wanted) {
+    names.insert(name);
+    const auto found = file.tensors.find(name);
+    if (found == file.tensors.end()) {
+      complain("missing \"" + name + "\"");
+    } else if (found->second.sizes() != tensor.sizes() ||
+               found->second.scalar_type() != tensor.scalar_type()) {
+      complain("\"" + name + "\" is " + shape_text(found->second) + " there, " +
+               shape_text(tensor) + " in the model");
+    }
+  }
+  for (const auto& item : file.tensors) {
+    if (names.count(item.first) == 0) complain("unexpected \"" + item.first + "\"");
+  }
+  if (!wrong.empty()) {
+    raise(Error{Errc::InvalidArgument, path + " does not fit the model: " + wrong,
+                "build the model that was saved"});
+  }
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : wanted) {
+    torch::Tensor target = tensor;
+    if (target.numel() > 0) target.copy_(file.tensors.at(name));
+  }
+}
+
+void load_optimizer(const std::string& path, const Value& saved,
+                    torch::optim::Optimizer& optimizer) {
+  const Value here(describe(optimizer));
+  if (saved != here) {
+    raise(Error{Errc::InvalidArgument,
+                path + " does not fit the optimizer: it was saved as " + to_json(saved) +
+                    ", and this one is " + to_json(here),
+                "make the optimizer over the same parameters in the same groups"});
+  }
+  guarded("reading " + path, [&] {
+    torch::Device where(torch::kCPU);
+    for (const auto& group : optimizer.param_groups()) {
+      if (!group.params().empty()) where = group.params().front().device();
+    }
+    torch::serialize::InputArchive archive;
+    archive.load_from(path, where);
+    optimizer.load(archive);
+  });
+}
+
+Dict read_index(const fs::path& directory) {
+  const std::string path = (directory / kIndexFile).string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    raise(
+        Error{Errc::NotFound,
+              path + " is missing: the folder holds no state of train::save_state or from_state"});
+  }
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  try {
+    Dict index = parse_json(text).as<Dict>();
+    if (index["format"].as<int>() != kFormat) {
+      raise(Error{Errc::InvalidArgument,
+                  path + " has format " + to_json(index["format"]) + ", this version reads 1"});
+    }
+    index["optimizers"].as<List>();
+    index["modules"].as<std::int64_t>();
+    return index;
+  } catch (const Failure& error) {
+    raise(Error{Errc::Corrupt, path + ": " + error.what()});
+  }
+}
+
+bool load_rng(const fs::path& directory) {
+  const fs::path path = directory / rng_file(sdk::worker_info().world_rank);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return false;
+  const sdk::LoadedFile file = sdk::read_tensor_file(path.string());
+  const auto restore = [&](const char* name, at::Generator generator) {
+    const auto found = file.tensors.find(name);
+    if (found == file.tensors.end()) return;
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(found->second.clone());
+  };
+  guarded("restoring " + path.string(), [&] {
+    restore("cpu", at::detail::getDefaultCPUGenerator());
+    if (device().is_cuda()) restore("cuda", at::globalContext().defaultGenerator(device()));
+  });
+  return true;
+}
+
+}  // namespace
+
+void save_state(const std::string& directory, const StateRefs& state) {
+  const Staged staged = guarded("saving state", [&] { return stage(state); });
+  for (const StagedBytes& file : staged)
+    write_file(fs::path(directory) / file.name, file, /*sync=*/true);
+}
+
+LoadedState load_state(const std::string& directory, const StateRefs& state) {
+  const Dict index = read_index(directory);
+  const auto saved_modules = static_cast<std::size_t>(index.at("modules").as<std::int64_t>());
+  const List saved_optimizers = index.at("optimizers").as<List>();
+  if (state.modules.size() > saved_modules || state.optimizers.size() > saved_optimizers.size()) {
+    raise(Error{Errc::InvalidArgument,
+                directory + " holds " + std::to_string(saved_modules) + " modules and " +
+                    std::to_string(saved_optimizers.size()) + " optimizers, asked for " +
+                    std::to_string(state.modules.size()) + " and " +
+                    std::to_string(state.optimizers.size())});
+  }
+  for (std::size_t i = 0; i < state.modules.size(); ++i) {
+    load_module((fs::path(directory) / module_file(i)).string(), *state.modules[i]);
+  }
+  for (std::size_t i = 0; i < state.optimizers.size(); ++i) {
+    load_optimizer((fs::path(directory) / optimizer_file(i)).string(), saved_optimizers[i],
+                   *state.optimizers[i]);
+  }
+  LoadedState loaded;
+  const auto epoch = index.find("epoch");
+  if (epoch != index.end()) loaded.epoch = epoch->second.as<std::int64_t>();
+  loaded.rng_restored = load_rng(directory);
+  return loaded;
+}
+
+std::function<void(const std::string&)> detail::stage_state(const StateRefs& state) {
+  auto staged = std::make_shared<const Staged>(
+      guarded("copying state for a checkpoint", [&] { return stage(state); }));
+  return [staged](const std::string& directory) {
+    for (const StagedBytes& file : *staged)
+      write_file(fs::path(directory) / file.name, file, /*sync=*/false);
+  };
+}
+
+}  // namespace train
