@@ -1,0 +1,35 @@
+// The subcommands of train-run. Each prints, and returns the exit code of the process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace train {
+
+struct JobOptions {
+  std::string path;
+  std::vector<std::string> overrides;  // --set
+  std::string hosts, hosts_file, token_file;
+};
+struct RunCommand {
+  std::string output = "text";
+  bool dry_run = false, print_config = false, force = false;
+};
+struct RunReference {
+  std::string run;  // a folder, a name under storage_path, or a registered name
+  std::string storage_path;
+};
+struct LogsCommand {
+  int rank = -1, attempt = -1;  // −1: all, the newest
+  bool follow = false;
+};
+
+int run_command(const JobOptions& job, const RunCommand& options);
+int validate_command(const JobOptions& job);
+int schema_command();
+int status_command(const RunReference& reference, bool json);
+int logs_command(const RunReference& reference, const LogsCommand& options);
+int stop_command(const RunReference& reference);
+int resume_command(const RunReference& reference, const RunCommand& options);
+
+}  // namespace train

@@ -1,0 +1,123 @@
+#include "cmd/train-run/dry_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/devices/node_inventory.h"
+#include "daemon/supervisor/worker_environment.h"
+#include "launcher/core/placement.h"
+#include "launcher/spec/secrets.h"
+
+namespace train {
+namespace {
+
+std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
+  std::vector<NodeCapacity> nodes;
+  if (spec.cluster.nodes.empty()) {
+    const ResourceAmounts here = read_node_resources();
+    const Resources resources{here.cpu, here.gpu, here.memory_bytes, here.custom};
+    nodes.push_back({NodeId{0}, read_host_name(), resources, resources});
+    return nodes;
+  }
+  // What they have is known only to them: every node is taken to have room for its even share.
+  const int share =
+      (spec.scaling_config.num_workers.max + static_cast<int>(spec.cluster.nodes.size()) - 1) /
+      static_cast<int>(spec.cluster.nodes.size());
+  Resources room = spec.scaling_config.resources_per_worker;
+  room.cpu *= share;
+  room.gpu *= share;
+  room.memory_bytes *= static_cast<std::uint64_t>(share);
+  for (auto& [name, value] : room.custom) value *= share;
+  for (const std::string& endpoint : spec.cluster.nodes)
+    nodes.push_back({NodeId{static_cast<int>(nodes.size())}, endpoint, room, room});
+  return nodes;
+}
+
+using Environment = std::map<std::string, std::string>;
+
+// What a supervisor would set, by the function that it uses; what only exists at start is named as
+// such.
+std::map<int, Environment> environments_of(const JobSpec& spec, const Placement& placement,
+                                           const std::string& master_addr) {
+  std::map<int, Environment> by_rank;
+  for (const PlacedNode& node : placement.nodes) {
+    StartWorkers start;
+    start.run_id = spec.run_config.name + "-(id)";
+    start.run_name = spec.run_config.name;
+    start.world_size = placement.world_size;
+    start.node_rank = node.node_rank.value;
+    start.node_count = static_cast<std::int32_t>(placement.nodes.size());
+    start.master_addr = master_addr;
+    start.master_port = spec.backend == Backend::Torch ? 1 : 0;
+    start.env = spec::shown_environment(spec.env);
+    start.max_restarts = spec.run_config.failure_config.max_failures;
+    start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
+    for (int local = 0; local < node.local_world_size; ++local)
+      start.workers.push_back({node.first_rank.value + local, local, {}});
+    for (const WorkerPlan& worker : start.workers) {
+      WorkerEnvironmentInput input{
+          start, worker, node.local_world_size, Attempt{0}, "(socket)", "(folder)", "(file)", ""};
+      Environment env = worker_environment(input);
+      if (start.master_port != 0) env["MASTER_PORT"] = "(bound at start)";
+      by_rank[worker.rank] = std::move(env);
+    }
+  }
+  return by_rank;
+}
+
+bool same_in_all(const std::map<int, Environment>& by_rank, const std::string& name,
+                 const std::string& value) {
+  return std::all_of(by_rank.begin(), by_rank.end(), [&](const auto& rank) {
+    const auto found = rank.second.find(name);
+    return found != rank.second.end() && found->second == value;
+  });
+}
+
+void print_environments(const std::map<int, Environment>& by_rank) {
+  fmt::print("environment, beside the caller's:\n  every rank:\n");
+  for (const auto& [name, value] : by_rank.begin()->second) {
+    if (same_in_all(by_rank, name, value)) fmt::print("    {}={}\n", name, value);
+  }
+  for (const auto& [rank, env] : by_rank) {
+    std::string line;
+    for (const auto& [name, value] : env) {
+      if (!same_in_all(by_rank, name, value)) line += fmt::format(" {}={}", name, value);
+    }
+    if (!line.empty()) fmt::print("  rank {}:{}\n", rank, line);
+  }
+}
+
+}  // namespace
+
+int dry_run(const ParsedSpec& parsed) {
+  const JobSpec& spec = parsed.spec;
+  const std::vector<NodeCapacity> nodes = nodes_of(spec);
+  const Placement placement = place(spec.scaling_config, nodes, nodes.size());
+  if (placement.world_size == 0) {
+    fmt::print(stderr, "train-run: error: {}\n", placement.reason);
+    return 69;
+  }
+  fmt::print("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n",
+             spec.run_config.name, spec.run_config.storage_path, spec.run_config.name,
+             fmt::join(spec.command, " "), spec.working_dir);
+  const FailureConfig& failure = spec.run_config.failure_config;
+  fmt::print(
+      "failures:  {} worker failures, {} at start\n",
+      failure.max_failures == kUnlimited ? "unlimited" : std::to_string(failure.max_failures),
+      failure.max_start_failures == kUnlimited ? "unlimited"
+                                               : std::to_string(failure.max_start_failures));
+  fmt::print("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
+             placement.nodes.size() == 1 ? "node" : "nodes",
+             spec.cluster.nodes.empty() ? "" : " (if each has room; the daemons were not asked)");
+  const std::string master =
+      placement.nodes.size() == 1 ? "127.0.0.1" : nodes[placement.nodes.front().node.value].name;
+  for (const PlacedNode& node : placement.nodes) {
+    fmt::print("  {}: ranks {} to {}\n", nodes[node.node.value].name, node.first_rank.value,
+               node.first_rank.value + node.local_world_size - 1);
+  }
+  print_environments(environments_of(spec, placement, master));
+  return 0;
+}
+
+}  // namespace train

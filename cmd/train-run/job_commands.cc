@@ -1,0 +1,184 @@
+// run, resume, validate, schema: what begins with a job's YAML.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "cmd/build_info.h"
+#include "cmd/train-run/commands.h"
+#include "cmd/train-run/dry_run.h"
+#include "launcher/cluster/run_driver.h"
+#include "launcher/cluster/run_record.h"
+#include "launcher/spec/job_spec_parser.h"
+
+namespace train {
+namespace {
+
+constexpr int kUsage = 2, kBadSpec = 78, kNotFound = 66;
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> env;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos)
+      env[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return env;
+}
+
+std::string timestamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[32] = {};
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return text;
+}
+
+// A YAML list that the spec's own reader checks: errors point to --set.
+std::string as_list(const std::string& hosts) {
+  std::string list = "[";
+  std::istringstream stream(hosts);
+  for (std::string host; std::getline(stream, host, ',');) {
+    if (!host.empty()) list += fmt::format("{}\"{}\"", list.size() > 1 ? ", " : "", host);
+  }
+  return list + "]";
+}
+
+// --hosts and --hosts-file are short for an override of cluster.nodes.
+std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
+  if (!job.hosts.empty()) return as_list(job.hosts);
+  if (job.hosts_file.empty()) return std::nullopt;
+  std::ifstream file(job.hosts_file);
+  if (!file) {
+    *error = fmt::format("train-run: error: the hosts file {} cannot be read\n", job.hosts_file);
+    return std::nullopt;
+  }
+  std::string hosts;
+  for (std::string line; std::getline(file, line);) {
+    line = line.substr(0, line.find('#'));
+    const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
+    if (begin != std::string::npos) hosts += line.substr(begin, end - begin + 1) + ",";
+  }
+  return as_list(hosts);
+}
+
+SpecSource source_of(const JobOptions& job, std::string* error) {
+  const char* home = std::getenv("HOME");
+  SpecSource source{.path = job.path,
+                    .overrides = job.overrides,
+                    .environment = environment(),
+                    .timestamp = timestamp(),
+                    .home = home != nullptr ? home : "/",
+                    .current_dir = ""};
+  if (const auto hosts = hosts_of(job, error))
+    source.overrides.push_back("cluster.nodes=" + *hosts);
+  if (!job.token_file.empty()) source.overrides.push_back("cluster.token_file=" + job.token_file);
+  return source;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {
+  std::string error;
+  *used = source_of(job, &error);
+  if (!error.empty()) {
+    fmt::print(stderr, "{}", error);
+    return std::nullopt;
+  }
+  auto parsed = parse_job_spec(*used);
+  if (const auto* mistakes = std::get_if<std::string>(&parsed)) {
+    fmt::print(stderr, "{}{}", *mistakes, mistakes->ends_with('\n') ? "" : "\n");
+    return std::nullopt;
+  }
+  return std::move(std::get<ParsedSpec>(parsed));
+}
+
+OutputMode output_mode(const std::string& output) {
+  if (output == "json") return OutputMode::Json;
+  const char* term = std::getenv("TERM");
+  const bool terminal =
+      ::isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+  return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
+}
+
+int run_parsed(ParsedSpec parsed, const std::string& spec_text, bool unique_name,
+               const RunCommand& options) {
+  RunOptions run{.parsed = std::move(parsed),
+                 .spec_text = spec_text,
+                 .unique_name = unique_name,
+                 .force = options.force,
+                 .output = output_mode(options.output),
+                 .environment = environment(),
+                 .build = kBuild};
+  run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
+  return run_job(run);
+}
+
+}  // namespace
+
+int run_command(const JobOptions& job, const RunCommand& options) {
+  SpecSource source;
+  auto parsed = parse(job, &source);
+  if (!parsed) return kBadSpec;
+  if (options.print_config) {
+    fmt::print("{}", parsed->annotated_yaml);
+    return 0;
+  }
+  if (options.dry_run) return dry_run(*parsed);
+  const bool unique_name = parsed->spec.run_config.name.ends_with(source.timestamp);
+  return run_parsed(std::move(*parsed), read_text(job.path), unique_name, options);
+}
+
+int validate_command(const JobOptions& job) {
+  SpecSource source;
+  const auto parsed = parse(job, &source);
+  if (!parsed) return kBadSpec;
+  for (const std::string& warning : parsed->warnings) fmt::print(stderr, "{}\n", warning);
+  fmt::print("{} is valid: {} workers\n", job.path,
+             parsed->spec.scaling_config.num_workers.elastic()
+                 ? fmt::format("{} to {}", parsed->spec.scaling_config.num_workers.min,
+                               parsed->spec.scaling_config.num_workers.max)
+                 : fmt::format("{}", parsed->spec.scaling_config.num_workers.max));
+  return 0;
+}
+
+int schema_command() {
+  fmt::print("{}\n", job_spec_schema_json());
+  return 0;
+}
+
+// The resolved spec in the run's folder is the whole job: paths are absolute, secrets are
+// references.
+int resume_command(const RunReference& reference, const RunCommand& options) {
+  const char* home = std::getenv("HOME");
+  const auto path =
+      find_run(reference.run, reference.storage_path.empty()
+                                  ? std::string(home != nullptr ? home : "") + "/train_results"
+                                  : reference.storage_path);
+  if (!path) {
+    fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
+               path.error().hint);
+    return kNotFound;
+  }
+  const RunFolder folder(*path);
+  SpecSource source;
+  auto parsed = parse(JobOptions{.path = folder.resolved_spec(),
+                                 .overrides = {},
+                                 .hosts = "",
+                                 .hosts_file = "",
+                                 .token_file = ""},
+                      &source);
+  if (!parsed) return kBadSpec;
+  parsed->warnings.clear();  // said when the run began, of the file that its user wrote
+  return run_parsed(std::move(*parsed), read_text(folder.spec()), false, options);
+}
+
+}  // namespace train

@@ -1,0 +1,121 @@
+// train-run: runs a job, and looks at runs. One row a subcommand in the table below; `train-run
+// job.yaml` is `train-run run job.yaml`.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "cmd/build_info.h"
+#include "cmd/train-run/commands.h"
+
+namespace {
+
+// What a first word may be, if not the path of a job.
+constexpr std::array kCommands{"run", "validate", "schema", "status", "logs", "stop", "resume"};
+
+// `train-run job.yaml …` means `train-run run job.yaml …`.
+std::vector<std::string> with_command(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words) {
+    if (word == "-h" || word == "--help" || word == "--version") break;
+    if (word.starts_with("-")) continue;
+    const bool known = std::find(kCommands.begin(), kCommands.end(), word) != kCommands.end();
+    if (!known) words.insert(words.begin(), "run");
+    break;
+  }
+  return words;
+}
+
+void add_job_options(CLI::App* command, train::JobOptions& job) {
+  command->add_option("job", job.path, "The job's YAML file")->required();
+  command
+      ->add_option("--set", job.overrides,
+                   "KEY.PATH=VALUE: override a value of the spec; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--hosts", job.hosts,
+                   "Daemons to use, HOST:PORT,HOST:PORT (instead of cluster.nodes)")
+      ->envname("TRAINRUN_HOSTS");
+  command->add_option("--hosts-file", job.hosts_file, "A file with a daemon's HOST:PORT a line")
+      ->envname("TRAINRUN_HOSTS_FILE");
+  command
+      ->add_option("--token-file", job.token_file,
+                   "The cluster's shared secret (instead of cluster.token_file)")
+      ->envname("TRAINRUN_TOKEN_FILE");
+}
+
+void add_output_option(CLI::App* command, std::string& output) {
+  command->add_option("--output", output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->envname("TRAINRUN_OUTPUT");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs distributed training: train-run job.yaml", "train-run"};
+  app.set_version_flag("--version", train::version_text("train-run"));
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 all ranks finished; the failing rank's own code (1, 3-63), or 128+signal; 2 "
+      "usage; 69 no cluster;\n"
+      "75 checkpointed and stopped (SIGTERM), please requeue; 78 bad spec; 130 Ctrl-C.");
+
+  train::JobOptions job;
+  train::RunCommand run;
+  CLI::App* run_command = app.add_subcommand("run", "Run a job (also: train-run job.yaml)");
+  add_job_options(run_command, job);
+  add_output_option(run_command, run.output);
+  run_command->add_flag("--dry-run", run.dry_run,
+                        "Print placement, command and environment of each rank, and stop");
+  run_command->add_flag("--print-config", run.print_config,
+                        "Print the resolved spec with the origin of each value, and stop");
+  run_command->add_flag("--force", run.force, "Take the run over from another train-run");
+
+  CLI::App* validate = app.add_subcommand(
+      "validate", "Check a job's YAML, and say everything that is wrong with it");
+  add_job_options(validate, job);
+  app.add_subcommand("schema", "Print the JSON Schema of the job's YAML, for editors");
+
+  train::RunReference reference;
+  train::LogsCommand logs;
+  std::string output = "text";
+  const auto add_reference = [&](CLI::App* command) {
+    command->add_option("run", reference.run, "A run: its folder, or its name")->required();
+    command->add_option("--storage-path", reference.storage_path,
+                        "Where runs are, for a name (default ~/train_results)");
+  };
+  CLI::App* status = app.add_subcommand("status", "Show a running or a finished run");
+  add_reference(status);
+  add_output_option(status, output);
+  CLI::App* logs_command = app.add_subcommand("logs", "Print what workers printed");
+  add_reference(logs_command);
+  logs_command->add_option("--rank", logs.rank, "Only this rank");
+  logs_command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
+  logs_command->add_flag("-f,--follow", logs.follow, "Go on until the run ends");
+  CLI::App* stop = app.add_subcommand("stop", "Ask a run to checkpoint and stop");
+  add_reference(stop);
+  CLI::App* resume = app.add_subcommand("resume", "Go on with a run from its newest checkpoint");
+  add_reference(resume);
+  add_output_option(resume, run.output);
+  resume->add_flag("--force", run.force, "Take the run over from another train-run");
+
+  try {
+    std::vector<std::string> words = with_command(argc, argv);
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (run_command->parsed()) return train::run_command(job, run);
+  if (validate->parsed()) return train::validate_command(job);
+  if (status->parsed()) return train::status_command(reference, output == "json");
+  if (logs_command->parsed()) return train::logs_command(reference, logs);
+  if (stop->parsed()) return train::stop_command(reference);
+  if (resume->parsed()) return train::resume_command(reference, run);
+  return train::schema_command();
+}

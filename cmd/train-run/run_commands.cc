@@ -1,0 +1,257 @@
+// status, logs, stop: what looks at a run's folder, from any machine that sees it.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "cmd/train-run/commands.h"
+#include "launcher/cluster/run_record.h"
+#include "lib/observe/metrics_log.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kNotFound = 66;
+constexpr auto kPollEvery = std::chrono::milliseconds(100);
+
+std::optional<RunFolder> folder_of(const RunReference& reference) {
+  const char* home = std::getenv("HOME");
+  const auto path =
+      find_run(reference.run, reference.storage_path.empty()
+                                  ? std::string(home != nullptr ? home : "") + "/train_results"
+                                  : reference.storage_path);
+  if (path) return RunFolder(*path);
+  fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
+             path.error().hint);
+  return std::nullopt;
+}
+
+/// Somebody holds the run's lock right now.
+bool is_running(const RunFolder& folder) {
+  PosixFileSystem files;
+  if (!fs::exists(folder.lock())) return false;
+  const auto lock = files.lock(folder.lock());
+  return lock.has_error() && lock.error().code == Errc::Unavailable;
+}
+
+boost::json::object read_json(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  boost::system::error_code ec;
+  auto json = boost::json::parse(text, ec);
+  return !ec && json.is_object() ? json.as_object() : boost::json::object{};
+}
+
+struct RunView {
+  std::string state = "unknown";
+  std::int64_t attempt = 0, world_size = 0, restarts = 0;
+  std::string checkpoint;
+  std::optional<ReportRecord> report;  // rank 0's newest
+};
+
+RunView view_of(const RunFolder& folder) {
+  RunView view;
+  PosixFileSystem files;
+  if (const auto replay = read_journal(files, folder.journal())) {
+    for (const JournalRecord& record : replay->records) {
+      const auto text = [&](std::string_view key) {
+        const auto* value = record.event.if_contains(key);
+        return value != nullptr && value->is_string() ? std::string(value->as_string())
+                                                      : std::string();
+      };
+      const auto number = [&](std::string_view key) {
+        const auto* value = record.event.if_contains(key);
+        return value != nullptr && value->is_int64() ? value->as_int64() : 0;
+      };
+      const std::string event = text("event");
+      if (event == "state") view.state = text("state");
+      if (event == "state" && text("trigger") == "restart_decided") ++view.restarts;
+      if (event == "attempt_started")
+        view.attempt = number("attempt"), view.world_size = number("world_size");
+      if (event == "checkpoint_committed")
+        view.checkpoint =
+            checkpoint_name(CheckpointNumber{static_cast<std::uint64_t>(number("checkpoint"))});
+    }
+  }
+  (void)read_metrics_log(folder.metrics(), [&](ReportRecord&& record) {
+    if (record.rank == 0) view.report = std::move(record);
+    return true;
+  });
+  return view;
+}
+
+std::string metric_text(const MetricValue& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, double>)
+          return fmt::format("{:.6g}", v);
+        else
+          return fmt::format("{}", v);
+      },
+      value);
+}
+
+// One rank's stream, followed as it grows.
+struct Followed {
+  std::string path;
+  std::string prefix;
+  std::uint64_t offset = 0;
+  std::string open_line;
+};
+
+bool print_new(Followed& followed, bool to_the_end) {
+  std::ifstream file(followed.path, std::ios::binary);
+  if (!file) return false;
+  file.seekg(static_cast<std::streamoff>(followed.offset));
+  const std::string data{std::istreambuf_iterator<char>(file), {}};
+  followed.offset += data.size();
+  followed.open_line += data;
+  for (std::size_t newline; (newline = followed.open_line.find('\n')) != std::string::npos;
+       followed.open_line.erase(0, newline + 1)) {
+    fmt::print("{}{}\n", followed.prefix, followed.open_line.substr(0, newline));
+  }
+  if (to_the_end && !followed.open_line.empty())
+    fmt::print("{}{}\n", followed.prefix, std::exchange(followed.open_line, ""));
+  std::fflush(stdout);
+  return !data.empty();
+}
+
+int newest_attempt(const RunFolder& folder) {
+  int newest = -1;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(folder.path() + "/attempts", ec)) {
+    newest = std::max(newest, std::atoi(entry.path().filename().c_str()));
+  }
+  return newest;
+}
+
+void find_streams(const RunFolder& folder, int attempt, const LogsCommand& options,
+                  std::vector<Followed>& streams) {
+  std::error_code ec;
+  std::vector<fs::path> ranks;
+  for (const auto& entry : fs::directory_iterator(
+           folder.attempt(Attempt{static_cast<std::uint32_t>(attempt)}) + "/ranks", ec))
+    ranks.push_back(entry.path());
+  std::sort(ranks.begin(), ranks.end());
+  for (const fs::path& rank : ranks) {
+    const int number = std::atoi(rank.filename().c_str());
+    if (options.rank >= 0 && number != options.rank) continue;
+    for (const char* name : {"stdout.log.head", "stdout.log.1", "stdout.log", "stderr.log.head",
+                             "stderr.log.1", "stderr.log"}) {
+      const std::string path = rank / name;
+      const bool known = std::any_of(streams.begin(), streams.end(),
+                                     [&](const Followed& f) { return f.path == path; });
+      if (!known && fs::exists(path, ec))
+        streams.push_back({path, options.rank >= 0 ? "" : fmt::format("[{}] ", number), 0, ""});
+    }
+  }
+}
+
+}  // namespace
+
+int status_command(const RunReference& reference, bool json) {
+  const auto folder = folder_of(reference);
+  if (!folder) return kNotFound;
+  const bool running = is_running(*folder);
+  const RunView view = view_of(*folder);
+  const boost::json::object exit = read_json(folder->exit_json());
+  PosixFileSystem files;
+  const auto holder = read_lock_holder(files, folder->lock());
+  if (json) {
+    boost::json::object out{{"run", fs::path(folder->path()).filename().string()},
+                            {"path", folder->path()},
+                            {"running", running},
+                            {"state", running || !exit.empty() ? view.state : "interrupted"},
+                            {"attempt", view.attempt},
+                            {"world_size", view.world_size},
+                            {"restarts", view.restarts},
+                            {"checkpoint", view.checkpoint}};
+    if (!running && !exit.empty()) out["exit"] = exit;
+    if (view.report) {
+      boost::json::object metrics;
+      for (const auto& [name, value] : view.report->metrics) {
+        std::visit([&, &key = name](const auto& v) { metrics[key] = boost::json::value_from(v); },
+                   value);
+      }
+      out["metrics"] = std::move(metrics);
+    }
+    fmt::print("{}\n", boost::json::serialize(out));
+    return 0;
+  }
+  fmt::print("run:        {}\nfolder:     {}\n", fs::path(folder->path()).filename().string(),
+             folder->path());
+  if (running) {
+    fmt::print("state:      {}{}\n", view.state,
+               holder ? fmt::format(" (train-run pid {} on {}, since {})", holder->pid,
+                                    holder->host, holder->started)
+                      : "");
+  } else if (!exit.empty()) {
+    const auto* cause = exit.if_contains("cause");
+    const auto* code = exit.if_contains("code");
+    fmt::print("state:      {}, exit code {}{}\n", view.state,
+               code != nullptr && code->is_int64() ? code->as_int64() : -1,
+               cause != nullptr && cause->is_string() && !cause->as_string().empty()
+                   ? fmt::format(": {}", std::string_view(cause->as_string()))
+                   : "");
+  } else {
+    fmt::print("state:      interrupted: its train-run is gone; go on with `train-run resume {}`\n",
+               folder->path());
+  }
+  fmt::print("attempt:    {} ({} workers, {} restarts)\n", view.attempt, view.world_size,
+             view.restarts);
+  fmt::print("checkpoint: {}\n", view.checkpoint.empty() ? "none" : view.checkpoint);
+  if (view.report) {
+    fmt::print("metrics:   ");
+    for (const auto& [name, value] : view.report->metrics)
+      fmt::print(" {}={}", name, metric_text(value));
+    fmt::print("\n");
+  }
+  return 0;
+}
+
+int logs_command(const RunReference& reference, const LogsCommand& options) {
+  const auto folder = folder_of(reference);
+  if (!folder) return kNotFound;
+  std::vector<Followed> streams;
+  for (;;) {
+    const bool going_on = options.follow && is_running(*folder);
+    const int attempt = options.attempt >= 0 ? options.attempt : newest_attempt(*folder);
+    if (attempt >= 0) find_streams(*folder, attempt, options, streams);
+    bool any = false;
+    for (Followed& stream : streams) any |= print_new(stream, !going_on);
+    if (!going_on) break;
+    if (!any) std::this_thread::sleep_for(kPollEvery);
+  }
+  if (streams.empty()) {
+    fmt::print(stderr, "train-run: error: {} has no output{} yet\n", folder->path(),
+               options.rank >= 0 ? fmt::format(" of rank {}", options.rank) : "");
+    return kNotFound;
+  }
+  return 0;
+}
+
+int stop_command(const RunReference& reference) {
+  const auto folder = folder_of(reference);
+  if (!folder) return kNotFound;
+  if (!is_running(*folder)) {
+    fmt::print(stderr, "train-run: error: {} is not running\n", folder->path());
+    return 1;
+  }
+  std::ofstream(folder->path() + "/.stop") << "stop\n";
+  fmt::print("asked {} to checkpoint and stop\n", fs::path(folder->path()).filename().string());
+  while (is_running(*folder)) std::this_thread::sleep_for(kPollEvery);
+  fmt::print("stopped\n");
+  return 0;
+}
+
+}  // namespace train

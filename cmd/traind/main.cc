@@ -1,0 +1,118 @@
+// traind: the daemon of a node, and (`traind supervise`) the parent of one attempt's workers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cmd/build_info.h"
+#include "daemon/server/daemon.h"
+#include "daemon/supervisor/supervisor.h"
+#include "lib/net/token.h"
+
+namespace {
+
+void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, double>& into) {
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    std::size_t used = 0;
+    double value = -1;
+    try {
+      value = std::stod(text.substr(equals + 1), &used);
+    } catch (const std::exception&) {  // not a number: said below
+    }
+    if (equals == std::string::npos || used != text.size() - equals - 1 || value < 0) {
+      throw CLI::ValidationError(
+          "--resource", fmt::format("'{}' is not NAME=AMOUNT, as in CPU=8 or tape=1", text));
+    }
+    into[text.substr(0, equals)] = value;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs the workers of training runs on this node, for train-run.", "traind"};
+  app.set_version_flag("--version", train::version_text("traind"));
+  train::DaemonOptions daemon;
+  daemon.build = train::kBuild;
+  std::vector<std::string> resources;
+  app.add_option("--listen", daemon.listen,
+                 "Where launchers connect: HOST:PORT or unix:PATH (default 127.0.0.1:7070); may be "
+                 "repeated")
+      ->allow_extra_args(false)
+      ->envname("TRAINRUN_LISTEN");
+  app.add_option("--token-file", daemon.token_file,
+                 "The cluster's shared secret (mode 600); needed off loopback")
+      ->envname("TRAINRUN_TOKEN_FILE");
+  app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
+  app.add_option("--spool-dir", daemon.spool_dir,
+                 "Folder for worker output on its way to the launcher");
+  app.add_option("--node-name", daemon.node_name,
+                 "How this node is called (default: the host's name)");
+  app.add_option("--resource", resources,
+                 "NAME=AMOUNT: offer this instead of what is found (CPU, GPU, memory in bytes), or "
+                 "more (tape=1)")
+      ->allow_extra_args(false);
+  app.add_flag("--allow-root", daemon.allow_root, "As root, serve launchers on a network address");
+  app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
+      ->envname("TRAINRUN_LOG_LEVEL");
+  app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
+
+  std::string new_token_file;
+  CLI::App* token = app.add_subcommand("token", "Make a new random token for --token-file");
+  token->add_option("file", new_token_file, "The file to create, readable for its owner only")
+      ->required();
+
+  train::SupervisorOptions supervisor;
+  supervisor.build = train::kBuild;
+  std::uint32_t attempt = 0;
+  int workers = 0;
+  std::string gpu_ids;
+  std::vector<std::string> custom;
+  CLI::App* supervise =
+      app.add_subcommand("supervise", "Be the parent of one attempt's workers (started by traind)")
+          ->group("");
+  supervise->add_option("--run", supervisor.run_id)->required();
+  supervise->add_option("--attempt", attempt)->required();
+  supervise->add_option("--link-fd", supervisor.link_fd)->required();
+  supervise->add_option("--socket", supervisor.socket_path)->required();
+  supervise->add_option("--spool", supervisor.spool_dir)->required();
+  supervise->add_option("--cgroup", supervisor.cgroup_name);
+  supervise->add_option("--orphan-timeout-ms", supervisor.orphan_timeout_ms);
+  supervise->add_option("--workers", workers);
+  supervise->add_option("--cpu", supervisor.claimed.cpu);
+  supervise->add_option("--gpu", supervisor.claimed.gpu);
+  supervise->add_option("--memory", supervisor.claimed.memory_bytes);
+  supervise->add_option("--gpu-ids", gpu_ids);
+  supervise->add_option("--custom", custom)->allow_extra_args(false);
+
+  try {
+    app.parse(argc, argv);
+    parse_amounts(resources, daemon.resources);
+    parse_amounts(custom, supervisor.claimed.custom);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 64;
+  }
+  if (token->parsed()) {
+    const auto made = train::create_token_file(new_token_file);
+    if (made) return 0;
+    fmt::print(stderr, "traind: error: {}\n", made.error().describe());
+    return 73;
+  }
+  if (supervise->parsed()) {
+    supervisor.attempt = train::Attempt{attempt};
+    supervisor.claimed.cpu *= workers;
+    supervisor.claimed.gpu *= workers;
+    supervisor.claimed.memory_bytes *= static_cast<std::uint64_t>(workers);
+    for (auto& [name, value] : supervisor.claimed.custom) value *= workers;
+    for (std::size_t at = 0; at < gpu_ids.size();) {
+      std::size_t used = 0;
+      supervisor.gpu_ids.push_back(std::stoi(gpu_ids.substr(at), &used));
+      at += used + 1;
+    }
+    return train::run_supervisor(supervisor);
+  }
+  if (daemon.listen.empty()) daemon.listen = {"127.0.0.1:7070"};
+  if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();
+  if (daemon.spool_dir.empty()) daemon.spool_dir = train::default_spool_dir();
+  return train::run_daemon(daemon);
+}
