@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The demo as a test: demo_test.sh BUILD_FOLDER SOURCE_FOLDER. Two workers train the CNN on MNIST digits to at least 95 % on
+# held-out digits; then once more with a worker killed by SIGKILL after the first checkpoint: the group goes on from it.
+set -euo pipefail
+build="$1" source="$2"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+python3 "$source/examples/mnist_ddp/prepare_data.py" --out "$build/data/mnist"
+
+# run NAME: train in the foreground, one JSON event a line into NAME.events.
+run() {
+  "$build/bin/train-run" "$source/examples/mnist_ddp/job.yaml" --output json --set "run_config.name=$1" \
+    --set "run_config.storage_path=$work" --set "command=[\"$build/bin/examples/mnist_ddp\"]" \
+    --set "datasets.train.path=$build/data/mnist/train.parquet" --set "datasets.valid.path=$build/data/mnist/valid.parquet" \
+    >"$work/$1.events"
+}
+
+# check NAME RESTARTS: exit.json says success and accuracy; every epoch is in the report log.
+check() {
+  python3 - "$work/$1" "$2" <<'PYTHON'
+import json, pathlib, sys
+run, restarts = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+end = json.loads((run / "exit.json").read_text())
+assert end["code"] == 0 and end["outcome"] == "succeeded", end
+assert end["metrics"]["accuracy"] >= 0.95, end["metrics"]
+assert pathlib.Path(end["best_checkpoint"]).name.startswith("checkpoint_"), end
+assert len(json.loads((run / "run.json").read_text())["attempts"]) == restarts + 1, "attempts"
+epochs = {r["metrics"]["epoch"] for r in map(json.loads, (run / "metrics.jsonl").open()) if r["rank"] == 0}
+assert epochs == {0, 1, 2, 3}, epochs
+PYTHON
+}
+
+run plain
+check plain 0
+
+run killed &
+launcher=$!
+until [ -d "$work/killed/checkpoints/checkpoint_000001" ]; do
+  kill -0 "$launcher" || { echo "the run ended before its first checkpoint"; exit 1; }
+  read -rt 0.02 <> <(:) || true   # a short wait without a process
+done
+victim="$(pgrep -f "^$build/bin/examples/mnist_ddp" | head -1)"
+kill -KILL "$victim"
+wait "$launcher"
+check killed 1
+echo "the demo trains, and survives a killed worker"

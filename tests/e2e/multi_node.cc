@@ -1,0 +1,131 @@
+#include "tests/e2e/multi_node.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <filesystem>
+#include <set>
+
+namespace train::e2e {
+namespace {
+
+// All of 127/8 is this machine; a test's pid chooses its part.
+std::string loopback_address(int node) {
+  const int pid = ::getpid();
+  return fmt::format("127.{}.{}.{}", 1 + (pid / 250) % 250, 1 + pid % 250, 1 + node);
+}
+
+}  // namespace
+
+Nodes::Nodes(Cluster& cluster, int count) : cluster_(cluster), daemons_(count) {
+  for (int node = 0; node < count; ++node) addresses_.push_back(loopback_address(node));
+}
+
+Nodes::Nodes(Cluster& cluster, const Network& network, int count)
+    : cluster_(cluster), network_(&network), token_(cluster.path("token")), daemons_(count) {
+  for (int node = 0; node < count; ++node) addresses_.push_back(network.address(node));
+  EXPECT_EQ(cluster.start({built("traind"), "token", token_}).wait(), 0);
+}
+
+std::string Nodes::endpoint(int node) const { return addresses_.at(node) + ":7070"; }
+
+std::string Nodes::hosts(int count) const {
+  std::string text;
+  for (int node = 0; node < count; ++node)
+    text += fmt::format("{}{}", node == 0 ? "" : ",", endpoint(node));
+  return text;
+}
+
+std::vector<std::string> Nodes::daemon_arguments(int node) const {
+  std::vector<std::string> arguments{"--listen",      endpoint(node),
+                                     "--node-name",   fmt::format("n{}", node),
+                                     "--runtime-dir", cluster_.path(fmt::format("rt-n{}", node)),
+                                     "--spool-dir",   cluster_.path(fmt::format("sp-n{}", node))};
+  if (network_ != nullptr)
+    arguments.insert(arguments.end(), {"--token-file", token_, "--allow-root"});
+  return arguments;
+}
+
+Process& Nodes::start(int node, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = daemon_arguments(node);
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  StartOptions options;
+  if (network_ != nullptr) options.prefix = network_->on_node(node);
+  Process& daemon = cluster_.traind(arguments, options);
+  daemons_[node] = &daemon;
+  EXPECT_TRUE(wait_until([&] {
+    return contains(daemon.err(), "msg=listening") || !daemon.running();
+  })) << daemon.err();
+  return daemon;
+}
+
+void Nodes::start_all(const std::vector<std::string>& more) {
+  for (int node = 0; node < static_cast<int>(daemons_.size()); ++node) start(node, more);
+}
+
+Process& Nodes::train_run(const std::string& job, int count, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{job, "--hosts", hosts(count)};
+  if (network_ != nullptr) arguments.insert(arguments.end(), {"--token-file", token_});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  StartOptions options;
+  if (network_ != nullptr) options.prefix = network_->on_hub();
+  return cluster_.train_run(arguments, options);
+}
+
+std::optional<pid_t> Nodes::supervisor_on(int node) const {
+  for (const Seen& seen : cluster_.processes(" supervise ")) {
+    if (contains(seen.command, cluster_.path(fmt::format("rt-n{}/", node)))) return seen.pid;
+  }
+  return std::nullopt;
+}
+
+std::vector<pid_t> Nodes::workers_on(int node) const {
+  std::vector<pid_t> pids;
+  const std::optional<pid_t> supervisor = supervisor_on(node);
+  for (const Seen& seen : cluster_.workers()) {
+    if (supervisor && seen.parent == *supervisor) pids.push_back(seen.pid);
+  }
+  return pids;
+}
+
+std::vector<Reported> reports(const Cluster& cluster, const std::string& run) {
+  std::vector<Reported> all;
+  for (const boost::json::object& line : cluster.metrics(run)) {
+    const boost::json::object& metrics = line.at("metrics").as_object();
+    all.push_back({static_cast<int>(line.at("attempt").as_int64()),
+                   static_cast<int>(line.at("rank").as_int64()), metrics.at("epoch").as_int64()});
+  }
+  return all;
+}
+
+void expect_exactly_once(const std::vector<Reported>& reports) {
+  std::map<std::pair<int, int>, std::int64_t> last;
+  for (const Reported& report : reports) {
+    const auto [found, first] = last.try_emplace({report.attempt, report.rank}, report.epoch);
+    if (first) continue;
+    EXPECT_EQ(report.epoch, found->second + 1)
+        << "attempt " << report.attempt << ", rank " << report.rank;
+    found->second = report.epoch;
+  }
+}
+
+int restarts(const Cluster& cluster, const std::string& run) {
+  int count = 0;
+  for (const boost::json::object& event : cluster.journal(run))
+    count += text_of(event, "trigger") == "restart_decided";
+  return count;
+}
+
+std::string torch_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/torch-venv-2.11.0/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
+std::string python_program(const std::string& name) {
+  return std::string(TRAIN_SOURCE_DIR) + "/tests/e2e/programs/" + name;
+}
+
+}  // namespace train::e2e

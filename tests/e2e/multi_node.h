@@ -1,0 +1,62 @@
+// Several traind of one cluster: on loopback addresses of their own, or one in each network
+// namespace, with a token.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/netns.h"
+
+namespace train::e2e {
+
+class Nodes {
+ public:
+  /// On loopback: node i listens on 127.x.y.(i+1):7070, which no other test uses. Nothing is
+  /// started yet.
+  Nodes(Cluster& cluster, int count);
+  /// One in each namespace of `network`, with a token that train_run() shows too.
+  Nodes(Cluster& cluster, const Network& network, int count);
+
+  /// Start node i's traind, named n<i>; again after it has been killed. Returns when it listens.
+  Process& start(int node, const std::vector<std::string>& more = {"--resource", "CPU=2"});
+  void start_all(const std::vector<std::string>& more = {"--resource", "CPU=2"});
+  Process& daemon(int node) { return *daemons_.at(node); }
+  /// "127.x.y.1:7070,127.x.y.2:7070": of the first `count` nodes.
+  std::string hosts(int count) const;
+  std::string endpoint(int node) const;
+
+  /// train-run over the first `count` nodes; from the hub where there are namespaces.
+  Process& train_run(const std::string& job, int count, const std::vector<std::string>& more = {});
+
+  /// Workers whose traind is node i's.
+  std::vector<pid_t> workers_on(int node) const;
+  std::optional<pid_t> supervisor_on(int node) const;
+
+ private:
+  std::vector<std::string> daemon_arguments(int node) const;
+
+  Cluster& cluster_;
+  const Network* network_ = nullptr;
+  std::string token_;
+  std::vector<std::string> addresses_;
+  std::vector<Process*> daemons_;
+};
+
+/// What a run's ranks reported, in the order of the log.
+struct Reported {
+  int attempt = 0, rank = 0;
+  std::int64_t epoch = 0;
+  auto operator<=>(const Reported&) const = default;
+};
+std::vector<Reported> reports(const Cluster& cluster, const std::string& run);
+/// Whether each (attempt, rank) reported ascending epochs, each once and none left out.
+void expect_exactly_once(const std::vector<Reported>& reports);
+/// How often the run took up its work anew.
+int restarts(const Cluster& cluster, const std::string& run);
+/// The Python with PyTorch; "" when it is not installed.
+std::string torch_python();
+std::string python_program(const std::string& name);
+
+}  // namespace train::e2e

@@ -1,0 +1,270 @@
+// Who may talk to a traind: nobody over a network without a token, nobody with a wrong one, nobody
+// of another protocol. And the secret stays with the programs that need it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json.hpp>
+
+#include "lib/net/connection.h"
+#include "lib/net/handshake.h"
+#include "tests/e2e/multi_node.h"
+
+namespace train::e2e {
+namespace {
+
+std::string hello_job(const Cluster& cluster, const std::string& name = "job") {
+  return cluster.job(name, "command: 'echo hello from $RANK'\nscaling_config: {num_workers: 2}\n");
+}
+
+std::vector<std::string> daemon_arguments(const Cluster& cluster, const std::string& listen) {
+  return {"--listen",      listen,
+          "--node-name",   "n0",
+          "--runtime-dir", cluster.path("rt-n0"),
+          "--spool-dir",   cluster.path("sp-n0")};
+}
+
+std::vector<std::string> with(std::vector<std::string> arguments,
+                              const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(MultiNodeSecurity, ANetworkAddressNeedsATokenFile) {
+  Cluster cluster;
+
+  for (const std::string listen : {"0.0.0.0:7070", ":7070", "[::]:7070", "192.0.2.1:7070"}) {
+    Process& daemon = cluster.traind(daemon_arguments(cluster, listen));
+
+    EXPECT_EQ(daemon.wait(), 78);
+    EXPECT_EQ(
+        daemon.err(),
+        fmt::format(
+            "traind: error: refusing to listen on {}: whoever reaches it could run code here\n"
+            "traind: give --token-file FILE (made by `traind token FILE`, the same on every node "
+            "and launcher), "
+            "or listen on 127.0.0.1\n",
+            listen));
+  }
+}
+
+TEST(MultiNodeSecurity, RootNeedsAllowRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: not root";
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+
+  Process& daemon =
+      cluster.traind(with(daemon_arguments(cluster, "0.0.0.0:7070"), {"--token-file", token}));
+
+  EXPECT_EQ(daemon.wait(), 78);
+  EXPECT_EQ(daemon.err(),
+            "traind: error: refusing to run workers as root for launchers that reach 0.0.0.0:7070\n"
+            "traind: start traind as the user whose jobs it runs, or give --allow-root\n");
+}
+
+TEST(MultiNodeSecurity, ATokenThatOthersCanReadIsRefused) {
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  ::chmod(token.c_str(), 0644);
+
+  Process& daemon =
+      cluster.traind(with(daemon_arguments(cluster, "127.0.0.1:0"), {"--token-file", token}));
+  Process& run =
+      cluster.train_run({hello_job(cluster), "--hosts", "127.0.0.1:1", "--token-file", token});
+
+  const std::string why = fmt::format(
+      "error: token file {} has mode 0644, which lets others at it; wanted is 0600\n", token);
+  const std::string hint = fmt::format("chmod 600 {}\n", token);
+  EXPECT_EQ(daemon.wait(), 78);
+  EXPECT_EQ(daemon.err(), "traind: " + why + "traind: " + hint);
+  EXPECT_EQ(run.wait(), 77);
+  EXPECT_EQ(run.err(), "train-run: " + why + "train-run: " + hint);
+}
+
+TEST(MultiNodeSecurity, BothSidesSayWhatIsWrongWithTheToken) {
+  Cluster cluster;
+  const std::string right = cluster.path("right"), wrong = cluster.path("wrong");
+  for (const std::string& token : {right, wrong})
+    ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  struct Case {
+    std::string name, daemon_token, run_token, cause, what_to_do, in_daemons_log;
+  };
+  const std::vector<Case> cases{
+      {"wrong", right, wrong, "{}: token does not match", "both sides need the same token file",
+       "token does not match"},
+      {"none", right, "", "{0}: {0} refuses: peer asks for a token, none is set",
+       "pass --token-file", "shows no token, and one is asked for here"},
+      {"only-mine", "", right,
+       "{0}: {0} refuses: peer has no token to show, and one is asked for here",
+       "start it with --token-file", "asks for a token, none is set"},
+  };
+
+  for (const Case& c : cases) {
+    Nodes nodes(cluster, 1);
+    Process& daemon = nodes.start(
+        0, c.daemon_token.empty() ? std::vector<std::string>{}
+                                  : std::vector<std::string>{"--token-file", c.daemon_token});
+    Process& run = nodes.train_run(hello_job(cluster, c.name), 1,
+                                   c.run_token.empty()
+                                       ? std::vector<std::string>{}
+                                       : std::vector<std::string>{"--token-file", c.run_token});
+
+    EXPECT_EQ(run.wait(), 77) << c.name;
+    const std::string cause = fmt::format(fmt::runtime(c.cause), nodes.endpoint(0));
+    EXPECT_TRUE(contains(run.out(), fmt::format("{} did not start: {}\n\n  what to do   {}\n",
+                                                c.name, cause, c.what_to_do)))
+        << run.out();
+    EXPECT_EQ(text_of(cluster.exit_json(c.name), "cause"), cause);
+    EXPECT_TRUE(wait_until([&] { return contains(daemon.err(), "refused a connection"); }));
+    EXPECT_TRUE(contains(daemon.err(), c.in_daemons_log)) << daemon.err();
+    EXPECT_TRUE(cluster.workers().empty());
+    daemon.signal(SIGTERM);
+    EXPECT_EQ(daemon.wait(), 0);
+  }
+}
+
+TEST(MultiNodeSecurity, TheSecretReachesNoWorkerAndNoCommandLine) {
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  const std::string secret = read_file(token).substr(0, 32);
+  Nodes nodes(cluster, 2);
+  for (int node : {0, 1}) nodes.start(node, {"--token-file", token});
+  const std::string go_on = cluster.path("go-on");
+  const std::string job = cluster.job(
+      "job", "command: [" + program("plain_worker") + ", wait-for, " + go_on +
+                 "]\n"
+                 "scaling_config: {num_workers: 2, placement_strategy: STRICT_SPREAD}\n");
+  Process& run =
+      cluster.train_run({job, "--hosts", nodes.hosts(2)},
+                        {.env = {{"TRAINRUN_TOKEN_FILE", token}}, .prefix = {}, .cwd = ""});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 2; })) << run.out() << run.err();
+
+  for (const Seen& seen : cluster.processes()) {
+    EXPECT_FALSE(contains(seen.command, secret)) << seen.command;
+    EXPECT_FALSE(contains(read_file(fmt::format("/proc/{}/environ", seen.pid)), secret))
+        << seen.command;
+  }
+  for (const Seen& worker : cluster.workers()) {
+    const std::string environment = read_file(fmt::format("/proc/{}/environ", worker.pid));
+    EXPECT_FALSE(contains(environment, token)) << "the token's path";
+    EXPECT_FALSE(contains(environment, "TRAINRUN_TOKEN_FILE"));
+  }
+  cluster.write("go-on", "");
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  for (const char* name :
+       {"spec.yaml", "spec.resolved.yaml", "events.jsonl", "run.json", "exit.json"}) {
+    EXPECT_FALSE(contains(read_file(cluster.run_dir("job") + "/" + name), secret)) << name;
+  }
+}
+
+TEST(MultiNodeSecurity, ADaemonReplacedByOneThatRefusesUsCostsNothingWhileItsWorkersGoOn) {
+  Cluster cluster;
+  const std::string right = cluster.path("right"), wrong = cluster.path("wrong");
+  for (const std::string& token : {right, wrong})
+    ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  Nodes nodes(cluster, 2);
+  for (int node : {0, 1}) nodes.start(node, {"--token-file", right});
+  const std::string job = cluster.job(
+      "job",
+      "command: [" + program("sdk_worker") +
+          "]\n"
+          "scaling_config: {num_workers: 2, placement_strategy: STRICT_SPREAD}\n"
+          "train_loop_config: {mode: epochs, epochs: 60, pace_ms: 30, checkpoint_every: 0}\n");
+  Process& run = nodes.train_run(job, 2, {"--token-file", right});
+  const auto reported = [&](int rank) {
+    for (const Reported& report : reports(cluster, "job")) {
+      if (report.rank == rank) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(wait_until([&] { return reported(0) && reported(1); })) << run.out() << run.err();
+
+  nodes.daemon(1).signal(SIGKILL);
+  ASSERT_TRUE(nodes.daemon(1).wait());
+  Process& stranger = nodes.start(1, {"--token-file", wrong});
+  EXPECT_TRUE(wait_until([&] { return contains(stranger.err(), "token does not match"); }))
+      << stranger.err();
+  stranger.signal(SIGKILL);
+  ASSERT_TRUE(stranger.wait());
+  nodes.start(1, {"--token-file", right});
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(restarts(cluster, "job"), 0);
+  EXPECT_EQ(reports(cluster, "job").size(), 2u * 60u);
+  expect_exactly_once(reports(cluster, "job"));
+}
+
+TEST(MultiNodeSecurity, ATokenWorksAcrossNamespaces) {
+  if (const std::string missing = Network::missing(); !missing.empty())
+    GTEST_SKIP() << "SKIPPED: " << missing;
+  Network network(2);
+  Cluster cluster;
+  Nodes nodes(cluster, network, 2);
+  nodes.start_all({"--resource", "CPU=1"});
+
+  Process& run = nodes.train_run(hello_job(cluster), 2);
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "[n0 0] hello from 0\n")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "[n1 1] hello from 1\n")) << run.out();
+}
+
+TEST(MultiNodeSecurity, AnotherProtocolIsRefusedWithBothVersions) {
+  Cluster cluster;
+  Nodes nodes(cluster, 1);
+  Process& daemon = nodes.start(0);
+  asio::io_context context;
+  std::optional<Result<PeerInfo>> answer;
+  const auto dial = [&]() -> asio::awaitable<void> {
+    const auto endpoint = parse_endpoint(nodes.endpoint(0));
+    auto connection =
+        co_await Connection::connect(context.get_executor(), *endpoint, std::chrono::seconds(10));
+    if (!connection) co_return;
+    const Identity self{"9.0.0", "launcher", "elsewhere", ::getpid(), ""};
+    answer = co_await connect_handshake(**connection, self, std::nullopt,
+                                        {.protocol_min = 40, .protocol_max = 42});
+  };
+  asio::co_spawn(context, dial(), [](std::exception_ptr) {});
+  context.run();
+
+  ASSERT_TRUE(answer);
+  ASSERT_TRUE(answer->has_error());
+  const std::string version =
+      cluster.start({built("traind"), "--version"}).wait() == 0 ? "" : "no version";
+  EXPECT_EQ(answer->error().code, Errc::Protocol);
+  EXPECT_TRUE(contains(answer->error().message,
+                       "refuses: launcher 9.0.0 speaks protocol 40 to 42, traind "))
+      << answer->error().message;
+  EXPECT_TRUE(contains(answer->error().message,
+                       fmt::format(" speaks {} to {}", kProtocolMin, kProtocolMax)))
+      << answer->error().message;
+  EXPECT_EQ(answer->error().hint, "install the same version of trainrun on both machines");
+  EXPECT_TRUE(wait_until([&] {
+    return contains(daemon.err(), "launcher 9.0.0 speaks protocol 40 to 42");
+  })) << daemon.err();
+}
+
+TEST(MultiNodeSecurity, TwoDaemonsDoNotShareARuntimeFolder) {
+  Cluster cluster;
+  Nodes nodes(cluster, 1);
+  Process& first = nodes.start(0);
+
+  Process& second = cluster.traind(daemon_arguments(cluster, "127.0.0.1:0"));
+
+  EXPECT_EQ(second.wait(), 78);
+  EXPECT_EQ(second.err(),
+            fmt::format("traind: error: another traind uses the runtime folder {0} (pid "
+                        "{1})\ntraind: give each its own --runtime-dir and --spool-dir\n",
+                        cluster.path("rt-n0"), first.pid()));
+  EXPECT_TRUE(first.running());
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,138 @@
+// What the two programs say, letter by letter: tests/golden/cli/. Run with UPDATE_GOLDEN=1 to write
+// the files anew.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+/// `text` with every `what` replaced by `with`.
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; !what.empty() && (at = text.find(what, at)) != std::string::npos;
+       at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+/// What the process wrote and its exit code, without what differs between machines.
+std::string said_by(const Cluster& cluster, Process& process) {
+  const int code = process.wait().value_or(-1);
+  std::string text = process.out() +
+                     (process.err().empty() ? "" : "---- errors\n" + process.err()) +
+                     "---- exit code " + std::to_string(code) + "\n";
+  std::string host = read_file("/proc/sys/kernel/hostname");
+  host = host.substr(0, host.find('\n'));
+  text = replaced(replaced(text, cluster.dir(), "DIR"), program(""), "PROGRAMS/");
+  for (const auto& [before, after] :
+       {std::pair{"node ", ""}, std::pair{"on ", ""}, std::pair{"[", " "}, std::pair{"(", ""},
+        std::pair{" ", " ("}, std::pair{" ", ":"}}) {
+    text = replaced(text, before + host + after, std::string(before) + "HOST" + after);
+  }
+  return text;
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(TRAIN_SOURCE_DIR) + "/tests/golden/cli/" + name + ".txt";
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  EXPECT_EQ(text, read_file(path)) << path;
+}
+
+std::string two_worker_job(const Cluster& cluster) {
+  return cluster.write("job.yaml",
+                       "name: demo\n"
+                       "command: [" +
+                           program("plain_worker") +
+                           ", print, hello]\n"
+                           "env: {LEVEL: \"3\"}\n"
+                           "train_loop_config: {lr: 0.1}\n"
+                           "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}\n"
+                           "run_config: {storage_path: " +
+                           cluster.storage() + "}\n");
+}
+
+TEST(Cli, HelpOfTrainRun) {
+  Cluster cluster;
+  expect_golden("train_run_help", said_by(cluster, cluster.train_run({"--help"})));
+  expect_golden("train_run_run_help", said_by(cluster, cluster.train_run({"run", "--help"})));
+}
+
+TEST(Cli, HelpOfTraind) {
+  Cluster cluster;
+  expect_golden("traind_help", said_by(cluster, cluster.traind({"--help"})));
+}
+
+TEST(Cli, NoJob) {
+  Cluster cluster;
+  expect_golden("no_job", said_by(cluster, cluster.train_run({"run"})));
+}
+
+TEST(Cli, NothingAtAll) {
+  Cluster cluster;
+  expect_golden("nothing", said_by(cluster, cluster.train_run({})));
+}
+
+TEST(Cli, AnUnknownOption) {
+  Cluster cluster;
+  expect_golden("unknown_option",
+                said_by(cluster, cluster.train_run({"job.yaml", "--nodes", "3"})));
+}
+
+TEST(Cli, AJobThatIsNotThere) {
+  Cluster cluster;
+  expect_golden("no_such_job", said_by(cluster, cluster.train_run({"job.yaml"})));
+}
+
+TEST(Cli, ValidateOfAWrongSpecSaysAllThatIsWrong) {
+  Cluster cluster;
+  cluster.write("wrong.yaml",
+                "name: demo\n"
+                "comand: [./train]\n"
+                "scaling_config:\n"
+                "  num_workers: 0\n"
+                "  use_gpu: false\n"
+                "  resources_per_worker: {GPU: 1}\n"
+                "run_config:\n"
+                "  failure_config: {max_failures: many, stop_grace: 30 parsecs}\n");
+  expect_golden("validate_wrong", said_by(cluster, cluster.train_run({"validate", "wrong.yaml"})));
+}
+
+TEST(Cli, ValidateOfARightSpec) {
+  Cluster cluster;
+  two_worker_job(cluster);
+  expect_golden("validate_right", said_by(cluster, cluster.train_run({"validate", "job.yaml"})));
+}
+
+TEST(Cli, DryRunStartsNothing) {
+  Cluster cluster;
+  Process& dry = cluster.start({"env", "-i", "PATH=/usr/bin:/bin", "HOME=" + cluster.path("home"),
+                                built("train-run"), "run", two_worker_job(cluster), "--dry-run"});
+  expect_golden("dry_run", said_by(cluster, dry));
+  EXPECT_FALSE(exists(cluster.run_dir("demo")));
+}
+
+TEST(Cli, PrintConfigNamesTheOriginOfEachValue) {
+  Cluster cluster;
+  expect_golden(
+      "print_config",
+      said_by(cluster, cluster.train_run({two_worker_job(cluster), "--print-config", "--set",
+                                          "run_config.failure_config.max_failures=3"})));
+}
+
+TEST(Cli, TraindRefusesANetworkAddressWithoutAToken) {
+  Cluster cluster;
+  Process& daemon = cluster.traind({"--listen", "0.0.0.0:0", "--runtime-dir", cluster.path("d"),
+                                    "--spool-dir", cluster.path("s")});
+  daemon.wait();
+  std::string said = said_by(cluster, daemon);
+  for (std::size_t at; (at = said.find("ts=")) != std::string::npos;)
+    said.replace(at, said.find(' ', at) - at, "TIME");
+  expect_golden("traind_no_token", said);
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,120 @@
+// What workers print: on train-run's own output with a prefix, in a file per rank, and nothing of
+// it lost.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <sstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+std::string plain_job(const Cluster& cluster, const std::string& words, int workers) {
+  return cluster.job("job", "command: [" + program("plain_worker") + ", " + words +
+                                "]\nscaling_config: {num_workers: " + std::to_string(workers) +
+                                ", resources_per_worker: {CPU: 0}}");
+}
+
+std::string log_of(const Cluster& cluster, int rank, const std::string& stream) {
+  char folder[64];
+  std::snprintf(folder, sizeof folder, "/attempts/000/ranks/%04d/", rank);
+  return cluster.read(cluster.run_dir("job") + folder + stream + ".log");
+}
+
+std::string this_host() {
+  std::string name = read_file("/proc/sys/kernel/hostname");
+  return name.substr(0, name.find('\n'));
+}
+
+TEST(Output, LinesCarryNodeAndRankAndFilesHoldThemAsTheyAre) {
+  Cluster cluster;
+
+  Process& run =
+      cluster.train_run({plain_job(cluster, "print, to the output, complain, to the errors", 2)});
+
+  ASSERT_EQ(run.wait(), 0);
+  for (const int rank : {0, 1}) {
+    const std::string prefix = "[" + this_host() + " " + std::to_string(rank) + "] ";
+    EXPECT_TRUE(contains(run.out(), prefix + "to the output\n")) << run.out();
+    EXPECT_TRUE(contains(run.out(), prefix + "to the errors\n")) << run.out();
+    EXPECT_EQ(log_of(cluster, rank, "stdout"), "to the output\n");
+    EXPECT_EQ(log_of(cluster, rank, "stderr"), "to the errors\n");
+  }
+}
+
+TEST(Output, OfAMillionLinesOfTwoWorkersNoneIsLost) {
+  Cluster cluster;
+  std::string expected[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int line = 0; line < 500'000; ++line)
+      expected[rank] += "line " + std::to_string(line) + " of rank " + std::to_string(rank) + "\n";
+  }
+
+  Process& run = cluster.train_run({plain_job(cluster, "lines, 500000", 2)});
+
+  ASSERT_EQ(run.wait(Seconds(60)), 0);
+  EXPECT_TRUE(log_of(cluster, 0, "stdout") == expected[0]);
+  EXPECT_TRUE(log_of(cluster, 1, "stdout") == expected[1]);
+  const std::string out = run.out();
+  std::istringstream lines(out);
+  int shown = 0;
+  for (std::string line; std::getline(lines, line);) shown += contains(line, "] line ");
+  EXPECT_EQ(shown, 1'000'000);
+}
+
+TEST(Output, TheLastLinesBeforeAKillAreThere) {
+  Cluster cluster;
+
+  Process& run =
+      cluster.train_run({plain_job(cluster, "lines, 10000, print, the very last, signal, 9", 1)});
+
+  ASSERT_EQ(run.wait(), 137);
+  const std::string log = log_of(cluster, 0, "stdout");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 10001);
+  EXPECT_TRUE(log.ends_with("line 9999 of rank 0\nthe very last\n"));
+  EXPECT_TRUE(contains(run.out(), "    | the very last\n"))
+      << run.out().substr(run.out().size() - 1000);
+}
+
+TEST(Output, AnEndWithoutANewlineIsShown) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({plain_job(cluster, "write, loss 0.5", 1)});
+
+  ASSERT_EQ(run.wait(), 0);
+  EXPECT_TRUE(contains(run.out(), " 0] loss 0.5\n")) << run.out();
+  EXPECT_EQ(log_of(cluster, 0, "stdout"), "loss 0.5");
+}
+
+TEST(Output, OfSixtyFourWorkers) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({plain_job(cluster, "print, here", 64)});
+
+  ASSERT_EQ(run.wait(), 0);
+  for (int rank = 0; rank < 64; ++rank)
+    EXPECT_TRUE(contains(run.out(), " " + std::to_string(rank) + "] here\n")) << rank;
+}
+
+TEST(Output, AsJsonIsALineOfJsonEach) {
+  Cluster cluster;
+
+  Process& run =
+      cluster.train_run({plain_job(cluster, "print, hello, exit, 5", 2), "--output", "json"});
+
+  ASSERT_EQ(run.wait(), 5);
+  const auto events = cluster.json_lines(run.out());
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(text_of(events.back(), "event"), "end");
+  EXPECT_EQ(text_of(events.back(), "code"), "5");
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const auto& event) { return text_of(event, "event") == "end"; }),
+            1);
+  EXPECT_EQ(log_of(cluster, 0, "stdout"), "hello\n");  // output is in the files only
+}
+
+}  // namespace
+}  // namespace train::e2e

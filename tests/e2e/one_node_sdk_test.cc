@@ -1,0 +1,164 @@
+// The SDK's calls between real processes: collectives, reports from everywhere, checkpoints of
+// several ranks, datasets.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+std::string sdk_job(const Cluster& cluster, int workers, const std::string& config,
+                    const std::string& run_config = "", const std::string& more = "",
+                    const std::string& worker = "sdk_worker") {
+  return cluster.job("job",
+                     "command: [" + program(worker) + "]\ntrain_loop_config: {" + config +
+                         "}\nscaling_config: {num_workers: " + std::to_string(workers) +
+                         ", resources_per_worker: {CPU: 0}}\n" + more,
+                     run_config);
+}
+
+/// How many lines each rank has in metrics.jsonl; no ordinal of an attempt twice.
+std::map<std::string, int> reports_by_rank(const Cluster& cluster) {
+  std::map<std::string, int> count;
+  std::map<std::string, int> seen;
+  for (const auto& line : cluster.metrics("job")) {
+    ++count[text_of(line, "rank")];
+    EXPECT_EQ(++seen[text_of(line, "attempt") + "/" + text_of(line, "rank") + "/" +
+                     text_of(line, "ordinal")],
+              1)
+        << boost::json::serialize(line);
+  }
+  return count;
+}
+
+TEST(Sdk, ThreeRowsOnThreeWorkersAreOneBatchEach) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({sdk_job(
+      cluster, 3, "batch_size: 1", "",
+      "datasets: {train: {format: items, items: [{x: 1}, {x: 2}, {x: 3}]}}", "data_worker")});
+
+  ASSERT_EQ(run.wait(), 0);
+  const auto results = cluster.run_json("job").at("results").as_array();
+  ASSERT_EQ(results.size(), 3u);
+  std::vector<std::int64_t> all;
+  for (const auto& result : results) {
+    EXPECT_EQ(text_of(result.as_object(), "batches"), "1");
+    ASSERT_EQ(result.at("rows").as_array().size(), 1u);
+    all.push_back(result.at("rows").as_array().at(0).as_int64());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
+TEST(Sdk, CollectivesOverFourRanks) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({sdk_job(cluster, 4, "mode: collectives")});
+
+  ASSERT_EQ(run.wait(), 0);
+  const auto results = cluster.run_json("job").at("results").as_array();
+  ASSERT_EQ(results.size(), 4u);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto& result = results[static_cast<std::size_t>(rank)].as_object();
+    EXPECT_EQ(text_of(result, "rank"), std::to_string(rank));
+    EXPECT_EQ(text_of(result, "broadcast"), R"({"rank":0})");
+    const auto number = [&](const char* name) { return result.at(name).to_number<double>(); };
+    EXPECT_EQ(number("mean"), 1.5);
+    EXPECT_EQ(number("sum"), 6);
+    EXPECT_EQ(number("min"), 0);
+    EXPECT_EQ(number("max"), 3);
+    EXPECT_EQ(number("ran"), 1);  // once_per_node: one of the four, and once
+  }
+}
+
+TEST(Sdk, UnevenReportsAndARankThatNeverReports) {
+  Cluster cluster;
+
+  ASSERT_EQ(cluster.run({sdk_job(cluster, 3, "mode: uneven")}), 0);
+
+  EXPECT_EQ(reports_by_rank(cluster), (std::map<std::string, int>{{"1", 3}, {"2", 6}}));
+}
+
+TEST(Sdk, ReportsFromManyThreads) {
+  Cluster cluster;
+
+  ASSERT_EQ(cluster.run({sdk_job(cluster, 2, "mode: threads, threads: 16, reports: 200")}), 0);
+
+  EXPECT_EQ(reports_by_rank(cluster), (std::map<std::string, int>{{"0", 3200}, {"1", 3200}}));
+  std::map<std::string, std::int64_t> next;  // each thread's own order is kept
+  for (const auto& line : cluster.metrics("job")) {
+    const auto& metrics = line.at("metrics").as_object();
+    EXPECT_EQ(metrics.at("i").as_int64(),
+              next[text_of(line, "rank") + "/" + text_of(metrics, "thread")]++);
+  }
+}
+
+TEST(Sdk, TwoRanksWithDifferentBytesInOneFileFailThatCheckpointAndTrainingGoesOn) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({sdk_job(cluster, 2, "mode: collision")});
+
+  ASSERT_EQ(run.wait(), 0);
+  EXPECT_TRUE(contains(run.out(), "shared.txt")) << run.out();
+  const std::vector<std::string> kept = cluster.checkpoints("job");
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/checkpoints/" + kept[0] + "/shared.txt"),
+            "same");
+}
+
+TEST(Sdk, KeepsTheTwoBestByScoreAndTheNewest) {
+  Cluster cluster;
+
+  ASSERT_EQ(cluster.run({sdk_job(cluster, 1, "mode: scores, scores: [0.1, 0.9, 0.5, 0.4]",
+                                 "  checkpoint_config: {num_to_keep: 2, "
+                                 "checkpoint_score_attribute: acc, checkpoint_score_order: max}")}),
+            0);
+
+  EXPECT_EQ(
+      cluster.checkpoints("job"),
+      (std::vector<std::string>{"checkpoint_000002", "checkpoint_000003", "checkpoint_000004"}));
+  const auto exit = cluster.exit_json("job");
+  EXPECT_TRUE(contains(text_of(exit, "best_checkpoint"), "checkpoint_000002"))
+      << text_of(exit, "best_checkpoint");
+  EXPECT_TRUE(contains(text_of(exit, "checkpoint"), "checkpoint_000004"))
+      << text_of(exit, "checkpoint");
+}
+
+TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
+  Cluster cluster;
+  const std::string die = cluster.path("die");
+  Process& run =
+      cluster.train_run({sdk_job(cluster, 2,
+                                 "mode: epochs, epochs: 60, checkpoint_every: 0, pace_ms: 5, "
+                                 "die_rank: 1, die_epoch: 59, die_after_file: '" +
+                                     die + "'",
+                                 "  failure_config: {max_failures: 1}")});
+  const auto daemon = [&] {
+    const std::vector<Seen> seen = cluster.processes("traind --private");
+    return seen.empty() ? -1 : seen.front().pid;
+  };
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "epoch "); }));
+  const pid_t first = daemon();
+
+  send_signal(first, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return daemon() != -1 && daemon() != first; }));
+  ASSERT_TRUE(wait_until([&] {
+    const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");
+    return contains(text, "\"rank\":0,\"attempt\":0,\"ordinal\":60,") &&
+           contains(text, "\"rank\":1,\"attempt\":0,\"ordinal\":59,");
+  }));
+  cluster.write("die", "");
+
+  // Rank 0 may have ended by then: its 60 reports of attempt 0, rank 1's 59, and 60 of each in
+  // attempt 1.
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(reports_by_rank(cluster), (std::map<std::string, int>{{"0", 120}, {"1", 119}}));
+}
+
+}  // namespace
+}  // namespace train::e2e

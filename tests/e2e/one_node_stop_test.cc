@@ -1,0 +1,253 @@
+// Ends that somebody asked for: Ctrl-C, SIGTERM, `train-run stop`, a stop condition; and what looks
+// at a run: status, logs, resume.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+std::string training(const Cluster& cluster, const std::string& config,
+                     const std::string& run_config = "") {
+  return cluster.job("job",
+                     "command: [" + program("sdk_worker") +
+                         "]\ntrain_loop_config: {mode: epochs, " + config +
+                         "}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+                     run_config);
+}
+
+bool has_reported(const Cluster& cluster, std::size_t lines) {
+  const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) >= lines;
+}
+
+std::vector<std::int64_t> last_ordinals(const Cluster& cluster) {
+  std::map<std::string, std::int64_t> last;
+  for (const auto& line : cluster.metrics("job"))
+    last[text_of(line, "rank")] = line.at("ordinal").as_int64();
+  std::vector<std::int64_t> ordinals;
+  for (const auto& [rank, ordinal] : last) ordinals.push_back(ordinal);
+  return ordinals;
+}
+
+TEST(Stop, CtrlCStopsAllRanksAtOneReportAndKeepsACheckpoint) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+  ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
+
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130);
+  const std::vector<std::int64_t> ordinals = last_ordinals(cluster);
+  ASSERT_EQ(ordinals.size(), 2u);
+  EXPECT_EQ(ordinals[0], ordinals[1]);
+  EXPECT_EQ(cluster.checkpoints("job"), std::vector<std::string>{"checkpoint_000001"});
+  EXPECT_TRUE(
+      contains(cluster.read(cluster.run_dir("job") + "/checkpoints/checkpoint_000001/state.json"),
+               "on_stop"));
+  EXPECT_TRUE(contains(run.out(), cluster.run_dir("job") + "/checkpoints/checkpoint_000001"))
+      << run.out();
+  EXPECT_TRUE(contains(run.out(), "train-run resume")) << run.out();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "interrupted");
+  EXPECT_TRUE(cluster.workers().empty());
+}
+
+TEST(Stop, ASecondCtrlCKillsAtOnce) {
+  Cluster cluster;
+  const std::string ready = cluster.path("ready");
+  Process& run = cluster.train_run(
+      {cluster.job("job",
+                   "command: [" + program("plain_worker") + ", ignore-term, touch, " + ready +
+                       ", hang]\nscaling_config: {num_workers: 1}",
+                   "  failure_config: {stop_grace: 1h}")});
+  ASSERT_TRUE(wait_until([&] { return exists(ready); }));
+
+  run.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "stopping"); }));
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_TRUE(cluster.workers().empty());
+}
+
+TEST(Stop, SigtermCheckpointsAndAsksToBeQueuedAgain) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+  ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
+
+  run.signal(SIGTERM);
+
+  EXPECT_EQ(run.wait(), 75);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "preempted");
+}
+
+TEST(Stop, WorkersWithoutTheSdkGetTermGraceAndKill) {
+  Cluster cluster;
+  // Rank 0 leaves on SIGTERM and says so; rank 1 does not hear it.
+  const std::string worker =
+      "if [ $RANK = 0 ]; then trap 'echo leaving; exit 0' TERM; else trap '' TERM; fi; echo ready; "
+      "while :; do sleep 0.02; done";
+  Process& run = cluster.train_run(
+      {cluster.job("job",
+                   "command: \"" + worker +
+                       "\"\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+                   "  failure_config: {stop_grace: 300ms}")});
+  ASSERT_TRUE(wait_until(
+      [&] { return contains(run.out(), "0] ready") && contains(run.out(), "1] ready"); }));
+
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_TRUE(contains(run.out(), "0] leaving")) << run.out();
+  EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+TEST(Stop, AStopConditionEndsTheRunWell) {
+  Cluster cluster;
+  Process& run =
+      cluster.train_run({training(cluster, "epochs: 1000000, pace_ms: 5", "  stop: {epoch: 3}")});
+
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "succeeded");
+  EXPECT_TRUE(contains(run.out(), "epoch")) << run.out();
+  EXPECT_FALSE(cluster.checkpoints("job").empty());
+}
+
+TEST(Stop, TheStopCommandStopsARunFromElsewhere) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+  ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 2); }));
+
+  Process& stop = cluster.train_run({"stop", cluster.run_dir("job")});
+
+  EXPECT_EQ(stop.wait(), 0);
+  EXPECT_EQ(stop.out(), "asked job to checkpoint and stop\nstopped\n");
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+  EXPECT_EQ(cluster.run({"stop", cluster.run_dir("job")}), 1);
+}
+
+TEST(Status, OfARunningAndOfAFinishedRun) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [" + program("plain_worker") + ", wait-for, " + go +
+                              ", exit, 3]\nscaling_config: {num_workers: 1}")});
+  ASSERT_TRUE(wait_until([&] {
+    return contains(cluster.read(cluster.run_dir("job") + "/events.jsonl"),
+                    "\"state\":\"running\"");
+  }));
+
+  Process& running =
+      cluster.train_run({"status", "job", "--storage-path", cluster.storage(), "--output", "json"});
+  ASSERT_EQ(running.wait(), 0);
+  cluster.write("go", "");
+  ASSERT_EQ(run.wait(), 3);
+  Process& finished = cluster.train_run({"status", cluster.run_dir("job"), "--output", "json"});
+  ASSERT_EQ(finished.wait(), 0);
+  Process& text = cluster.train_run({"status", "job"});  // by the registry of runs
+  ASSERT_EQ(text.wait(), 0);
+
+  const auto first = cluster.json_lines(running.out()).at(0);
+  EXPECT_EQ(text_of(first, "run"), "job");
+  EXPECT_EQ(text_of(first, "running"), "true");
+  EXPECT_EQ(text_of(first, "state"), "running");
+  EXPECT_EQ(text_of(first, "world_size"), "1");
+  const auto second = cluster.json_lines(finished.out()).at(0);
+  EXPECT_EQ(text_of(second, "running"), "false");
+  EXPECT_EQ(text_of(second, "state"), "errored");
+  EXPECT_EQ(text_of(second.at("exit").as_object(), "code"), "3");
+  EXPECT_TRUE(contains(text.out(), "run:        job\nfolder:     " + cluster.run_dir("job") +
+                                       "\nstate:      errored, exit code 3: rank 0 on "))
+      << text.out();
+}
+
+TEST(Status, OfNoSuchRunSaysWhereItLooked) {
+  Cluster cluster;
+  Process& status = cluster.train_run({"status", "nothing", "--storage-path", cluster.storage()});
+
+  EXPECT_EQ(status.wait(), 66);
+  EXPECT_TRUE(contains(status.err(), cluster.storage())) << status.err();
+}
+
+TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: \"echo hello from $RANK; while ! [ -e " + go +
+                              " ]; do sleep 0.01; done; echo bye from $RANK\"\n"
+                              "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")});
+  ASSERT_TRUE(wait_until(
+      [&] { return contains(run.out(), "hello from 0") && contains(run.out(), "hello from 1"); }));
+
+  Process& followed = cluster.train_run({"logs", cluster.run_dir("job"), "--rank", "1", "-f"});
+  ASSERT_TRUE(wait_until([&] { return contains(followed.out(), "hello from 1"); }));
+  EXPECT_TRUE(followed.running());
+  cluster.write("go", "");
+  ASSERT_EQ(run.wait(), 0);
+  Process& all = cluster.train_run({"logs", cluster.run_dir("job")});
+
+  EXPECT_EQ(followed.wait(), 0);
+  EXPECT_EQ(followed.out(), "hello from 1\nbye from 1\n");
+  EXPECT_EQ(all.wait(), 0);
+  EXPECT_EQ(all.out(), "[0] hello from 0\n[0] bye from 0\n[1] hello from 1\n[1] bye from 1\n");
+}
+
+TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
+  Cluster cluster;
+  Process& run = cluster.train_run({training(cluster, "epochs: 6, pace_ms: 100")});
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() >= 2; }));
+  run.signal(SIGINT);
+  ASSERT_EQ(run.wait(), 130);
+  const std::vector<std::string> kept = cluster.checkpoints("job");
+  const int epoch = std::stoi(kept.back().substr(kept.back().size() - 6)) -
+                    1;  // a checkpoint an epoch, from number 1 on
+
+  Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
+
+  EXPECT_EQ(resumed.wait(), 0);
+  EXPECT_TRUE(contains(resumed.out(), "0] restored epoch " + std::to_string(epoch) + "\n"))
+      << resumed.out();
+  EXPECT_TRUE(contains(resumed.out(), "0] start_epoch " + std::to_string(epoch + 1) + "\n"))
+      << resumed.out();
+  EXPECT_EQ(cluster.checkpoints("job").size(), 6u);
+  std::vector<std::string> epochs;
+  for (const auto& line : cluster.metrics("job")) {
+    if (text_of(line, "rank") == "0")
+      epochs.push_back(text_of(line.at("metrics").as_object(), "epoch"));
+  }
+  EXPECT_EQ(epochs, (std::vector<std::string>{"0", "1", "2", "3", "4", "5"}));
+}
+
+TEST(Resume, AForcedLauncherTakesTheRunFromALivingOne) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  const std::string job =
+      cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
+                             go + "]\nscaling_config: {num_workers: 1}");
+  Process& first = cluster.train_run({job});
+  ASSERT_TRUE(wait_until([&] { return contains(first.out(), "before"); }));
+
+  Process& second = cluster.train_run({job, "--force"});
+
+  EXPECT_EQ(first.wait(), 1);
+  EXPECT_TRUE(contains(first.out(), "another train-run has taken this run over")) << first.out();
+  EXPECT_FALSE(exists(cluster.run_dir("job") + "/exit.json"));
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "before"); }));
+  cluster.write("go", "");
+  EXPECT_EQ(second.wait(), 0);
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
+  EXPECT_TRUE(
+      wait_until([&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,163 @@
+// A worker with the SDK, without LibTorch. train_loop_config.mode says what it does.
+#include <signal.h>
+#include <train/train.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace {
+
+using train::Config;
+using train::get_context;
+
+void wait_for(const std::string& path) {
+  while (::access(path.c_str(), F_OK) != 0) ::usleep(2000);
+}
+
+bool here(const Config& config, const std::string& key) {
+  const auto rank = config.get<int>(key, -1);
+  return rank == get_context().world_rank();
+}
+
+// The manifest of checkpoint k.
+std::string committed(int k) {
+  char name[64];
+  std::snprintf(name, sizeof name, "/checkpoints/checkpoint_%06d/.manifest.json", k);
+  return get_context().storage_path() + name;
+}
+
+// epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every
+// epochs, the others with an empty one). die_rank dies by die_signal in epoch die_epoch of the
+// attempts below die_attempts; every rank in those below die_each_attempts, once a new checkpoint
+// is committed. pace_ms: an epoch's length.
+void epochs(const Config& config) {
+  const int rank = get_context().world_rank();
+  const int every = config.get<int>("checkpoint_every", 1);
+  if (auto checkpoint = train::get_checkpoint()) {
+    std::printf("restored epoch %d\n",
+                checkpoint->to_value().as<train::Dict>().at("epoch").as<int>());
+  } else {
+    std::printf("fresh start\n");
+  }
+  std::printf("start_epoch %d\n", train::start_epoch());
+  std::fflush(stdout);
+  if (config.get<bool>("on_stop", false)) {
+    train::on_stop([] {
+      return train::Checkpoint::from_json(train::Dict{{"epoch", -1}, {"on_stop", true}});
+    });
+  }
+  for (int epoch = train::start_epoch(); epoch < config.get<int>("epochs"); ++epoch) {
+    if (const int pace = config.get<int>("pace_ms", 0); pace > 0)
+      ::usleep(static_cast<useconds_t>(pace) * 1000);
+    if (here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
+        get_context().attempt() < config.get<int>("die_attempts", 1)) {
+      if (const auto file = config.get<std::string>("die_after_file", ""); !file.empty())
+        wait_for(file);
+      ::kill(::getpid(), config.get<int>("die_signal", SIGKILL));
+    }
+    if (get_context().attempt() < config.get<int>("die_each_attempts", 0) &&
+        epoch > train::start_epoch()) {
+      wait_for(committed(epoch));  // of the epoch before: numbers begin with 1
+      ::kill(::getpid(), SIGKILL);
+    }
+    const train::Dict metrics{
+        {"epoch", epoch}, {"loss", 1.0 / (epoch + 1)}, {"attempt", get_context().attempt()}};
+    if (every <= 0 || (epoch + 1) % every != 0) {
+      train::report(metrics);
+    } else if (rank == 0) {
+      train::report(metrics, train::Checkpoint::from_json(train::Dict{{"epoch", epoch}}));
+    } else {
+      train::report(metrics, train::Checkpoint::from_writer([](const std::filesystem::path&) {}));
+    }
+  }
+}
+
+void collectives(const Config&) {
+  const auto& context = get_context();
+  train::barrier();
+  const train::Value from_zero =
+      train::broadcast_from_rank_zero(train::Dict{{"rank", context.world_rank()}});
+  const train::Dict mean = train::reduce({{"x", context.world_rank()}});
+  const train::Dict sum = train::reduce({{"x", context.world_rank()}}, train::Reduce::Sum);
+  const train::Dict low = train::reduce({{"x", context.world_rank()}}, train::Reduce::Min);
+  const train::Dict high = train::reduce({{"x", context.world_rank()}}, train::Reduce::Max);
+  int mine = 0;
+  train::once_per_node("download", [&] { ++mine; });
+  train::once_per_node("download", [&] { ++mine; });
+  const train::Dict ran = train::reduce({{"ran", mine}}, train::Reduce::Sum);
+  train::set_result(train::Dict{{"rank", context.world_rank()},
+                                {"broadcast", from_zero},
+                                {"mean", mean.at("x")},
+                                {"sum", sum.at("x")},
+                                {"min", low.at("x")},
+                                {"max", high.at("x")},
+                                {"ran", ran.at("ran")}});
+}
+
+// Rank r reports 3·r times, rank 0 never.
+void uneven(const Config&) {
+  for (int i = 0; i < 3 * get_context().world_rank(); ++i) train::report({{"i", i}});
+}
+
+void threads(const Config& config) {
+  std::vector<std::thread> all;
+  for (int t = 0; t < config.get<int>("threads"); ++t) {
+    all.emplace_back([t, &config] {
+      for (int i = 0; i < config.get<int>("reports"); ++i) train::report({{"thread", t}, {"i", i}});
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+// Both ranks hand in shared.txt: with different bytes in the first checkpoint, with the same ones
+// in the second.
+void collision(const Config&) {
+  for (int k = 0; k < 2; ++k) {
+    const int rank = get_context().world_rank();
+    train::report({{"epoch", k}},
+                  train::Checkpoint::from_writer([k, rank](const std::filesystem::path& folder) {
+                    std::ofstream(folder / "shared.txt")
+                        << (k == 0 ? std::to_string(rank) : "same");
+                  }));
+  }
+}
+
+void scores(const Config& config) {
+  const auto values = config.get<std::vector<double>>("scores");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    train::report({{"epoch", i}, {"acc", values[i]}},
+                  train::Checkpoint::from_json(train::Dict{{"epoch", i}}));
+  }
+}
+
+void metrics(const Config&) {
+  train::report(
+      {{"epoch", 0}, {"loss", std::nan("")}, {"up", INFINITY}, {"note", "first"}, {"ok", true}});
+  train::report({{"epoch", 1}, {"loss", 0.25}, {"up", 2.0}, {"note", "second"}, {"ok", false}});
+}
+
+void fail(const Config& config) {
+  train::report({{"epoch", 0}});
+  if (get_context().world_rank() == config.get<int>("fail_rank", 0))
+    throw std::runtime_error("the learning rate is 0");
+  train::barrier();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return train::run(argc, argv, [](const Config& config) {
+    const std::map<std::string, void (*)(const Config&)> modes{
+        {"epochs", epochs},       {"collectives", collectives},
+        {"uneven", uneven},       {"threads", threads},
+        {"collision", collision}, {"scores", scores},
+        {"metrics", metrics},     {"fail", fail}};
+    modes.at(config.get<std::string>("mode"))(config);
+  });
+}

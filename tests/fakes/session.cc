@@ -1,0 +1,46 @@
+#include "tests/fakes/session.h"
+
+#include <train/checkpoint.h>
+
+namespace train {
+
+struct Checkpoint::Impl {
+  Dict metadata;
+};
+
+const Dict& Checkpoint::metadata() const { return impl_->metadata; }
+
+std::optional<Checkpoint> get_checkpoint() {
+  const auto& metadata = fakes::session().checkpoint_metadata;
+  if (!metadata) return std::nullopt;
+  return Checkpoint(std::make_shared<Checkpoint::Impl>(Checkpoint::Impl{*metadata}));
+}
+
+namespace fakes {
+
+FakeSession& session() {
+  static FakeSession session;
+  return session;
+}
+
+}  // namespace fakes
+
+namespace sdk {
+
+const WorkerInfo& worker_info() { return fakes::session().info; }
+
+std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
+                                    std::chrono::milliseconds) {
+  auto& session = fakes::session();
+  session.collectives.push_back(name);
+  if (session.gather) return session.gather(name, mine);
+  return std::vector<std::string>(static_cast<std::size_t>(session.info.world_size), mine);
+}
+
+void set_data_position(const std::string& dataset, std::uint64_t epoch,
+                       std::int64_t rows_consumed) {
+  fakes::session().positions.push_back({dataset, epoch, rows_consumed});
+}
+
+}  // namespace sdk
+}  // namespace train

@@ -1,0 +1,40 @@
+// A worker's session without a supervisor, for tests of sdk/data: what worker_info(),
+// get_checkpoint() and all_gather() answer is set by the test, and what it tells is kept. Link it
+// in place of train_sdk.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sdk/client/session.h"
+
+namespace train::fakes {
+
+struct Position {
+  std::string dataset;
+  std::uint64_t epoch = 0;
+  std::int64_t rows_consumed = 0;
+  bool operator==(const Position&) const = default;
+};
+
+struct FakeSession {
+  sdk::WorkerInfo info;
+  std::optional<Dict> checkpoint_metadata;  // unset: there is no checkpoint
+  /// (name, this rank's bytes) → all ranks' bytes. By default all ranks say the same.
+  std::function<std::vector<std::string>(const std::string&, const std::string&)> gather;
+  std::vector<std::string> collectives;  // names, as called
+  std::vector<Position> positions;       // as told
+
+  std::optional<Position> last_position() const {
+    return positions.empty() ? std::nullopt : std::optional<Position>(positions.back());
+  }
+};
+
+/// The session that the SDK's functions answer from, on every thread. A test assigns a fresh one
+/// first.
+FakeSession& session();
+
+}  // namespace train::fakes

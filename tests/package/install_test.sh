@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# tests/package/install_test.sh BUILD_FOLDER TORCH: install into a fresh prefix, build a user's project against what lies there,
+# and run its programs by hand. TORCH: 1 where the build has LibTorch.
+set -euo pipefail
+
+build="$1" torch="$2"
+project="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/user_project"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+prefix="$work/prefix"
+
+fail() { printf 'install_test: %s\n' "$*" >&2; exit 1; }
+
+# expect NAME WANTED FOUND: both texts, whole
+expect() {
+  [ "$2" = "$3" ] || fail "$1:
+--- wanted
+$2
+--- found
+$3"
+}
+
+# run PROGRAM [ARGUMENT...]: what it prints, started in a folder of its own, with no launcher's environment
+run() {
+  local name; name="$(basename "$1")"
+  mkdir -p "$work/run-$name"
+  (cd "$work/run-$name" && env -u TRAINRUN_SOCKET OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= "$@") || fail "$name ended with $?"
+}
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
+
+for file in bin/train-run bin/traind sbin/traind include/train/train.h include/train/train_c.h include/train/dataset.h \
+            share/man/man1/train-run.1 share/man/man8/traind.8; do
+  [ -s "$prefix/$file" ] || fail "$file was not installed"
+done
+expect "the installed train-run" "$("$build/bin/train-run" --version)" "$("$prefix/bin/train-run" --version)"
+expect "the installed traind" "$("$build/bin/traind" --version)" "$("$prefix/bin/traind" --version)"
+
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+{ cmake -S "$project" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" -DUSER_TORCH="$torch" "${launcher[@]}" &&
+  cmake --build "$work/build"; } >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the user's project does not build"; }
+
+expect "a program with trainrun::sdk" \
+'checkpoint of report 1: checkpoints/checkpoint_000001
+checkpoint of report 2: checkpoints/checkpoint_000002
+report 1: epoch=0 loss=0.5
+report 2: epoch=1 loss=0.3333333333333333' "$(run "$work/build/user_sdk" | LC_ALL=C sort)"
+
+echo '{"datasets": {"train": {"format": "items", "items": [{"x": 1}, {"x": 2}, {"x": 3}]}}}' >"$work/spec.json"
+expect "a program with trainrun::data" 'report 1: rows=3' "$(run "$work/build/user_data" "--trainrun-spec=$work/spec.json")"
+
+if [ "$torch" = 1 ]; then
+  expect "a program with trainrun::torch" \
+'report 1: loss=4.0 step=0
+report 2: loss=1.44 step=1' "$(run "$work/build/user_torch")"
+fi
+echo "install_test: passed"

@@ -1,0 +1,22 @@
+// One step of a linear model from known weights, with trainrun::torch: the loss is (2 - 0)² = 4,
+// then (2 - 0.8)² = 1.44.
+#include <train/torch.h>
+#include <train/train.h>
+
+#include <cmath>
+
+int main(int argc, char** argv) {
+  return train::run(argc, argv, [] {
+    torch::nn::Linear linear(torch::nn::LinearOptions(1, 1).bias(false));
+    torch::nn::init::zeros_(linear->weight);
+    auto model = train::prepare_model(linear);
+    torch::optim::SGD optimizer(model->parameters(), 0.2);
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      const auto loss = (torch::full({1, 1}, 2.0) - model(torch::ones({1, 1}))).square().mean();
+      loss.backward();
+      optimizer.step();
+      train::report({{"step", step}, {"loss", std::round(loss.item<double>() * 1000) / 1000}});
+    }
+  });
+}

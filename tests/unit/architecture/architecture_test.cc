@@ -1,0 +1,134 @@
+// What the table of layers (docs/architecture.md, tests/unit/layering) cannot say: what the cores
+// must not touch, where each third party stays, and the few words that belong to one place only.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SourceFile {
+  std::string path;  // from the tree's root
+  std::vector<std::string> lines;
+};
+
+bool starts_with_folder(const std::string& path, const std::string& folder) {
+  return path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 &&
+         path[folder.size()] == '/';
+}
+
+const std::vector<SourceFile>& all_sources() {
+  static const std::vector<SourceFile> files = [] {
+    std::vector<SourceFile> found;
+    for (const char* top :
+         {"lib", "launcher", "daemon", "sdk", "cmd", "examples", "tests", "benchmarks"}) {
+      if (!fs::exists(fs::path(TRAIN_SOURCE_DIR) / top)) continue;
+      for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAIN_SOURCE_DIR) / top)) {
+        const std::string extension = entry.path().extension();
+        if (!entry.is_regular_file() || (extension != ".h" && extension != ".cc")) continue;
+        SourceFile file{fs::relative(entry.path(), TRAIN_SOURCE_DIR).string(), {}};
+        std::ifstream in(entry.path());
+        for (std::string line; std::getline(in, line);) file.lines.push_back(line);
+        found.push_back(std::move(file));
+      }
+    }
+    return found;
+  }();
+  return files;
+}
+
+std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
+
+std::vector<std::string> lines_with(const std::string& pattern,
+                                    const std::function<bool(const std::string&)>& looked_at) {
+  const std::regex expression(pattern);
+  std::vector<std::string> found;
+  for (const SourceFile& file : all_sources()) {
+    if (!looked_at(file.path)) continue;
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      if (std::regex_search(without_comment(file.lines[i]), expression))
+        found.push_back(file.path + ":" + std::to_string(i + 1) + ": " + file.lines[i]);
+    }
+  }
+  return found;
+}
+
+bool in(const std::string& path, const char* folder) { return starts_with_folder(path, folder); }
+bool in_a_core(const std::string& path) {
+  return in(path, "launcher/core") || in(path, "daemon/core") || in(path, "daemon/supervisor/core");
+}
+
+TEST(Architecture, CoresDecideAndTouchNothing) {
+  const auto includes = lines_with(
+      R"(#\s*include\s*<(boost/(asio|process|filesystem)|filesystem|fstream|iostream|thread|mutex|atomic|condition_variable|future|random|spdlog|unistd\.h|sys/|fcntl\.h|netinet/|time\.h|ctime))",
+      in_a_core);
+  const auto calls = lines_with(
+      R"((steady_clock|system_clock|SystemClock)::now|SystemClock|\btime\(|getenv|\bstd::rand\b|std::cout|std::cerr|printf\()",
+      in_a_core);
+
+  EXPECT_EQ(includes, std::vector<std::string>{});
+  EXPECT_EQ(calls, std::vector<std::string>{});
+}
+
+TEST(Architecture, ThirdPartiesStayInTheirRow) {
+  struct Row {
+    const char* include;
+    std::vector<const char*> folders;
+  };
+  const std::vector<Row> rows{
+      {R"(#\s*include\s*<yaml-cpp/)", {"lib/yaml"}},
+      {R"(#\s*include\s*<spdlog/)", {"lib/observe"}},
+      {R"(#\s*include\s*<msgpack)", {"lib/wire"}},
+      {R"(#\s*include\s*<openssl/)", {"lib/net"}},
+      {R"(#\s*include\s*<(arrow|parquet)/)",
+       {"lib/data", "sdk/data", "sdk/torch", "sdk/include", "examples"}},
+      {R"(#\s*include\s*<(torch|ATen|c10)/)", {"sdk/torch", "sdk/include", "examples"}},
+      {R"(#\s*include\s*<CLI/)", {"cmd"}},
+  };
+  std::vector<std::string> strayed;
+  for (const Row& row : rows) {
+    const auto found = lines_with(row.include, [&](const std::string& path) {
+      return !in(path, "tests") && !in(path, "benchmarks") &&
+             std::none_of(row.folders.begin(), row.folders.end(),
+                          [&](const char* folder) { return in(path, folder); });
+    });
+    strayed.insert(strayed.end(), found.begin(), found.end());
+  }
+
+  EXPECT_EQ(strayed, std::vector<std::string>{});
+}
+
+TEST(Architecture, CoroutinesAreSpawnedInAScopeOnly) {
+  const auto found = lines_with(R"(\basio::detached\b)", [](const std::string& path) {
+    return path != "lib/net/scope.cc" && !in(path, "tests/unit/architecture");
+  });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
+TEST(Architecture, NoShellIsStartedByTheWay) {
+  const auto found = lines_with(
+      R"((^|[^\w.>:"])(::|std::)?(system|popen)\()",
+      [](const std::string& path) { return !in(path, "tests") && !in(path, "benchmarks"); });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
+TEST(Architecture, UnitTestsAndSimulationsNeverSleep) {
+  const auto found =
+      lines_with(R"(sleep_for|sleep_until|\busleep\(|\bnanosleep\()", [](const std::string& path) {
+        return (in(path, "tests/unit") || in(path, "tests/sim")) &&
+               !in(path, "tests/unit/architecture");
+      });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
+}  // namespace

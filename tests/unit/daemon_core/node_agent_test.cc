@@ -1,0 +1,202 @@
+#include "daemon/core/node_agent.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+constexpr LinkId kLink = 1, kOther = 2;
+constexpr Attempt kFirst{0}, kSecond{1};
+
+ResourceAmounts cpus(double count, double gpu = 0) {
+  ResourceAmounts amounts;
+  amounts.cpu = count;
+  amounts.gpu = gpu;
+  return amounts;
+}
+LauncherAttached attach(LinkId link, std::uint64_t epoch, const std::string& run = "r1") {
+  AttachRun message{run, run, epoch};
+  message.orphan_timeout_ms = 5000;
+  return {link, message};
+}
+AttemptAsked ask(LinkId link, Attempt attempt, int workers, double gpu = 0) {
+  AttemptAsked event{link, attempt, {}};
+  event.message.local_world_size = workers;
+  event.message.per_worker = cpus(1, gpu);
+  return event;
+}
+SupervisorUp up(Attempt attempt, double claimed = 2, const std::string& run = "r1") {
+  return {{run, attempt}, SupervisorHello{run, attempt.value, 1, cpus(claimed), {}, ""}};
+}
+
+struct Node {
+  NodeAgent agent{"node-a", "host-a", {"10.0.0.1"}, cpus(4, 2)};
+  std::vector<NodeAction> handle(const NodeEvent& event) { return agent.handle(event); }
+  /// The one action of the kind asked for; a failure when there is none.
+  template <class A>
+  A one(const NodeEvent& event) {
+    for (const NodeAction& action : agent.handle(event)) {
+      if (const auto* found = std::get_if<A>(&action)) return *found;
+    }
+    ADD_FAILURE() << "no such action";
+    return {};
+  }
+};
+
+TEST(NodeAgent, OffersWhatItHasToALauncherThatAttaches) {
+  Node node;
+
+  const auto offer = node.one<SendOffer>(attach(kLink, 1));
+
+  EXPECT_EQ(offer.link, kLink);
+  EXPECT_EQ(offer.offer.node_name, "node-a");
+  EXPECT_EQ(offer.offer.host, "host-a");
+  EXPECT_EQ(offer.offer.addresses, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(offer.offer.total, cpus(4, 2));
+  EXPECT_EQ(offer.offer.free, cpus(4, 2));
+  EXPECT_EQ(offer.offer.attempts, std::vector<std::uint32_t>{});
+}
+
+TEST(NodeAgent, RefusesAnOlderEpoch) {
+  Node node;
+  node.handle(attach(kLink, 5));
+
+  const auto refusal = node.one<RefuseLink>(attach(kOther, 4));
+
+  EXPECT_EQ(refusal.link, kOther);
+  EXPECT_EQ(refusal.error, (Error{Errc::Fenced, "run r1 is controlled by epoch 5, newer than 4",
+                                  "another train-run has taken this run over; this one must end"}));
+  EXPECT_EQ(node.agent.link_of("r1"), kLink);
+}
+
+TEST(NodeAgent, ANewerEpochTakesTheRunOver) {
+  Node node;
+  node.handle(attach(kLink, 5));
+
+  EXPECT_EQ(node.one<DropLink>(attach(kOther, 6)).link, kLink);
+  EXPECT_EQ(node.agent.link_of("r1"), kOther);
+  EXPECT_EQ(node.agent.run_of(kLink), std::nullopt);
+}
+
+TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
+  Node node;
+  node.handle(attach(kLink, 1));
+
+  const auto spawned = node.one<SpawnSupervisor>(ask(kLink, kFirst, 2, 1));
+
+  EXPECT_EQ(spawned.key, (AttemptKey{"r1", kFirst}));
+  EXPECT_EQ(spawned.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.orphan_timeout_ms, 5000);
+}
+
+TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(ask(kLink, kFirst, 3));
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free.cpu, 1);
+
+  const auto refused = node.one<RefuseAttempt>(ask(kOther, kFirst, 2));
+
+  EXPECT_EQ(refused.error,
+            (Error{Errc::ResourceExhausted, "node-a has too little free: CPU 2 wanted, 1 free"}));
+}
+
+TEST(NodeAgent, AnOlderAttemptOfTheSameRunDoesNotStandInTheWay) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 4));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kSecond, 4)).key, (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, AskedAgainPassesTheOrderOnAndSpawnsNothing) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+
+  const auto actions = node.handle(ask(kLink, kFirst, 2));
+
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<SendPrepare>(actions[0]).key, (AttemptKey{"r1", kFirst}));
+}
+
+TEST(NodeAgent, AnAttemptWhoseSupervisorEndedIsNotSpawnedAgain) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  EXPECT_EQ(node.one<TellAttemptLost>(SupervisorDown{{"r1", kFirst}, "killed by signal 9"}).reason,
+            "killed by signal 9");
+
+  const auto actions = node.handle(ask(kLink, kFirst, 2));
+
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<TellAttemptLost>(actions[0]).reason, "it has ended");
+}
+
+TEST(NodeAgent, FramesPassFromTheSnapshotOn) {
+  Node node;
+  const AttemptKey key{"r1", kFirst};
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(up(kFirst));
+  EXPECT_EQ(node.agent.route_up(key, MessageType::Prepared), std::nullopt);
+  EXPECT_EQ(node.agent.route_up(key, MessageType::AttemptSnapshot), kLink);
+  EXPECT_EQ(node.agent.route_up(key, MessageType::GroupGone), kLink);
+
+  node.handle(LauncherLinkClosed{kLink});
+  EXPECT_EQ(node.agent.route_up(key, MessageType::GroupGone), std::nullopt);
+  node.handle(attach(kOther, 1));
+
+  EXPECT_EQ(node.agent.route_up(key, MessageType::GroupGone), std::nullopt);
+  EXPECT_EQ(node.agent.route_up(key, MessageType::AttemptSnapshot), kOther);
+}
+
+TEST(NodeAgent, TellsTheSupervisorsWhenTheLauncherComesAndGoes) {
+  Node node;
+  node.handle(attach(kLink, 3));
+  node.handle(ask(kLink, kFirst, 2));
+  EXPECT_EQ(node.one<TellSupervisor>(up(kFirst)).state.present, true);
+
+  EXPECT_EQ(node.one<TellSupervisor>(LauncherLinkClosed{kLink}).state.present, false);
+  const LauncherState back = node.one<TellSupervisor>(attach(kOther, 3)).state;
+
+  EXPECT_EQ(back.present, true);
+  EXPECT_EQ(back.epoch, 3u);
+  EXPECT_EQ(back.orphan_timeout_ms, 5000);
+}
+
+TEST(NodeAgent, OffersNothingBeforeItHasFoundItsSupervisorsAgain) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  EXPECT_EQ(node.handle(attach(kLink, 1)).size(), 0u);
+  node.handle(up(kFirst));
+
+  const auto offer = node.one<SendOffer>(AdoptionEnded{});
+
+  EXPECT_EQ(offer.offer.attempts, std::vector<std::uint32_t>{0});
+}
+
+TEST(NodeAgent, AnAdoptedSupervisorKeepsItsOrphanTimeoutWhileNobodyIsThere) {
+  Node node;
+
+  const LauncherState state = node.one<TellSupervisor>(up(kFirst)).state;
+
+  EXPECT_EQ(state.present, false);
+  EXPECT_EQ(state.orphan_timeout_ms, kKeepOrphanTimeoutMs);
+}
+
+TEST(NodeAgent, ALauncherThatDetachesLeavesNothingToWaitFor) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+
+  const LauncherState state = node.one<TellSupervisor>(LauncherDetached{kLink}).state;
+
+  EXPECT_EQ(state.present, false);
+  EXPECT_EQ(state.orphan_timeout_ms, 0);
+  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  EXPECT_TRUE(node.agent.idle());
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,135 @@
+#include "daemon/supervisor/core/worker_group.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace train {
+namespace {
+
+constexpr TimePoint kStart{seconds(1000)};
+constexpr WaitStatus kClean{}, kTerminated{.signaled = true, .status = SIGTERM};
+using Actions = std::vector<GroupAction>;
+
+struct Group {
+  WorkerGroup group{seconds(30), seconds(600), kStart};
+  Actions handle(const GroupEvent& event, Duration after = {}) {
+    return group.handle(event, kStart + after);
+  }
+  Group& running() {
+    handle(LauncherPresence{true});
+    handle(GroupStart{{Rank{0}, Rank{1}}});
+    handle(WorkerSpawned{Rank{0}, 100});
+    handle(WorkerSpawned{Rank{1}, 101});
+    return *this;
+  }
+};
+
+TEST(WorkerGroup, TellsThatItStartedOnceAllAreSpawned) {
+  Group g;
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}),
+            (Actions{SpawnWorker{Rank{0}}, SpawnWorker{Rank{1}}}));
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}), Actions{});
+  EXPECT_EQ(g.handle(WorkerSpawned{Rank{1}, 101}), Actions{});
+  EXPECT_EQ(g.handle(WorkerSpawned{Rank{0}, 100}),
+            (Actions{TellStarted{{{Rank{0}, 100}, {Rank{1}, 101}}}}));
+  EXPECT_EQ(g.group.phase(), GroupPhase::Running);
+}
+
+TEST(WorkerGroup, StartsAllOrNone) {
+  Group g;
+  const Error error{Errc::NotFound, "no such command"};
+  g.handle(GroupStart{{Rank{0}, Rank{1}, Rank{2}}});
+  g.handle(WorkerSpawned{Rank{0}, 100});
+  EXPECT_EQ(g.handle(WorkerSpawnFailed{Rank{1}, error}), (Actions{SignalWorker{Rank{0}, SIGKILL}}));
+  EXPECT_EQ(g.handle(WorkerSpawned{Rank{2}, 102}), (Actions{SignalWorker{Rank{2}, SIGKILL}}));
+  g.handle(WorkerReaped{Rank{0}, {.signaled = true, .status = SIGKILL}});
+  g.handle(WorkerReaped{Rank{2}, {.signaled = true, .status = SIGKILL}});
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{0}}), Actions{});
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{2}}), (Actions{TellStartFailed{Rank{1}, error}}));
+}
+
+TEST(WorkerGroup, TellsEachEndAndThatNobodyIsLeft) {
+  Group g;
+  g.running();
+  EXPECT_EQ(g.handle(WorkerReaped{Rank{0}, kClean}),
+            (Actions{SweepWorker{Rank{0}}, TellExited{Rank{0}, 100, kClean, false}}));
+  EXPECT_EQ(g.handle(WorkerReaped{Rank{1}, {.status = 3}}),
+            (Actions{SweepWorker{Rank{1}}, TellExited{Rank{1}, 101, {.status = 3}, false}}));
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{0}}), Actions{});
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}), (Actions{TellGone{}}));
+  EXPECT_EQ(g.handle(GroupRelease{}), (Actions{EndSupervisor{"released"}}));
+  EXPECT_EQ(g.group.next_deadline(), std::nullopt);
+}
+
+TEST(WorkerGroup, SendsTermAndAfterTheGraceKill) {
+  Group g;
+  g.running();
+  EXPECT_EQ(g.handle(GroupStop{seconds(5), "Ctrl-C"}),
+            (Actions{SignalWorker{Rank{0}, SIGTERM}, SignalWorker{Rank{1}, SIGTERM}}));
+  EXPECT_EQ(g.handle(WorkerReaped{Rank{0}, kTerminated}, seconds(1)),
+            (Actions{SweepWorker{Rank{0}}, TellExited{Rank{0}, 100, kTerminated, true}}));
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(5));
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(5)), (Actions{SignalWorker{Rank{1}, SIGKILL}}));
+}
+
+TEST(WorkerGroup, AShorterGraceWinsAndALongerOneDoesNot) {
+  Group g;
+  g.running();
+  g.handle(GroupStop{seconds(30), ""});
+  EXPECT_EQ(g.handle(GroupStop{seconds(1), ""}), Actions{});
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(1));
+  g.handle(GroupStop{seconds(60), ""});
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(1));
+  EXPECT_EQ(g.handle(GroupStop{Duration{0}, ""}),
+            (Actions{SignalWorker{Rank{0}, SIGKILL}, SignalWorker{Rank{1}, SIGKILL}}));
+}
+
+TEST(WorkerGroup, StopsWhenNoLauncherComesBackInTime) {
+  Group g;
+  g.running();
+  g.handle(LauncherPresence{false}, seconds(10));
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(610));
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(610)),
+            (Actions{SignalWorker{Rank{0}, SIGTERM}, SignalWorker{Rank{1}, SIGTERM}}));
+  for (int rank = 0; rank < 2; ++rank)
+    g.handle(WorkerReaped{Rank{rank}, kTerminated}, seconds(611));
+  g.handle(WorkerDrained{Rank{0}}, seconds(611));
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}, seconds(611)),
+            (Actions{TellGone{}, EndSupervisor{"no launcher came back in time"}}));
+  EXPECT_EQ(g.group.next_deadline(), std::nullopt);
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(2000)), Actions{});
+}
+
+TEST(WorkerGroup, GoesOnWhenALauncherComesBack) {
+  Group g;
+  g.running();
+  g.handle(LauncherPresence{false}, seconds(10));
+  g.handle(LauncherPresence{true}, seconds(20));
+  EXPECT_EQ(g.group.next_deadline(), std::nullopt);
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(700)), Actions{});
+}
+
+TEST(WorkerGroup, KeepsItsOrphanTimeoutWhenADaemonDoesNotKnowIt) {
+  Group g;
+  g.group.set_limits(seconds(30), seconds(20));
+  g.group.set_limits(seconds(30), milliseconds(-1));
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(20));
+}
+
+TEST(WorkerGroup, ReleasedWhileWorkersLiveKillsThemFirst) {
+  Group g;
+  g.running();
+  EXPECT_EQ(g.handle(GroupRelease{}),
+            (Actions{SignalWorker{Rank{0}, SIGKILL}, SignalWorker{Rank{1}, SIGKILL}}));
+}
+
+TEST(WorkerGroup, ReleasedBeforeItStartedEndsAtOnce) {
+  Group g;
+  g.handle(LauncherPresence{true});
+  EXPECT_EQ(g.handle(GroupRelease{}), (Actions{TellGone{}, EndSupervisor{"released"}}));
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}}}), Actions{});
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,71 @@
+#include "daemon/supervisor/cgroup.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace train {
+namespace {
+
+class CgroupTest : public testing::TestWithParam<CgroupVersion> {};
+
+// A child that joins the cgroup, hides a grandchild in a session of its own, and tells us its pid.
+pid_t start_family(const Cgroup& group, int* grandchild_pipe) {
+  int pipe_fds[2];
+  EXPECT_EQ(::pipe(pipe_fds), 0);
+  const std::string procs = group.procs_path();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int fd = ::open(procs.c_str(), O_WRONLY);
+    if (fd < 0 || ::write(fd, "0", 1) != 1) ::_exit(1);
+    if (::fork() == 0) {
+      ::setsid();
+      if (::fork() == 0) {
+        [[maybe_unused]] const auto said = ::write(pipe_fds[1], "x", 1);
+        ::close(pipe_fds[1]);
+        for (;;) ::pause();
+      }
+      ::_exit(0);
+    }
+    for (;;) ::pause();
+  }
+  ::close(pipe_fds[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(pipe_fds[0], &byte, 1), 1);
+  *grandchild_pipe = pipe_fds[0];
+  return child;
+}
+
+TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
+  const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
+  if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
+  const auto rank = group->create_child("rank-0000");
+  ASSERT_TRUE(rank);
+  int pipe_fd = -1;
+  const pid_t child = start_family(*rank, &pipe_fd);
+  EXPECT_TRUE(rank->populated());
+
+  group->kill();
+
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  char byte = 0;
+  EXPECT_EQ(::read(pipe_fd, &byte, 1), 0)
+      << "the hidden grandchild must not hold its pipe any more";
+  ::close(pipe_fd);
+  for (int i = 0; i < 1000 && rank->populated(); ++i)
+    ::poll(nullptr, 0, 1);  // the kernel unlists a killed process a moment later
+  group->remove();
+  EXPECT_NE(::access(group->path().c_str(), F_OK), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hierarchies, CgroupTest,
+                         testing::Values(CgroupVersion::V2, CgroupVersion::V1));
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,59 @@
+#include "daemon/supervisor/output_spool.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace train {
+namespace {
+
+OutputSpool make_spool(std::uint64_t bytes_max) {
+  const std::string path = fmt::format("{}/spool-{}", testing::TempDir(), ::getpid());
+  auto spool = OutputSpool::create(path, bytes_max);
+  ::unlink(path.c_str());
+  return std::move(*spool);
+}
+
+std::string read_all(const OutputSpool& spool, std::uint64_t& offset) {
+  std::string all;
+  for (std::string piece; !(piece = spool.read(offset, 3)).empty(); offset += piece.size())
+    all += piece;
+  return all;
+}
+
+TEST(OutputSpool, GivesBackWhatWasAppended) {
+  OutputSpool spool = make_spool(100);
+  spool.append("hello ");
+  spool.append("world");
+  std::uint64_t offset = 0;
+  EXPECT_EQ(read_all(spool, offset), "hello world");
+  EXPECT_EQ(offset, 11u);
+}
+
+TEST(OutputSpool, KeepsTheNewestWhenItIsFull) {
+  OutputSpool spool = make_spool(10);
+  spool.append("0123456789abcde");
+  std::uint64_t offset = 0;
+  EXPECT_EQ(read_all(spool, offset), "56789abcde");
+  EXPECT_EQ(offset, 15u);
+  EXPECT_EQ(spool.total(), 15u);
+}
+
+TEST(LastLines, KeepsTheLastTwentyAndAnOpenOne) {
+  LastLines lines;
+  for (int i = 0; i < 30; ++i) lines.append(fmt::format("line {}\n", i));
+  lines.append("half");
+  const auto kept = lines.lines();
+  ASSERT_EQ(kept.size(), LastLines::kLinesMax);
+  EXPECT_EQ(kept.front(), "line 11");
+  EXPECT_EQ(kept.back(), "half");
+}
+
+TEST(LastLines, CutsALongLine) {
+  LastLines lines;
+  lines.append(std::string(2000, 'x') + "\n");
+  EXPECT_EQ(lines.lines(), std::vector<std::string>{std::string(LastLines::kLineBytesMax, 'x')});
+}
+
+}  // namespace
+}  // namespace train

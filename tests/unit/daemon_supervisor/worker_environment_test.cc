@@ -1,0 +1,71 @@
+#include "daemon/supervisor/worker_environment.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+StartWorkers two_of_four() {
+  StartWorkers start;
+  start.run_id = "vit-1";
+  start.run_name = "vit";
+  start.world_size = 4;
+  start.node_rank = 1;
+  start.node_count = 2;
+  start.workers = {{2, 0, {0}}, {3, 1, {1}}};
+  start.master_addr = "10.0.0.1";
+  start.master_port = 4711;
+  start.env = {{"PATH", "/bin"}, {"RANK", "77"}};
+  start.restart_count = 1;
+  start.max_restarts = 3;
+  start.cpus_per_worker = 4.5;
+  return start;
+}
+
+TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
+  const StartWorkers start = two_of_four();
+  const auto env = worker_environment(
+      {start, start.workers[1], 2, Attempt{1}, "/run/x.sock", "/ckpt", "/err.json"});
+  const std::map<std::string, std::string> expected{{"PATH", "/bin"},
+                                                    {"RANK", "3"},
+                                                    {"WORLD_SIZE", "4"},
+                                                    {"LOCAL_RANK", "1"},
+                                                    {"LOCAL_WORLD_SIZE", "2"},
+                                                    {"GROUP_RANK", "1"},
+                                                    {"GROUP_WORLD_SIZE", "2"},
+                                                    {"ROLE_NAME", "default"},
+                                                    {"ROLE_RANK", "3"},
+                                                    {"ROLE_WORLD_SIZE", "4"},
+                                                    {"NODE_RANK", "1"},
+                                                    {"NNODES", "2"},
+                                                    {"NPROC_PER_NODE", "2"},
+                                                    {"MASTER_ADDR", "10.0.0.1"},
+                                                    {"MASTER_PORT", "4711"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "1"},
+                                                    {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                                    {"TORCHELASTIC_RUN_ID", "vit-1"},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                                                    {"TORCHELASTIC_ERROR_FILE", "/err.json"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                    {"OMP_NUM_THREADS", "4"},
+                                                    {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                                                    {"CUDA_VISIBLE_DEVICES", "0,1"},
+                                                    {"TRAINRUN_SOCKET", "/run/x.sock"},
+                                                    {"TRAINRUN_RUN_ID", "vit-1"},
+                                                    {"TRAINRUN_RUN_NAME", "vit"},
+                                                    {"TRAINRUN_ATTEMPT", "1"},
+                                                    {"TRAINRUN_NODE_RANK", "1"},
+                                                    {"TRAINRUN_CHECKPOINT_DIR", "/ckpt"}};
+  EXPECT_EQ(env, expected);
+}
+
+TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
+  StartWorkers start = two_of_four();
+  start.env["OMP_NUM_THREADS"] = "7";
+  EXPECT_EQ(worker_environment({start, start.workers[0], 2, Attempt{0}, "", "", ""})
+                .at("OMP_NUM_THREADS"),
+            "7");
+}
+
+}  // namespace
+}  // namespace train

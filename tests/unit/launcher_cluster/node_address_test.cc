@@ -1,0 +1,31 @@
+#include "launcher/cluster/node_address.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+TEST(AddressForPeers, IsTheOneThatTheLauncherReached) {
+  EXPECT_EQ(address_for_peers("10.1.0.7", {"192.168.0.7", "10.1.0.7", "127.0.0.1"}), "10.1.0.7");
+}
+
+TEST(AddressForPeers, IsTheNodesOwnBehindAForwardedPort) {
+  EXPECT_EQ(address_for_peers("203.0.113.9", {"10.1.0.7", "127.0.0.1"}), "10.1.0.7");
+}
+
+TEST(AddressForPeers, IsNotLoopbackThoughTheLauncherRunsOnTheNode) {
+  EXPECT_EQ(address_for_peers("127.0.0.1", {"127.0.0.1", "10.1.0.7"}), "10.1.0.7");
+  EXPECT_EQ(address_for_peers("", {"127.0.0.1", "10.1.0.7"}), "10.1.0.7");
+}
+
+TEST(AddressForPeers, IsLoopbackWhereThereIsNothingElse) {
+  EXPECT_EQ(address_for_peers("127.0.1.1", {"127.0.0.1"}), "127.0.1.1");
+  EXPECT_EQ(address_for_peers("", {}), "127.0.0.1");
+}
+
+TEST(AddressForPeers, MayBeIpv6) {
+  EXPECT_EQ(address_for_peers("fd00::7", {"10.1.0.7", "fd00::7", "::1"}), "fd00::7");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,145 @@
+#include "launcher/cluster/report_pipeline.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "lib/wire/reports.h"
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+constexpr Attempt kAttempt{0};
+constexpr auto kDeadline = std::chrono::seconds(20);
+
+/// Reports first … first + values.size() - 1 of a rank, each {"loss": value}.
+ReportBatch batch(int rank, std::uint64_t first, const std::vector<double>& values,
+                  bool checkpoint = false) {
+  ReportBatch made;
+  made.rank = rank;
+  made.first_ordinal = first;
+  for (double value : values) {
+    append_report(1000, checkpoint, {{"loss", value}}, made.data);
+    ++made.count;
+  }
+  return made;
+}
+
+/// The news so far, merged; posted from the pipeline's thread.
+class NewsBox {
+ public:
+  std::function<void(ReportPipeline::News)> poster() {
+    return [this](ReportPipeline::News news) {
+      const std::lock_guard lock(mutex_);
+      for (auto& record : news.shown) shown.push_back(std::move(record));
+      for (auto& ack : news.acks) acks.push_back(ack);
+      for (auto& warning : news.warnings) warnings.push_back(std::move(warning));
+      if (news.stop && stop.empty()) stop = *news.stop;
+      settled = std::max(settled, news.settled);
+      changed_.notify_all();
+    };
+  }
+  bool wait_settled(std::uint64_t number) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kDeadline, [&] { return settled >= number; });
+  }
+  std::vector<ReportRecord> shown;
+  std::vector<std::pair<Attempt, ReportAck>> acks;
+  std::vector<std::string> warnings;
+  std::string stop;
+  std::uint64_t settled = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+std::unique_ptr<ReportPipeline> make_pipeline(const std::string& folder, NewsBox& box,
+                                              std::vector<StopRule> rules = {}) {
+  return std::make_unique<ReportPipeline>(*MetricsLog::open(folder + "/metrics.jsonl"),
+                                          std::vector<std::unique_ptr<ReportSink>>{},
+                                          StopRules(std::move(rules)), box.poster());
+}
+
+std::vector<std::pair<std::int32_t, std::uint64_t>> written(const std::string& folder) {
+  std::vector<std::pair<std::int32_t, std::uint64_t>> all;
+  EXPECT_TRUE(read_metrics_log(folder + "/metrics.jsonl", [&](ReportRecord&& record) {
+    all.emplace_back(record.rank, record.ordinal);
+    return true;
+  }));
+  return all;
+}
+
+TEST(ReportPipeline, AcknowledgesWhatIsOnDisk) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+
+  pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
+  pipeline->add(kAttempt, batch(1, 1, {0.6}));
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+
+  EXPECT_EQ(written(temp.path()),
+            (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {1, 1}}));
+  std::map<std::int32_t, std::uint64_t> acked;
+  for (const auto& [attempt, ack] : box.acks) acked[ack.rank] = ack.ordinal;
+  EXPECT_EQ(acked, (std::map<std::int32_t, std::uint64_t>{{0, 2}, {1, 1}}));
+}
+
+TEST(ReportPipeline, WritesAReportThatComesAgainOnce) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+
+  pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
+  pipeline->add(kAttempt, batch(0, 2, {0.4, 0.3}));
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+
+  EXPECT_EQ(written(temp.path()),
+            (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
+}
+
+TEST(ReportPipeline, GoesOnWithWhatTheFileHoldsAfterARestartOfTheLauncher) {
+  TempFolder temp;
+  NewsBox before, after;
+  auto first = make_pipeline(temp.path(), before);
+  first->add(kAttempt, batch(0, 1, {0.5, 0.4}));
+  first->finish();
+
+  auto second = make_pipeline(temp.path(), after);
+  second->add(kAttempt, batch(0, 1, {0.5, 0.4, 0.3}));
+  ASSERT_TRUE(after.wait_settled(second->settle()));
+
+  EXPECT_EQ(written(temp.path()),
+            (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
+  ASSERT_FALSE(after.acks.empty());
+  EXPECT_EQ(after.acks.back().second.ordinal, 3u);
+}
+
+TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+
+  pipeline->add(kAttempt, batch(0, 3, {0.3}));
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+
+  EXPECT_EQ(box.warnings, std::vector<std::string>{"reports 1 to 2 of rank 0 are missing"});
+  EXPECT_TRUE(box.acks.empty());
+  EXPECT_TRUE(written(temp.path()).empty());
+}
+
+TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box, {{"loss", 0.9}});
+
+  pipeline->add(kAttempt, batch(1, 1, {0.95}));
+  pipeline->add(kAttempt, batch(0, 1, {0.1, 0.92}));
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+
+  EXPECT_EQ(box.stop, "loss is 0.92, and stop asks for 0.9");
+}
+
+}  // namespace
+}  // namespace train

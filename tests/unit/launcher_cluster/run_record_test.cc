@@ -1,0 +1,90 @@
+#include "launcher/cluster/run_record.h"
+
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+JobSpec job_in(const std::string& storage) {
+  JobSpec spec;
+  spec.run_config.name = "vit";
+  spec.run_config.storage_path = storage;
+  return spec;
+}
+
+const RunRecordOptions kOptions{.unique_name = false, .force = false, .build = "test"};
+
+class RunRecordTest : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1); }
+  TempFolder temp_;
+};
+
+TEST_F(RunRecordTest, BeginsAFreshRunAtAttemptZero) {
+  auto record = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(record) << record.error().describe();
+  EXPECT_FALSE((*record)->resumed());
+  EXPECT_EQ((*record)->epoch(), Epoch{1});
+  EXPECT_EQ((*record)->start().first_attempt, Attempt{0});
+  EXPECT_EQ((*record)->start().last_checkpoint_number, 0u);
+  ASSERT_TRUE((*record)->write_specs("command: x\n", "command: [x]\n"));
+  EXPECT_EQ(text_of((*record)->folder().spec()), "command: x\n");
+}
+
+TEST_F(RunRecordTest, RefusesASecondOwnerAndNamesTheFirst) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first);
+  auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::AlreadyExists);
+  EXPECT_NE(second.error().message.find(fmt::format("{}", ::getpid())), std::string::npos)
+      << second.error().message;
+}
+
+TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first);
+  const std::string run_id = (*first)->run_id();
+  ASSERT_TRUE((*first)->journal().append({{{"event", "attempt_started"}, {"attempt", 4}}}, "t"));
+  first->reset();
+
+  auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(second) << second.error().describe();
+  EXPECT_TRUE((*second)->resumed());
+  EXPECT_EQ((*second)->run_id(), run_id);
+  EXPECT_EQ((*second)->epoch(), Epoch{2});
+  EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
+}
+
+TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
+  const std::string exit_json = temp_.path() + "/vit/exit.json";
+  ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  std::ofstream(exit_json) << R"({"code": 1})";
+  EXPECT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  std::ofstream(exit_json) << R"({"code": 0})";
+  auto finished = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().message, "the run vit has finished: " + temp_.path() + "/vit");
+}
+
+TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {
+  RunRecordOptions options = kOptions;
+  options.unique_name = true;
+  auto first = RunRecord::open(job_in(temp_.path()), options);
+  auto second = RunRecord::open(job_in(temp_.path()), options);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ((*first)->name(), "vit");
+  EXPECT_EQ((*second)->name(), "vit-2");
+}
+
+TEST_F(RunRecordTest, FindsARunByPathByStorageAndByRegistry) {
+  ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  const std::string path = temp_.path() + "/vit";
+  EXPECT_EQ(*find_run(path, "/nowhere"), path);
+  EXPECT_EQ(*find_run("vit", temp_.path()), path);
+  EXPECT_EQ(*find_run("vit", "/nowhere"), path);
+  EXPECT_EQ(find_run("other", temp_.path()).error().code, Errc::NotFound);
+}
+
+}  // namespace
+}  // namespace train

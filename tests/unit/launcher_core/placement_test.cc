@@ -1,0 +1,164 @@
+#include "launcher/core/placement.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+NodeCapacity node(int id, double cpu, double gpu = 0) {
+  const Resources has{.cpu = cpu, .gpu = gpu, .custom = {}};
+  return {NodeId{id}, "node-" + std::to_string(id), has, has};
+}
+
+ScalingConfig workers(int min, int max, PlacementStrategy strategy = PlacementStrategy::Pack) {
+  ScalingConfig scaling;
+  scaling.num_workers = {min, max};
+  scaling.placement_strategy = strategy;
+  return scaling;
+}
+
+PlacedNode placed(int id, int node_rank, int first_rank, int count) {
+  return {NodeId{id}, NodeRank{node_rank}, Rank{first_rank}, count};
+}
+
+struct Case {
+  const char* what;
+  PlacementStrategy strategy;
+  int min, max;
+  std::vector<double> cpus;          // of the nodes
+  std::vector<PlacedNode> expected;  // empty: does not fit
+};
+
+class Places : public testing::TestWithParam<Case> {};
+
+TEST_P(Places, WorkersOnNodes) {
+  std::vector<NodeCapacity> nodes;
+  for (const double cpu : GetParam().cpus)
+    nodes.push_back(node(static_cast<int>(nodes.size()), cpu));
+
+  const Placement placement =
+      place(workers(GetParam().min, GetParam().max, GetParam().strategy), nodes, nodes.size());
+
+  EXPECT_EQ(placement.nodes, GetParam().expected);
+}
+
+constexpr auto kPack = PlacementStrategy::Pack, kSpread = PlacementStrategy::Spread,
+               kStrictPack = PlacementStrategy::StrictPack,
+               kStrictSpread = PlacementStrategy::StrictSpread;
+INSTANTIATE_TEST_SUITE_P(
+    Table, Places,
+    testing::Values(
+        Case{"PackTakesTheFirstNodeThatTakesAll", kPack, 4, 4, {2, 4, 8}, {placed(1, 0, 0, 4)}},
+        Case{"PackFillsTheRoomiestFirstAndKeepsTheirOrder",
+             kPack,
+             7,
+             7,
+             {2, 4, 3},
+             {placed(1, 0, 0, 4), placed(2, 1, 4, 3)}},
+        Case{"PackLeavesOutWhatIsNotNeeded",
+             kPack,
+             5,
+             5,
+             {4, 1, 4},
+             {placed(0, 0, 0, 4), placed(2, 1, 4, 1)}},
+        Case{"SpreadGoesRound",
+             kSpread,
+             5,
+             5,
+             {4, 4, 4},
+             {placed(0, 0, 0, 2), placed(1, 1, 2, 2), placed(2, 2, 4, 1)}},
+        Case{"SpreadPassesOverFullNodes",
+             kSpread,
+             5,
+             5,
+             {1, 4, 4},
+             {placed(0, 0, 0, 1), placed(1, 1, 1, 2), placed(2, 2, 3, 2)}},
+        Case{"StrictPackInsistsOnOneNode", kStrictPack, 4, 4, {3, 4}, {placed(1, 0, 0, 4)}},
+        Case{"StrictPackDoesNotSplit", kStrictPack, 5, 5, {4, 4}, {}},
+        Case{"StrictSpreadTakesOneEach",
+             kStrictSpread,
+             2,
+             2,
+             {8, 8, 8},
+             {placed(0, 0, 0, 1), placed(1, 1, 1, 1)}},
+        Case{"StrictSpreadNeedsANodeForEach", kStrictSpread, 3, 3, {8, 8}, {}},
+        Case{"ElasticTakesAsManyAsFit",
+             kPack,
+             2,
+             8,
+             {3, 2},
+             {placed(0, 0, 0, 3), placed(1, 1, 3, 2)}},
+        Case{"ElasticNeverTakesMoreThanMax", kPack, 2, 4, {8, 8}, {placed(0, 0, 0, 4)}},
+        Case{"ElasticNeedsItsMin", kPack, 6, 8, {3, 2}, {}},
+        Case{"ElasticStrictPackShrinksToTheRoomiestNode",
+             kStrictPack,
+             2,
+             8,
+             {3, 5},
+             {placed(1, 0, 0, 5)}}),
+    [](const auto& info) { return info.param.what; });
+
+TEST(WorkersThatFit, CountsEachResource) {
+  const Resources has{.cpu = 8, .gpu = 2, .memory_bytes = 10u << 20, .custom = {{"tpu", 3}}};
+
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 1, .custom = {}}, 100), 8);
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 1, .gpu = 1, .custom = {}}, 100), 2);
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 1, .memory_bytes = 3u << 20, .custom = {}}, 100), 3);
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 0, .custom = {{"tpu", 1.5}}}, 100), 2);
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 0, .custom = {{"none of this", 1}}}, 100), 0);
+  EXPECT_EQ(workers_that_fit(has, {.cpu = 0, .custom = {}}, 100), 100);
+}
+
+TEST(WorkersThatFit, FractionsAddUpToAWhole) {
+  EXPECT_EQ(workers_that_fit({.cpu = 1, .custom = {}}, {.cpu = 0.1, .custom = {}}, 100), 10);
+  EXPECT_EQ(workers_that_fit({.cpu = 4, .gpu = 1, .custom = {}},
+                             {.cpu = 1, .gpu = 0.5, .custom = {}}, 100),
+            2);
+  EXPECT_EQ(workers_that_fit({.cpu = 0.9, .custom = {}}, {.cpu = 1, .custom = {}}, 100), 0);
+}
+
+TEST(Placement, WaitsForWhatIsOnlyTakenNow) {
+  NodeCapacity busy = node(0, 8);
+  busy.free.cpu = 1;
+
+  const Placement placement = place(workers(4, 4), {busy}, 1);
+
+  EXPECT_EQ(placement, (Placement{.world_size = 0,
+                                  .nodes = {},
+                                  .reason = "4 workers with CPU 1 each are needed (PACK), 1 fit: "
+                                            "node-0 has free CPU 1 (room for 1)",
+                                  .never = false}));
+}
+
+TEST(Placement, SaysNeverWhenTheWholeClusterIsTooSmall) {
+  ScalingConfig scaling = workers(2, 2, PlacementStrategy::StrictSpread);
+  scaling.resources_per_worker = {
+      .cpu = 2, .gpu = 1, .memory_bytes = 1u << 30, .custom = {{"nic", 1}}};
+
+  const Placement placement = place(scaling, {node(0, 4, 1)}, 1);
+
+  EXPECT_EQ(placement.never, true);
+  EXPECT_EQ(placement.reason,
+            "2 workers with CPU 2, GPU 1, memory 1024 MiB, nic 1 each are needed (STRICT_SPREAD), "
+            "0 fit: node-0 has CPU 4, GPU 1, memory 0 "
+            "MiB, nic 0 (room for 0)");
+}
+
+TEST(Placement, IsNeverSureBeforeAllNodesHaveAnswered) {
+  const Placement placement = place(workers(4, 4), {node(0, 2)}, 2);
+
+  EXPECT_EQ(placement.world_size, 0);
+  EXPECT_EQ(placement.never, false);
+}
+
+TEST(Placement, HasAnAnswerForNoNodes) {
+  EXPECT_EQ(
+      place(workers(1, 1), {}, 1),
+      (Placement{.world_size = 0,
+                 .nodes = {},
+                 .reason = "1 workers with CPU 1 each are needed (PACK), 0 fit: no node answers",
+                 .never = false}));
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,231 @@
+// Stops that somebody asked for, and stop conditions.
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+using S = RunState;
+using T = RunTrigger;
+using Step = Pause::Step;
+
+StopAsked ctrl_c() { return {StopKind::Interrupt, "Ctrl-C"}; }
+Actions pause_all(Step step, std::uint64_t ordinal) {
+  return {Pause{kFirst, kNodeA, step, ordinal, "Ctrl-C"},
+          Pause{kFirst, kNodeB, step, ordinal, "Ctrl-C"}};
+}
+
+TEST(GracefulStop, PausesAdvancesFinishesAndEnds) {
+  Driven d;
+  d.running();
+  Actions asked = pause_all(Step::Pause, 0);
+  asked.insert(asked.begin(), changed(S::Running, S::Pausing, T::PauseAsked, kFirst, "Ctrl-C"));
+  EXPECT_EQ(d.handle(ctrl_c()), asked);
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}), Actions{});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 0}), pause_all(Step::Advance, 7));
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 0}), Actions{});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 7, 0}), pause_all(Step::Finish, 7));
+  d.handle(RankExited{kFirst, Rank{0}, exited(0)});
+  EXPECT_EQ(
+      d.handle(RankExited{kFirst, Rank{1}, exited(0)}),
+      (Actions{changed(S::Pausing, S::TearingDown, T::GroupEnding, kFirst, "every rank ended")}));
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions end = d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(end.back(), RunAction(RunEnded{S::Stopped, "Ctrl-C", StopKind::Interrupt}));
+}
+
+TEST(GracefulStop, WaitsForTheCheckpointAtTheLastReport) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 1});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 1}), Actions{});
+  d.handle(staged(kFirst, 0, 1, 7));
+  d.handle(staged(kFirst, 1, 1, 7));
+
+  const Actions actions = d.handle(CommitFinished{kFirst, 1, checkpoint(1), ""});
+
+  EXPECT_EQ(actions, (Actions{TellCheckpoint{kFirst, kNodeA, 1, "checkpoint_1", ""},
+                              TellCheckpoint{kFirst, kNodeB, 1, "checkpoint_1", ""},
+                              Pause{kFirst, kNodeA, Step::Finish, 7, "Ctrl-C"},
+                              Pause{kFirst, kNodeB, Step::Finish, 7, "Ctrl-C"}}));
+}
+
+TEST(GracefulStop, InLockstepTheRanksMeetOneReportFurther) {
+  Driven d;
+  d.running();
+  d.handle(RankReported{kFirst, Rank{0}, 5});
+  d.handle(RankReported{kFirst, Rank{1}, 5});
+  d.handle(ctrl_c());
+  d.handle(
+      RankPaused{kFirst, Rank{0}, 5,
+                 0});  // rank 1 was past report 5 already, and waits for rank 0 in an all-reduce
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(1));
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 6));
+}
+
+TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
+  d.handle(staged(kFirst, 0, 1, 7));
+  const std::string error = "rank 1: made at report 8, all ranks were to stop at 7";
+
+  EXPECT_EQ(d.handle(staged(kFirst, 1, 1, 8)),
+            (Actions{Note{NoteLevel::Warning,
+                          "checkpoint 1 of attempt 0 is not kept: " + error + "; training goes on"},
+                     TellCheckpoint{kFirst, kNodeA, 1, "", error},
+                     TellCheckpoint{kFirst, kNodeB, 1, "", error}}));
+}
+
+TEST(GracefulStop, WaitsTwoSecondsForRanksThatHaveNotReported) {
+  Driven d;
+  d.running(false);
+  d.handle(RankJoined{kFirst, Rank{0}});
+  d.handle(RankReported{kFirst, Rank{0}, 3});
+  d.handle(ctrl_c());
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 4, 0}), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(2));
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(2)), pause_all(Step::Advance, 4));
+}
+
+TEST(GracefulStop, WithoutAnyReportTheWorkersGetTermAtOnce) {
+  Driven d;
+  d.running(false);
+
+  EXPECT_EQ(d.handle(ctrl_c()),
+            (Actions{changed(S::Running, S::TearingDown, T::GroupEnding, kFirst, "Ctrl-C"),
+                     StopGroup{kFirst, kNodeA, seconds(30), "Ctrl-C"},
+                     StopGroup{kFirst, kNodeB, seconds(30), "Ctrl-C"}}));
+}
+
+TEST(GracefulStop, ItsGraceBoundsTheWhole) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(Tick{}, seconds(1));
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(30));
+  const std::string reason = "the ranks did not meet at one report in time";
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(30)),
+            (Actions{changed(S::Pausing, S::TearingDown, T::GroupEnding, kFirst, reason),
+                     StopGroup{kFirst, kNodeA, seconds(1), reason},
+                     StopGroup{kFirst, kNodeB, seconds(1), reason}}));
+}
+
+TEST(GracefulStop, WorkersThatGoOnAfterTheEndGetTerm) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(5));
+
+  const Actions actions = d.handle(Tick{}, seconds(5));
+
+  EXPECT_EQ(actions[1], RunAction(StopGroup{kFirst, kNodeA, seconds(1),
+                                            "workers went on after the end was announced"}));
+}
+
+TEST(GracefulStop, ASecondCtrlCKillsAtOnce) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+
+  EXPECT_EQ(
+      d.handle(ctrl_c()),
+      (Actions{changed(S::Pausing, S::TearingDown, T::GroupEnding, kFirst, "asked to stop at once"),
+               StopGroup{kFirst, kNodeA, Duration{0}, "asked to stop at once"},
+               StopGroup{kFirst, kNodeB, Duration{0}, "asked to stop at once"}}));
+}
+
+TEST(GracefulStop, AWorkerThatDiesWhileOthersPauseStopsTheGroup) {
+  Driven d(two_workers(3));
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankExited{kFirst, Rank{1}, killed(SIGSEGV)});
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  const Actions end = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(end.back(),
+            RunAction(RunEnded{S::Stopped, "Ctrl-C",
+                               StopKind::Interrupt}));  // no restart: somebody wants it to end
+}
+
+TEST(GracefulStop, GivesThePauseAgainToASupervisorThatIsBack) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+
+  EXPECT_EQ(d.handle(SupervisorAttached{kFirst, kNodeB}),
+            (Actions{Pause{kFirst, kNodeB, Step::Pause, 0, "Ctrl-C"}}));
+}
+
+TEST(Stop, WhileSchedulingEndsTheRun) {
+  Driven d;
+
+  EXPECT_EQ(d.handle(ctrl_c()),
+            (Actions{changed(S::Scheduling, S::Stopped, T::EndedByRequest, Attempt{}, "Ctrl-C"),
+                     RunEnded{S::Stopped, "Ctrl-C", StopKind::Interrupt}}));
+}
+
+TEST(Stop, WhilePreparingAndStartingStopsTheNodes) {
+  for (const bool prepared : {false, true}) {
+    Driven d;
+    d.nodes();
+    if (prepared) {
+      d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+      d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+    }
+    const S state = prepared ? S::Starting : S::Preparing;
+
+    EXPECT_EQ(d.handle(ctrl_c()),
+              (Actions{changed(state, S::TearingDown, T::GroupEnding, kFirst, "Ctrl-C"),
+                       StopGroup{kFirst, kNodeA, seconds(30), "Ctrl-C"},
+                       StopGroup{kFirst, kNodeB, seconds(30), "Ctrl-C"}}));
+  }
+}
+
+TEST(StopCondition, EndsTheRunAsFinished) {
+  Driven d;
+  d.running();
+  d.handle(StopAsked{StopKind::StopCondition, "epoch reached 10"});
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  d.handle(RankExited{kFirst, Rank{0}, exited(0)});
+  d.handle(RankExited{kFirst, Rank{1}, exited(0)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  const Actions end = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(end.back(),
+            RunAction(RunEnded{S::Finished, "epoch reached 10", StopKind::StopCondition}));
+}
+
+TEST(StopCondition, ThatIsHeardOfBetweenTwoAttemptsEndsTheRunAsFinished) {
+  JobSpec spec = two_workers(kUnlimited);
+  Driven d(spec);
+  d.running();
+  for (const Attempt attempt : {kFirst, kSecond}) {  // the second restart waits
+    d.handle(RankExited{attempt, Rank{0}, exited(1)});
+    d.handle(NodeGroupGone{attempt, kNodeA});
+    d.handle(NodeGroupGone{attempt, kNodeB});
+    if (attempt == kFirst) d.started(kSecond);
+  }
+  ASSERT_EQ(d.run.state(), S::Scheduling);
+
+  EXPECT_EQ(d.handle(StopAsked{StopKind::StopCondition, "epoch reached 10"}),
+            (Actions{changed(S::Scheduling, S::Finished, T::EndedWell, kSecond, "epoch reached 10"),
+                     RunEnded{S::Finished, "epoch reached 10", StopKind::StopCondition}}));
+}
+
+}  // namespace
+}  // namespace train

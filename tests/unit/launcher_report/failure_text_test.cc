@@ -1,0 +1,139 @@
+#include "launcher/report/failure_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace train {
+namespace {
+
+WorkerEnd exited(int code) {
+  return {.kind = EndKind::Exited, .rank = 3, .node = "node-b", .status = code};
+}
+WorkerEnd killed(int signal) {
+  return {.kind = EndKind::Killed, .rank = 3, .node = "node-b", .status = signal};
+}
+
+FailureText text(std::string cause, std::string how_known) {
+  return {std::move(cause), std::move(how_known)};
+}
+
+TEST(FailureText, NamesSignals) {
+  EXPECT_EQ(failure_text(killed(SIGSEGV)),
+            text("rank 3 on node-b was killed by SIGSEGV (segmentation fault)", "its wait status"));
+  EXPECT_EQ(failure_text(killed(SIGKILL)),
+            text("rank 3 on node-b was killed by SIGKILL",
+                 "its wait status; trainrun did not send the signal"));
+  WorkerEnd aborted = killed(SIGABRT);
+  aborted.core_dumped = true;
+  EXPECT_EQ(failure_text(aborted), text("rank 3 on node-b was killed by SIGABRT (abort: a failed "
+                                        "assertion or an uncaught exception), core dumped",
+                                        "its wait status"));
+  EXPECT_EQ(failure_text(killed(40)),
+            text("rank 3 on node-b was killed by signal 40", "its wait status"));
+}
+
+TEST(FailureText, TellsAnOutOfMemoryKillFromOthers) {
+  WorkerEnd end = killed(SIGKILL);
+  end.oom_killed = true;
+  EXPECT_EQ(failure_text(end),
+            text("rank 3 on node-b was killed by the kernel for want of memory (SIGKILL)",
+                 "the kernel counted an out-of-memory kill in its cgroup"));
+}
+
+TEST(FailureText, NamesExitCodes) {
+  EXPECT_EQ(failure_text(exited(7)),
+            text("rank 3 on node-b exited with code 7", "its wait status"));
+  EXPECT_EQ(
+      failure_text(exited(0)),
+      text("rank 3 on node-b exited with code 0 before its training was done", "its wait status"));
+  EXPECT_EQ(failure_text(exited(127)), text("rank 3 on node-b exited with code 127 (what a shell "
+                                            "says of a command that it cannot find)",
+                                            "its wait status"));
+  EXPECT_EQ(failure_text(exited(139)), text("rank 3 on node-b exited with code 139 (what a shell "
+                                            "says of a command killed by SIGSEGV)",
+                                            "its wait status"));
+}
+
+TEST(FailureText, PrefersWhatUserCodeThrew) {
+  WorkerEnd end = exited(1);
+  end.error_type = "std::runtime_error";
+  end.error_what = "no such column: label";
+  EXPECT_EQ(failure_text(end),
+            text("rank 3 on node-b failed with std::runtime_error: no such column: label",
+                 "the error that the worker reported before it exited with code 1"));
+}
+
+TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
+  EXPECT_EQ(failure_text({.kind = EndKind::StartFailed,
+                          .rank = 0,
+                          .node = "a",
+                          .status = ENOENT,
+                          .program = "./vit"}),
+            text("rank 0 on a could not be started: ./vit: No such file or directory",
+                 "the error that the system gave when it was to be executed"));
+  EXPECT_EQ(failure_text(
+                {.kind = EndKind::Lost, .rank = 2, .node = "b", .detail = "no heartbeat for 10 s"}),
+            text("rank 2 on b was lost: no heartbeat for 10 s", "silence of its node"));
+  EXPECT_EQ(
+      failure_text(
+          {.kind = EndKind::Hung, .rank = 2, .node = "b", .detail = "no report for 10 min 0 s"}),
+      text("rank 2 on b made no progress: no report for 10 min 0 s",
+           "no report within hang_timeout"));
+}
+
+TEST(FailureText, CallsAStoppedWorkerStopped) {
+  WorkerEnd end = killed(SIGTERM);
+  end.stop_requested = true;
+  EXPECT_EQ(failure_text(end), text("rank 3 on node-b was stopped", "trainrun asked it to stop"));
+}
+
+TEST(ExitCode, FollowsTheTable) {
+  struct Row {
+    Ending ending;
+    int code;
+  };
+  const auto failed = [](WorkerEnd end) {
+    return Ending{Outcome::Failed, std::move(end), std::nullopt};
+  };
+  const auto start_failed = [&](int error) {
+    return failed({.kind = EndKind::StartFailed, .status = error});
+  };
+  const auto refused = [](Errc error) { return Ending{Outcome::Refused, std::nullopt, error}; };
+  const std::vector<Row> rows = {
+      {{Outcome::Succeeded, std::nullopt, std::nullopt}, 0},
+      {{Outcome::Interrupted, std::nullopt, std::nullopt}, 130},
+      {{Outcome::Preempted, std::nullopt, std::nullopt}, 75},
+      {{Outcome::Failed, std::nullopt, std::nullopt}, 1},
+      {failed(exited(1)), 1},
+      {failed(exited(2)), 1},  // 2 is our usage error
+      {failed(exited(3)), 3},
+      {failed(exited(63)), 63},
+      {failed(exited(64)), 1},  // sysexits are ours
+      {failed(exited(75)), 1},
+      {failed(exited(139)), 1},
+      {failed(exited(255)), 1},
+      {failed(exited(0)), 1},
+      {failed(killed(SIGKILL)), 137},
+      {failed(killed(SIGSEGV)), 139},
+      {failed(killed(SIGTERM)), 143},
+      {failed({.kind = EndKind::Lost}), 1},
+      {failed({.kind = EndKind::Hung}), 1},
+      {start_failed(ENOENT), 127},
+      {start_failed(EACCES), 126},
+      {start_failed(ENOMEM), 1},
+      {refused(Errc::InvalidArgument), 2},
+      {refused(Errc::InvalidSpec), 78},
+      {refused(Errc::Unavailable), 69},
+      {refused(Errc::AlreadyExists), 73},
+      {refused(Errc::NoSpace), 74},
+      {refused(Errc::Permission), 77},
+      {refused(Errc::Internal), 70},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(exit_code_of(rows[i].ending), rows[i].code) << "row " << i;
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,164 @@
+// What the end of a run looks like, compared with tests/golden/report/ to the byte.
+// TRAIN_GOLDEN_WRITE=1 writes them anew.
+#include "launcher/report/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace train {
+namespace {
+
+constexpr std::int64_t kWall = 1'795'254'000'000'123;
+const std::chrono::system_clock::time_point kBegun{std::chrono::microseconds(kWall)};
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(TRAIN_SOURCE_DIR "/tests/golden/report/") + name;
+  if (std::getenv("TRAIN_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
+  std::stringstream expected;
+  expected << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, expected.str()) << path;
+}
+
+void expect_all_golden(const std::string& name, const RunSummary& summary) {
+  expect_golden(name + ".txt", summary_text(summary, {}));
+  expect_golden(name + ".exit.json", exit_json(summary));
+  expect_golden(name + ".run.json", run_json(summary));
+}
+
+CheckpointSummary checkpoint(int number, std::optional<double> score) {
+  const std::string name = "checkpoint_00000" + std::to_string(number);
+  return {.name = name,
+          .path = "/runs/vit/checkpoints/" + name,
+          .score_metric = score ? "val_acc" : "",
+          .score = score};
+}
+
+RunSummary run(Outcome outcome) {
+  return {
+      .run = "vit",
+      .path = "/runs/vit",
+      .logs = "/runs/vit/attempts/000/ranks",
+      .outcome = outcome,
+      .world_size = 4,
+      .nnodes = 2,
+      .begun = kBegun,
+      .ended = kBegun + milliseconds(65'250),
+      .duration = milliseconds(65'250),
+      .attempts =
+          {{.attempt = 0, .world_size = 4, .nnodes = 2, .begun = kBegun, .duration = seconds(65)}},
+      .metrics = {{"epoch", std::int64_t{3}}, {"loss", 0.12345678}, {"val_acc", 0.9712}}};
+}
+
+WorkerFailure segfault() {
+  return {.end = {.kind = EndKind::Killed,
+                  .rank = 3,
+                  .node = "node-b",
+                  .status = SIGSEGV,
+                  .core_dumped = true},
+          .attempt = 1,
+          .wall_us = kWall,
+          .last_lines = {"epoch 3", "about to\x1b[2J read"}};
+}
+
+WorkerFailure thrown() {
+  return {.end = {.kind = EndKind::Exited,
+                  .rank = 1,
+                  .node = "node-a",
+                  .status = 1,
+                  .error_type = "std::runtime_error",
+                  .error_what = "no such column: label"},
+          .attempt = 0,
+          .wall_us = kWall,
+          .stack = "#0 load_batch() at vit.cc:42\n#1 main at vit.cc:99"};
+}
+
+TEST(Summary, Succeeded) {
+  RunSummary summary = run(Outcome::Succeeded);
+  summary.best = checkpoint(2, 0.98);
+  summary.latest = checkpoint(3, 0.9712);
+  summary.results = {R"({"accuracy":0.97})", "", "3", ""};
+  expect_all_golden("succeeded", summary);
+}
+
+TEST(Summary, StoppedByARule) {
+  RunSummary summary = run(Outcome::Succeeded);
+  summary.reason = "val_acc is 0.9712, and stop asks for 0.9";
+  summary.best = summary.latest = checkpoint(3, std::nullopt);
+  summary.warnings = {"stop names the metric \"f1\", which rank 0 never reported"};
+  expect_all_golden("stopped_by_rule", summary);
+}
+
+TEST(Summary, FailedBySignalAfterARestart) {
+  RunSummary summary = run(Outcome::Failed);
+  summary.logs = "/runs/vit/attempts/001/ranks/0003";
+  summary.attempts[0].cause = "rank 1 on node-a exited with code 7";
+  summary.attempts.push_back(
+      {.attempt = 1,
+       .world_size = 4,
+       .nnodes = 2,
+       .begun = kBegun,
+       .duration = milliseconds(250),
+       .cause = "rank 3 on node-b was killed by SIGSEGV (segmentation fault), core dumped"});
+  summary.root = root_cause_of(segfault(), 3);
+  summary.latest = checkpoint(3, std::nullopt);
+  summary.lost_steps = 12;
+  expect_all_golden("failed_by_signal", summary);
+}
+
+TEST(Summary, FailedByAnErrorOfUserCode) {
+  RunSummary summary = run(Outcome::Failed);
+  summary.metrics.clear();
+  summary.root = root_cause_of(thrown(), 1);
+  summary.attempts[0].cause = summary.root->text.cause;
+  expect_all_golden("failed_by_error", summary);
+}
+
+TEST(Summary, FailedByALostNode) {
+  RunSummary summary = run(Outcome::Failed);
+  summary.root = root_cause_of_lost_node("node-b", {3, 2, 7}, "no heartbeat for 10 s", 2);
+  expect_all_golden("failed_by_lost_node", summary);
+}
+
+TEST(Summary, Interrupted) {
+  RunSummary summary = run(Outcome::Interrupted);
+  summary.reason = "Ctrl-C";
+  summary.latest = checkpoint(3, std::nullopt);
+  summary.resume_command = "train-run resume /runs/vit";
+  expect_all_golden("interrupted", summary);
+}
+
+TEST(Summary, Preempted) {
+  RunSummary summary = run(Outcome::Preempted);
+  summary.reason = "SIGTERM";
+  summary.resume_command = "train-run resume /runs/vit";
+  expect_all_golden("preempted", summary);
+}
+
+TEST(Summary, Refused) {
+  RunSummary summary{.run = "vit", .outcome = Outcome::Refused, .begun = kBegun, .ended = kBegun};
+  summary.error = Error{Errc::Unavailable, "no node answers at gpu-1:7070: connection refused",
+                        "start traind there"};
+  expect_all_golden("refused", summary);
+}
+
+TEST(Summary, FilesOfAnAttemptAndARank) {
+  expect_golden("cause_signal.json", cause_json(root_cause_of(segfault(), 3), 1));
+  expect_golden("cause_lost_node.json",
+                cause_json(root_cause_of_lost_node("node-b", {2}, "no heartbeat for 10 s", 1), 0));
+  expect_golden("error_signal.json", error_json(segfault()));
+  expect_golden("error_thrown.json", error_json(thrown()));
+}
+
+TEST(Summary, EndEventIsOneLine) {
+  const std::string event = end_event(run(Outcome::Succeeded));
+  EXPECT_EQ(event.find('\n'), event.size() - 1);
+  EXPECT_EQ(event.substr(0, 71),
+            R"({"event":"end","time":"2026-11-21T09:41:05.250123Z","code":0,"outcome":)");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,136 @@
+// Every spec error has its exact text under tests/golden/spec: <case>.yaml with <case>.err, or for
+// a valid spec <case>.out (warnings, then the annotated YAML). Leading "# --set k=v" and "# env
+// K=V" lines of a case are its overrides and environment. UPDATE_GOLDEN=1 writes the expected files
+// anew: review the difference by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "launcher/spec/job_spec_parser.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(TRAIN_SOURCE_DIR) / "tests/golden/spec";
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The lines that differ: "-" expected, "+" found, by position.
+std::string diff(const std::string& expected, const std::string& found) {
+  const auto a = lines_of(expected);
+  const auto b = lines_of(found);
+  std::string out;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string left = i < a.size() ? a[i] : "";
+    const std::string right = i < b.size() ? b[i] : "";
+    if (left == right) continue;
+    if (i < a.size()) out += "- " + left + "\n";
+    if (i < b.size()) out += "+ " + right + "\n";
+  }
+  return out;
+}
+
+SpecSource source_of(const std::string& name, const std::string& text) {
+  SpecSource source;
+  source.path = name + ".yaml";
+  source.current_dir = kFolder.string();
+  source.home = "/home/ada";
+  source.timestamp = "20261121-101500";
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with("# --set ")) source.overrides.push_back(line.substr(8));
+    if (line.starts_with("# env ")) {
+      const std::size_t equals = line.find('=');
+      source.environment[line.substr(6, equals - 6)] = line.substr(equals + 1);
+    }
+  }
+  return source;
+}
+
+std::string without_folder(std::string text) {
+  const std::string folder = kFolder.string();
+  for (std::size_t at = text.find(folder); at != std::string::npos; at = text.find(folder)) {
+    text.replace(at, folder.size(), "/golden");
+  }
+  return text;
+}
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void compare(const fs::path& file, const std::string& found) {
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(file, std::ios::binary) << found;
+    return;
+  }
+  const std::string expected = read_file(file);
+  EXPECT_TRUE(expected == found) << file << " differs (UPDATE_GOLDEN=1 writes it anew):\n"
+                                 << diff(expected, found);
+}
+
+class GoldenSpec : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenSpec, SaysExactlyWhatItsFileExpects) {
+  const std::string text = read_file(kFolder / (GetParam() + ".yaml"));
+  const SpecSource source = source_of(GetParam(), text);
+
+  const auto result = parse_job_spec(source);
+
+  if (const auto* errors = std::get_if<std::string>(&result)) {
+    EXPECT_FALSE(GetParam().starts_with("valid_")) << *errors;
+    compare(kFolder / (GetParam() + ".err"), without_folder(*errors));
+    return;
+  }
+  EXPECT_TRUE(GetParam().starts_with("valid_")) << "this wrong spec was accepted";
+  const auto& parsed = std::get<ParsedSpec>(result);
+  std::string found;
+  for (const std::string& warning : parsed.warnings) found += warning;
+  found += parsed.annotated_yaml;
+  compare(kFolder / (GetParam() + ".out"), without_folder(found));
+}
+
+TEST_P(GoldenSpec, ParsesItsResolvedYamlBackToTheSameSpec) {
+  if (!GetParam().starts_with("valid_")) return;
+  const std::string text = read_file(kFolder / (GetParam() + ".yaml"));
+  const auto first = std::get<ParsedSpec>(parse_job_spec(source_of(GetParam(), text)));
+
+  SpecSource elsewhere;
+  elsewhere.path = "spec.resolved.yaml";
+  elsewhere.current_dir = "/runs/x";
+  elsewhere.environment = {{"TRAINRUN_CLUSTER", "other:1"}};
+  const auto again = parse_job_spec_text(first.resolved_yaml, elsewhere);
+
+  ASSERT_TRUE(std::holds_alternative<ParsedSpec>(again))
+      << std::get<std::string>(again) << first.resolved_yaml;
+  EXPECT_TRUE(std::get<ParsedSpec>(again).spec == first.spec) << first.resolved_yaml;
+  EXPECT_EQ(std::get<ParsedSpec>(again).resolved_yaml, first.resolved_yaml);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenSpec, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace train

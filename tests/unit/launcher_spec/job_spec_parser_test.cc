@@ -1,0 +1,233 @@
+#include "launcher/spec/job_spec_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "launcher/spec/interpolate.h"
+
+namespace train {
+namespace {
+
+SpecSource ada() {
+  SpecSource source;
+  source.path = "jobs/mnist.yaml";
+  source.current_dir = "/home/ada/project";
+  source.home = "/home/ada";
+  source.timestamp = "20261121-101500";
+  return source;
+}
+
+ParsedSpec parsed(const std::string& text, const SpecSource& source = ada()) {
+  auto result = parse_job_spec_text(text, source);
+  if (const auto* errors = std::get_if<std::string>(&result)) {
+    ADD_FAILURE() << *errors;
+    return {};
+  }
+  return std::get<ParsedSpec>(std::move(result));
+}
+
+TEST(JobSpecParser, FillsInEveryDefaultOfTheSmallestSpec) {
+  const JobSpec spec = parsed("command: [./train]\n").spec;
+
+  JobSpec expected;
+  expected.command = {"./train"};
+  expected.working_dir = "/home/ada/project/jobs";
+  expected.run_config.name = "mnist-20261121-101500";
+  expected.run_config.storage_path = "/home/ada/train_results";
+  EXPECT_TRUE(spec == expected);
+}
+
+TEST(JobSpecParser, ReadsEveryKey) {
+  const JobSpec spec = parsed(R"(
+name: vit
+command: [./vit, --verbose]
+working_dir: ../bin
+env: {OMP_NUM_THREADS: 4}
+train_loop_config: {lr: 1.0e-3, epochs: 10}
+backend: torch
+backend_config: {collectives: nccl, timeout: 20m}
+scaling_config:
+  num_workers: {min: 4, max: 8}
+  use_gpu: true
+  resources_per_worker: {CPU: 4, GPU: 2, memory: 16GiB, licence: 1}
+  placement_strategy: STRICT_SPREAD
+run_config:
+  storage_path: /nfs/runs
+  failure_config: {max_failures: 3, max_start_failures: -1, stop_grace: 10s, orphan_timeout: 5m, node_suspect_after: 4s, node_dead_after: 12s, backoff: {initial: 2s, max: 2m}}
+  checkpoint_config: {num_to_keep: 2, checkpoint_score_attribute: val_loss, checkpoint_score_order: min}
+  stop: {epoch: 10, val_acc: 0.9}
+  callbacks: [csv]
+  log_level: warning
+datasets:
+  train: {format: parquet, path: data, columns: [image, label], shuffle: {seed: 7}}
+  tiny: {format: items, items: [{x: 1}]}
+dataset_config: {tiny: {split: true}}
+metadata: {team: vision}
+resume_from_checkpoint: /nfs/runs/old/checkpoints/checkpoint_000003
+cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
+)")
+                           .spec;
+
+  JobSpec expected;
+  expected.command = {"./vit", "--verbose"};
+  expected.working_dir = "/home/ada/project/bin";
+  expected.env = {{"OMP_NUM_THREADS", "4"}};
+  expected.train_loop_config = {{"lr", 0.001}, {"epochs", 10}};
+  expected.collectives = "nccl";
+  expected.collective_timeout = std::chrono::minutes(20);
+  expected.scaling_config = {.num_workers = {4, 8},
+                             .use_gpu = true,
+                             .resources_per_worker = {.cpu = 4,
+                                                      .gpu = 2,
+                                                      .memory_bytes = 16ull << 30,
+                                                      .custom = {{"licence", 1}}},
+                             .placement_strategy = PlacementStrategy::StrictSpread};
+  expected.run_config.name = "vit";
+  expected.run_config.storage_path = "/nfs/runs";
+  expected.run_config.failure_config = {.max_failures = 3,
+                                        .max_start_failures = -1,
+                                        .stop_grace = seconds(10),
+                                        .orphan_timeout = std::chrono::minutes(5),
+                                        .node_suspect_after = seconds(4),
+                                        .node_dead_after = seconds(12),
+                                        .backoff = {seconds(2), std::chrono::minutes(2)}};
+  expected.run_config.checkpoint_config = {
+      .num_to_keep = 2, .score_attribute = "val_loss", .score_order = ScoreOrder::Min};
+  expected.run_config.stop = {{"epoch", 10}, {"val_acc", 0.9}};
+  expected.run_config.callbacks = {"csv"};
+  expected.run_config.log_level = "warning";
+  expected.datasets["train"] = {.format = DatasetFormat::Parquet,
+                                .path = "/home/ada/project/jobs/data",
+                                .columns = {"image", "label"},
+                                .items = {},
+                                .split = true,
+                                .shuffle = true,
+                                .shuffle_seed = 7};
+  expected.datasets["tiny"] = {.format = DatasetFormat::Items,
+                               .path = "",
+                               .columns = {},
+                               .items = {boost::json::object{{"x", 1}}},
+                               .split = true};
+  expected.metadata = {{"team", "vision"}};
+  expected.resume_from_checkpoint = "/nfs/runs/old/checkpoints/checkpoint_000003";
+  expected.cluster = {.nodes = {"gpu-1:7070"}, .token_file = "/home/ada/token"};
+  EXPECT_TRUE(spec == expected);
+}
+
+TEST(JobSpecParser, GivesOneGpuWithUseGpu) {
+  EXPECT_EQ(parsed("command: [x]\nscaling_config: {use_gpu: true}\n")
+                .spec.scaling_config.resources_per_worker.gpu,
+            1);
+}
+
+TEST(JobSpecParser, GivesAStringToTheShellUntouched) {
+  EXPECT_EQ(parsed("command: ./train --rank ${RANK} $${X}\n").spec.command,
+            (std::vector<std::string>{"/bin/sh", "-c", "./train --rank ${RANK} $${X}"}));
+}
+
+TEST(JobSpecParser, SplitsOnlyTrainByDefault) {
+  const JobSpec spec =
+      parsed("command: [x]\ndatasets: {train: {path: a}, valid: {path: b}}\n").spec;
+
+  EXPECT_TRUE(spec.datasets.at("train").split);
+  EXPECT_FALSE(spec.datasets.at("valid").split);
+}
+
+TEST(JobSpecParser, MakesADefaultNameOfAnyFileName) {
+  SpecSource source = ada();
+  source.path = "/tmp/.my job (2).train.yaml";
+
+  EXPECT_EQ(parsed("command: [x]\n", source).spec.run_config.name,
+            "my-job--2-.train-20261121-101500");
+}
+
+TEST(JobSpecParser, TakesNodesOfTheVariableOnlyWhereTheSpecGivesNone) {
+  SpecSource source = ada();
+  source.environment["TRAINRUN_CLUSTER"] = "a:1,b:2";
+
+  EXPECT_EQ(parsed("command: [x]\n", source).spec.cluster.nodes,
+            (std::vector<std::string>{"a:1", "b:2"}));
+  EXPECT_EQ(parsed("command: [x]\ncluster: {nodes: [\"c:3\"]}\n", source).spec.cluster.nodes,
+            (std::vector<std::string>{"c:3"}));
+  EXPECT_EQ(parsed("command: [x]\ncluster: {nodes: []}\n", source).spec.cluster.nodes,
+            std::vector<std::string>{});
+}
+
+TEST(JobSpecParser, NamesAFileThatIsNotThere) {
+  SpecSource source = ada();
+  source.current_dir = "/no/such/folder";
+  source.path = "job.yaml";
+
+  EXPECT_EQ(std::get<std::string>(parse_job_spec(source)),
+            "job.yaml: error: cannot read the spec: /no/such/folder/job.yaml: No such file or "
+            "directory\n");
+}
+
+TEST(JobSpecParser, NeedsAHomeOnlyForTheDefaultStorage) {
+  SpecSource source = ada();
+  source.home.clear();
+
+  EXPECT_EQ(std::get<std::string>(parse_job_spec_text("command: [x]\n", source)),
+            "error: run_config.storage_path is not given, and HOME is not set (name a folder)\n");
+  EXPECT_EQ(
+      parsed("command: [x]\nrun_config: {storage_path: /s}\n", source).spec.run_config.storage_path,
+      "/s");
+}
+
+TEST(JobSpecParser, ReadsCarriageReturnsAndAByteOrderMark) {
+  EXPECT_EQ(parsed("\xEF\xBB\xBF"
+                   "command: [x]\r\nname: a\r\n")
+                .spec.run_config.name,
+            "a");
+}
+
+TEST(JobSpecParser, HandsDatasetsToTheWorkersAsJson) {
+  const JobSpec spec = parsed(R"(
+command: [x]
+datasets:
+  train: {path: /d, columns: [a], shuffle: {seed: 3}}
+  tiny: {format: items, items: [{x: 1}]}
+)")
+                           .spec;
+
+  EXPECT_EQ(datasets_json(spec), boost::json::parse(R"({
+    "train": {"format": "parquet", "path": "/d", "columns": ["a"], "items": [], "split": true, "shuffle": true, "shuffle_seed": 3},
+    "tiny": {"format": "items", "path": "", "columns": [], "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0}
+  })")
+                                     .as_object());
+}
+
+TEST(JobSpecParser, KeepsTheSpecReferenceTrue) {
+  const std::string file = TRAIN_SOURCE_DIR "/docs/spec.md";
+  const std::string found = job_spec_reference_markdown();
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(file) << found;
+  std::ifstream in(file);
+  std::ostringstream text;
+  text << in.rdbuf();
+
+  EXPECT_EQ(text.str(), found) << "UPDATE_GOLDEN=1 writes docs/spec.md anew";
+}
+
+TEST(Interpolate, EscapesSoThatTheTextComesBack) {
+  for (const std::string text :
+       {"", "$", "${", "${X}", "$${X}", "$$${X}", "a$b", "${X", "$$", "{}"}) {
+    EXPECT_EQ(spec::interpolate(spec::escape_interpolation(text), {}).text, text);
+  }
+}
+
+TEST(Interpolate, TakesTheDefaultForUnsetAndEmptyVariables) {
+  const std::map<std::string, std::string> environment{{"SET", "value"}, {"EMPTY", ""}};
+
+  EXPECT_EQ(
+      spec::interpolate("${SET:-x} ${EMPTY:-y} ${UNSET:-z} [${EMPTY}] ${UNSET:-}", environment)
+          .text,
+      "value y z [] ");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,65 @@
+#include "launcher/spec/secrets.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace train::spec {
+namespace {
+
+TEST(Secrets, ReadsReferencesAndLeavesUrlsAlone) {
+  EXPECT_EQ(secret_reference("env:HF_TOKEN"),
+            (SecretReference{SecretReference::From::Environment, "HF_TOKEN"}));
+  EXPECT_EQ(secret_reference("file:/etc/token"),
+            (SecretReference{SecretReference::From::File, "/etc/token"}));
+  EXPECT_EQ(secret_reference("file:///mlruns"), std::nullopt);
+  EXPECT_EQ(secret_reference("environment"), std::nullopt);
+}
+
+TEST(Secrets, KnowsNamesOfSecretsByWholeWords) {
+  EXPECT_TRUE(names_a_secret("HF_TOKEN"));
+  EXPECT_TRUE(names_a_secret("AWS_SECRET_ACCESS_KEY"));
+  EXPECT_TRUE(names_a_secret("db_password"));
+  EXPECT_FALSE(names_a_secret("TOKENIZERS_PARALLELISM"));
+  EXPECT_FALSE(names_a_secret("KEY"));
+}
+
+TEST(Secrets, ResolvesFromTheSubmitterAndFromFiles) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("secrets_test." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "key") << "from file\n";
+  JobSpec spec;
+  spec.env = {{"A", "plain"}, {"B", "env:OUTER"}, {"C", "file:" + (folder / "key").string()}};
+
+  const auto resolved = resolve_environment(spec, {{"OUTER", "from env"}});
+
+  ASSERT_TRUE(resolved.has_value());
+  EXPECT_EQ(*resolved, (std::map<std::string, std::string>{
+                           {"A", "plain"}, {"B", "from env"}, {"C", "from file"}}));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Secrets, NamesTheKeyWhoseSecretIsMissing) {
+  JobSpec spec;
+  spec.env = {{"A", "env:NO_SUCH"}};
+  EXPECT_EQ(resolve_environment(spec, {}).error(),
+            (Error{Errc::InvalidSpec, "env.A refers to the variable NO_SUCH, which is not set",
+                   "set it where train-run is started"}));
+
+  spec.env = {{"A", "file:/no/such/file"}};
+  EXPECT_EQ(resolve_environment(spec, {}).error(),
+            (Error{Errc::NotFound,
+                   "reading the secret of env.A: /no/such/file: No such file or directory", ""}));
+}
+
+TEST(Secrets, ShowsReferencesAndHidesLiterals) {
+  EXPECT_EQ(shown_environment({{"A", "plain"}, {"HF_TOKEN", "hf_123"}, {"API_KEY", "env:X"}}),
+            (std::map<std::string, std::string>{
+                {"A", "plain"}, {"HF_TOKEN", "<redacted:HF_TOKEN>"}, {"API_KEY", "env:X"}}));
+}
+
+}  // namespace
+}  // namespace train::spec

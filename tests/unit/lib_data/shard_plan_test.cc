@@ -1,0 +1,324 @@
+#include "lib/data/shard_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace train::data {
+
+void PrintTo(const RowRange& range, std::ostream* out) {
+  *out << range.group << ":[" << range.first << "+" << range.count << "]";
+}
+void PrintTo(const PlannedBatch& batch, std::ostream* out) {
+  *out << testing::PrintToString(batch.ranges) << " valid " << batch.valid_rows << " consumed "
+       << batch.rows_consumed;
+}
+
+namespace {
+
+using testing::ElementsAre;
+using Rows = std::vector<std::int64_t>;  // ids: the group times a million, plus the row
+
+ShardPlan plan_of(PlanInput input) {
+  auto plan = ShardPlan::make(std::move(input));
+  EXPECT_TRUE(plan.has_value()) << plan.error().describe();
+  return *plan;
+}
+
+Rows rows_of(const std::vector<RowRange>& ranges) {
+  Rows rows;
+  for (const RowRange& range : ranges) {
+    for (std::int64_t row = 0; row < range.count; ++row)
+      rows.push_back(range.group * 1000000 + range.first + row);
+  }
+  return rows;
+}
+
+/// Valid rows of all ranks in the steps [first, last).
+Rows consumed_by_group(const PlanInput& input, std::int64_t first, std::int64_t last) {
+  Rows all;
+  for (int rank = 0; rank < static_cast<int>(input.batch_sizes.size()); ++rank) {
+    PlanInput mine = input;
+    mine.rank = rank;
+    const ShardPlan plan = plan_of(mine);
+    for (std::int64_t step = first; step < std::min(last, plan.batches()); ++step) {
+      const PlannedBatch batch = plan.batch(step);
+      const Rows rows = rows_of(batch.ranges);
+      all.insert(all.end(), rows.begin(), rows.begin() + batch.valid_rows);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+Rows every_row(const std::vector<std::int64_t>& group_rows) {
+  Rows rows;
+  for (std::size_t group = 0; group < group_rows.size(); ++group) {
+    for (std::int64_t row = 0; row < group_rows[group]; ++row)
+      rows.push_back(static_cast<std::int64_t>(group) * 1000000 + row);
+  }
+  return rows;
+}
+
+const std::vector<std::vector<std::int64_t>> kLayouts = {
+    {1},
+    {2},
+    {3},
+    {7},
+    {64},
+    {5, 0, 6},
+    {100, 1, 33},
+    {10, 10, 10, 10, 10, 10, 10, 10, 10, 10},
+    {3, 14, 15, 9, 26, 5, 35, 8, 97, 9, 3, 2, 38, 4, 62, 6}};
+constexpr std::int64_t kAllSteps = 1'000'000;
+
+TEST(ShardPlan, GivesEachOfThreeWorkersOneOfThreeRows) {
+  for (int rank = 0; rank < 3; ++rank) {
+    const ShardPlan plan = plan_of({.group_rows = {3}, .batch_sizes = {1, 1, 1}, .rank = rank});
+
+    EXPECT_EQ(plan.batches(), 1);
+    EXPECT_EQ(plan.batch(0),
+              (PlannedBatch{.ranges = {{0, rank, 1}}, .valid_rows = 1, .rows_consumed = 3}));
+  }
+}
+
+TEST(ShardPlan, ReadsTheFilesInOrderWhenItDoesNotShuffle) {
+  const ShardPlan plan = plan_of({.group_rows = {5, 4}, .batch_sizes = {2, 2}, .rank = 1});
+
+  ASSERT_EQ(plan.batches(), 3);
+  EXPECT_EQ(plan.batch(0),
+            (PlannedBatch{.ranges = {{0, 2, 2}}, .valid_rows = 2, .rows_consumed = 4}));
+  EXPECT_EQ(plan.batch(1),
+            (PlannedBatch{.ranges = {{1, 1, 2}}, .valid_rows = 2, .rows_consumed = 8}));
+  EXPECT_EQ(plan.batch(2),
+            (PlannedBatch{.ranges = {{0, 2, 1}}, .valid_rows = 0, .rows_consumed = 9}));
+}
+
+TEST(ShardPlan, JoinsRowsOfSeveralGroupsInOneBatch) {
+  const ShardPlan plan = plan_of({.group_rows = {2, 1, 4}, .batch_sizes = {6}});
+
+  EXPECT_EQ(plan.batch(0),
+            (PlannedBatch{
+                .ranges = {{0, 0, 2}, {1, 0, 1}, {2, 0, 3}}, .valid_rows = 6, .rows_consumed = 6}));
+}
+
+TEST(ShardPlan, RepeatsRowsOfItsOwnShareWhenItRunsOut) {
+  const PlanInput four_rows{.group_rows = {4}, .batch_sizes = {2, 2, 2}};
+  const auto batch_of = [&](int rank) {
+    PlanInput input = four_rows;
+    input.rank = rank;
+    return plan_of(input).batch(0);
+  };
+
+  EXPECT_EQ(batch_of(0),
+            (PlannedBatch{.ranges = {{0, 0, 2}}, .valid_rows = 2, .rows_consumed = 4}));
+  EXPECT_EQ(batch_of(1),
+            (PlannedBatch{.ranges = {{0, 2, 1}, {0, 2, 1}}, .valid_rows = 1, .rows_consumed = 4}));
+  EXPECT_EQ(batch_of(2),
+            (PlannedBatch{.ranges = {{0, 3, 1}, {0, 3, 1}}, .valid_rows = 1, .rows_consumed = 4}));
+}
+
+TEST(ShardPlan, LendsTheFirstRowToARankWithoutAny) {
+  const ShardPlan plan = plan_of({.group_rows = {2}, .batch_sizes = {4, 4, 4}, .rank = 2});
+
+  EXPECT_EQ(plan.batch(0),
+            (PlannedBatch{.ranges = {{0, 0, 1}}, .valid_rows = 0, .rows_consumed = 2}));
+}
+
+TEST(ShardPlan, LeavesTheShortStepOutOnAllRanksAlike) {
+  for (int rank = 0; rank < 2; ++rank) {
+    const ShardPlan plan =
+        plan_of({.group_rows = {11}, .batch_sizes = {2, 2}, .rank = rank, .drop_last = true});
+
+    EXPECT_EQ(plan.batches(), 2);
+    EXPECT_EQ(plan.share_rows(), 4);
+  }
+}
+
+TEST(ShardPlan, HasNoBatchesWhenTheEpochIsConsumed) {
+  EXPECT_EQ(plan_of({.group_rows = {11}, .batch_sizes = {4}, .rows_consumed = 11}).batches(), 0);
+}
+
+TEST(ShardPlan, RefusesACursorBeyondTheData) {
+  const auto plan =
+      ShardPlan::make({.group_rows = {11}, .batch_sizes = {4}, .epoch = 3, .rows_consumed = 12});
+
+  ASSERT_TRUE(plan.has_error());
+  EXPECT_EQ(plan.error().describe(),
+            "12 rows of epoch 3 are consumed, but there are only 11 (the dataset is not the one of "
+            "the checkpoint; call "
+            "set_epoch() to begin an epoch anew)");
+}
+
+TEST(ShardPlan, RefusesAnEmptyBatch) {
+  const auto plan = ShardPlan::make({.group_rows = {11}, .batch_sizes = {4, 0}});
+
+  ASSERT_TRUE(plan.has_error());
+  EXPECT_EQ(plan.error().describe(), "batch_size is 0 on rank 1 (give at least 1)");
+}
+
+TEST(ShardPlan, GivesEveryRowOnceInEqualSharesAndEqualSteps) {
+  for (const auto& layout : kLayouts) {
+    for (int world_size : {1, 2, 3, 5, 8, 17}) {
+      for (std::int64_t batch_size : {1, 2, 3, 8, 100}) {
+        for (bool shuffle : {false, true}) {
+          PlanInput input{.group_rows = layout,
+                          .batch_sizes = std::vector<std::int64_t>(
+                              static_cast<std::size_t>(world_size), batch_size),
+                          .shuffle = shuffle,
+                          .seed = 7,
+                          .epoch = 2};
+          std::set<std::int64_t> batches, shares;
+          std::int64_t shared = 0;
+          for (input.rank = 0; input.rank < world_size; ++input.rank) {
+            const ShardPlan plan = plan_of(input);
+            std::int64_t valid = 0;
+            std::set<std::int64_t> lengths;
+            for (std::int64_t step = 0; step < plan.batches(); ++step) {
+              const PlannedBatch batch = plan.batch(step);
+              const auto length = static_cast<std::int64_t>(rows_of(batch.ranges).size());
+              ASSERT_TRUE(length == batch_size || step == plan.batches() - 1);
+              ASSERT_GE(length, std::max<std::int64_t>(1, batch.valid_rows));
+              ASSERT_LE(length - batch.valid_rows, 1);
+              valid += batch.valid_rows;
+            }
+            ASSERT_EQ(valid, plan.share_rows());
+            ASSERT_EQ(valid, equal_share(plan.total_rows(), world_size, input.rank));
+            batches.insert(plan.batches());
+            shares.insert(valid);
+            shared += valid;
+          }
+          input.rank = 0;
+          ASSERT_EQ(batches.size(), 1U);
+          ASSERT_LE(*shares.rbegin() - *shares.begin(), 1);
+          ASSERT_EQ(shared, std::accumulate(layout.begin(), layout.end(), std::int64_t{0}));
+          ASSERT_EQ(consumed_by_group(input, 0, kAllSteps), every_row(layout));
+        }
+      }
+    }
+  }
+}
+
+TEST(ShardPlan, GoesOnFromItsCursorAtAnotherWorldSize) {
+  for (const auto& layout : kLayouts) {
+    for (bool shuffle : {false, true}) {
+      const PlanInput before{.group_rows = layout,
+                             .batch_sizes = {2, 2, 2},
+                             .shuffle = shuffle,
+                             .seed = 1,
+                             .epoch = 4};
+      const std::int64_t steps = plan_of(before).batches() / 2;
+      PlanInput after = before;
+      after.batch_sizes = {3, 3, 3, 3, 3};
+      after.rows_consumed = steps == 0 ? 0 : plan_of(before).batch(steps - 1).rows_consumed;
+
+      Rows rows = consumed_by_group(before, 0, steps);
+      const Rows rest = consumed_by_group(after, 0, kAllSteps);
+      rows.insert(rows.end(), rest.begin(), rest.end());
+      std::sort(rows.begin(), rows.end());
+
+      ASSERT_EQ(rows, every_row(layout));
+    }
+  }
+}
+
+TEST(ShardPlan, TrainsAStepOnTheSameRowsAtAnyWorldSize) {
+  for (const auto& layout : kLayouts) {
+    for (std::int64_t step = 0; step < 4; ++step) {
+      const PlanInput one{.group_rows = layout, .batch_sizes = {12}, .shuffle = true, .seed = 5};
+      PlanInput four = one, uneven = one;
+      four.batch_sizes = {3, 3, 3, 3};
+      uneven.batch_sizes = {3, 3, 2, 2, 2};
+
+      ASSERT_EQ(consumed_by_group(four, step, step + 1), consumed_by_group(one, step, step + 1));
+      ASSERT_EQ(consumed_by_group(uneven, step, step + 1), consumed_by_group(one, step, step + 1));
+    }
+  }
+}
+
+TEST(ShardPlan, ShufflesEachEpochAndSeedInAnOrderOfItsOwn) {
+  for (const auto& layout : {kLayouts[6], kLayouts[8]}) {
+    const auto order_of = [&](std::uint64_t seed, std::uint64_t epoch) {
+      return rows_of(plan_of({.group_rows = layout,
+                              .batch_sizes = {1000},
+                              .shuffle = true,
+                              .seed = seed,
+                              .epoch = epoch})
+                         .batch(0)
+                         .ranges);
+    };
+
+    EXPECT_EQ(order_of(1, 1), order_of(1, 1));
+    EXPECT_NE(order_of(1, 1), order_of(1, 2));
+    EXPECT_NE(order_of(1, 1), order_of(2, 1));
+    EXPECT_FALSE(std::is_sorted(order_of(1, 1).begin(), order_of(1, 1).end()));
+  }
+}
+
+TEST(ShardPlan, KeepsItsOrderForEver) {
+  // a checkpoint of one version is resumed by another: this order may never change
+  const PlannedBatch batch =
+      plan_of({.group_rows = {5, 3}, .batch_sizes = {8}, .shuffle = true, .seed = 42, .epoch = 1})
+          .batch(0);
+
+  EXPECT_THAT(rows_of(batch.ranges), ElementsAre(2, 1, 4, 1000002, 0, 3, 1000000, 1000001));
+}
+
+TEST(ShardPlan, OpensFewGroupsARankWhenThereAreMany) {
+  for (int world_size : {1, 2, 4, 8, 16}) {
+    PlanInput input{
+        .group_rows = std::vector<std::int64_t>(64, 50),
+        .batch_sizes = std::vector<std::int64_t>(static_cast<std::size_t>(world_size), 16),
+        .shuffle = true};
+    std::int64_t touched = 0;
+    for (input.rank = 0; input.rank < world_size; ++input.rank) {
+      const ShardPlan plan = plan_of(input);
+      std::set<std::int64_t> of_rank;
+      for (std::int64_t step = 0; step < plan.batches(); ++step) {
+        std::set<std::int64_t> of_step;
+        for (const RowRange& range : plan.batch(step).ranges) of_step.insert(range.group);
+        // every lane of the batch may be changing its group in this very step
+        ASSERT_LE(static_cast<std::int64_t>(of_step.size()), 2 * plan.open_groups());
+        of_rank.merge(of_step);
+      }
+      touched += static_cast<std::int64_t>(of_rank.size());
+    }
+    // each lane's ends are shared by two neighbours; more workers than lanes share lanes
+    EXPECT_LE(touched, world_size <= kOpenGroups ? 64 + 8 + 8 : 2 * 64 + 16)
+        << world_size << " workers";
+  }
+}
+
+TEST(Permutation, IsABijectionOfEverySize) {
+  for (std::int64_t size = 1; size < 300; ++size) {
+    for (std::uint64_t key : {0U, 1U, 12345U}) {
+      const Permutation permutation(size, key);
+      std::set<std::int64_t> seen;
+      for (std::int64_t i = 0; i < size; ++i) seen.insert(permutation(i));
+      ASSERT_EQ(static_cast<std::int64_t>(seen.size()), size);
+      ASSERT_EQ(*seen.begin(), 0);
+      ASSERT_EQ(*seen.rbegin(), size - 1);
+    }
+  }
+}
+
+TEST(Permutation, PutsEachIndexEverywhereAboutEquallyOften) {
+  constexpr int kSize = 10, kKeys = 20000;
+  std::vector<std::vector<int>> counts(kSize, std::vector<int>(kSize));
+  for (std::uint64_t key = 0; key < kKeys; ++key) {
+    const Permutation permutation(kSize, mix(99, key));
+    for (int i = 0; i < kSize; ++i)
+      ++counts[static_cast<std::size_t>(i)][static_cast<std::size_t>(permutation(i))];
+  }
+
+  // 2000 expected, standard deviation 42; five of them
+  for (const auto& row : counts) {
+    for (int count : row) EXPECT_NEAR(count, kKeys / kSize, 212);
+  }
+}
+
+}  // namespace
+}  // namespace train::data

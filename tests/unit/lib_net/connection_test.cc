@@ -1,0 +1,337 @@
+#include "lib/net/connection.h"
+
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include "lib/wire/codec.h"
+#include "tests/unit/lib_net/net_fixture.h"
+
+namespace train {
+namespace {
+
+Frame numbered(std::uint64_t number) { return encode(Heartbeat{.sequence = number}); }
+
+class ConnectionTest : public NetTest {
+ protected:
+  void expect_error(const Result<Frame>& result, Errc code, const std::string& part) {
+    EXPECT_TRUE(result.has_error());
+    if (!result.has_error()) return;
+    EXPECT_EQ(result.error().code, code);
+    EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
+  }
+
+  static void write_all(int fd, std::string_view bytes) {
+    ASSERT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+};
+
+TEST_F(ConnectionTest, FramesArriveInOrderBothWays) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    for (std::uint64_t i = 0; i < 1000; ++i) a->send(numbered(i));
+    b->send(Frame{.type = MessageType::ReportBatch,
+                  .attempt = Attempt{3},
+                  .payload = std::string(300000, 'r')});
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      auto frame = co_await within(10s, b->receive());
+      EXPECT_TRUE(frame.has_value() && *frame == numbered(i)) << i;
+    }
+    auto big = co_await within(10s, a->receive());
+    EXPECT_TRUE(big.has_value() && *big == (Frame{.type = MessageType::ReportBatch,
+                                                  .attempt = Attempt{3},
+                                                  .payload = std::string(300000, 'r')}));
+  });
+}
+
+TEST_F(ConnectionTest, BackPressureAndFlush) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    const Frame block{.type = MessageType::OutputChunk,
+                      .attempt = Attempt{0},
+                      .payload = std::string(1 << 20, 'o')};
+    for (int i = 0; i < 8; ++i) a->send(block);
+    EXPECT_GT(a->queued_bytes(), 7u << 20);
+    auto full = co_await within(5ms, a->wait_queue_below(1 << 20));  // nobody reads
+    EXPECT_TRUE(full.has_error() && full.error().code == Errc::Timeout);
+    Scope scope(executor());
+    const auto reader = [](Connection& connection) -> asio::awaitable<void> {
+      for (int i = 0; i < 8; ++i) {
+        auto frame = co_await connection.receive();
+        EXPECT_TRUE(frame.has_value());
+      }
+    };
+    scope.spawn("reader", reader(*b));
+    auto room = co_await within(10s, a->wait_queue_below(1 << 20));
+    EXPECT_TRUE(room.has_value());
+    auto flushed = co_await within(10s, a->flush());
+    EXPECT_TRUE(flushed.has_value());
+    EXPECT_EQ(a->queued_bytes(), 0u);
+    co_await scope.join();
+  });
+}
+
+TEST_F(ConnectionTest, APeerThatClosesIsUnavailableAfterItsLastFrame) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    a->send(numbered(1));
+    auto flushed = co_await a->flush();
+    EXPECT_TRUE(flushed.has_value());
+    a->close();
+    a->close();
+    auto frame = co_await within(10s, b->receive());
+    EXPECT_TRUE(frame.has_value());
+    for (int i = 0; i < 2; ++i) {
+      auto end = co_await within(10s, b->receive());
+      expect_error(end, Errc::Unavailable, "closed the connection");
+    }
+    for (int i = 0; i < 3; ++i) b->send(numbered(2));
+    auto lost = co_await within(10s, b->flush());
+    EXPECT_TRUE(lost.has_error() && lost.error().code == Errc::Unavailable);
+    auto here = co_await a->receive();
+    expect_error(here, Errc::Unavailable, "is closed");
+  });
+}
+
+TEST_F(ConnectionTest, WhatThePeerSaidLastArrivesThoughWritingFails) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    b->send(numbered(7));
+    auto flushed = co_await b->flush();
+    EXPECT_TRUE(flushed.has_value());
+    b->close();
+    a->send(numbered(1));
+    auto lost = co_await within(10s, a->flush());
+    EXPECT_TRUE(lost.has_error() && lost.error().code == Errc::Unavailable);
+    auto last = co_await within(10s, a->receive());
+    EXPECT_TRUE(last.has_value() && *last == numbered(7));
+  });
+}
+
+TEST_F(ConnectionTest, CloseWakesWhoeverWaits) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    a->send(Frame{.type = MessageType::OutputChunk, .payload = std::string(4 << 20, 'o')});
+    Scope scope(executor());
+    int woken = 0;
+    const auto receiver = [](Connection& connection, int& count) -> asio::awaitable<void> {
+      auto frame = co_await connection.receive();
+      if (frame.has_error() && frame.error().code == Errc::Unavailable) ++count;
+    };
+    const auto flusher = [](Connection& connection, int& count) -> asio::awaitable<void> {
+      auto done = co_await connection.flush();
+      if (done.has_error() && done.error().code == Errc::Unavailable) ++count;
+    };
+    scope.spawn("receiver", receiver(*a, woken));
+    scope.spawn("flusher", flusher(*a, woken));
+    auto paused = co_await pause_for(1ms);
+    EXPECT_TRUE(paused.has_value());
+    a->close();
+    co_await scope.join();
+    EXPECT_EQ(woken, 2);
+  });
+}
+
+TEST_F(ConnectionTest, ACancelledReceiveLosesNothing) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, fd] = connection_and_fd();
+    std::string bytes;
+    append_frame(numbered(5), bytes);
+    for (std::size_t i = 0; i + 1 < bytes.size(); ++i) {
+      write_all(fd, bytes.substr(i, 1));
+      auto none = co_await within(1ms, a->receive());
+      EXPECT_TRUE(none.has_error() && none.error().code == Errc::Timeout);
+    }
+    write_all(fd, bytes.substr(bytes.size() - 1));
+    auto frame = co_await within(10s, a->receive());
+    EXPECT_TRUE(frame.has_value() && *frame == numbered(5));
+    ::close(fd);
+  });
+}
+
+TEST_F(ConnectionTest, WrongBytesAreAProtocolError) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, fd] = connection_and_fd();
+    write_all(fd, "GET / HTTP/1.1\r\nHost: 10.0.0.7\r\n\r\n");
+    for (int i = 0; i < 2; ++i) {
+      auto frame = co_await within(10s, a->receive());
+      expect_error(frame, Errc::Protocol, "exceeds 4194304");
+    }
+    ::close(fd);
+  });
+}
+
+// ---- the MAC: what an attacker between the two can do to the bytes ----
+
+class MacTest : public ConnectionTest {
+ protected:
+  // The bytes of two frames as the connector sends them.
+  std::pair<std::string, std::string> sealed_frames() {
+    auto [a, fd] = connection_and_fd();
+    a->set_session_key("0123456789abcdef0123456789abcdef", ConnectionSide::Connector);
+    std::string bytes[2];
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      run([&]() -> asio::awaitable<void> {
+        a->send(numbered(i + 1));
+        auto flushed = co_await a->flush();
+        EXPECT_TRUE(flushed.has_value());
+      });
+      bytes[i].resize(16 + numbered(i + 1).payload.size() + 16);
+      EXPECT_EQ(::read(fd, bytes[i].data(), bytes[i].size()),
+                static_cast<ssize_t>(bytes[i].size()));
+    }
+    ::close(fd);
+    return {bytes[0], bytes[1]};
+  }
+
+  // What the listener makes of these bytes: the sequences it took, then its error.
+  std::pair<std::vector<std::uint64_t>, Error> received(
+      const std::string& bytes, ConnectionSide side = ConnectionSide::Listener) {
+    std::vector<std::uint64_t> sequences;
+    std::optional<Error> error;
+    run([&]() -> asio::awaitable<void> {
+      auto [a, fd] = connection_and_fd();
+      a->set_session_key("0123456789abcdef0123456789abcdef", side);
+      write_all(fd, bytes);
+      ::close(fd);
+      while (!error) {
+        auto frame = co_await within(10s, a->receive());
+        if (frame.has_error())
+          error = frame.error();
+        else
+          sequences.push_back(decode<Heartbeat>(*frame)->sequence);
+      }
+    });
+    return {sequences, *error};
+  }
+};
+
+using Sequences = std::vector<std::uint64_t>;
+
+TEST_F(MacTest, TakesUntouchedFramesOnly) {
+  const auto [first, second] = sealed_frames();
+  EXPECT_EQ(received(first + second).first, (Sequences{1, 2}));
+  EXPECT_EQ(received(first + second).second.code, Errc::Unavailable);
+  const auto replayed = received(first + first);
+  EXPECT_EQ(replayed.first, (Sequences{1}));
+  EXPECT_EQ(replayed.second.code, Errc::Protocol);
+  EXPECT_NE(replayed.second.message.find(
+                "does not match its MAC: it was changed, repeated or moved on its way"),
+            std::string::npos);
+  EXPECT_EQ(received(second + first).first, (Sequences{}));  // reordered
+  EXPECT_EQ(received(second).first, (Sequences{}));          // the first left out
+  EXPECT_EQ(received(first + second, ConnectionSide::Connector).first,
+            (Sequences{}));  // reflected to its sender
+}
+
+TEST_F(MacTest, EveryChangedBitIsNoticed) {
+  const auto [first, second] = sealed_frames();
+  for (std::size_t i = 0; i < first.size() * 8; ++i) {
+    std::string changed = first;
+    changed[i / 8] = static_cast<char>(changed[i / 8] ^ (1 << (i % 8)));
+    EXPECT_EQ(received(changed).first, (Sequences{})) << "bit " << i;
+  }
+}
+
+TEST_F(MacTest, AFrameWithoutItIsRefusedOnceThereIsAKey) {
+  std::string plain;
+  append_frame(numbered(1), plain);
+  const auto [sequences, error] = received(plain);
+  EXPECT_EQ(sequences, (Sequences{}));
+  EXPECT_NE(error.message.find("frame without a MAC on an authenticated connection"),
+            std::string::npos)
+      << error.message;
+}
+
+// ---- connecting ----
+
+TEST_F(ConnectionTest, ConnectsOverTcpAndKnowsThePeer) {
+  run([&]() -> asio::awaitable<void> {
+    for (const char* text : {"127.0.0.1:0", "localhost:0", ":0"}) {
+      auto listener = Listener::listen(executor(), parse_endpoint(text).value()).value();
+      Endpoint target = listener->local_endpoint();
+      EXPECT_NE(target.port, 0);
+      if (std::string_view(text) != "127.0.0.1:0") target.host_or_path = "localhost";
+      auto client = co_await Connection::connect(executor(), target, 10s);
+      EXPECT_TRUE(client.has_value()) << text;
+      if (!client.has_value()) co_return;
+      auto server = co_await within(10s, listener->accept());
+      EXPECT_TRUE(server.has_value());
+      if (!server.has_value()) co_return;
+      (*client)->send(numbered(1));
+      auto frame = co_await within(10s, (*server)->receive());
+      EXPECT_TRUE(frame.has_value());
+      EXPECT_EQ((*client)->peer().substr((*client)->peer().rfind(':')),
+                ":" + std::to_string(target.port));
+      EXPECT_EQ((*server)->credentials().error().code, Errc::InvalidArgument);
+      EXPECT_FALSE((*server)->local_address().empty());
+    }
+  });
+}
+
+TEST_F(ConnectionTest, ConnectsOverAUnixSocketAndKnowsWhoIsThere) {
+  run([&]() -> asio::awaitable<void> {
+    const Endpoint endpoint = Endpoint::unix_socket((folder_ / "s").string());
+    auto listener = Listener::listen(executor(), endpoint).value();
+    auto client = co_await Connection::connect(executor(), endpoint, 10s);
+    auto server = co_await within(10s, listener->accept());
+    EXPECT_TRUE(client.has_value() && server.has_value());
+    if (!server.has_value()) co_return;
+    const auto who = (*server)->credentials();
+    EXPECT_TRUE(who.has_value());
+    EXPECT_EQ(who->uid, ::geteuid());
+    EXPECT_EQ(who->gid, ::getegid());
+    EXPECT_EQ(who->pid, ::getpid());
+    EXPECT_EQ((*server)->peer(), "unix:pid " + std::to_string(::getpid()));
+  });
+}
+
+TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
+  run([&]() -> asio::awaitable<void> {
+    Endpoint nobody;
+    {
+      auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+      nobody = listener->local_endpoint();
+    }
+    auto refused = co_await Connection::connect(executor(), nobody, 10s);
+    EXPECT_TRUE(refused.has_error());
+    if (refused.has_error()) {
+      EXPECT_EQ(refused.error(),
+                (Error{Errc::Unavailable, nobody.text() + ": connecting: Connection refused"}));
+    }
+    const std::string path = (folder_ / "none").string();
+    auto missing = co_await Connection::connect(executor(), Endpoint::unix_socket(path), 10s);
+    EXPECT_TRUE(missing.has_error());
+    if (missing.has_error()) {
+      EXPECT_EQ(
+          missing.error(),
+          (Error{Errc::Unavailable, "unix:" + path + ": connecting: No such file or directory"}));
+    }
+    auto unknown =
+        co_await Connection::connect(executor(), Endpoint::tcp("no-such-host.invalid", 1), 10s);
+    EXPECT_TRUE(unknown.has_error());
+    if (unknown.has_error()) {
+      EXPECT_TRUE(unknown.error().code == Errc::Unavailable ||
+                  unknown.error().code == Errc::Timeout);
+    }
+  });
+}
+
+TEST_F(ConnectionTest, AFullQueueOfAUnixSocketEndsInATimeout) {
+  run([&]() -> asio::awaitable<void> {
+    const std::string path = (folder_ / "full").string();
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(fd, 0), 0);
+    auto first = co_await Connection::connect(executor(), Endpoint::unix_socket(path), 10s);
+    EXPECT_TRUE(first.has_value());
+    auto second = co_await Connection::connect(executor(), Endpoint::unix_socket(path), 30ms);
+    EXPECT_TRUE(second.has_error() && second.error().code == Errc::Timeout);
+    ::close(fd);
+  });
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,143 @@
+#include "lib/net/listener.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "tests/unit/lib_net/net_fixture.h"
+
+namespace train {
+namespace {
+
+class ListenerTest : public NetTest {
+ protected:
+  static mode_t mode_of(const std::filesystem::path& path) {
+    struct stat status {};
+    EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777;
+  }
+};
+
+TEST_F(ListenerTest, AUnixSocketIsPrivateAndGoesWithItsListener) {
+  const auto path = folder_ / "run" / "x.sock";
+  {
+    auto listener = Listener::listen(executor(), Endpoint::unix_socket(path.string()));
+    ASSERT_TRUE(listener.has_value()) << listener.error().describe();
+    EXPECT_EQ(mode_of(path), 0600u);
+    EXPECT_EQ(mode_of(path.parent_path()), 0700u);
+    EXPECT_EQ((*listener)->local_endpoint(), Endpoint::unix_socket(path.string()));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(ListenerTest, ReplacesTheSocketOfTheDeadOnly) {
+  const auto path = folder_ / "x.sock";
+  auto living = Listener::listen(executor(), Endpoint::unix_socket(path.string())).value();
+  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket(path.string())).error(),
+            (Error{Errc::AlreadyExists,
+                   "listening on unix:" + path.string() + ": somebody listens there already",
+                   "choose another path"}));
+  // A dead process leaves its file behind: keep a second name of it while the listener goes.
+  std::filesystem::create_hard_link(path, folder_ / "kept");
+  living->close();
+  std::filesystem::rename(folder_ / "kept", path);
+  auto next = Listener::listen(executor(), Endpoint::unix_socket(path.string()));
+  ASSERT_TRUE(next.has_value()) << next.error().describe();
+  living.reset();  // must not take the new one's file with it
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(ListenerTest, NeverRemovesAFileThatIsNoSocket) {
+  const auto path = folder_ / "notes";
+  std::ofstream(path) << "precious";
+  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket(path.string())).error(),
+            (Error{Errc::AlreadyExists, path.string() + " exists and is not a socket",
+                   "choose another path, or remove it"}));
+  EXPECT_EQ(std::filesystem::file_size(path), 8u);
+}
+
+TEST_F(ListenerTest, RefusesAFolderThatIsOpenToOthers) {
+  const auto folder = folder_ / "open";
+  std::filesystem::create_directory(folder);
+  ::chmod(folder.c_str(), 0750);
+  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string())).error(),
+            (Error{Errc::Permission,
+                   "folder " + folder.string() +
+                       " of the socket has mode 0750, which lets others in; wanted is 0700",
+                   "chmod 700 " + folder.string()}));
+  if (::geteuid() != 0) return;
+  ::chmod(folder.c_str(), 0700);
+  ASSERT_EQ(::chown(folder.c_str(), 4711, -1), 0);
+  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string())).error(),
+            (Error{Errc::Permission,
+                   "folder " + folder.string() +
+                       " of the socket belongs to uid 4711, not to uid 0, who listens",
+                   "choose a folder of your own"}));
+}
+
+TEST_F(ListenerTest, ATcpPortIsTakenOnce) {
+  auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+  const Endpoint taken = listener->local_endpoint();
+  EXPECT_EQ(taken.host_or_path, "127.0.0.1");
+  EXPECT_EQ(Listener::listen(executor(), taken).error(),
+            (Error{Errc::AlreadyExists,
+                   "listening on " + taken.text() + ": somebody listens there already",
+                   "choose another address"}));
+  listener->close();
+  listener->close();
+  EXPECT_TRUE(Listener::listen(executor(), taken).has_value());
+}
+
+TEST_F(ListenerTest, CloseWakesAccept) {
+  run([&]() -> asio::awaitable<void> {
+    auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+    Scope scope(executor());
+    std::optional<Errc> seen;
+    const auto acceptor = [](Listener& l, std::optional<Errc>& out) -> asio::awaitable<void> {
+      auto connection = co_await l.accept();
+      if (connection.has_error()) out = connection.error().code;
+    };
+    scope.spawn("accept", acceptor(*listener, seen));
+    auto paused = co_await pause_for(1ms);
+    EXPECT_TRUE(paused.has_value());
+    listener.reset();
+    co_await scope.join();
+    EXPECT_EQ(seen, Errc::Unavailable);
+  });
+}
+
+TEST_F(ListenerTest, TurnsPeersAwayWhileTheTableOfDescriptorsIsFull) {
+  run([&]() -> asio::awaitable<void> {
+    auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+    auto turned_away = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+    EXPECT_TRUE(turned_away.has_value());
+    if (!turned_away.has_value()) co_return;
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const int lowest_free = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::close(lowest_free);
+    const rlimit full{.rlim_cur = static_cast<rlim_t>(lowest_free), .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &full);
+    Scope scope(executor());
+    std::unique_ptr<Connection> accepted;
+    const auto acceptor = [](Listener& l,
+                             std::unique_ptr<Connection>& out) -> asio::awaitable<void> {
+      auto connection = co_await l.accept();
+      if (connection.has_value()) out = std::move(*connection);
+    };
+    scope.spawn("accept", acceptor(*listener, accepted));
+    auto end = co_await within(10s, (*turned_away)->receive());
+    EXPECT_TRUE(end.has_error() && end.error().code == Errc::Unavailable);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    auto welcome = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+    EXPECT_TRUE(welcome.has_value());
+    co_await scope.join();
+    EXPECT_NE(accepted, nullptr);
+  });
+}
+
+}  // namespace
+}  // namespace train

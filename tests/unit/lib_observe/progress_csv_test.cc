@@ -1,0 +1,130 @@
+#include "lib/observe/progress_csv.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/unit/lib_observe/temporary_folder.h"
+
+namespace train {
+namespace {
+
+constexpr std::int64_t kWall = 1'795'254'000'000'123;
+const std::string kTime = "2026-11-21T09:40:00.000123Z";
+
+ReportRecord report(std::uint64_t ordinal, Metrics metrics, std::uint32_t attempt = 0,
+                    std::int32_t rank = 0) {
+  return {.rank = rank,
+          .attempt = attempt,
+          .ordinal = ordinal,
+          .wall_us = kWall,
+          .has_checkpoint = ordinal == 2,
+          .metrics = std::move(metrics)};
+}
+
+void write(ProgressCsv& csv, std::vector<ReportRecord> reports) {
+  ASSERT_TRUE(csv.on_reports(reports).has_value());
+  ASSERT_TRUE(csv.sync().has_value());
+}
+
+TEST(ProgressCsv, HasARowPerReportOfRankZero) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+
+  write(csv, {report(1, {{"loss", 0.5}, {"ok", true}}), report(1, {{"loss", 9.0}}, 0, /*rank=*/1),
+              report(2, {{"loss", std::numeric_limits<double>::quiet_NaN()}, {"ok", false}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,ordinal,time,checkpoint,loss,ok\n"
+            "0,1," +
+                kTime +
+                ",false,0.5,true\n"
+                "0,2," +
+                kTime + ",true,nan,false\n");
+}
+
+TEST(ProgressCsv, GrowsColumnsWithoutEverBeingRagged) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+  write(csv, {report(1, {{"loss", 0.5}})});
+
+  write(csv, {report(2, {{"val,acc", 0.75}}),
+              report(3, {{"loss", 0.25}, {"note", std::string("say \"hi\",\nplease")}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,ordinal,time,checkpoint,loss,\"val,acc\",note\n"
+            "0,1," +
+                kTime +
+                ",false,0.5,,\n"
+                "0,2," +
+                kTime +
+                ",true,,0.75,\n"
+                "0,3," +
+                kTime + ",false,0.25,,\"say \"\"hi\"\", please\"\n");
+  EXPECT_EQ(content_of(path + ".tmp"), "");
+}
+
+TEST(ProgressCsv, GoesOnAfterAReopenDropsWhatItHoldsAndCutsATornRow) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  {
+    auto csv = ProgressCsv::open(path).value();
+    write(csv, {report(1, {{"a,b", 1.0}}), report(2, {{"a,b", 2.0}})});
+  }
+  append(path, "0,3,2026");
+
+  auto csv = ProgressCsv::open(path).value();
+  EXPECT_EQ(csv.last_attempt_and_ordinal(), (std::pair<std::uint32_t, std::uint64_t>(0, 2)));
+  write(csv, {report(2, {{"a,b", 2.0}}), report(3, {{"a,b", 3.0}}),
+              report(1, {{"a,b", 4.0}}, /*attempt=*/1)});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,ordinal,time,checkpoint,\"a,b\"\n"
+            "0,1," +
+                kTime +
+                ",false,1\n"
+                "0,2," +
+                kTime +
+                ",true,2\n"
+                "0,3," +
+                kTime +
+                ",false,3\n"
+                "1,1," +
+                kTime + ",false,4\n");
+}
+
+TEST(ProgressCsv, LimitsItsColumns) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+  Metrics many;
+  for (std::size_t i = 0; i < ProgressCsv::kColumnsMax + 3; ++i)
+    many.emplace_back("m" + std::to_string(i), std::int64_t(i));
+
+  write(csv, {report(1, many)});
+
+  EXPECT_EQ(csv.columns_left_out(), 3u);
+  const std::string content = content_of(path);
+  const std::string header = content.substr(0, content.find('\n'));
+  EXPECT_EQ(static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')),
+            3 + ProgressCsv::kColumnsMax);
+}
+
+TEST(ProgressCsv, LeavesAFileThatIsNotItsOwnAlone) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  put(path, "name,age\nx,1\n");
+
+  const auto opened = ProgressCsv::open(path);
+
+  ASSERT_TRUE(opened.has_error());
+  EXPECT_EQ(opened.error().message,
+            path + " does not begin with \"attempt,ordinal,time,checkpoint\"");
+  EXPECT_EQ(content_of(path), "name,age\nx,1\n");
+}
+
+}  // namespace
+}  // namespace train

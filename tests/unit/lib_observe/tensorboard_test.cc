@@ -1,0 +1,137 @@
+#include "lib/observe/tensorboard.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <limits>
+
+#include "lib/observe/crc32c.h"
+#include "tests/unit/lib_observe/temporary_folder.h"
+
+namespace train {
+namespace {
+
+constexpr std::int64_t kWall = 1'795'254'000'000'123;
+
+ReportRecord report(std::uint64_t ordinal, Metrics metrics, std::uint32_t attempt = 0) {
+  const auto wall = kWall + 1000 * static_cast<std::int64_t>(ordinal + attempt * 100);
+  return {.rank = 0,
+          .attempt = attempt,
+          .ordinal = ordinal,
+          .wall_us = wall,
+          .has_checkpoint = false,
+          .metrics = std::move(metrics)};
+}
+
+TensorboardFile open(const TemporaryFolder& folder) {
+  return TensorboardFile::open(
+             {.folder = folder.file("tb"), .hostname = "node-a", .wall_us = kWall})
+      .value();
+}
+
+void write(TensorboardFile& events, std::vector<ReportRecord> reports) {
+  ASSERT_TRUE(events.on_reports(reports).has_value());
+  ASSERT_TRUE(events.sync().has_value());
+}
+
+/// What PyPI's tensorboard reads in the folder, as read_events.py prints it.
+std::string read_by_tensorboard(const TemporaryFolder& folder) {
+  const std::string command = TRAIN_DEPS_DIR "/tools-venv-1/bin/python " TRAIN_SOURCE_DIR
+                                             "/tests/unit/lib_observe/read_events.py " +
+                              folder.file("tb") + " 2>" + folder.file("stderr");
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> chunk;
+  while (const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    output.append(chunk.data(), count);
+  EXPECT_EQ(::pclose(pipe), 0) << content_of(folder.file("stderr"));
+  return output;
+}
+
+TEST(Crc32c, MatchesRfc3720) {
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+}
+
+TEST(TensorboardFile, IsReadByTensorboard) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+  events.write_text("spec", "    name: vit\n", kWall);
+
+  write(events, {report(1, {{"epoch", std::int64_t{0}},
+                            {"loss", 0.5},
+                            {"note", std::string("text")},
+                            {"ok", true}}),
+                 report(2, {{"epoch", std::int64_t{1}},
+                            {"loss", std::numeric_limits<double>::quiet_NaN()},
+                            {"ok", false}})});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"plugins":{"spec":"text"},"scalars":{)"
+            R"("epoch":[[1795254000001123,0,"0.0"],[1795254000002123,1,"1.0"]],)"
+            R"("loss":[[1795254000001123,0,"0.5"],[1795254000002123,1,"nan"]],)"
+            R"("ok":[[1795254000001123,0,"1.0"],[1795254000002123,1,"0.0"]]},)"
+            R"("texts":{"spec":["    name: vit\n"]}})");
+}
+
+TEST(TensorboardFile, StepComesFromStepElseEpochElseACount) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+
+  write(events,
+        {report(1, {{"x", 1.0}}), report(2, {{"x", 2.0}}), report(3, {{"x", 3.0}, {"epoch", 7.0}}),
+         report(4, {{"x", 4.0}, {"epoch", 8.0}, {"step", std::int64_t{800}}}),
+         report(5, {{"x", 5.0}})});
+
+  EXPECT_EQ(
+      read_by_tensorboard(folder),
+      R"({"plugins":{},"scalars":{"epoch":[[1795254000003123,7,"7.0"],[1795254000004123,800,"8.0"]],)"
+      R"("step":[[1795254000004123,800,"800.0"]],)"
+      R"("x":[[1795254000001123,0,"1.0"],[1795254000002123,1,"2.0"],[1795254000003123,7,"3.0"],)"
+      R"([1795254000004123,800,"4.0"],[1795254000005123,801,"5.0"]]},"texts":{}})");
+}
+
+TEST(TensorboardFile, WhatARestartRedoesSupersedes) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+  const auto at = [](std::int64_t step, double x) { return Metrics{{"step", step}, {"x", x}}; };
+
+  write(events, {report(1, at(1, 0.1)), report(2, at(2, 0.2)), report(3, at(3, 0.3)),
+                 report(1, at(2, 1.2), /*attempt=*/1), report(2, at(3, 1.3), /*attempt=*/1)});
+
+  EXPECT_EQ(
+      read_by_tensorboard(folder),
+      R"({"plugins":{},"scalars":{)"
+      R"("step":[[1795254000001123,1,"1.0"],[1795254000101123,2,"2.0"],[1795254000102123,3,"3.0"]],)"
+      R"("x":[[1795254000001123,1,"0.10000000149011612"],[1795254000101123,2,"1.2000000476837158"],)"
+      R"([1795254000102123,3,"1.2999999523162842"]]},"texts":{}})");
+}
+
+TEST(TensorboardFile, GoesOnAfterAReopenWithoutDoublesAndWithoutATornEnd) {
+  TemporaryFolder folder;
+  std::string path;
+  {
+    auto events = open(folder);
+    events.write_text("spec", "first", kWall);
+    write(events, {report(1, {{"x", 1.0}}), report(2, {{"x", 2.0}})});
+    path = events.path();
+  }
+  const std::string whole = content_of(path);
+  append(path, whole.substr(0, 20));
+
+  auto events = open(folder);
+  EXPECT_EQ(events.path(), path);
+  events.write_text("spec", "again", kWall);
+  write(events, {report(1, {{"x", 1.0}}), report(2, {{"x", 2.0}}), report(3, {{"x", 3.0}}),
+                 report(3, {{"x", 3.0}})});
+
+  EXPECT_EQ(
+      read_by_tensorboard(folder),
+      R"({"plugins":{"spec":"text"},"scalars":{"x":[[1795254000001123,0,"1.0"],[1795254000002123,1,"2.0"],)"
+      R"([1795254000003123,2,"3.0"]]},"texts":{"spec":["first"]}})");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,88 @@
+// Commits checkpoints of two ranks and journal records in a loop until it is killed, and says on
+// stdout what was acknowledged: "checkpoint N" and "record N", a line each. Arguments: the run's
+// folder.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/journal.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/retention.h"
+#include "lib/storage/run_folder.h"
+#include "lib/storage/run_lock.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kModelBytes = 300'000;
+
+void acknowledge(std::string_view what, std::uint64_t number) {
+  const std::string line = fmt::format("{} {}\n", what, number);
+  if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    std::exit(3);
+}
+
+Result<Unit> save(FileSystem& fs, const RunFolder& run, CheckpointStore& store,
+                  PendingCheckpoint pending, RunLock& lock) {
+  TRY(const CheckpointNumber number, store.next_number());
+  std::vector<CheckpointPart> parts;
+  for (int rank : {0, 1}) {
+    const std::string staged = fmt::format("{}/staging/{}-{}-{}", run.path(), pending.epoch.value,
+                                           pending.ordinal.value, rank);
+    TRY_VOID(make_folders(fs, staged));
+    TRY_VOID(
+        write_small_file(fs, staged + "/model.bin",
+                         std::string(kModelBytes, static_cast<char>('a' + number.value % 26))));
+    TRY_VOID(write_small_file(fs, fmt::format("{}/rng-{}.bin", staged, rank),
+                              fmt::format("{} {}", number.value, rank)));
+    TRY(auto part,
+        write_part(fs, run.checkpoints(), pending, Rank{rank}, staged, {.move = rank == 0}));
+    TRY_VOID(remove_tree(fs, staged));
+    parts.push_back(std::move(part));
+  }
+  TRY_VOID(store.commit({.pending = pending,
+                         .number = number,
+                         .world_size = 2,
+                         .parts = parts,
+                         .created = "t",
+                         .metrics = {},
+                         .metadata = {}},
+                        [&] { return lock.check(); }));
+  acknowledge("checkpoint", number.value);
+  TRY(const auto listed, store.list());
+  std::vector<ScoredCheckpoint> kept;
+  for (const ListedCheckpoint& one : listed) kept.push_back({one.number, std::nullopt});
+  for (const CheckpointNumber old : plan_retention({.num_to_keep = 3}, kept).remove)
+    TRY_VOID(store.remove(old));
+  return Unit{};
+}
+
+Result<Unit> loop(const std::string& folder) {
+  PosixFileSystem fs;
+  const RunFolder run(folder);
+  TRY(auto lock, RunLock::acquire(fs, run.lock(), {"here", ::getpid(), "now"}));
+  TRY(auto journal, Journal::open(fs, run.journal()));
+  TRY(const Epoch epoch, journal->take_epoch("now", {}));
+  CheckpointStore store(fs, run.checkpoints());
+  TRY_VOID(store.open(epoch));
+  std::uint64_t seq = journal->replayed().last_seq() + 1;
+  for (std::uint64_t ordinal = 1;; ++ordinal) {
+    TRY_VOID(journal->append({{{"event", "saving"}}, {{"event", "still_saving"}}}, "now"));
+    acknowledge("record", seq += 2);
+    TRY_VOID(save(fs, run, store, {epoch, Attempt{0}, Ordinal{ordinal}}, lock));
+  }
+}
+
+}  // namespace
+}  // namespace train
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const auto ended = train::loop(argv[1]);
+  fmt::print(stderr, "{}\n", ended.error().describe());
+  return 1;
+}

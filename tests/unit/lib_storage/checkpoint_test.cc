@@ -1,0 +1,322 @@
+// Writer and store together, on the fake: one behaviour each, without crashes (crash_test.cc has
+// those).
+#include <gtest/gtest.h>
+
+#include "lib/storage/checkpoint_store.h"
+#include "tests/fakes/store.h"
+
+namespace train {
+namespace {
+
+using fakes::MemoryFileSystem;
+using Paths = std::vector<std::string>;
+
+constexpr PendingCheckpoint kPending{Epoch{1}, Attempt{0}, Ordinal{1}};
+const std::string kFolder = "/run/checkpoints";
+Result<Unit> yes() { return Unit{}; }
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  Checkpoints() {
+    disk.put("/staging/0/model.pt", "the model");
+    disk.put("/staging/0/rank-0000/rng.bin", "rng of 0");
+    disk.put("/staging/0/.scratch", "left out");
+    disk.put("/staging/1/model.pt", "the model");
+    disk.put("/staging/1/rank-0001/rng.bin", "rng of 1");
+    EXPECT_FALSE(store.open(Epoch{1}).has_error());
+  }
+
+  Result<CheckpointPart> write(int rank, WritePartOptions options = {}, std::stop_token stop = {}) {
+    return write_part(disk, kFolder, kPending, Rank{rank}, "/staging/" + std::to_string(rank),
+                      options, stop);
+  }
+  CommitRequest request(std::uint64_t number, std::vector<CheckpointPart> parts) {
+    return {.pending = kPending,
+            .number = CheckpointNumber{number},
+            .world_size = 2,
+            .parts = std::move(parts),
+            .created = "2026-11-21T09:38:00.123456Z",
+            .metrics = {{"loss", 0.5}},
+            .metadata = {{"data", 7}}};
+  }
+  void commit(std::uint64_t number) {
+    for (int rank : {0, 1})
+      disk.put("/staging/" + std::to_string(rank) + "/model.pt", "model " + std::to_string(number));
+    auto first = write(0, {.move = false}), second = write(1, {.move = false});
+    auto done = store.commit(request(number, {*second, *first}), yes);
+    ASSERT_FALSE(done.has_error()) << done.error().describe();
+  }
+
+  MemoryFileSystem disk;
+  CheckpointStore store{disk, kFolder};
+};
+
+TEST_F(Checkpoints, HoldTheFilesOfAllRanksOnce) {
+  auto first = write(0), second = write(1);
+  ASSERT_FALSE(first.has_error()) << first.error().describe();
+
+  auto committed = store.commit(request(1, {*second, *first}), yes);
+
+  ASSERT_FALSE(committed.has_error()) << committed.error().describe();
+  EXPECT_EQ(disk.tree(kFolder), (Paths{"/run/checkpoints/checkpoint_000001/",
+                                       "/run/checkpoints/checkpoint_000001/.manifest.json",
+                                       "/run/checkpoints/checkpoint_000001/model.pt",
+                                       "/run/checkpoints/checkpoint_000001/rank-0000/",
+                                       "/run/checkpoints/checkpoint_000001/rank-0000/rng.bin",
+                                       "/run/checkpoints/checkpoint_000001/rank-0001/",
+                                       "/run/checkpoints/checkpoint_000001/rank-0001/rng.bin"}));
+  EXPECT_EQ(disk.get("/run/checkpoints/checkpoint_000001/model.pt"), "the model");
+  EXPECT_EQ(committed->files, (std::vector<ManifestFile>{
+                                  {"model.pt", 9, digest_of("the model"), {Rank{0}, Rank{1}}},
+                                  {"rank-0000/rng.bin", 8, digest_of("rng of 0"), {Rank{0}}},
+                                  {"rank-0001/rng.bin", 8, digest_of("rng of 1"), {Rank{1}}}}));
+  EXPECT_EQ(*store.verify(CheckpointNumber{1}), *committed);
+  EXPECT_EQ(store.latest()->value().manifest, *committed);
+  EXPECT_EQ(*store.next_number(), CheckpointNumber{2});
+}
+
+TEST_F(Checkpoints, AreCopiedInPiecesAcrossFileSystems) {
+  disk.set_one_file_system(false);
+  disk.put("/staging/0/big.bin", std::string(100'000, 'x'));
+
+  auto part = write(0, {.move = true, .buffer_bytes = 1000});
+
+  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  EXPECT_EQ(part->files[0], (PartFile{"big.bin", 100'000, digest_of(std::string(100'000, 'x'))}));
+  EXPECT_EQ(disk.get("/staging/0/big.bin").size(), 100'000U);
+  EXPECT_EQ(disk.get("/run/checkpoints/.tmp-1-0.1/.rank-0000/big.bin"), std::string(100'000, 'x'));
+}
+
+TEST_F(Checkpoints, MayBeEmptyOnSomeRanks) {
+  disk.put("/staging/2/", "");
+  auto part = write_part(disk, kFolder, kPending, Rank{0}, "/staging/2");
+
+  EXPECT_EQ(part->files, std::vector<PartFile>{});
+  CommitRequest alone = request(1, {*part});
+  alone.world_size = 1;
+  EXPECT_FALSE(store.commit(alone, yes).has_error());
+}
+
+TEST_F(Checkpoints, RefuseDifferentBytesUnderOneName) {
+  disk.put("/staging/1/model.pt", "another");
+  auto first = write(0), second = write(1);
+
+  const auto refused = store.commit(request(1, {*first, *second}), yes);
+
+  EXPECT_EQ(
+      refused.error(),
+      (Error{Errc::InvalidArgument,
+             "committing checkpoint_000001: ranks 0 and 1 wrote different bytes to 'model.pt' (9 "
+             "bytes, xxh3-128 " +
+                 to_hex(digest_of("the model")) + ", and 7 bytes, xxh3-128 " +
+                 to_hex(digest_of("another")) + ")",
+             "give the files of different ranks different names, such as rank-0003/state.bin"}));
+  EXPECT_EQ(store.list()->size(), 0U);
+}
+
+TEST_F(Checkpoints, RefuseAFileThatIsAFolderElsewhere) {
+  const Digest digest = digest_of("x");
+  const auto merged = merge_parts({{Rank{0}, ".rank-0000", {{"state", 1, digest}}},
+                                   {Rank{1}, ".rank-0001", {{"state/a", 1, digest}}}},
+                                  2);
+  EXPECT_EQ(merged.error().message, "'state' is a file of rank 0 and a folder of rank 1");
+}
+
+TEST_F(Checkpoints, NeedThePartsOfAllRanks) {
+  auto first = write(0);
+
+  EXPECT_EQ(store.commit(request(1, {*first}), yes).error().message,
+            "committing checkpoint_000001: no part of rank 1 (world size 2)");
+  EXPECT_EQ(merge_parts({*first, *first}, 2).error().message, "rank 0 brought two parts");
+  EXPECT_EQ(merge_parts({{Rank{5}, ".rank-0005", {}}}, 2).error().message,
+            "a part is of rank 5, but the attempt has 2 workers");
+}
+
+TEST_F(Checkpoints, AreNotCommittedByAnOwnerThatWasReplaced) {
+  auto first = write(0), second = write(1);
+
+  auto refused = store.commit(request(1, {*first, *second}), [] {
+    return Result<Unit>(Error{Errc::Fenced, "taken over"});
+  });
+
+  EXPECT_EQ(refused.error(), (Error{Errc::Fenced, "committing checkpoint_000001: taken over"}));
+  EXPECT_EQ(store.list()->size(), 0U);
+}
+
+TEST_F(Checkpoints, NeverReplaceOneAnother) {
+  commit(1);
+  auto first = write(0), second = write(1);
+
+  EXPECT_EQ(store.commit(request(1, {*first, *second}), yes).error().code, Errc::AlreadyExists);
+  EXPECT_EQ(disk.get(kFolder + "/checkpoint_000001/model.pt"), "model 1");
+}
+
+TEST_F(Checkpoints, RefuseNamesThatHide) {
+  disk.put("/staging/0/a\nb", "x");
+  EXPECT_EQ(write(0).error().message, "file name 'a\\x0ab' holds a control character");
+}
+
+TEST_F(Checkpoints, StopOnRequestAndGiveFilesBack) {
+  std::stop_source source;
+  source.request_stop();
+
+  EXPECT_EQ(write(0, {}, source.get_token()).error().code, Errc::Cancelled);
+  EXPECT_EQ(disk.tree("/run/checkpoints/.tmp-1-0.1"), Paths{});
+  EXPECT_EQ(disk.get("/staging/0/model.pt"), "the model");
+}
+
+TEST_F(Checkpoints, FailWithBytesNeededAndFreeOnAFullDisk) {
+  commit(1);
+  disk.set_space(5);
+  disk.put("/staging/0/model.pt", "model 22");
+
+  EXPECT_EQ(write(0, {.move = false}).error(),
+            (Error{Errc::NoSpace,
+                   "not writing '/run/checkpoints/.tmp-1-0.1': the checkpoint's part needs 16 "
+                   "bytes, 5 are free in "
+                   "'/run/checkpoints/.tmp-1-0.1'",
+                   "free some space, or lower checkpoint_config.num_to_keep"}));
+  EXPECT_EQ(store.open_for_restore()->checkpoint->number, CheckpointNumber{1});
+}
+
+TEST_F(Checkpoints, SurviveAnyOneFailingOperation) {
+  for (int error_number : {EIO, ENOSPC}) {
+    for (bool move : {true, false}) {
+      for (std::uint64_t n = 1;; ++n) {
+        Checkpoints_SurviveAnyOneFailingOperation_Test fresh;
+        fresh.commit(1);
+        const std::uint64_t before = fresh.disk.changes();
+        fresh.disk.fail_at(n, error_number);
+        auto first = fresh.write(0, {.move = move});
+        auto second = fresh.write(1, {.move = move});
+        bool committed = false;
+        if (!first.has_error() && !second.has_error())
+          committed = !fresh.store.commit(fresh.request(2, {*first, *second}), yes).has_error();
+        const bool reached = fresh.disk.changes() >= before + n;
+        const std::string failed =
+            reached ? fresh.disk.trace().at(before + n - 1) : "nothing failed";
+
+        const auto after = fresh.disk.after_power_cut(n);
+        CheckpointStore recovered(*after, kFolder);
+        const auto choice = recovered.open_for_restore();
+        ASSERT_TRUE(choice->checkpoint.has_value()) << failed;
+        ASSERT_EQ(choice->warnings, Paths{}) << failed;
+        if (committed) {
+          ASSERT_EQ(choice->checkpoint->number, CheckpointNumber{2});
+        }
+        ASSERT_EQ(fresh.disk.syncs_after_failure(), 0);
+        if (first.has_error()) {  // nothing of the rank's files is lost: they can be written again
+          ASSERT_FALSE(fresh.write(0, {.move = false}).has_error()) << failed;
+        }
+        if (!reached) break;
+      }
+    }
+  }
+}
+
+TEST_F(Checkpoints, RewriteAFileWhoseSyncFailed) {
+  disk.set_one_file_system(false);
+  // make .tmp (2), make .rank-0000, create, write, sync model.pt
+  disk.fail_at(6, EIO);
+
+  auto part = write(0);
+
+  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  EXPECT_EQ(disk.trace().at(disk.changes() - 1), "sync-folder /run/checkpoints/.tmp-1-0.1");
+  const auto after = disk.after_power_cut(0);
+  EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0000/model.pt"), "the model");
+  EXPECT_EQ(disk.syncs_after_failure(), 0);
+}
+
+TEST_F(Checkpoints, FallBackToTheOneBeforeAndNameTheFile) {
+  commit(1);
+  commit(2);
+  commit(3);
+  commit(4);
+  disk.flip_bit(kFolder + "/checkpoint_000004/model.pt", 9);
+  disk.cut_file(kFolder + "/checkpoint_000003/rank-0001/rng.bin", 3);
+  ASSERT_FALSE(disk.remove_file(kFolder + "/checkpoint_000002/.manifest.json").has_error());
+
+  const auto choice = store.open_for_restore();
+
+  EXPECT_EQ(choice->checkpoint->number, CheckpointNumber{1});
+  std::string flipped = "model 4";
+  flipped[1] = static_cast<char>(flipped[1] ^ 2);
+  EXPECT_EQ(choice->warnings,
+            (Paths{"skipping checkpoint_000004, which is not whole: "
+                   "/run/checkpoints/checkpoint_000004: 'model.pt': xxh3-128 is " +
+                       to_hex(digest_of(flipped)) + ", expected " + to_hex(digest_of("model 4")),
+                   "skipping checkpoint_000003, which is not whole: "
+                   "/run/checkpoints/checkpoint_000003: 'rank-0001/rng.bin': 3 "
+                   "bytes, expected 8",
+                   "skipping checkpoint_000002, which is not whole: opening "
+                   "'/run/checkpoints/checkpoint_000002/.manifest.json': No "
+                   "such file or directory"}));
+  EXPECT_EQ(store.latest()->value().number, CheckpointNumber{4});  // structure only
+}
+
+TEST_F(Checkpoints, NoticeEveryFlippedBit) {
+  commit(1);
+  for (const char* file :
+       {"model.pt", "rank-0000/rng.bin", "rank-0001/rng.bin", ".manifest.json"}) {
+    const std::string path = kFolder + "/checkpoint_000001/" + file;
+    for (std::uint64_t bit = 0; bit < disk.get(path).size() * 8; ++bit) {
+      disk.flip_bit(path, bit);
+      ASSERT_EQ(store.verify(CheckpointNumber{1}).error().code, Errc::Corrupt)
+          << path << " bit " << bit;
+      disk.flip_bit(path, bit);
+    }
+  }
+  EXPECT_FALSE(store.verify(CheckpointNumber{1}).has_error());
+}
+
+TEST_F(Checkpoints, DoNotPassUnderAnotherNumber) {
+  commit(1);
+  ASSERT_FALSE(
+      disk.rename(kFolder + "/checkpoint_000001", kFolder + "/checkpoint_000009").has_error());
+  EXPECT_EQ(
+      store.verify(CheckpointNumber{9}).error().message,
+      "/run/checkpoints/checkpoint_000009: '.manifest.json': is the manifest of checkpoint_000001");
+  EXPECT_EQ(store.open_for_restore()->checkpoint.has_value(), false);
+}
+
+TEST_F(Checkpoints, AreRemovedWithTheirName) {
+  commit(1);
+  commit(2);
+
+  ASSERT_FALSE(store.remove(CheckpointNumber{1}).has_error());
+
+  EXPECT_EQ(store.list()->size(), 1U);
+  EXPECT_EQ(store.remove(CheckpointNumber{1}).error().code, Errc::NotFound);
+  EXPECT_EQ(*store.next_number(), CheckpointNumber{3});
+}
+
+TEST_F(Checkpoints, OpeningClearsWhatOlderEpochsLeft) {
+  disk.put(kFolder + "/.trash-000003/model.pt", "x");
+  disk.put(kFolder + "/.tmp-1-0.1/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-1-0.2/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-2-1.1/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-notes/mine.txt", "x");
+
+  const auto discarded = store.open(Epoch{2}, {{Epoch{1}, Attempt{0}, Ordinal{2}}});
+
+  EXPECT_EQ(*discarded, (Paths{".tmp-1-0.1", ".trash-000003"}));
+  EXPECT_EQ(disk.tree(kFolder),
+            (Paths{"/run/checkpoints/.tmp-1-0.2/", "/run/checkpoints/.tmp-1-0.2/.rank-0000/",
+                   "/run/checkpoints/.tmp-1-0.2/.rank-0000/model.pt",
+                   "/run/checkpoints/.tmp-2-1.1/", "/run/checkpoints/.tmp-2-1.1/.rank-0000/",
+                   "/run/checkpoints/.tmp-2-1.1/.rank-0000/model.pt",
+                   "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
+}
+
+TEST(PendingName, IsReadOnlyAsItIsWritten) {
+  const PendingCheckpoint pending{Epoch{3}, Attempt{1}, Ordinal{12}};
+  EXPECT_EQ(pending_name(pending), ".tmp-3-1.12");
+  EXPECT_EQ(parse_pending_name(".tmp-3-1.12"), pending);
+  for (const char* name :
+       {".tmp-3-1", ".tmp-3", ".tmp-", ".tmp-3-1.12x", ".tmp-03-1.12", "tmp-3-1.12", ".tmp-3.1-12"})
+    EXPECT_EQ(parse_pending_name(name), std::nullopt) << name;
+}
+
+}  // namespace
+}  // namespace train

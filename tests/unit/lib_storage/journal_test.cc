@@ -1,0 +1,306 @@
+#include "lib/storage/journal.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "lib/storage/run_lock.h"
+#include "tests/fakes/store.h"
+
+namespace train {
+namespace {
+
+using fakes::MemoryFileSystem;
+namespace json = boost::json;
+
+const std::string kPath = "/run/events.jsonl";
+const std::string kTime = "2026-11-21T09:38:00.123456Z";
+
+json::object event(int n) { return {{"event", "worker_exited"}, {"rank", n}}; }
+
+/// Two incarnations: epoch 1 with groups {1}, {2, 3}, {4}; epoch 2 with {5}, {6, 7}.
+std::unique_ptr<MemoryFileSystem> disk_with_journal() {
+  auto disk = std::make_unique<MemoryFileSystem>();
+  disk->put("/run/", "");
+  for (const std::vector<int>& groups : {std::vector<int>{2, 1}, std::vector<int>{2}}) {
+    auto journal = Journal::open(*disk, kPath);
+    EXPECT_FALSE(journal.has_error()) << journal.error().describe();
+    EXPECT_FALSE((*journal)->take_epoch(kTime, {{"host", "node-a"}}).has_error());
+    for (const int size : groups) {
+      std::vector<json::object> events;
+      for (int i = 0; i < size; ++i) events.push_back(event(i));
+      EXPECT_FALSE((*journal)->append(events, kTime).has_error());
+    }
+  }
+  return disk;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = text.find('\n', start);
+    lines.push_back(text.substr(start, end - start + 1));
+    start = end + 1;
+  }
+  return lines;
+}
+
+TEST(Journal, HasTheBytesThatTheFormatNames) {
+  const auto line =
+      format_record({.seq = 7, .group = 6, .epoch = Epoch{2}, .time = kTime, .event = event(2)});
+
+  ASSERT_FALSE(line.has_error()) << line.error().describe();
+  EXPECT_EQ(*line,
+            "{\"seq\":7,\"group\":6,\"epoch\":2,\"t\":\"2026-11-21T09:38:00.123456Z\",\"event\":"
+            "\"worker_exited\",\"rank\":2,"
+            "\"xxh3\":\"b193c495b909ebde\"}\n");
+}
+
+TEST(Journal, ComesBackInOrder) {
+  const auto disk = disk_with_journal();
+
+  const auto replay = read_journal(*disk, kPath);
+
+  ASSERT_EQ(replay->records.size(), 7U);
+  EXPECT_EQ(replay->damage, std::nullopt);
+  EXPECT_EQ(replay->epoch(), Epoch{2});
+  EXPECT_EQ(replay->records[0],
+            (JournalRecord{1, 1, Epoch{1}, kTime, {{"event", "epoch_taken"}, {"host", "node-a"}}}));
+  EXPECT_EQ(replay->records[2], (JournalRecord{3, 2, Epoch{1}, kTime, event(1)}));
+  EXPECT_EQ(replay->records[4],
+            (JournalRecord{5, 5, Epoch{2}, kTime, {{"event", "epoch_taken"}, {"host", "node-a"}}}));
+  EXPECT_EQ(replay->records[6], (JournalRecord{7, 6, Epoch{2}, kTime, event(1)}));
+}
+
+TEST(Journal, CutAtAnyByteGivesTheWholeLinesBeforeAndGoesOn) {
+  const auto disk = disk_with_journal();
+  const std::string text = disk->get(kPath);
+  for (std::size_t bytes = 0; bytes <= text.size(); ++bytes) {
+    const std::size_t whole = static_cast<std::size_t>(
+        std::count(text.begin(), text.begin() + static_cast<long>(bytes), '\n'));
+    const std::size_t last_line = bytes == 0 ? 0
+                                  : text.rfind('\n', bytes - 1) == std::string::npos
+                                      ? 0
+                                      : text.rfind('\n', bytes - 1) + 1;
+    auto cut = disk->after_kill();
+    cut->cut_file(kPath, bytes);
+
+    auto journal = Journal::open(*cut, kPath);
+
+    ASSERT_FALSE(journal.has_error()) << bytes << ": " << journal.error().describe();
+    ASSERT_EQ((*journal)->replayed().records.size(), whole) << bytes;
+    ASSERT_EQ((*journal)->replayed().damage.has_value(), bytes != last_line) << bytes;
+    ASSERT_EQ(cut->get(kPath), text.substr(0, last_line)) << bytes;
+    const Epoch before = (*journal)->epoch();
+    ASSERT_EQ(*(*journal)->take_epoch(kTime, {}), before.next()) << bytes;
+    ASSERT_EQ(read_journal(*cut->after_power_cut(0), kPath)->records.size(), whole + 1) << bytes;
+  }
+}
+
+TEST(Journal, NamesDamageBeforeTheTailAndDoesNotTouchIt) {
+  const auto disk = disk_with_journal();
+  const std::string text = disk->get(kPath);
+  const auto lines = lines_of(text);
+  const std::size_t last_group = text.size() - lines[6].size() - lines[5].size();
+  for (std::size_t bit = 0; bit < last_group * 8; ++bit) {
+    auto damaged = disk->after_kill();
+    damaged->flip_bit(kPath, bit);
+    const std::string before = damaged->get(kPath);
+    const std::size_t line = static_cast<std::size_t>(std::count(
+                                 text.begin(), text.begin() + static_cast<long>(bit / 8), '\n')) +
+                             1;
+
+    const auto refused = Journal::open(*damaged, kPath);
+
+    ASSERT_TRUE(refused.has_error()) << "bit " << bit;
+    ASSERT_EQ(refused.error().code, Errc::Corrupt) << "bit " << bit;
+    ASSERT_NE(refused.error().message.find("is damaged at line " + std::to_string(line) + " "),
+              std::string::npos)
+        << refused.error().message;
+    ASSERT_EQ(damaged->get(kPath), before);
+  }
+}
+
+TEST(Journal, SaysWhereAndWhatIsDamaged) {
+  auto disk = disk_with_journal();
+  const auto lines = lines_of(disk->get(kPath));
+  disk->put(kPath, lines[0] + "{\"seq\":2}\n" + lines[2] + lines[3] + lines[4]);
+
+  EXPECT_EQ(
+      Journal::open(*disk, kPath).error(),
+      (Error{
+          Errc::Corrupt,
+          "'/run/events.jsonl' is damaged at line 2 (byte " + std::to_string(lines[0].size()) +
+              "): no xxh3 at the end; 1 records before it are whole, later ones were acknowledged",
+          "restore the file from a backup, or start a new run from this one's newest checkpoint "
+          "with "
+          "resume_from_checkpoint"}));
+}
+
+TEST(Journal, TakesALostStartOfTheLastGroupForATornTail) {
+  const auto lines = lines_of(disk_with_journal()->get(kPath));
+  const std::string whole = lines[0] + lines[1] + lines[2] + lines[3] + lines[4];
+
+  const JournalReplay zeros =
+      replay_journal(whole + std::string(lines[5].size() - 1, '\0') + "\n" + lines[6]);
+  const JournalReplay missing = replay_journal(whole + lines[6]);
+
+  EXPECT_EQ(zeros.records.size(), 5U);
+  EXPECT_EQ(zeros.damage, (JournalDamage{6, whole.size(), "no xxh3 at the end", true}));
+  EXPECT_EQ(missing.damage, (JournalDamage{6, whole.size(), "seq is 7, expected 6", true}));
+}
+
+TEST(Journal, NeverAcceptsTwoEpochsInterleaved) {
+  const auto line = [](std::uint64_t seq, std::uint64_t epoch, const char* name) {
+    return *format_record({.seq = seq,
+                           .group = seq,
+                           .epoch = Epoch{epoch},
+                           .time = kTime,
+                           .event = {{"event", name}}});
+  };
+  const std::string start = line(1, 1, "epoch_taken") + line(2, 2, "epoch_taken");
+
+  const JournalReplay older = replay_journal(start + line(3, 1, "late") + line(4, 2, "next"));
+  const JournalReplay newer = replay_journal(start + line(3, 3, "unannounced"));
+  const JournalReplay skipped = replay_journal(start + line(3, 4, "epoch_taken"));
+  const JournalReplay twice = replay_journal(start + line(2, 2, "again"));
+
+  EXPECT_EQ(older.records.size(), 2U);
+  EXPECT_EQ(older.damage, (JournalDamage{3, start.size(), "epoch is 1 after epoch 2", false}));
+  EXPECT_EQ(newer.damage, (JournalDamage{3, start.size(), "epoch is 3 after epoch 2", false}));
+  EXPECT_EQ(skipped.damage, (JournalDamage{3, start.size(), "epoch is 4 after epoch 2", false}));
+  EXPECT_EQ(twice.damage, (JournalDamage{3, start.size(), "seq is 2, expected 3", false}));
+}
+
+TEST(Journal, NeverLosesWhatItAcknowledgedAtAnyCut) {
+  for (std::uint64_t n = 1;; ++n) {
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{150}, MemoryFileSystem::kWhole}) {
+      auto disk = disk_with_journal();
+      disk->cut_power_at(n, bytes);
+      std::size_t acknowledged = 7;
+      std::size_t in_flight = 0;
+      const auto go_on = [&]() -> Result<Unit> {
+        TRY(auto journal, Journal::open(*disk, kPath));
+        in_flight = 1;
+        TRY_VOID(journal->take_epoch(kTime, {}));
+        acknowledged = 8;
+        for (int i = 0; i < 3; ++i) {
+          in_flight = 3;
+          TRY_VOID(journal->append({event(0), event(1), event(2)}, kTime));
+          acknowledged += 3;
+        }
+        in_flight = 0;
+        return Unit{};
+      };
+      (void)go_on();
+      for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        const auto after = seed == 39 ? disk->after_kill() : disk->after_power_cut(seed);
+        auto again = Journal::open(*after, kPath);
+        ASSERT_FALSE(again.has_error()) << disk->trace().back() << ": " << again.error().describe();
+        ASSERT_GE((*again)->replayed().records.size(), acknowledged) << disk->trace().back();
+        ASSERT_LE((*again)->replayed().records.size(), acknowledged + in_flight)
+            << disk->trace().back();
+      }
+      if (!disk->power_lost()) return;
+    }
+  }
+}
+
+TEST(Journal, GoesOnAfterAFullDisk) {
+  auto disk = disk_with_journal();
+  auto journal = Journal::open(*disk, kPath);
+  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+  disk->set_space(50);
+
+  EXPECT_EQ((*journal)->append({event(1)}, kTime).error().code, Errc::NoSpace);
+  disk->set_space(5000);
+  EXPECT_FALSE((*journal)->append({event(2)}, kTime).has_error());
+
+  const auto replay = read_journal(*disk->after_power_cut(0), kPath);
+  EXPECT_EQ(replay->damage, std::nullopt);
+  EXPECT_EQ(replay->records.back(), (JournalRecord{9, 9, Epoch{3}, kTime, event(2)}));
+}
+
+TEST(Journal, IsWrittenAnewAfterAFailedSync) {
+  auto disk = disk_with_journal();
+  auto journal = Journal::open(*disk, kPath);
+  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+  disk->fail_at(2, EIO);  // write, sync
+
+  ASSERT_FALSE((*journal)->append({event(1)}, kTime).has_error());
+  ASSERT_FALSE((*journal)->append({event(2)}, kTime).has_error());
+
+  const auto replay = read_journal(*disk->after_power_cut(0), kPath);
+  EXPECT_EQ(replay->damage, std::nullopt);
+  EXPECT_EQ(replay->records.size(), 10U);
+  EXPECT_EQ(disk->syncs_after_failure(), 0);
+}
+
+TEST(Journal, IsUnreachableForAnOwnerThatWasReplaced) {
+  auto disk = disk_with_journal();
+  auto earlier = Journal::open(*disk, kPath);
+  ASSERT_FALSE((*earlier)->take_epoch(kTime, {}).has_error());
+
+  auto later = Journal::open(*disk, kPath, /*anew=*/true);
+  ASSERT_EQ(*(*later)->take_epoch(kTime, {}), Epoch{4});
+  (void)(*earlier)->append({event(1)}, kTime);
+  ASSERT_FALSE((*later)->append({event(2)}, kTime).has_error());
+
+  const auto replay = read_journal(*disk, kPath);
+  EXPECT_EQ(replay->damage, std::nullopt);
+  EXPECT_EQ(replay->records.back(), (JournalRecord{10, 10, Epoch{4}, kTime, event(2)}));
+}
+
+TEST(Journal, RefusesEventsThatCouldNotBeReadBack) {
+  auto disk = disk_with_journal();
+  auto journal = Journal::open(*disk, kPath);
+  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+
+  EXPECT_EQ((*journal)->append({{{"seq", 1}}}, kTime).error().message,
+            "journal: an event may not have a member 'seq' of its own");
+  EXPECT_EQ((*journal)->append({{{"event", "epoch_taken"}}}, kTime).error().message,
+            "journal: 'epoch_taken' is the journal's own event");
+  EXPECT_TRUE((*journal)->append({{{"text", "\xff"}}}, kTime).has_error());
+  EXPECT_EQ((*journal)->append({{{"text", std::string(2 << 20, 'x')}}}, kTime).error().code,
+            Errc::ResourceExhausted);
+  EXPECT_EQ(read_journal(*disk, kPath)->records.size(), 8U);
+}
+
+TEST(RunLock, NamesTheHolderToASecondOne) {
+  MemoryFileSystem disk;
+  disk.put("/run/", "");
+  const LockHolder first{"node-a", 4242, kTime}, second{"node-b", 7, kTime};
+  {
+    auto held = RunLock::acquire(disk, "/run/.lock", first);
+    ASSERT_FALSE(held.has_error());
+
+    EXPECT_EQ(
+        RunLock::acquire(disk, "/run/.lock", second).error(),
+        (Error{
+            Errc::AlreadyExists,
+            "the run in '/run' is held by process 4242 on node-a since 2026-11-21T09:38:00.123456Z",
+            "stop it with train-run stop, follow it with train-run attach, or take it over with "
+            "--force"}));
+    EXPECT_FALSE(held->check().has_error());
+  }
+  EXPECT_FALSE(RunLock::acquire(disk, "/run/.lock", second).has_error());
+  EXPECT_EQ(read_lock_holder(disk, "/run/.lock"), second);
+}
+
+TEST(RunLock, FencesTheOneThatWasReplaced) {
+  MemoryFileSystem disk;
+  disk.put("/run/", "");
+  auto earlier = RunLock::acquire(disk, "/run/.lock", {"node-a", 4242, kTime});
+
+  auto later = RunLock::take_over(disk, "/run/.lock", {"node-b", 7, kTime});
+
+  ASSERT_FALSE(later.has_error()) << later.error().describe();
+  EXPECT_FALSE(later->check().has_error());
+  EXPECT_EQ(earlier->check().error(), (Error{Errc::Fenced,
+                                             "the run in '/run' was taken over by process 7 on "
+                                             "node-b since 2026-11-21T09:38:00.123456Z"}));
+}
+
+}  // namespace
+}  // namespace train

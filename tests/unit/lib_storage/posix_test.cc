@@ -1,0 +1,206 @@
+// The real file system: what the calls promise, a second owner, and a writer that is killed at
+// random points.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <sstream>
+
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/journal.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_folder.h"
+#include "lib/storage/run_lock.h"
+
+namespace train {
+namespace {
+
+class Posix : public ::testing::Test {
+ protected:
+  Posix() {
+    std::string pattern = ::testing::TempDir() + "storage-XXXXXX";
+    folder = ::mkdtemp(pattern.data());
+  }
+  ~Posix() override { std::filesystem::remove_all(folder); }
+  std::string in(const std::string& name) const { return folder + "/" + name; }
+  void put(const std::string& name, std::string_view text) {
+    ASSERT_FALSE(write_small_file(fs, in(name), text).has_error());
+  }
+
+  PosixFileSystem fs;
+  std::string folder;
+};
+
+TEST_F(Posix, NewNamesAreExclusive) {
+  put("a", "1");
+  put("b", "2");
+  ASSERT_FALSE(fs.make_folder(in("f")).has_error());
+
+  EXPECT_EQ(fs.create(in("a")).error(),
+            (Error{Errc::AlreadyExists, "creating '" + in("a") + "': File exists"}));
+  EXPECT_EQ(
+      fs.rename_new(in("a"), in("b")).error(),
+      (Error{Errc::AlreadyExists, "renaming '" + in("a") + "' to '" + in("b") + "': File exists"}));
+  EXPECT_EQ(fs.make_folder(in("f")).error().code, Errc::AlreadyExists);
+  EXPECT_FALSE(fs.rename_new(in("a"), in("c")).has_error());
+  EXPECT_EQ(*read_small_file(fs, in("c"), 10), "1");
+  EXPECT_EQ(read_small_file(fs, in("a"), 10).error().code, Errc::NotFound);
+  EXPECT_EQ(*fs.list(folder),
+            (std::vector<FolderEntry>{
+                {"b", FileKind::File}, {"c", FileKind::File}, {"f", FileKind::Folder}}));
+}
+
+TEST_F(Posix, FollowsNoLinks) {
+  put("secret", "x");
+  std::filesystem::create_symlink(in("secret"), in("link"));
+  ASSERT_FALSE(fs.make_folder(in("staged")).has_error());
+  std::filesystem::create_symlink(in("secret"), in("staged/model.pt"));
+
+  EXPECT_TRUE(fs.open_to_read(in("link")).has_error());
+  EXPECT_EQ(fs.status(in("link"))->kind, FileKind::Other);
+  EXPECT_EQ(
+      write_part(fs, in("checkpoints"), {Epoch{1}, Attempt{0}, Ordinal{1}}, Rank{0}, in("staged"))
+          .error(),
+      (Error{Errc::InvalidArgument,
+             "'model.pt' in '" + in("staged") + "' is neither a file nor a folder",
+             "a checkpoint holds files and folders only: write a copy instead of a link"}));
+  ASSERT_FALSE(remove_tree(fs, in("staged")).has_error());
+  EXPECT_EQ(*read_small_file(fs, in("secret"), 10), "x");
+}
+
+TEST_F(Posix, FoldersMayBeReachedThroughALink) {
+  ASSERT_FALSE(fs.make_folder(in("real")).has_error());
+  std::filesystem::create_directory_symlink(in("real"), in("results"));
+  EXPECT_EQ(create_run_folder(fs, in("results"), "vit")->path(), in("results/vit"));
+  EXPECT_EQ(create_run_folder(fs, in("results/sub"), "vit")->path(), in("results/sub/vit"));
+}
+
+TEST_F(Posix, ALockHoldsUntilItsOwnerDies) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto lock = RunLock::acquire(fs, in(".lock"), {"node-a", 4242, "noon"});
+    if (lock.has_error() || ::write(ready[1], "x", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+
+  EXPECT_EQ(RunLock::acquire(fs, in(".lock"), {"node-b", 7, "one"}).error().message,
+            "the run in '" + folder + "' is held by process 4242 on node-a since noon");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(RunLock::acquire(fs, in(".lock"), {"node-b", 7, "one"}).has_error());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
+  std::string pattern = "/dev/shm/storage-XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
+  ASSERT_FALSE(write_small_file(fs, pattern + "/model.pt", std::string(3 << 20, 'm')).has_error());
+
+  auto part =
+      write_part(fs, in("checkpoints"), {Epoch{1}, Attempt{0}, Ordinal{1}}, Rank{0}, pattern);
+
+  std::filesystem::remove_all(pattern);
+  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  EXPECT_EQ(part->files,
+            (std::vector<PartFile>{{"model.pt", 3 << 20, digest_of(std::string(3 << 20, 'm'))}}));
+  EXPECT_EQ(fs.status(in("checkpoints/.tmp-1-0.1/.rank-0000/model.pt"))->bytes, 3U << 20);
+}
+
+/// A run of checkpoint_loop that is killed while it works.
+struct Killed {
+  std::uint64_t checkpoint = 0, record = 0;  // the last acknowledged
+  std::string errors;
+};
+
+/// Kills the loop after it has acknowledged `words` (>= 2) things, by a `fraction` of the time that one
+/// takes: disks differ by a factor of hundreds in how long that is.
+Killed run_and_kill(const std::string& folder, std::ptrdiff_t words, double fraction) {
+  using Clock = std::chrono::steady_clock;
+  int out[2];
+  EXPECT_EQ(::pipe2(out, O_CLOEXEC), 0);
+  const std::string program = std::string(TRAIN_BINARY_DIR) + "/tests/checkpoint_loop";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::execl(program.c_str(), program.c_str(), folder.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  std::string text;
+  char buffer[4096];
+  std::optional<Clock::time_point> first_word, kill_at;
+  for (bool killed = false;;) {
+    if (kill_at && Clock::now() >= *kill_at && !killed) {
+      ::kill(child, SIGKILL);
+      killed = true;
+    }
+    pollfd waiting{out[0], POLLIN, 0};
+    if (::poll(&waiting, 1, kill_at && !killed ? 0 : -1) == 0) continue;
+    const ssize_t got = ::read(out[0], buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+    const auto now = Clock::now();
+    if (!first_word) first_word = now;
+    if (!kill_at && std::count(text.begin(), text.end(), '\n') >= words)
+      kill_at = now + std::chrono::duration_cast<Clock::duration>((now - *first_word) * fraction /
+                                                                  static_cast<double>(words - 1));
+  }
+  ::close(out[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  Killed result;
+  if (!WIFSIGNALED(status)) result.errors = "it ended by itself, status " + std::to_string(status);
+  std::istringstream lines(text);
+  std::string what;
+  for (std::uint64_t number = 0; lines >> what >> number;)
+    (what == "checkpoint" ? result.checkpoint : result.record) = number;
+  return result;
+}
+
+TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
+  constexpr int kKills = 50;
+  std::mt19937 random(4);
+  const RunFolder run(in("run"));
+  ASSERT_FALSE(fs.make_folder(run.path()).has_error());
+  std::uint64_t newest = 0, last_record = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    const auto words = static_cast<std::ptrdiff_t>(2 + random() % 4);
+    const Killed killed =
+        run_and_kill(run.path(), words, std::uniform_real_distribution<>(0, 2)(random));
+    ASSERT_EQ(killed.errors, "");
+    newest = std::max(newest, killed.checkpoint);
+    last_record = std::max(last_record, killed.record);
+
+    const auto choice = CheckpointStore(fs, run.checkpoints()).open_for_restore();
+    ASSERT_FALSE(choice.has_error()) << choice.error().describe();
+    ASSERT_EQ(choice->warnings, std::vector<std::string>{});
+    if (newest > 0) {
+      ASSERT_TRUE(choice->checkpoint.has_value());
+      ASSERT_GE(choice->checkpoint->number.value, newest);
+      newest = choice->checkpoint->number.value;
+    }
+    const auto journal = read_journal(fs, run.journal());
+    ASSERT_FALSE(journal.has_error()) << journal.error().describe();
+    ASSERT_GE(journal->last_seq(), last_record);
+    ASSERT_TRUE(!journal->damage || journal->damage->torn_tail);
+    ASSERT_EQ(journal->epoch(), Epoch{static_cast<std::uint64_t>(kill + 1)});
+  }
+  EXPECT_GT(newest, 0U);
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,71 @@
+// The other end of a worker's socket, for tests: welcomes, remembers every frame, and answers what
+// it is told to answer.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/metrics.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+
+class FakeSupervisor {
+ public:
+  /// Listens on a Unix socket of its own; takes one worker.
+  explicit FakeSupervisor(Welcome welcome);
+  ~FakeSupervisor();
+
+  const std::string& socket() const { return socket_; }
+  const std::string& folder() const {
+    return folder_;
+  }  // a fresh one, removed at the end; the staging folder is in it
+
+  void ack_reports(bool on) { ack_reports_ = on; }
+  void answer_goodbye(bool on) { answer_goodbye_ = on; }
+  void answer_collectives(bool on) { answer_collectives_ = on; }  // as the only rank
+  void settle_checkpoints(bool on) { settle_checkpoints_ = on; }
+
+  template <class Message>
+  void send(const Message& message) {
+    send_frame(encode(message, Attempt{welcome_.attempt}));
+  }
+  void hang_up();
+
+  /// The index-th frame of this kind, once it is there; fails the test after 20 s.
+  template <class Message>
+  Message wait_for(std::size_t index = 0) {
+    return *decode<Message>(wait_for_frame(Message::kType, index));
+  }
+  std::vector<Frame> frames() const;
+  std::size_t count(MessageType type) const;
+  /// All reports so far, in the order they came.
+  std::vector<ReportRecord> reports() const;
+  std::vector<ReportRecord> wait_for_reports(std::size_t count);
+  /// "ReportBatch", "CheckpointStaged", …
+  std::vector<std::string> frame_names() const;
+
+ private:
+  void run();
+  void answer(const Frame& frame);
+  void send_frame(const Frame& frame);
+  Frame wait_for_frame(MessageType type, std::size_t index);
+
+  std::string folder_, socket_;
+  Welcome welcome_;
+  int listener_ = -1;
+  std::atomic<int> connection_ = -1;
+  std::atomic<bool> ack_reports_ = true, answer_goodbye_ = true, answer_collectives_ = false,
+                    settle_checkpoints_ = true;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Frame> frames_;
+  std::thread thread_;
+};
+
+}  // namespace train

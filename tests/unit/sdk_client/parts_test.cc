@@ -1,0 +1,127 @@
+// The SDK's pure parts.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "sdk/client/environment.h"
+#include "sdk/client/metrics_dict.h"
+#include "sdk/client/report_queue.h"
+#include "sdk/client/stop_gate.h"
+
+namespace train::sdk {
+namespace {
+
+TEST(ReportQueue, BatchesUpToItsLimitAndFreesWhatIsAcknowledged) {
+  ReportQueue queue;
+  const std::string report(100u << 10, 'r');
+  for (int i = 0; i < 3; ++i) queue.append(report);
+
+  const auto first = queue.take(), second = queue.take();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->first_ordinal, 1u);
+  EXPECT_EQ(first->count, 2u);
+  EXPECT_EQ(second->first_ordinal, 3u);
+  EXPECT_EQ(second->count, 1u);
+  EXPECT_FALSE(queue.take());
+  EXPECT_EQ(queue.held_bytes(), 300u << 10);
+  queue.acknowledge(1);  // inside the first batch
+  EXPECT_EQ(queue.held_bytes(), 300u << 10);
+  queue.acknowledge(2);
+  EXPECT_EQ(queue.held_bytes(), 100u << 10);
+}
+
+TEST(ReportQueue, HasRoomForOneReportHoweverLarge) {
+  ReportQueue queue;
+  EXPECT_TRUE(queue.has_room(9u << 20));
+  queue.append("x");
+  EXPECT_TRUE(queue.has_room((8u << 20) - 1));
+  EXPECT_FALSE(queue.has_room(8u << 20));
+}
+
+TEST(StopGate, LetsRanksBehindReachTheTarget) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  EXPECT_EQ(gate.after_report(1), Next::GoOn);
+  gate.pause();
+  EXPECT_EQ(gate.after_report(2), Next::Wait);
+  gate.advance(4);
+  gate.pause();  // a late one goes not back
+  EXPECT_EQ(gate.after_report(3), Next::GoOn);
+  EXPECT_EQ(gate.after_report(4), Next::Checkpoint);
+  EXPECT_EQ(gate.after_report(5), Next::Checkpoint);
+  gate.finish("enough");
+  gate.advance(9);
+  EXPECT_EQ(gate.after_report(5), Next::Stop);
+  EXPECT_EQ(gate.reason(), "enough");
+}
+
+TEST(MetricsDict, WritesALine) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(to_line({{"epoch", std::int64_t{3}},
+                     {"loss", 0.25},
+                     {"bad", nan},
+                     {"low", -inf},
+                     {"ok", true},
+                     {"note", std::string("a b")}}),
+            R"(epoch=3 loss=0.25 bad=nan low=-inf ok=true note="a b")");
+}
+
+Environment of(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) -> const char* {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  };
+}
+
+TEST(Environment, IsAWorldOfOneWithoutTorchrun) {
+  const WorkerInfo info = info_from_environment(of({{"RANK", "1"}}));
+  EXPECT_EQ(info.world_size, 1);
+  EXPECT_EQ(info.world_rank, 0);
+  EXPECT_FALSE(info.supervised);
+}
+
+TEST(Environment, TakesTheRanksOfTorchrun) {
+  const WorkerInfo info = info_from_environment(of({{"RANK", "5"},
+                                                    {"WORLD_SIZE", "8"},
+                                                    {"LOCAL_RANK", "1"},
+                                                    {"LOCAL_WORLD_SIZE", "4"},
+                                                    {"GROUP_RANK", "1"},
+                                                    {"GROUP_WORLD_SIZE", "2"},
+                                                    {"MASTER_ADDR", "a"},
+                                                    {"MASTER_PORT", "29500"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                                    {"TORCHELASTIC_RUN_ID", "r"}}));
+  EXPECT_EQ(info.world_rank, 5);
+  EXPECT_EQ(info.world_size, 8);
+  EXPECT_EQ(info.local_rank, 1);
+  EXPECT_EQ(info.local_world_size, 4);
+  EXPECT_EQ(info.node_rank, 1);
+  EXPECT_EQ(info.node_count, 2);
+  EXPECT_EQ(info.master_addr, "a");
+  EXPECT_EQ(info.master_port, 29500);
+  EXPECT_EQ(info.attempt, 2u);
+  EXPECT_EQ(info.run_id, "r");
+}
+
+TEST(Environment, NamesAVariableThatCannotBe) {
+  try {
+    info_from_environment(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}));
+    FAIL();
+  } catch (const Failure& why) {
+    EXPECT_STREQ(
+        why.what(),
+        "RANK='8' is no whole number from 0 to 7 (the launcher sets it; unset it to run by hand)");
+  }
+}
+
+TEST(Environment, FindsTheSpecInArgumentsThenInTheEnvironment) {
+  EXPECT_EQ(spec_path({"--verbose", "--trainrun-spec=a.json"}, of({{"TRAINRUN_SPEC", "b.json"}})),
+            "a.json");
+  EXPECT_EQ(spec_path({"--", "--trainrun-spec=a.json"}, of({{"TRAINRUN_SPEC", "b.json"}})),
+            "b.json");
+  EXPECT_EQ(spec_path({}, of({})), "");
+}
+
+}  // namespace
+}  // namespace train::sdk

@@ -1,0 +1,186 @@
+// Whole user programs: how they end under a supervisor, what they do without one, and the C face
+// from Python.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "tests/unit/sdk_client/fake_supervisor.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ended {
+  int code = -1;    // exit code, or 128 + signal
+  std::string out;  // stdout and stderr
+};
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/sdk-test-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+Ended run(const fs::path& folder, const std::vector<std::string>& command,
+          const std::map<std::string, std::string>& env = {}) {
+  const fs::path output = folder / ".output";
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
+    if (::chdir(folder.c_str()) != 0 || !::freopen(output.c_str(), "w", stdout)) ::_exit(126);
+    ::dup2(STDOUT_FILENO, STDERR_FILENO);
+    ::execvp(argv[0], argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  std::ifstream file(output);
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .out = std::string(std::istreambuf_iterator<char>(file), {})};
+}
+
+Welcome alone() {
+  Welcome w;
+  w.world_size = w.local_world_size = w.node_count = 1;
+  return w;
+}
+
+std::map<std::string, std::string> under(const FakeSupervisor& supervisor) {
+  return {{"TRAINRUN_SOCKET", supervisor.socket()},
+          {"RANK", "0"},
+          {"WORLD_SIZE", "1"},
+          {"TRAINRUN_ATTEMPT", "0"}};
+}
+
+TEST(WorkerProgram, TellsWhatItsLoopThrew) {
+  FakeSupervisor supervisor(alone());
+  const Ended ended = run(supervisor.folder(), {WORKER, "throws"}, under(supervisor));
+
+  EXPECT_EQ(ended.code, 1);
+  const auto error = supervisor.wait_for<WorkerError>().error;
+  EXPECT_EQ(error.what, "row 7 of 5");
+  EXPECT_EQ(error.type, "std::out_of_range");
+  EXPECT_NE(
+      ended.out.find("trainrun: rank 0: the training loop threw std::out_of_range: row 7 of 5"),
+      std::string::npos)
+      << ended.out;
+  EXPECT_EQ(supervisor.frame_names(),
+            (std::vector<std::string>{"WorkerHello", "WorkerError", "WorkerGoodbye"}));
+}
+
+TEST(WorkerProgram, HandsOverItsReportsWhenItCallsExit) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(run(supervisor.folder(), {WORKER, "exits"}, under(supervisor)).code, 9);
+  EXPECT_EQ(supervisor.frame_names(),
+            (std::vector<std::string>{"WorkerHello", "ReportBatch", "WorkerGoodbye"}));
+}
+
+TEST(WorkerProgram, EndsWithTheCodeOfItsLoop) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(run(supervisor.folder(), {WORKER, "code"}, under(supervisor)).code, 42);
+  EXPECT_EQ(supervisor.count(MessageType::WorkerError), 0u);
+}
+
+TEST(WorkerProgram, MayNeverReport) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(run(supervisor.folder(), {WORKER, "silent"}, under(supervisor)).code, 0);
+  EXPECT_EQ(supervisor.frame_names(), (std::vector<std::string>{"WorkerHello", "WorkerGoodbye"}));
+}
+
+TEST(WorkerProgram, DiesByItsOwnSignalAfterAStack) {
+  FakeSupervisor supervisor(alone());
+  const Ended ended = run(supervisor.folder(), {WORKER, "segfault"}, under(supervisor));
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_EQ(ended.code, 128 + SIGSEGV);
+  EXPECT_NE(ended.out.find("trainrun: rank 0 was hit by SIGSEGV; native stack, innermost first:\n"),
+            std::string::npos)
+      << ended.out;
+#endif
+  EXPECT_EQ(supervisor.count(MessageType::WorkerGoodbye), 0u);
+}
+
+TEST(WorkerProgram, IsToldThatAForksChildCannotReport) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(run(supervisor.folder(), {WORKER, "fork"}, under(supervisor)).code, 0);
+  const auto reports = supervisor.wait_for_reports(2);
+  EXPECT_EQ(reports[1].metrics, (Metrics{{"child", std::int64_t{7}}}));
+  EXPECT_EQ(supervisor.count(MessageType::WorkerGoodbye), 1u);
+}
+
+TEST(WorkerProgram, MayRunOnlyOnce) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(run(supervisor.folder(), {WORKER, "nested"}, under(supervisor)).code, 1);
+  EXPECT_EQ(supervisor.wait_for<WorkerError>().error.what,
+            "train::run is called a second time in this process (call it once, from main)");
+}
+
+TEST(WorkerProgram, RefusesAnUnknownFlagOfTheSdk) {
+  Folder folder;
+  const Ended ended = run(folder.path, {WORKER, "silent", "--trainrun-fast"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.out,
+            "trainrun: unknown flag '--trainrun-fast'; flags that begin with --trainrun- are the "
+            "SDK's: --trainrun-spec=FILE\n");
+}
+
+TEST(WorkerProgram, IsAWorldOfOneByHandAndResumesFromItsOwnCheckpoints) {
+  Folder folder;
+  std::ofstream(folder.path / "spec.json") << R"({"train_loop_config":{"lr":0.5}})";
+
+  const Ended first = run(folder.path, {WORKER, "trains", "--trainrun-spec=spec.json"});
+  const Ended second = run(folder.path, {WORKER, "trains"}, {{"TRAINRUN_SPEC", "spec.json"}});
+
+  EXPECT_EQ(first.code, 0);
+  EXPECT_EQ(first.out,
+            "from epoch 0, lr 0.5, value none\nreport 1: epoch=0\ncheckpoint of report 1: "
+            "checkpoints/checkpoint_000001\n");
+  EXPECT_EQ(second.code, 0);
+  EXPECT_EQ(second.out,
+            "from epoch 1, lr 0.5, value {\"epoch\":0}\nreport 1: epoch=1\ncheckpoint of report 1: "
+            "checkpoints/checkpoint_000002\n");
+  EXPECT_TRUE(fs::exists(folder.path / "checkpoints/checkpoint_000002/.manifest.json"));
+}
+
+TEST(CFace, WorksFromPython) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
+#endif
+  Folder folder;
+  std::ofstream(folder.path / "worker.py") << R"(
+import ctypes, json, sys
+lib = ctypes.CDLL(sys.argv[1])
+for name in ("last_error", "last_error_kind", "config_json", "checkpoint_directory", "checkpoint_metrics_json"):
+    getattr(lib, "trainrun_" + name).restype = ctypes.c_char_p
+lib.trainrun_barrier.argtypes = [ctypes.c_int64]
+assert lib.trainrun_world_size() == 1 and lib.trainrun_supervised() == 0
+assert lib.trainrun_report(b'[1]') == 1
+print(lib.trainrun_last_error_kind().decode(), lib.trainrun_last_error().decode())
+assert lib.trainrun_report(json.dumps({"loss": 0.5}).encode()) == 0
+assert lib.trainrun_barrier(-1) == 0 and lib.trainrun_should_stop() == 0
+out = ctypes.c_char_p()
+assert lib.trainrun_reduce(b'{"n": 3}', b"sum", ctypes.byref(out)) == 0
+print(out.value.decode(), flush=True)
+assert lib.trainrun_set_result(b'{"ok": true}') == 0
+assert lib.trainrun_finish(None) == 0
+)";
+  const Ended ended = run(folder.path, {"python3", "-u", "worker.py", LIBTRAINRUN});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out,
+            "invalid_argument metrics_json is no JSON object\nreport 1: "
+            "loss=0.5\n{\"n\":3}\nresult: {\"ok\":true}\n");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,59 @@
+// A user's program in small: argv[1] says what its loop does.
+#include <signal.h>
+#include <sys/wait.h>
+#include <train/train.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+int forked_child_fails() {
+  train::report({{"step", 1}});
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      train::report({{"step", 2}});
+    } catch (const train::Failure& why) {
+      std::exit(why.kind() == "unavailable" ? 7 : 8);
+    }
+    std::exit(9);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  train::report({{"child", WEXITSTATUS(status)}});
+  return 0;
+}
+
+int trains(const train::Config& config) {
+  const auto restored = train::get_checkpoint();
+  std::printf("from epoch %d, lr %g, value %s\n", train::start_epoch(),
+              config.get<double>("lr", 0.0),
+              restored ? train::to_json(restored->to_value()).c_str() : "none");
+  const int epoch = train::start_epoch();
+  train::report({{"epoch", epoch}}, train::Checkpoint::from_json(train::Dict{{"epoch", epoch}}));
+  train::barrier();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  return train::run(argc, argv, [&](const train::Config& config) -> int {
+    if (what == "trains") return trains(config);
+    if (what == "throws") throw std::out_of_range("row 7 of 5");
+    if (what == "exits") {
+      train::report({{"step", 1}});
+      std::exit(9);
+    }
+    if (what == "code") return 42;
+    if (what == "segfault") raise(SIGSEGV);
+    if (what == "fork") return forked_child_fails();
+    if (what == "nested") return train::run(argc, argv, [] {});
+    return 0;  // "silent": never reports
+  });
+}

@@ -1,0 +1,65 @@
+#include "sdk/data/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace train::sdk {
+namespace {
+
+using testing::ElementsAre;
+
+PassView view_of(std::vector<std::int64_t> group_rows) {
+  return {.group_rows = std::move(group_rows), .batch_size = 32};
+}
+
+std::string difference(const std::vector<std::string>& views) {
+  const auto agreed = agree(views);
+  return agreed.has_value() ? "none" : agreed.error().describe();
+}
+
+TEST(Agreement, GivesTheBatchSizesOfAllRanks) {
+  PassView first = view_of({10, 20}), second = view_of({10, 20});
+  second.batch_size = 31;
+
+  EXPECT_THAT(*agree({encode(first), encode(second), encode(second)}), ElementsAre(32, 31, 31));
+}
+
+TEST(Agreement, NamesTheRanksThatSeeOtherRows) {
+  const std::string most = encode(view_of({10, 20})), other = encode(view_of({10, 19}));
+
+  EXPECT_EQ(difference({most, other, most, other}),
+            "the ranks differ: 29 rows on ranks 1, 3, 30 rows on ranks 0, 2 (every node must have "
+            "the same files at the dataset's path)");
+  EXPECT_EQ(difference({most, most, other}),
+            "the ranks differ: 29 rows on rank 2, 30 rows on ranks 0, 1 (every node must have the "
+            "same files at the dataset's path)");
+}
+
+TEST(Agreement, NoticesOtherRowGroupsWithAsManyRows) {
+  EXPECT_EQ(
+      difference({encode(view_of({10, 20})), encode(view_of({20, 10}))}).substr(0, 45),
+      "the ranks differ: row groups with digest " +
+          encode(view_of({10, 20})).substr(encode(view_of({10, 20})).find("layout\":\"") + 9, 4));
+}
+
+TEST(Agreement, NoticesAnotherEpochCursorOrOption) {
+  const PassView base = view_of({10});
+  PassView epoch = base, cursor = base, drop = base;
+  epoch.epoch = 3;
+  cursor.rows_consumed = 4;
+  drop.drop_last = true;
+
+  EXPECT_EQ(difference({encode(base), encode(epoch)}),
+            "the ranks differ: epoch 0 on rank 0, epoch 3 on rank 1 (call set_epoch() with the "
+            "same number on every rank, and iterate "
+            "equally often)");
+  EXPECT_EQ(difference({encode(base), encode(cursor)}),
+            "the ranks differ: 0 rows consumed on rank 0, 4 rows consumed on rank 1 (call "
+            "set_epoch() on every rank, or on none)");
+  EXPECT_EQ(difference({encode(base), encode(drop)}),
+            "the ranks differ: drop_last false on rank 0, drop_last true on rank 1 (give every "
+            "rank the same options)");
+}
+
+}  // namespace
+}  // namespace train::sdk

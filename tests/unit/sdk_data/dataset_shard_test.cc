@@ -1,0 +1,377 @@
+#include "sdk/data/dataset_shard.h"
+
+#include <arrow/array.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <train/dataset.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <numeric>
+
+#include "tests/fakes/session.h"
+#include "tests/unit/lib_data/parquet_files.h"
+
+namespace train {
+namespace {
+
+using data::ids_of;
+using data::numbered_rows;
+using data::write_parquet;
+using fakes::Position;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Ids = std::vector<std::int64_t>;
+
+Ids counted(std::int64_t count) {
+  Ids ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+Ids valid_ids(const Batch& batch) {
+  Ids ids = ids_of(*batch.data);
+  ids.resize(static_cast<std::size_t>(batch.valid_rows));
+  return ids;
+}
+
+Ids ids_of_pass(DatasetShard shard, const BatchOptions& options) {
+  Ids all;
+  for (const Batch& batch : shard.iter_batches(options)) {
+    const Ids ids = valid_ids(batch);
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  return all;
+}
+
+template <class F>
+std::string failure_of(F&& f) {
+  try {
+    f();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "no failure";
+}
+
+class DatasetShardTest : public testing::Test {
+ protected:
+  DatasetShardTest() { become(0, 1); }
+  ~DatasetShardTest() override { sdk::forget_dataset_shards(); }
+
+  /// Start again as rank `rank` of `world_size`, with the same datasets.
+  void become(int rank, int world_size) {
+    sdk::forget_dataset_shards();
+    auto& session = fakes::session();
+    session = fakes::FakeSession();
+    session.info.world_rank = rank;
+    session.info.world_size = world_size;
+    session.info.datasets = datasets_;
+  }
+  void add(const std::string& name, Dict spec) {
+    datasets_[name] = std::move(spec);
+    fakes::session().info.datasets = datasets_;
+  }
+  void add_numbers(std::int64_t rows, std::int64_t rows_per_group, Dict more) {
+    write_parquet(folder_ / "train.parquet", numbered_rows(0, rows), rows_per_group);
+    more["format"] = "parquet";
+    more["path"] = folder_ / "train.parquet";
+    add("train", std::move(more));
+  }
+
+  data::TestFolder folder_;
+  Dict datasets_;
+};
+
+TEST_F(DatasetShardTest, GivesEachOfThreeWorkersOneBatchOfThreeItems) {
+  add("train", {{"format", "items"},
+                {"items", List{Dict{{"id", 0}}, Dict{{"id", 1}}, Dict{{"id", 2}}}},
+                {"split", true}});
+  for (int rank = 0; rank < 3; ++rank) {
+    become(rank, 3);
+
+    int batches = 0;
+    for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 1})) {
+      ++batches;
+      EXPECT_THAT(valid_ids(batch), ElementsAre(rank));
+    }
+
+    EXPECT_EQ(batches, 1);
+  }
+}
+
+TEST_F(DatasetShardTest, ReadsEveryRowOnceOverTheRanks) {
+  add_numbers(103, 10, {{"split", true}, {"shuffle", true}, {"shuffle_seed", 5}});
+  Ids all;
+  for (int rank = 0; rank < 4; ++rank) {
+    become(rank, 4);
+    DatasetShard shard = get_dataset_shard("train");
+
+    const Ids ids = ids_of_pass(shard, {.batch_size = 8});
+
+    EXPECT_EQ(static_cast<std::int64_t>(ids.size()), shard.rows());
+    EXPECT_EQ(shard.rows(), rank < 3 ? 26 : 25);
+    EXPECT_EQ(shard.total_rows(), 103);
+    EXPECT_THAT(fakes::session().collectives, ElementsAre("row counts of 'train'"));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, counted(103));
+}
+
+TEST_F(DatasetShardTest, GivesTheWholeOfAnUnsplitDatasetToEachRank) {
+  add_numbers(20, 7, {{"split", false}});
+  become(2, 4);
+
+  EXPECT_EQ(ids_of_pass(get_dataset_shard("train"), {.batch_size = 6}), counted(20));
+  EXPECT_TRUE(fakes::session().collectives.empty());
+}
+
+TEST_F(DatasetShardTest, ShufflesEveryEpochAnew) {
+  add_numbers(50, 10, {{"shuffle", true}});
+
+  const Ids first = ids_of_pass(get_dataset_shard("train"), {.batch_size = 50});
+  const Ids second = ids_of_pass(get_dataset_shard("train"), {.batch_size = 50});
+  DatasetShard again = get_dataset_shard("train");
+  again.set_epoch(0);
+  const Ids replayed = ids_of_pass(again, {.batch_size = 50});
+
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first, replayed);
+}
+
+TEST_F(DatasetShardTest, KnowsTheNumberOfBatchesBeforeTheFirst) {
+  add_numbers(10, 10, {});
+
+  EXPECT_EQ(get_dataset_shard("train").iter_batches({.batch_size = 4}).size(), 3);
+  EXPECT_EQ(get_dataset_shard("train").iter_batches({.batch_size = 4, .drop_last = true}).size(),
+            2);
+}
+
+TEST_F(DatasetShardTest, TellsThePositionWithEachBatch) {
+  add_numbers(10, 10, {});
+
+  for ([[maybe_unused]] const Batch& batch :
+       get_dataset_shard("train").iter_batches({.batch_size = 4})) {
+  }
+
+  EXPECT_THAT(fakes::session().positions,
+              ElementsAre(Position{"train", 0, 4}, Position{"train", 0, 8}, Position{"train", 1, 0},
+                          Position{"train", 1, 0}));
+}
+
+TEST_F(DatasetShardTest, EndsThePassWhenTheLoopIsLeft) {
+  add_numbers(1000, 10, {});
+
+  for (int prefetch : {0, 1, 2, 64}) {
+    DatasetShard shard = get_dataset_shard("train");
+    shard.set_epoch(0);
+    for (const Batch& batch : shard.iter_batches({.batch_size = 4, .prefetch_batches = prefetch})) {
+      if (ids_of(*batch.data).front() == 8) break;
+    }
+    EXPECT_EQ(fakes::session().last_position(), (Position{"train", 1, 0}))
+        << "prefetch " << prefetch;
+  }
+}
+
+TEST_F(DatasetShardTest, KeepsThePositionWhenAnExceptionLeavesTheLoop) {
+  add_numbers(1000, 10, {});
+
+  try {
+    for ([[maybe_unused]] const Batch& batch :
+         get_dataset_shard("train").iter_batches({.batch_size = 4})) {
+      throw Stopped("preempted");
+    }
+  } catch (const Stopped&) {
+    EXPECT_EQ(fakes::session().last_position(), (Position{"train", 0, 4}));
+  }
+}
+
+TEST_F(DatasetShardTest, EndsARangeThatIsNeverIterated) {
+  add_numbers(1000, 10, {});
+
+  { const BatchRange range = get_dataset_shard("train").iter_batches(); }
+
+  EXPECT_EQ(fakes::session().last_position(), std::nullopt);
+}
+
+TEST_F(DatasetShardTest, GoesOnInTheMiddleOfAnEpochAtAnotherWorldSize) {
+  add_numbers(100, 5, {{"split", true}, {"shuffle", true}});
+  Ids seen;
+  std::optional<Position> left_at;
+  for (int rank = 0; rank < 2; ++rank) {
+    become(rank, 2);
+    int steps = 0;
+    for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 8})) {
+      const Ids ids = valid_ids(batch);
+      seen.insert(seen.end(), ids.begin(), ids.end());
+      left_at = fakes::session().last_position();
+      if (++steps == 3) break;
+    }
+  }
+  ASSERT_EQ(left_at, (Position{"train", 0, 48}));
+
+  for (int rank = 0; rank < 3; ++rank) {
+    become(rank, 3);
+    fakes::session().checkpoint_metadata =
+        Dict{{"data", Dict{{"train", Dict{{"epoch", 0}, {"rows", 48}}}}}};
+    DatasetShard shard = get_dataset_shard("train");
+    const Ids rest = ids_of_pass(shard, {.batch_size = 5});
+    seen.insert(seen.end(), rest.begin(), rest.end());
+    EXPECT_EQ(fakes::session().last_position(), (Position{"train", 1, 0}));
+    EXPECT_EQ(static_cast<std::int64_t>(ids_of_pass(shard, {.batch_size = 5}).size()), shard.rows())
+        << "the next epoch is whole";
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, counted(100));
+}
+
+TEST_F(DatasetShardTest, BeginsAfterTheRestoredEpoch) {
+  add_numbers(10, 10, {});
+  fakes::session().info.restored_epoch = 4;
+
+  ids_of_pass(get_dataset_shard("train"), {.batch_size = 10});
+
+  EXPECT_EQ(fakes::session().last_position(), (Position{"train", 6, 0}));
+}
+
+TEST_F(DatasetShardTest, BeginsTheNextEpochWhereTheCheckpointLeftNothingToDo) {
+  add_numbers(10, 10, {});
+  fakes::session().checkpoint_metadata =
+      Dict{{"data", Dict{{"train", Dict{{"epoch", 3}, {"rows", 8}}}}}};
+
+  const Ids ids = ids_of_pass(get_dataset_shard("train"), {.batch_size = 4, .drop_last = true});
+
+  EXPECT_EQ(ids, counted(8));
+  EXPECT_EQ(fakes::session().last_position(), (Position{"train", 5, 0}));
+}
+
+TEST_F(DatasetShardTest, BeginsAnotherEpochAtItsFirstRow) {
+  add_numbers(10, 10, {});
+  fakes::session().checkpoint_metadata =
+      Dict{{"data", Dict{{"train", Dict{{"epoch", 3}, {"rows", 8}}}}}};
+  DatasetShard shard = get_dataset_shard("train");
+  shard.set_epoch(4);
+
+  EXPECT_EQ(ids_of_pass(shard, {.batch_size = 4}), counted(10));
+}
+
+TEST_F(DatasetShardTest, NamesTheRanksWhoseRowCountsDiffer) {
+  add_numbers(10, 10, {{"split", true}});
+  become(0, 2);
+  fakes::session().gather = [](const std::string&, const std::string& mine) {
+    std::string other = mine;
+    other.replace(other.find("\"rows\":10"), 9, "\"rows\":12");
+    return std::vector<std::string>{mine, other};
+  };
+
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches(); }),
+            "dataset 'train': the ranks differ: 10 rows on rank 0, 12 rows on rank 1 (every node "
+            "must have the same files at the "
+            "dataset's path)");
+}
+
+TEST_F(DatasetShardTest, LetsRanksReadBatchesOfDifferentSizes) {
+  add_numbers(10, 10, {{"split", true}});
+  become(1, 2);
+  fakes::session().gather = [](const std::string&, const std::string& mine) {
+    std::string other = mine;
+    other.replace(other.find("\"batch_size\":2"), 14, "\"batch_size\":3");
+    return std::vector<std::string>{other, mine};
+  };
+
+  EXPECT_THAT(ids_of_pass(get_dataset_shard("train"), {.batch_size = 2}), ElementsAre(3, 4, 8, 9));
+}
+
+TEST_F(DatasetShardTest, SaysWhichDatasetsThereAre) {
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
+            "the job has no dataset 'train', and no other either (add it under `datasets` in the "
+            "job's YAML)");
+  add("valid", {{"path", folder_.path()}});
+  add("test", {{"path", folder_.path()}});
+  EXPECT_EQ(failure_of([] { get_dataset_shard("trian"); }),
+            "the job has no dataset 'trian', only 'test', 'valid' (add it under `datasets` in the "
+            "job's YAML)");
+}
+
+TEST_F(DatasetShardTest, NamesTheDatasetThatCannotBeOpened) {
+  add("train", {{"path", folder_ / "gone"}});
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
+            "dataset 'train': " + folder_ / "gone" +
+                " does not exist (check the path in the job's YAML)");
+  add("train", {{"format", "csv"}, {"path", folder_ / "gone"}});
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
+            "dataset 'train': its format is 'csv' (parquet and items can be read)");
+  add("train", {{"format", "items"}, {"items", List{}}});
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }), "dataset 'train': it has no items");
+}
+
+TEST_F(DatasetShardTest, RefusesOptionsThatCannotBe) {
+  add_numbers(10, 10, {});
+
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.batch_size = 0}); }),
+            "dataset 'train': batch_size is 0 (give at least 1)");
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.prefetch_batches = -1}); }),
+            "dataset 'train': prefetch_batches is -1 (give 0 for none)");
+}
+
+TEST_F(DatasetShardTest, ThrowsWhatTheReadingThreadCouldNotRead) {
+  add_numbers(2000, 1000, {});
+  for (int prefetch : {0, 2}) {
+    sdk::forget_dataset_shards();
+    DatasetShard shard = get_dataset_shard("train");
+    std::filesystem::remove(folder_ / "train.parquet");
+
+    const std::string failure =
+        failure_of([&] { ids_of_pass(shard, {.batch_size = 10, .prefetch_batches = prefetch}); });
+
+    EXPECT_THAT(failure, HasSubstr("dataset 'train': cannot open " + folder_ / "train.parquet"));
+    write_parquet(folder_ / "train.parquet", numbered_rows(0, 2000), 1000);
+  }
+}
+
+TEST_F(DatasetShardTest, RefusesASecondBeginAndAnOverlappingPass) {
+  add_numbers(100, 10, {});
+  DatasetShard shard = get_dataset_shard("train");
+  BatchRange range = shard.iter_batches({.batch_size = 10});
+  auto batch = range.begin();
+
+  EXPECT_EQ(
+      failure_of([&] { range.begin(); }),
+      "begin() of one pass over 'train' was called twice (call iter_batches() for the next pass)");
+  ids_of_pass(shard, {.batch_size = 10});
+  EXPECT_EQ(failure_of([&] { ++batch; }),
+            "another pass over 'train' began before this one ended (passes over one dataset cannot "
+            "overlap)");
+}
+
+TEST_F(DatasetShardTest, KeepsABatchAfterItsPass) {
+  add_numbers(100, 10, {});
+
+  Batch kept;
+  for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 3}))
+    kept = batch;
+  sdk::forget_dataset_shards();
+
+  EXPECT_THAT(ids_of(*kept.data), ElementsAre(99));
+}
+
+TEST_F(DatasetShardTest, PrintsHowFastAPassIs) {
+  add_numbers(200'000, 10'000, {{"shuffle", true}});
+  DatasetShard shard = get_dataset_shard("train");
+  const auto start = std::chrono::steady_clock::now();
+
+  const Ids ids = ids_of_pass(shard, {.batch_size = 256});
+
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::cout << "shuffled pass: "
+            << static_cast<std::int64_t>(static_cast<double>(ids.size()) / took.count())
+            << " rows/s\n";
+  EXPECT_EQ(ids.size(), 200'000U);
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <train/config.h>
+
+#include <limits>
+
+namespace train {
+namespace {
+
+using testing::ElementsAre;
+
+template <class F>
+std::string failure_of(F&& f) {
+  try {
+    f();
+  } catch (const Failure& failure) {
+    return failure.kind() + ": " + failure.what();
+  }
+  return "no failure";
+}
+
+TEST(Value, ConvertsBetweenNumbersWithoutLoss) {
+  EXPECT_EQ(Value(7).as<double>(), 7.0);
+  EXPECT_EQ(Value(1e3).as<int>(), 1000);
+  EXPECT_EQ(Value(-0x1p63).as<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(Value(255).as<std::uint8_t>(), 255);
+  EXPECT_EQ(Value(0.1).as<float>(), 0.1F);
+}
+
+TEST(Value, NamesFoundAndWantedWhenItDoesNotConvert) {
+  EXPECT_EQ(failure_of([] { Value("abc").as<int>(); }),
+            "invalid_argument: found the string \"abc\", wanted an integer");
+  EXPECT_EQ(failure_of([] { Value(1.5).as<int>(); }),
+            "invalid_argument: found the float 1.5, wanted an integer");
+  EXPECT_EQ(failure_of([] { Value(1e19).as<std::uint64_t>(); }),
+            "invalid_argument: found the float 1e+19, wanted an integer");
+  EXPECT_EQ(failure_of([] { Value(std::numeric_limits<double>::quiet_NaN()).as<int>(); }),
+            "invalid_argument: found the float nan, wanted an integer");
+  EXPECT_EQ(failure_of([] { Value(300).as<std::uint8_t>(); }),
+            "invalid_argument: found the integer 300, wanted an integer from 0 to 255");
+  EXPECT_EQ(
+      failure_of([] { Value(-1).as<std::uint64_t>(); }),
+      "invalid_argument: found the integer -1, wanted an integer from 0 to 18446744073709551615");
+  EXPECT_EQ(failure_of([] { Value(1).as<bool>(); }),
+            "invalid_argument: found the integer 1, wanted a bool");
+  EXPECT_EQ(failure_of([] { Value(true).as<double>(); }),
+            "invalid_argument: found the bool true, wanted a number");
+  EXPECT_EQ(failure_of([] {
+              Value(List{1, 2}).as<std::string>();
+            }),
+            "invalid_argument: found a list of 2, wanted a string");
+  EXPECT_EQ(failure_of([] { Value().as<List>(); }), "invalid_argument: found null, wanted a list");
+  EXPECT_EQ(failure_of([] {
+              Value(List{1, "b"}).as<std::vector<int>>();
+            }),
+            "invalid_argument: found the string \"b\", wanted an integer");
+}
+
+TEST(Value, ConvertsListsOfLists) {
+  const Value value(List{List{1, 2}, List{3}});
+
+  EXPECT_THAT(value.as<std::vector<std::vector<double>>>(),
+              ElementsAre(ElementsAre(1, 2), ElementsAre(3)));
+}
+
+TEST(Config, ReadsTypedNestedAndDefaultedKeys) {
+  const Config config(Dict{{"lr", 0.1},
+                           {"epochs", 3},
+                           {"optimizer", Dict{{"name", "adam"}, {"betas", List{0.9, 0.999}}}},
+                           {"a.b", 1},
+                           {"empty", Value()}});
+
+  EXPECT_EQ(config.get<double>("lr"), 0.1);
+  EXPECT_EQ(config.get<int>("epochs", 10), 3);
+  EXPECT_EQ(config.get<int>("absent", 10), 10);
+  EXPECT_EQ(config.get<int>("empty", 10), 10);
+  EXPECT_EQ(config.get<std::string>("optimizer.name"), "adam");
+  EXPECT_THAT(config.get<std::vector<double>>("optimizer.betas"), ElementsAre(0.9, 0.999));
+  EXPECT_EQ(config.get<int>("a.b"), 1);
+}
+
+TEST(Config, NamesTheKeyThatIsMissingOrOfAnotherType) {
+  const Config config(Dict{{"lr", "fast"}, {"epochs", 3}});
+
+  EXPECT_EQ(failure_of([&] { config.get<int>("epoch"); }),
+            "not_found: train_loop_config has no 'epoch', only 'epochs', 'lr' (add it to the job's "
+            "YAML, or give get() a default)");
+  EXPECT_EQ(failure_of([&] { config.get<double>("lr", 0.5); }),
+            "invalid_argument: train_loop_config 'lr': found the string \"fast\", wanted a number");
+  EXPECT_EQ(failure_of([&] { config.get<int>("epochs.x"); }),
+            "not_found: train_loop_config has no 'epochs.x', only 'epochs', 'lr' (add it to the "
+            "job's YAML, or give get() a default)");
+  EXPECT_EQ(failure_of([] { Config().get<int>("x"); }),
+            "not_found: train_loop_config has no 'x', only nothing (add it to the job's YAML, or "
+            "give get() a default)");
+}
+
+}  // namespace
+}  // namespace train
