@@ -1,0 +1,46 @@
+"""The command lines under comparison, each as a user would type it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .lab import Lab
+from .processes import Child, Scope
+
+
+def start_ours(lab: Lab, scope: Scope, command: list[str], workers: int, *, max_failures: int = 0,
+               failure_config: dict | None = None) -> Child:
+    """`train-run job.yaml` with a spec of these workers. JSON is YAML, so the spec is written as JSON."""
+    spec = {
+        "name": "bench",
+        "command": [str(part) for part in command],
+        "working_dir": str(scope.folder),
+        # none of the workers claims a CPU: 64 of them are more than a small machine has
+        "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
+        "run_config": {
+            "storage_path": str(scope.folder / "runs"),
+            "failure_config": {"max_failures": max_failures, **(failure_config or {})},
+        },
+    }
+    path = scope.folder / "job.yaml"
+    path.write_text(json.dumps(spec, indent=1), encoding="utf-8")
+    return scope.start([str(lab.train_run), str(path)])
+
+
+def run_folder(scope: Scope) -> Path:
+    """Where start_ours' run keeps its files."""
+    return scope.folder / "runs" / "bench"
+
+
+def start_torchrun(lab: Lab, scope: Scope, command: list[str], workers: int, *, max_restarts: int = 0,
+                   python: bool = False) -> Child:
+    """`torchrun --standalone`. Called as a module, which is what the torchrun script does."""
+    return scope.start([str(lab.torch_python), "-m", "torch.distributed.run", "--standalone",
+                        f"--nproc-per-node={workers}", f"--max-restarts={max_restarts}",
+                        *([] if python else ["--no-python"]), *[str(part) for part in command]])
+
+
+def start_bare(scope: Scope, command: list[str], workers: int) -> list[Child]:
+    """The workers alone, started one after the other by this Python: the limit for any launcher."""
+    return [scope.start(command, {"RANK": str(rank)}) for rank in range(workers)]

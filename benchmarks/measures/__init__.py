@@ -1,0 +1,1 @@
+"""One module a measure: cases(lab, options, ray) gives what to compare."""
