@@ -513,7 +513,8 @@ int run_daemon(const DaemonOptions& options) {
   };
   auto level = parse_log_level(options.log_level);
   if (!level) return fail(level.error(), 64);
-  auto log = Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
+  auto log =
+      Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
   auto* daemon = new Daemon(
       options, *log);  // its flows may wait for ever: the process ends without unwinding them

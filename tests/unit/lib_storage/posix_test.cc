@@ -126,8 +126,8 @@ struct Killed {
   std::string errors;
 };
 
-/// Kills the loop after it has acknowledged `words` (>= 2) things, by a `fraction` of the time that one
-/// takes: disks differ by a factor of hundreds in how long that is.
+/// Kills the loop after it has acknowledged `words` (>= 2) things, by a `fraction` of the time that
+/// one takes: disks differ by a factor of hundreds in how long that is.
 Killed run_and_kill(const std::string& folder, std::ptrdiff_t words, double fraction) {
   using Clock = std::chrono::steady_clock;
   int out[2];
