@@ -46,6 +46,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(DetachRun);
     TRAIN_NAME(LauncherState);
     TRAIN_NAME(SupervisorHello);
+    TRAIN_NAME(NodeDraining);
+    TRAIN_NAME(DrainNode);
     TRAIN_NAME(Prepared);
     TRAIN_NAME(StartWorkers);
     TRAIN_NAME(WorkersStarted);
@@ -67,6 +69,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(WorkerResult);
     TRAIN_NAME(ReleaseAttempt);
     TRAIN_NAME(AttemptSnapshot);
+    TRAIN_NAME(CollectiveAnswered);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

@@ -31,6 +31,8 @@ enum class MessageType : std::uint16_t {
   DetachRun = 0x14,
   LauncherState = 0x15,
   SupervisorHello = 0x16,
+  NodeDraining = 0x17,
+  DrainNode = 0x18,
   // launcher ↔ supervisor, relayed by traind on the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,
@@ -53,6 +55,7 @@ enum class MessageType : std::uint16_t {
   WorkerResult = 0x112,
   ReleaseAttempt = 0x113,
   AttemptSnapshot = 0x114,
+  CollectiveAnswered = 0x115,
   // supervisor ↔ worker
   WorkerHello = 0x200,
   Welcome = 0x201,
@@ -143,7 +146,8 @@ struct NodeOffer {  // traind's answer to AttachRun, sent again when what is fre
   std::vector<std::string> addresses;   // numeric, best first; how other nodes may reach this one
   ResourceAmounts total, free;          // free: for this run, its own claims not subtracted
   std::vector<std::uint32_t> attempts;  // of this run, whose supervisors live here
-  MSGPACK_DEFINE_MAP(node_name, host, addresses, total, free, attempts)
+  bool draining = false;                // nothing is free here any more: NodeDraining says why
+  MSGPACK_DEFINE_MAP(node_name, host, addresses, total, free, attempts, draining)
 };
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   static constexpr MessageType kType = MessageType::PrepareAttempt;
@@ -185,7 +189,21 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   ResourceAmounts claimed;
   std::vector<std::int32_t> gpu_ids;
   std::string build;
-  MSGPACK_DEFINE_MAP(run_id, attempt, pid, claimed, gpu_ids, build)
+  std::uint64_t epoch = 0;  // the highest that it has heard of: a restarted traind fences with it
+  MSGPACK_DEFINE_MAP(run_id, attempt, pid, claimed, gpu_ids, build, epoch)
+};
+struct NodeDraining {  // traind → launchers: checkpoint and leave this node; what is still here
+                       // when the grace is over is stopped
+  static constexpr MessageType kType = MessageType::NodeDraining;
+  std::int64_t grace_ms = 0;  // from now on
+  std::string reason;
+  MSGPACK_DEFINE_MAP(grace_ms, reason)
+};
+struct DrainNode {  // `traind drain` → traind, over its control socket
+  static constexpr MessageType kType = MessageType::DrainNode;
+  std::int64_t grace_ms = 0;
+  std::string reason;
+  MSGPACK_DEFINE_MAP(grace_ms, reason)
 };
 
 // ---- launcher ↔ supervisor
@@ -284,14 +302,18 @@ struct PauseWorkers {  // graceful stop, in three steps by `ordinal`; see PROTOC
   std::string step;           // pause | advance | finish
   std::uint64_t ordinal = 0;  // advance: the report at which all stop
   std::string reason;
-  MSGPACK_DEFINE_MAP(step, ordinal, reason)
+  bool at_checkpoint =
+      false;  // pause only at a report with a checkpoint, training goes on till then
+  MSGPACK_DEFINE_MAP(step, ordinal, reason, at_checkpoint)
 };
 struct WorkerPaused {
   static constexpr MessageType kType = MessageType::WorkerPaused;
   std::int32_t rank = 0;
   std::uint64_t ordinal = 0;           // its last report
   std::uint64_t checkpoint_index = 0;  // checkpoints it has reported in this attempt
-  MSGPACK_DEFINE_MAP(rank, ordinal, checkpoint_index)
+  bool arrived = false;                // at the report of `advance`, its checkpoint made; else: of
+                                       // `pause`
+  MSGPACK_DEFINE_MAP(rank, ordinal, checkpoint_index, arrived)
 };
 struct ReportBatch {  // worker → supervisor → launcher; reports.h reads `data`
   static constexpr MessageType kType = MessageType::ReportBatch;
@@ -365,6 +387,14 @@ struct CollectiveResult {  // launcher → supervisors → workers
   std::string error;
   MSGPACK_DEFINE_MAP(sequence, parts, error)
 };
+struct CollectiveAnswered {  // supervisor → a newer launcher: a result that an older one had sent;
+                             // ranks of other nodes may still wait for it
+  static constexpr MessageType kType = MessageType::CollectiveAnswered;
+  std::uint64_t sequence = 0;
+  std::vector<std::string> parts;  // by rank
+  std::string error;
+  MSGPACK_DEFINE_MAP(sequence, parts, error)
+};
 struct WorkerResult {
   static constexpr MessageType kType = MessageType::WorkerResult;
   std::int32_t rank = 0;
@@ -377,7 +407,7 @@ struct ReleaseAttempt {  // the launcher has all it needs: remove the spool and 
 };
 struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attaches: who lives
   static constexpr MessageType kType = MessageType::AttemptSnapshot;
-  std::string phase;  // prepared | running | stopping | gone
+  std::string phase;  // spawned | prepared | starting | running | stopping | gone
   std::uint32_t master_port = 0;
   std::vector<StartedWorker> alive;
   MSGPACK_DEFINE_MAP(phase, master_port, alive)
