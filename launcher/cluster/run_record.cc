@@ -92,7 +92,7 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
     }
     lock_.emplace(std::move(*lock));
   }
-  TRY(journal_, Journal::open(files_, folder_.journal(), options.force));
+  TRY(journal_, Journal::open(files_, folder_.journal()));
   run_id_ = fmt::format("{}-{}", name_, random_hex());
   for (const JournalRecord& record : journal_->replayed().records) {
     if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {

@@ -8,48 +8,62 @@
 #include "lib/base/check.h"
 
 namespace train {
+namespace {
+
+/// What it means for the journal, and what to do about it.
+Error with_advice(Error error, const std::string& path, std::string_view doing) {
+  const std::string folder = parent_path(path);
+  if (error.hint.empty() && error.code == Errc::NoSpace)
+    error.hint = fmt::format("free space on the disk of '{}'; the journal then goes on", folder);
+  if (error.hint.empty() && error.code == Errc::Permission)
+    error.hint = fmt::format("make '{}' writable for this user", folder);
+  if (error.hint.empty() && error.code == Errc::Io)
+    error.hint = fmt::format(
+        "is the disk of '{}' mounted read-only, or failing (dmesg)? what was acknowledged before "
+        "is kept",
+        folder);
+  return error.code == Errc::Corrupt ? error : std::move(error).with_context(doing);
+}
+
+}  // namespace
 
 Result<JournalReplay> read_journal(FileSystem& fs, const std::string& path) {
   TRY(const std::string text, read_small_file(fs, path, kJournalBytesMax));
   return replay_journal(text);
 }
 
-Journal::Journal(FileSystem& fs, std::string path, JournalReplay replayed)
-    : fs_(fs),
-      path_(std::move(path)),
-      replayed_(std::move(replayed)),
-      epoch_(replayed_.epoch()),
-      last_seq_(replayed_.last_seq()),
-      good_bytes_(replayed_.valid_bytes) {}
+Result<std::unique_ptr<Journal>> Journal::open(FileSystem& fs, std::string path,
+                                               JournalLimits limits) {
+  std::unique_ptr<Journal> journal(new Journal(fs, std::move(path), limits));
+  if (auto loaded = journal->load(); loaded.has_error())
+    return with_advice(std::move(loaded).error(), journal->path_,
+                       "the journal cannot be opened for writing");
+  return journal;
+}
 
-Result<std::unique_ptr<Journal>> Journal::open(FileSystem& fs, std::string path, bool anew) {
-  auto replay = read_journal(fs, path);
-  const bool is_new = replay.has_error() && replay.error().code == Errc::NotFound;
-  if (replay.has_error() && !is_new) return replay.error();
-  if (is_new) replay = JournalReplay{};
-  if (replay->damage && !replay->damage->torn_tail)
+Result<Unit> Journal::load() {
+  const auto status = fs_.status(path_);
+  if (status.has_error() && status.error().code != Errc::NotFound) return status.error();
+  std::string text;
+  if (!status.has_error()) {
+    inode_ = status->inode;
+    TRY(text, read_small_file(fs_, path_, limits_.bytes_max));
+    replayed_ = replay_journal(text);
+  }
+  if (replayed_.damage && !replayed_.damage->torn_tail)
     return Error{Errc::Corrupt,
                  fmt::format("'{}' is damaged at line {} (byte {}): {}; {} records before it are "
                              "whole, later ones were acknowledged",
-                             path, replay->damage->line, replay->damage->offset,
-                             replay->damage->what, replay->records.size()),
+                             path_, replayed_.damage->line, replayed_.damage->offset,
+                             replayed_.damage->what, replayed_.records.size()),
                  "restore the file from a backup, or start a new run from this one's newest "
                  "checkpoint with resume_from_checkpoint"};
-
-  std::unique_ptr<Journal> journal(new Journal(fs, std::move(path), std::move(*replay)));
-  if (is_new) {
-    TRY(journal->file_, fs.create(journal->path_));
-    TRY_VOID(journal->file_->sync());
-    TRY_VOID(fs.sync_folder(parent_path(journal->path_)));
-  } else if (anew) {
-    TRY_VOID(journal->rewrite(""));
-  } else {
-    TRY(journal->file_, fs.open_to_append(journal->path_));
-    if (journal->replayed_.damage) TRY_VOID(journal->file_->truncate(journal->good_bytes_));
-    // Also without damage: a killed owner may have written the last lines without syncing them.
-    if (journal->file_->sync().has_error()) TRY_VOID(journal->rewrite(""));
-  }
-  return journal;
+  epoch_ = replayed_.epoch();
+  last_seq_ = replayed_.last_seq();
+  good_bytes_ = replayed_.valid_bytes;
+  // Always to a new file. Nobody says whether the earlier owner's last sync of this one failed, or
+  // whether it was killed before its name was synced; and a sync of ours would answer "done".
+  return write_anew(std::string_view(text).substr(0, good_bytes_), text.size());
 }
 
 Result<Epoch> Journal::take_epoch(const std::string& time, const boost::json::object& about) {
@@ -76,12 +90,6 @@ Result<Unit> Journal::append(const std::vector<boost::json::object>& events,
 
 Result<Unit> Journal::append_group(const std::vector<boost::json::object>& events,
                                    const std::string& time, Epoch epoch) {
-  if (lost_)
-    return Error{
-        Errc::Io,
-        fmt::format("'{}' could not be brought back to its last good byte ({}) after an error",
-                    path_, good_bytes_),
-        "start train-run resume: it cuts off the torn tail"};
   const std::uint64_t group = last_seq_ + 1;
   std::uint64_t seq = last_seq_;
   std::string lines;
@@ -91,37 +99,94 @@ Result<Unit> Journal::append_group(const std::vector<boost::json::object>& event
             {.seq = ++seq, .group = group, .epoch = epoch, .time = time, .event = event}));
     lines += line;
   }
-  TRY_VOID(write_group(lines));
+  if (good_bytes_ + lines.size() > limits_.bytes_max)
+    return Error{Errc::ResourceExhausted,
+                 fmt::format("'{}' has {} bytes, and {} more would be over its limit of {}", path_,
+                             good_bytes_, lines.size(), limits_.bytes_max),
+                 "start a new run from this one's newest checkpoint with resume_from_checkpoint"};
+  if (auto written = write_group(lines); written.has_error())
+    return with_advice(std::move(written).error(), path_,
+                       fmt::format("records {} to {} are not in the journal", group, seq));
   last_seq_ = seq;
   good_bytes_ += lines.size();
   return Unit{};
 }
 
 Result<Unit> Journal::write_group(std::string_view lines) {
-  auto wrote = file_->write(lines);
-  if (wrote.has_error()) {
-    // A full disk: take back the part that was written, so that the next group follows a whole
-    // line.
-    lost_ = file_->truncate(good_bytes_).has_error();
+  if (end_in_doubt_) return write_anew_with(lines);
+  if (auto wrote = file_->write(lines); wrote.has_error()) {
+    // A full disk. What was written is taken back for certain before another group follows: left
+    // over, it could be read as the end of that one.
+    end_in_doubt_ = file_->truncate(good_bytes_).has_error() || file_->sync().has_error();
     return wrote;
   }
-  if (!file_->sync().has_error()) return Unit{};
   // The same file must not be synced again: Linux may have dropped the pages (FORMAT.md section 2).
-  auto rewritten = rewrite(lines);
-  lost_ = rewritten.has_error();
-  return rewritten;
+  if (file_->sync().has_error()) return write_anew_with(lines);
+  auto ours = check_name(std::nullopt);
+  end_in_doubt_ = ours.has_error();
+  return ours;
 }
 
-Result<Unit> Journal::rewrite(std::string_view more) {
-  TRY(std::string text, read_small_file(fs_, path_, kJournalBytesMax));
+Result<Unit> Journal::write_anew_with(std::string_view lines) {
+  end_in_doubt_ = true;
+  TRY_VOID(check_name(std::nullopt));
+  TRY(std::string text, read_small_file(fs_, path_, limits_.bytes_max));
   text.resize(std::min<std::size_t>(text.size(), good_bytes_));
   const JournalReplay again = replay_journal(text);
   if (text.size() != good_bytes_ || again.damage || again.last_seq() != last_seq_)
     return Error{Errc::Corrupt,
                  fmt::format("'{}' no longer holds its {} acknowledged bytes", path_, good_bytes_)};
-  TRY_VOID(write_small_file(fs_, path_, text.append(more)));
+  return write_anew(text.append(lines), std::nullopt);
+}
+
+Result<Unit> Journal::write_anew(std::string_view text, std::optional<std::uint64_t> bytes_before) {
+  end_in_doubt_ = true;
+  const std::string temporary =
+      join_path(parent_path(path_), fmt::format(".{}.tmp", path_.substr(path_.rfind('/') + 1)));
+  auto replaced = replace_by(temporary, text, bytes_before);
+  if (replaced.has_error()) (void)fs_.remove_file(temporary);  // on a full disk it takes up space
+  return replaced;
+}
+
+Result<Unit> Journal::replace_by(const std::string& temporary, std::string_view text,
+                                 std::optional<std::uint64_t> bytes_before) {
+  {
+    auto file = fs_.create(temporary);
+    if (file.has_error() && file.error().code == Errc::AlreadyExists) {
+      // A killed owner left it: it never had the name that counts.
+      TRY_VOID(fs_.remove_file(temporary));
+      file = fs_.create(temporary);
+    }
+    if (file.has_error()) return file.error();
+    TRY_VOID((*file)->write(text));
+    TRY_VOID((*file)->sync());
+  }
+  TRY(const FileStatus status, fs_.status(temporary));
+  TRY_VOID(check_name(bytes_before));
+  TRY_VOID(fs_.rename(temporary, path_));
+  inode_ = status.inode;
   TRY(file_, fs_.open_to_append(path_));
+  TRY_VOID(check_name(std::nullopt));  // else it may be another owner's that we opened
+  TRY_VOID(fs_.sync_folder(parent_path(path_)));
+  end_in_doubt_ = false;
   return Unit{};
+}
+
+/// Whether the name is still that of the file we know, with no more in it than we know of.
+Result<Unit> Journal::check_name(std::optional<std::uint64_t> bytes) const {
+  const auto status = fs_.status(path_);
+  const bool is_there = !status.has_error();
+  if (!is_there && status.error().code != Errc::NotFound) return status.error();
+  if (!is_there && inode_ == 0) return Unit{};
+  std::string_view what = "removed";
+  if (is_there && status->inode == inode_) {
+    if (!bytes || status->bytes == *bytes) return Unit{};
+    what = "written";
+  } else if (is_there) {
+    what = inode_ == 0 ? "created" : "replaced";
+  }
+  return Error{Errc::Fenced, fmt::format("'{}' was {} meanwhile by another process", path_, what),
+               "only the run's owner writes it; see who that is with train-run status"};
 }
 
 }  // namespace train

@@ -1,10 +1,12 @@
 // The run's journal, events.jsonl: what the launcher remembers before it acts. Append-only, a
 // checksum a line, one fsync a group; replaying it rebuilds the controller. Only the run's owner
-// (run_lock.h) opens it; anybody may read it. It blocks; one thread at a time.
+// (run_lock.h) opens it; anybody may read it. It blocks; one thread at a time. FORMAT.md section 4.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/storage/file_system.h"
@@ -18,14 +20,19 @@ inline constexpr std::uint64_t kJournalBytesMax = 1ULL << 30;
 /// none.
 Result<JournalReplay> read_journal(FileSystem& fs, const std::string& path);
 
+struct JournalLimits {
+  std::uint64_t bytes_max = kJournalBytesMax;  // of the file
+};
+
 class Journal {
  public:
-  /// Open it, or create an empty one. A torn tail is cut off; damage before the tail is Corrupt and
-  /// names the line. `anew`: write it to a new file that takes the name, so that an owner that was
-  /// replaced appends to nothing.
-  static Result<std::unique_ptr<Journal>> open(FileSystem& fs, std::string path, bool anew = false);
+  /// Open it, or create an empty one. What is whole is written to a new file that takes the name: a
+  /// torn tail is left behind, and so is an owner that was replaced. Damage before the tail is
+  /// Corrupt and names the line. Fenced: somebody else writes to it.
+  static Result<std::unique_ptr<Journal>> open(FileSystem& fs, std::string path,
+                                               JournalLimits limits = {});
 
-  /// What was in it when it was opened (damage: the torn tail that was cut off).
+  /// What was in it when it was opened (damage: the torn tail that was left behind).
   const JournalReplay& replayed() const { return replayed_; }
   Epoch epoch() const { return epoch_; }
 
@@ -35,26 +42,36 @@ class Journal {
 
   /// Append `events` as one group and sync: they are all remembered when it returns. Several small
   /// groups cost a sync each, so the caller collects what waits. After an error none of them
-  /// counts; a later call may work again (a full disk that was freed), unless the file could not be
-  /// brought back to its last good byte: then every call fails.
+  /// counts, and a later call may work again, for the same events or others (a full disk that was
+  /// freed). Where the process ends before a later call has worked, the next owner may find a first
+  /// part of the group. Fenced: another owner has replaced the file; no later call works.
   Result<Unit> append(const std::vector<boost::json::object>& events, const std::string& time);
 
  private:
-  Journal(FileSystem& fs, std::string path, JournalReplay replayed);
+  Journal(FileSystem& fs, std::string path, JournalLimits limits)
+      : fs_(fs), path_(std::move(path)), limits_(limits) {}
+  Result<Unit> load();
   Result<Unit> append_group(const std::vector<boost::json::object>& events, const std::string& time,
                             Epoch epoch);
   Result<Unit> write_group(std::string_view lines);
-  Result<Unit> rewrite(std::string_view more);
+  Result<Unit> write_anew_with(std::string_view lines);
+  Result<Unit> write_anew(std::string_view text, std::optional<std::uint64_t> bytes_before);
+  Result<Unit> replace_by(const std::string& temporary, std::string_view text,
+                          std::optional<std::uint64_t> bytes_before);
+  Result<Unit> check_name(std::optional<std::uint64_t> bytes) const;
 
   FileSystem& fs_;
   std::string path_;
+  JournalLimits limits_;
   JournalReplay replayed_;
   std::unique_ptr<WritableFile> file_;
+  std::uint64_t inode_ = 0;  // of the file that has the name; 0: there is none
   Epoch epoch_;
   std::uint64_t last_seq_ = 0;
   std::uint64_t good_bytes_ = 0;  // synced
   bool epoch_taken_ = false;
-  bool lost_ = false;  // the file's end is unknown
+  bool end_in_doubt_ =
+      false;  // the file is not written to any more: the next group goes to a new one
 };
 
 }  // namespace train

@@ -33,6 +33,8 @@ Result<JournalRecord> parse_record(std::string_view line) {
   if (line.size() < tail || !line.ends_with(kLineEnd) ||
       line.substr(line.size() - tail, kCheckKey.size()) != kCheckKey)
     return bad("no xxh3 at the end");
+  if (line.size() >= kJournalLineBytesMax)
+    return bad(fmt::format("a line of {} bytes", line.size()));
   const std::string_view body = line.substr(0, line.size() - tail);
   const std::string found = check_of(body);
   const std::string_view expected = line.substr(body.size() + kCheckKey.size(), kCheckChars);
@@ -54,10 +56,12 @@ Result<JournalRecord> parse_record(std::string_view line) {
   record.group = *group;
   record.epoch = Epoch{*epoch};
   record.time = std::string(time->get_string());
-  for (const auto& member : members)
-    if (const std::string_view key = member.key();
-        key != "seq" && key != "group" && key != "epoch" && key != "t")
+  for (const auto& member : members) {
+    const std::string_view key = member.key();
+    if (key == "xxh3") return bad("two members 'xxh3'");
+    if (key != "seq" && key != "group" && key != "epoch" && key != "t")
       record.event[key] = member.value();
+  }
   return record;
 }
 
@@ -75,6 +79,7 @@ std::string misplaced(const JournalReplay& replay, const JournalRecord& record) 
   if (record.group != record.seq && !joins_group)
     return fmt::format("group is {}, which is not the group before", record.group);
   const Epoch before = replay.epoch();
+  if (before == Epoch{} && !takes_epoch(record)) return "no epoch was taken before it";
   if (record.epoch == (takes_epoch(record) ? before.next() : before)) return {};
   return fmt::format("epoch is {} after epoch {}", record.epoch.value, before.value);
 }

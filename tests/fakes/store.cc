@@ -38,6 +38,32 @@ void apply_write(std::string& bytes, const UnsyncedWrite& write) {
   bytes.replace(write.offset, write.bytes.size(), write.bytes);
 }
 
+/// What of a write may be on a disk that never heard of a sync.
+void apply_part(std::string& bytes, const UnsyncedWrite& write, const Choose& choose,
+                std::size_t tear_every) {
+  constexpr std::size_t kSector = 512, kSectorsMax = 4;
+  enum { Lost, Whole, Torn };
+  const std::size_t fate = choose(write.truncates || write.bytes.empty() ? 2 : 3);
+  if (fate == Whole) apply_write(bytes, write);
+  if (fate != Torn) return;
+  const std::size_t size = write.bytes.size();
+  const std::size_t cuts = (size - 1) / tear_every;
+  const std::size_t first = write.offset / kSector;
+  const std::size_t sectors =
+      std::min((write.offset + size - 1) / kSector - first + 1, kSectorsMax);
+  const std::size_t subsets = (1U << sectors) - 1;  // but all of them
+  const std::size_t how = choose(cuts + subsets);
+  if (how < cuts) {
+    apply_write(bytes, {write.offset, write.bytes.substr(0, (how + 1) * tear_every), false});
+    return;
+  }
+  bytes.resize(std::max<std::size_t>(bytes.size(), write.offset + size), '\0');
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t sector = std::min((write.offset + i) / kSector - first, kSectorsMax - 1);
+    if (((how - cuts) >> sector & 1) != 0) bytes[write.offset + i] = write.bytes[i];
+  }
+}
+
 std::vector<std::string> split(const std::string& path) {
   std::vector<std::string> parts;
   std::size_t start = 0;
@@ -126,6 +152,12 @@ class MemoryFileLock final : public FileLock {
  private:
   NodePtr node_;
 };
+
+bool AllChoices::next() {
+  at_ = 0;
+  while (!taken_.empty() && ++taken_.back().first == taken_.back().second) taken_.pop_back();
+  return !taken_.empty();
+}
 
 MemoryFileSystem::MemoryFileSystem() : root_(std::make_shared<Node>()) { root_->is_folder = true; }
 
@@ -383,14 +415,18 @@ std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_kill() const {
 
 std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_power_cut(std::uint64_t seed) const {
   std::mt19937_64 random(seed);
-  const auto chance = [&] { return seed != 0 && random() % 2 == 0; };
+  return after_power_cut([&](std::size_t options) { return seed == 0 ? 0 : random() % options; });
+}
+
+std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_power_cut(const Choose& choose,
+                                                                    std::size_t tear_every) const {
   // Names first: apply a subset of the changes, in order, to copies of the certain names.
   std::map<const Node*, std::map<std::string, NodePtr>> names;
   const auto names_in = [&](const NodePtr& folder) -> std::map<std::string, NodePtr>& {
     return names.try_emplace(folder.get(), folder->durable_names).first->second;
   };
   for (const PendingChange& change : pending_) {
-    if (!chance()) continue;
+    if (choose(2) == 0) continue;
     if (change.from_folder != nullptr) {
       auto& old = names_in(change.from_folder);
       if (const auto found = old.find(change.from);
@@ -405,11 +441,7 @@ std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_power_cut(std::uint64_
   };
   const auto surviving_bytes = [&](const Node& node) {
     std::string bytes = node.durable_bytes;
-    for (UnsyncedWrite write : node.unsynced) {
-      if (!chance()) continue;
-      if (!write.truncates && chance()) write.bytes.resize(random() % (write.bytes.size() + 1));
-      apply_write(bytes, write);
-    }
+    for (const UnsyncedWrite& write : node.unsynced) apply_part(bytes, write, choose, tear_every);
     return bytes;
   };
   auto after = std::make_unique<MemoryFileSystem>();

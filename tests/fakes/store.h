@@ -5,12 +5,13 @@
 // turn, or let each fail.
 //
 //   MemoryFileSystem disk;
-//   disk.cut_power_at(17, 3);                       // the 17th change: a write gets 3 bytes in,
-//   then everything fails run_the_code(disk); auto after = disk.after_power_cut(seed);        //
-//   what a machine finds when it is on again
+//   disk.cut_power_at(17, 3);  // the 17th change: a write gets 3 bytes in, then everything fails
+//   run_the_code(disk);
+//   auto after = disk.after_power_cut(seed);  // what a machine finds when it is on again
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -26,6 +27,23 @@ struct Node;
 using NodePtr =
     std::shared_ptr<Node>;  // shared: a file lives while a name or an open file refers to it
 
+/// Answers a number below `options`: what the disk does where the standard lets it choose.
+using Choose = std::function<std::size_t(std::size_t options)>;
+
+/// All sequences of choices, one after the other: `do run(all) while (all.next())`.
+class AllChoices {
+ public:
+  std::size_t operator()(std::size_t options) {
+    if (at_ == taken_.size()) taken_.emplace_back(0, options);
+    return taken_[at_++].first;
+  }
+  bool next();
+
+ private:
+  std::vector<std::pair<std::size_t, std::size_t>> taken_;  // the choice, and of how many
+  std::size_t at_ = 0;
+};
+
 class MemoryFileSystem final : public FileSystem {
  public:
   MemoryFileSystem();
@@ -35,6 +53,9 @@ class MemoryFileSystem final : public FileSystem {
   /// Cut at the n-th change from now (from 1). A write gets `bytes` in before; another change
   /// happens if `bytes` is kWhole.
   void cut_power_at(std::uint64_t n, std::size_t bytes = 0);
+  /// It was only the process that ended there: the next one goes on, and what was not synced is as
+  /// unsafe as before.
+  void start_again() { power_lost_ = false; }
   /// The n-th change from now fails with this errno. A failing write gets half its bytes in; a
   /// failing sync loses what was not synced, and a second sync of the same file "works", as on
   /// Linux.
@@ -60,6 +81,11 @@ class MemoryFileSystem final : public FileSystem {
   std::unique_ptr<MemoryFileSystem> after_kill() const;
   /// Power was lost. Seed 0: only what was certain; others: a random legal state.
   std::unique_ptr<MemoryFileSystem> after_power_cut(std::uint64_t seed) const;
+  /// The legal state that `choose` chooses; always 0: only what was certain. Each unsynced write is
+  /// lost, whole, only its length (zeros), cut after every `tear_every` bytes, or has any of its
+  /// 512-byte sectors.
+  std::unique_ptr<MemoryFileSystem> after_power_cut(const Choose& choose,
+                                                    std::size_t tear_every = 1) const;
 
   // by hand
   void put(const std::string& path, std::string_view bytes);  // with its folders, all on disk
