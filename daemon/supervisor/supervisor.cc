@@ -8,24 +8,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/use_future.hpp>
 
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
+#include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/output_pump.h"
+#include "daemon/supervisor/part_stager.h"
 #include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/worker_environment.h"
 #include "daemon/supervisor/worker_port.h"
 #include "daemon/supervisor/worker_seat.h"
+#include "daemon/supervisor/worker_welcome.h"
 #include "lib/net/notifier.h"
 #include "lib/net/within.h"
-#include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -35,8 +32,10 @@ constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kOutputEndMax =
     seconds(2);  // for pipes that something outside our reach keeps open
-constexpr std::size_t kOutputWindowBytes = 256u << 10;  // sent and not acknowledged, a stream
-constexpr std::size_t kOutputChunkBytes = 64u << 10;
+
+StartFailed start_failed(Rank rank, const Error& error) {
+  return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
+}
 
 class Supervisor {
  public:
@@ -45,7 +44,9 @@ class Supervisor {
         executor_(context_.get_executor()),
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
-        scope_(executor_) {}
+        scope_(executor_),
+        uplink_(options.attempt, seats_, scope_, changed_),
+        output_(executor_, scope_, changed_, uplink_) {}
 
   int run();
 
@@ -54,63 +55,49 @@ class Supervisor {
   asio::awaitable<void> accept_links();
   asio::awaitable<void> serve_link(std::unique_ptr<Connection> connection);
   void received(const Frame& frame);
-  void send_up(const Frame& frame);
-  void send_lifecycle(Frame frame);
-  void send_everything_again();
-  asio::awaitable<void> send_gone_again(Frame gone);
+  AttemptSnapshot snapshot() const;
 
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
   void on_start(StartWorkers message);
   void on_ack_reports(const AckReports& message);
-  void on_ack_output(const AckOutput& message);
 
   // workers
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
   asio::awaitable<void> spawn_worker(Rank rank);
   Result<pid_t> start_process(WorkerSeat& seat, int stdout_fd, int stderr_fd);
-  asio::awaitable<void> pump(Rank rank, std::size_t stream, int fd);
   asio::awaitable<void> watch(Rank rank, pid_t pid);
-  asio::awaitable<void> send_output(Rank rank, std::size_t stream);
   asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
   Result<Welcome> welcome(const WorkerHello& hello);
   void from_worker(Rank rank, Frame frame);
-  void on_once_begin(Rank rank, const std::string& name);
-  void on_once_end(const OnceEnd& message);
+  void reply(const OnceBoard::Replies& replies);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> finish(std::string reason);
   std::string staging_dir(Rank rank) const;
-
-  struct Once {
-    enum class State { Running, Done, Failed } state = State::Running;
-    std::string error;
-    std::vector<Rank> waiting;
-  };
 
   SupervisorOptions options_;
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  asio::thread_pool storage_pool_{1};
+  PartStager stager_;
   PosixFileSystem files_;
   Notifier changed_;  // seats, links, group: whoever waits looks again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
-  Connection* link_ = nullptr;  // the newest; owned by its serve_link()
   std::optional<PrepareAttempt> prepare_;
   std::optional<StartWorkers> start_;
   std::optional<MasterPort> master_port_;
   std::optional<Cgroup> cgroup_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
-  std::vector<Frame> lifecycle_;  // said so far, for a launcher that attaches again
-  bool gone_waits_ = false;       // a send_gone_again() is under way
-  std::map<std::string, Once> once_;
+  OnceBoard once_;
   bool finishing_ = false;
   Scope scope_;
+  Uplink uplink_;
+  OutputPump output_;
 };
 
 int Supervisor::run() {
@@ -130,7 +117,7 @@ int Supervisor::run() {
     scope_.spawn("traind", serve_link(std::move(*first)));
   scope_.spawn("deadlines", tick_loop());
   context_.run();
-  storage_pool_.join();
+  stager_.join();
   return 0;
 }
 
@@ -147,73 +134,22 @@ asio::awaitable<void> Supervisor::accept_links() {
 }
 
 asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connection) {
-  if (link_ != nullptr) link_->close();
-  link_ = connection.get();
-  link_->send(encode(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(),
-                                     options_.claimed, options_.gpu_ids, options_.build},
-                     options_.attempt));
+  uplink_.connect(*connection);
+  uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(),
+                               options_.claimed, options_.gpu_ids, options_.build});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
     received(*frame);
   }
-  if (link_ == connection.get()) {
-    link_ = nullptr;
-    feed(LauncherPresence{false});
-  }
+  if (uplink_.disconnect(*connection)) feed(LauncherPresence{false});
 }
 
-void Supervisor::send_up(const Frame& frame) {
-  if (link_ != nullptr) link_->send(frame);
-}
-
-void Supervisor::send_lifecycle(Frame frame) {
-  send_up(frame);
-  lifecycle_.push_back(std::move(frame));
-}
-
-// A launcher (or its new incarnation, or the old one over a new link) is there: say all that it may
-// have missed. Receivers know what they have already.
-void Supervisor::send_everything_again() {
+AttemptSnapshot Supervisor::snapshot() const {
   AttemptSnapshot snapshot{
       std::string(to_string(group_.phase())), master_port_ ? master_port_->port() : 0u, {}};
   for (const auto& [rank, pid] : group_.alive()) snapshot.alive.push_back({rank.value, pid});
-  send_up(encode(snapshot, options_.attempt));
-  // Reports and parts first: an exit or the group's end says that nothing of it is missing.
-  for (auto& [rank, seat] : seats_) {
-    for (const auto& [ordinal, frame] : seat.reports.frames()) send_up(frame);
-    for (const auto& [index, frame] : seat.unsettled_parts) send_up(frame);
-    for (const auto& [sequence, frame] : seat.unanswered_collectives) send_up(frame);
-    for (OutputStream& stream : seat.streams) {
-      stream.sent = stream.acked;
-      stream.end_sent = false;
-    }
-  }
-  for (const Frame& frame : lifecycle_) {
-    if (frame.type != MessageType::GroupGone)
-      send_up(frame);
-    else if (!gone_waits_)
-      scope_.spawn("say again that the group is gone", send_gone_again(frame));
-  }
-  changed_.notify();
-}
-
-// After the output: it says that nothing of that is missing either.
-asio::awaitable<void> Supervisor::send_gone_again(Frame gone) {
-  gone_waits_ = true;
-  const auto output_is_sent = [this] {
-    return std::all_of(seats_.begin(), seats_.end(), [](const auto& entry) {
-      return std::all_of(
-          entry.second.streams.begin(), entry.second.streams.end(), [](const OutputStream& stream) {
-            return stream.ended ? stream.end_sent : stream.sent == stream.spool.total();
-          });
-    });
-  };
-  while (!output_is_sent()) {
-    if (!co_await changed_.wait_until(TimePoint::max())) break;
-  }
-  gone_waits_ = false;
-  send_up(gone);
+  return snapshot;
 }
 
 void Supervisor::received(const Frame& frame) {
@@ -226,7 +162,7 @@ void Supervisor::received(const Frame& frame) {
       group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
                         milliseconds(state->orphan_timeout_ms));
       feed(LauncherPresence{state->present});
-      if (state->present) send_everything_again();
+      if (state->present) uplink_.say_everything_again(snapshot());
       return;
     }
     case MessageType::PrepareAttempt:
@@ -243,7 +179,11 @@ void Supervisor::received(const Frame& frame) {
       if (auto message = decode<AckReports>(frame)) on_ack_reports(*message);
       return;
     case MessageType::AckOutput:
-      if (auto message = decode<AckOutput>(frame)) on_ack_output(*message);
+      if (auto message = decode<AckOutput>(frame)) {
+        const auto seat = seats_.find(Rank{message->rank});
+        if (seat != seats_.end()) OutputPump::acknowledge(seat->second, *message);
+        changed_.notify();
+      }
       return;
     case MessageType::CheckpointOutcome:
       if (auto message = decode<CheckpointOutcome>(frame)) {
@@ -277,16 +217,13 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
-      send_lifecycle(encode(StartFailed{0, std::string(to_string(port.error().code)),
-                                        port.error().message, port.error().hint},
-                            options_.attempt));
+      uplink_.say(start_failed(Rank{0}, port.error()));
       return;
     }
     master_port_.emplace(std::move(*port));
   }
-  send_lifecycle(encode(Prepared{message.node_rank, master_port_ ? master_port_->port() : 0u,
-                                 ::getpid(), options_.spool_dir},
-                        options_.attempt));
+  uplink_.say(Prepared{message.node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
+                       options_.spool_dir});
 }
 
 void Supervisor::on_start(StartWorkers message) {
@@ -296,7 +233,7 @@ void Supervisor::on_start(StartWorkers message) {
   handlers.welcome = [this](const WorkerHello& hello) { return welcome(hello); };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     seats_.at(rank).connected = true;
-    send_lifecycle(encode(WorkerJoined{rank.value, hello.build}, options_.attempt));
+    uplink_.say(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) { from_worker(rank, std::move(frame)); };
   handlers.closed = [this](Rank rank) {
@@ -306,9 +243,7 @@ void Supervisor::on_start(StartWorkers message) {
   auto port = WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
                                std::move(handlers));
   if (!port) {
-    send_lifecycle(encode(StartFailed{0, std::string(to_string(port.error().code)),
-                                      port.error().message, port.error().hint},
-                          options_.attempt));
+    uplink_.say(start_failed(Rank{0}, port.error()));
     return;
   }
   workers_ = std::move(*port);
@@ -327,15 +262,6 @@ void Supervisor::on_ack_reports(const AckReports& message) {
     seat->second.reports.acknowledge(ack.ordinal);
     if (workers_) workers_->send(seat->first, encode(AckReports{{ack}}, options_.attempt));
   }
-}
-
-void Supervisor::on_ack_output(const AckOutput& message) {
-  const auto seat = seats_.find(Rank{message.rank});
-  if (seat == seats_.end()) return;
-  for (OutputStream& stream : seat->second.streams) {
-    if (stream.number == message.stream) stream.acked = std::max(stream.acked, message.offset);
-  }
-  changed_.notify();
 }
 
 // ---- workers
@@ -360,16 +286,13 @@ void Supervisor::perform(const GroupAction& action) {
   } else if (const auto* started = std::get_if<TellStarted>(&action)) {
     WorkersStarted message;
     for (const auto& [rank, pid] : started->pids) message.workers.push_back({rank.value, pid});
-    send_lifecycle(encode(message, options_.attempt));
+    uplink_.say(message);
   } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
-    send_lifecycle(
-        encode(StartFailed{failed->rank.value, std::string(to_string(failed->error.code)),
-                           failed->error.message, failed->error.hint},
-               options_.attempt));
+    uplink_.say(start_failed(failed->rank, failed->error));
   } else if (const auto* exited = std::get_if<TellExited>(&action)) {
     seats_.at(exited->rank).exit = *exited;  // watch() sends it, with the last lines
   } else if (std::holds_alternative<TellGone>(action)) {
-    send_lifecycle(encode(GroupGone{}, options_.attempt));
+    uplink_.say(GroupGone{});
   } else if (const auto* end = std::get_if<EndSupervisor>(&action)) {
     if (!finishing_) scope_.spawn("finish", finish(end->reason));
     finishing_ = true;
@@ -403,22 +326,14 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
     co_return;
   }
   seat.pid = *pid;
-  scope_.spawn("stdout", pump(rank, 0, out[0]));
-  scope_.spawn("stderr", pump(rank, 1, err[0]));
-  scope_.spawn("send stdout", send_output(rank, 0));
-  scope_.spawn("send stderr", send_output(rank, 1));
+  output_.start(seat, out[0], err[0]);
   scope_.spawn("watch", watch(rank, *pid));
   feed(WorkerSpawned{rank, *pid});
 }
 
 Result<pid_t> Supervisor::start_process(WorkerSeat& seat, int stdout_fd, int stderr_fd) {
   const Rank rank{seat.plan.rank};
-  for (const std::uint8_t number : {std::uint8_t{1}, std::uint8_t{2}}) {
-    TRY(auto spool, OutputSpool::create(fmt::format("{}/rank-{:04}.{}", options_.spool_dir,
-                                                    rank.value, number == 1 ? "out" : "err"),
-                                        prepare_->output_bytes_max));
-    seat.streams.push_back(OutputStream{.spool = std::move(spool), .number = number});
-  }
+  TRY_VOID(OutputPump::open_spools(seat, options_.spool_dir, prepare_->output_bytes_max));
   if (cgroup_) seat.cgroup = cgroup_->create_child(fmt::format("rank-{:04}", rank.value));
   seat.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
   SpawnRequest request{
@@ -436,48 +351,6 @@ Result<pid_t> Supervisor::start_process(WorkerSeat& seat, int stdout_fd, int std
   return spawn_process(executor_, request);
 }
 
-asio::awaitable<void> Supervisor::pump(Rank rank, std::size_t number, int fd) {
-  asio::posix::stream_descriptor pipe(executor_, fd);
-  WorkerSeat& seat = seats_.at(rank);
-  std::vector<char> buffer(kOutputChunkBytes);
-  for (;;) {
-    const auto [error, size] =
-        co_await pipe.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
-    if (error) break;
-    seat.streams[number].spool.append({buffer.data(), size});
-    seat.last_lines.append({buffer.data(), size});
-    changed_.notify();
-  }
-  seat.streams[number].ended = true;
-  changed_.notify();
-}
-
-// The launcher acknowledges what is in the run's folder; a small window keeps one noisy worker from
-// filling every queue.
-asio::awaitable<void> Supervisor::send_output(Rank rank, std::size_t number) {
-  OutputStream& stream = seats_.at(rank).streams[number];
-  for (;;) {
-    while (link_ != nullptr && stream.sent < stream.spool.total() &&
-           stream.sent - stream.acked < kOutputWindowBytes) {
-      std::uint64_t offset = stream.sent;
-      std::string data = stream.spool.read(offset, kOutputChunkBytes);
-      stream.sent = offset + data.size();
-      if (offset > stream.acked + kOutputWindowBytes)
-        stream.acked = offset;  // the ring has moved on: this much is lost
-      send_up(encode(OutputChunk{rank.value, stream.number, offset, std::move(data), false},
-                     options_.attempt));
-    }
-    if (link_ != nullptr && stream.ended && !stream.end_sent &&
-        stream.sent == stream.spool.total()) {
-      stream.end_sent = true;
-      send_up(
-          encode(OutputChunk{rank.value, stream.number, stream.sent, "", true}, options_.attempt));
-      changed_.notify();
-    }
-    if (!co_await changed_.wait_until(TimePoint::max())) co_return;
-  }
-}
-
 asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   WorkerSeat& seat = seats_.at(rank);
   auto status = co_await wait_for_end(executor_, pid);
@@ -493,7 +366,7 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   send_exit(seat);
   const TimePoint give_up = died + kOutputEndMax;
   const auto drained = [&] {
-    return seat.output_ended() && (seat.output_sent() || link_ == nullptr) && !seat.connected &&
+    return seat.output_ended() && (seat.output_sent() || !uplink_.connected()) && !seat.connected &&
            seat.staging == 0;
   };
   while (!drained()) {
@@ -524,7 +397,7 @@ void Supervisor::send_exit(WorkerSeat& seat) {
   if (!seat.error) seat.error = read_error_file(seat.error_file);
   if (seat.error) message.errors.push_back(*seat.error);
   message.last_ordinal = seat.reports.last_ordinal();
-  send_lifecycle(encode(message, options_.attempt));
+  uplink_.say(message);
 }
 
 std::string Supervisor::staging_dir(Rank rank) const {
@@ -533,44 +406,18 @@ std::string Supervisor::staging_dir(Rank rank) const {
 }
 
 Result<Welcome> Supervisor::welcome(const WorkerHello& hello) {
-  const auto seat = seats_.find(Rank{hello.rank});
-  if (seat == seats_.end() || hello.attempt != options_.attempt.value) {
-    return Error{Errc::Fenced,
-                 fmt::format("rank {} of attempt {} does not belong to attempt {} on this node",
-                             hello.rank, hello.attempt, options_.attempt.value)};
-  }
-  if (hello.protocol_min > kProtocolMax || hello.protocol_max < kProtocolMin) {
-    return Error{
-        Errc::Protocol,
-        fmt::format("the worker's SDK ({}) speaks protocol {} to {}, this traind ({}) {} to {}",
-                    hello.build, hello.protocol_min, hello.protocol_max, options_.build,
-                    kProtocolMin, kProtocolMax),
-        "build the worker against the SDK of this version, or upgrade traind"};
-  }
-  TRY_VOID(make_folders(files_, staging_dir(Rank{hello.rank})));
-  const bool first = hello.rank == 0;
-  return Welcome{.protocol = std::min(hello.protocol_max, kProtocolMax),
-                 .world_size = start_->world_size,
-                 .rank = hello.rank,
-                 .local_rank = seat->second.plan.local_rank,
-                 .local_world_size = static_cast<std::int32_t>(start_->workers.size()),
-                 .node_rank = start_->node_rank,
-                 .node_count = start_->node_count,
-                 .attempt = options_.attempt.value,
-                 .run_id = start_->run_id,
-                 .run_name = start_->run_name,
-                 .run_dir = prepare_->run_dir,
-                 .staging_dir = staging_dir(Rank{hello.rank}),
-                 .config_json = start_->config_json,
-                 .metadata_json = start_->metadata_json,
-                 .datasets_json = start_->datasets_json,
-                 .master_addr = start_->master_addr,
-                 .master_port = start_->master_port,
-                 .master_listen_fd = first && master_port_ ? master_port_->fd() : -1,
-                 .collectives = start_->collectives,
-                 .collective_timeout_ms = start_->collective_timeout_ms,
-                 .restore_dir = start_->restore_dir,
-                 .restored_epoch = start_->restored_epoch};
+  const Rank rank{hello.rank};
+  const auto seat = seats_.find(rank);
+  TRY(auto message,
+      make_welcome(hello, {.start = *start_,
+                           .plan = seat == seats_.end() ? nullptr : &seat->second.plan,
+                           .attempt = options_.attempt,
+                           .run_dir = prepare_->run_dir,
+                           .staging_dir = staging_dir(rank),
+                           .master_listen_fd = master_port_ ? master_port_->fd() : -1,
+                           .build = options_.build}));
+  TRY_VOID(make_folders(files_, staging_dir(rank)));
+  return message;
 }
 
 void Supervisor::from_worker(Rank rank, Frame frame) {
@@ -580,7 +427,7 @@ void Supervisor::from_worker(Rank rank, Frame frame) {
     case MessageType::ReportBatch:
       if (auto batch = decode<ReportBatch>(frame)) {
         seat.reports.add(batch->first_ordinal + batch->count - 1, frame);
-        send_up(frame);
+        uplink_.send(frame);
       }
       return;
     case MessageType::CheckpointStaged:
@@ -592,21 +439,21 @@ void Supervisor::from_worker(Rank rank, Frame frame) {
     case MessageType::CollectiveJoin:
       if (auto message = decode<CollectiveJoin>(frame)) {
         seat.unanswered_collectives[message->sequence] = frame;
-        send_up(frame);
+        uplink_.send(frame);
       }
       return;
     case MessageType::WorkerPaused:
     case MessageType::WorkerResult:
-      send_lifecycle(std::move(frame));
+      uplink_.say(std::move(frame));
       return;
     case MessageType::WorkerError:
       if (auto message = decode<WorkerError>(frame)) seat.error = message->error;
       return;
     case MessageType::OnceBegin:
-      if (auto message = decode<OnceBegin>(frame)) on_once_begin(rank, message->name);
+      if (auto message = decode<OnceBegin>(frame)) reply(once_.begin(rank, message->name));
       return;
     case MessageType::OnceEnd:
-      if (auto message = decode<OnceEnd>(frame)) on_once_end(*message);
+      if (auto message = decode<OnceEnd>(frame)) reply(once_.end(*message));
       return;
     case MessageType::WorkerGoodbye:
       workers_->send(rank, encode(GoodbyeAck{}, options_.attempt));
@@ -616,62 +463,17 @@ void Supervisor::from_worker(Rank rank, Frame frame) {
   }
 }
 
-void Supervisor::on_once_begin(Rank rank, const std::string& name) {
-  const auto [entry, first] = once_.try_emplace(name);
-  if (first) return workers_->send(rank, encode(OnceReply{name, "run", ""}, options_.attempt));
-  switch (entry->second.state) {
-    case Once::State::Running:
-      entry->second.waiting.push_back(rank);
-      return;
-    case Once::State::Done:
-      return workers_->send(rank, encode(OnceReply{name, "done", ""}, options_.attempt));
-    case Once::State::Failed:
-      return workers_->send(
-          rank, encode(OnceReply{name, "failed", entry->second.error}, options_.attempt));
-  }
+void Supervisor::reply(const OnceBoard::Replies& replies) {
+  for (const auto& [rank, reply] : replies) workers_->send(rank, encode(reply, options_.attempt));
 }
 
-void Supervisor::on_once_end(const OnceEnd& message) {
-  Once& once = once_[message.name];
-  once.state = message.error.empty() ? Once::State::Done : Once::State::Failed;
-  once.error = message.error;
-  for (Rank rank : std::exchange(once.waiting, {})) on_once_begin(rank, message.name);
-}
-
-// Runs on the storage pool: digest, sync and move the staged files; nobody waits for it but the
-// checkpoint.
 asio::awaitable<void> Supervisor::stage(Rank rank, CheckpointStaged message) {
-  PartWritten part{.rank = rank.value,
-                   .index = message.index,
-                   .report_ordinal = message.report_ordinal,
-                   .dir = {},
-                   .files = {},
-                   .metadata_json = message.metadata_json,
-                   .error = message.error};
-  if (message.error.empty()) {
-    const PendingCheckpoint pending{Epoch{prepare_->epoch}, options_.attempt,
-                                    Ordinal{message.index}};
-    const std::string folder = prepare_->run_dir + "/checkpoints";
-    const auto written = co_await asio::co_spawn(
-        storage_pool_,
-        [](PosixFileSystem& files, std::string to, PendingCheckpoint which, Rank who,
-           std::string from) -> asio::awaitable<std::optional<Result<CheckpointPart>>> {
-          co_return write_part(files, to, which, who, from);
-        }(files_, folder, pending, rank, message.dir),
-        asio::use_awaitable);
-    if (*written) {
-      part.dir = (**written).folder;
-      for (const PartFile& file : (**written).files)
-        part.files.push_back({file.path, file.bytes, to_hex(file.digest)});
-      (void)remove_tree(files_, message.dir);
-    } else {
-      part.error = written->error().describe();
-    }
-  }
+  const PartWritten part = co_await stager_.store(rank, std::move(message), prepare_->run_dir,
+                                                  prepare_->epoch, options_.attempt);
   WorkerSeat& seat = seats_.at(rank);
   const Frame frame = encode(part, options_.attempt);
   seat.unsettled_parts[part.index] = frame;
-  send_up(frame);
+  uplink_.send(frame);
   --seat.staging;
   changed_.notify();
 }
@@ -692,7 +494,7 @@ asio::awaitable<void> Supervisor::tick_loop() {
 }
 
 asio::awaitable<void> Supervisor::finish(std::string) {
-  if (link_ != nullptr) (void)co_await within(seconds(1), link_->flush());
+  if (uplink_.connected()) (void)co_await within(seconds(1), uplink_.link()->flush());
   if (workers_) co_await workers_->close();
   if (cgroup_) {
     cgroup_->kill();

@@ -1,0 +1,30 @@
+// once_per_node: of the ranks of this node that come with a name, the first does the work and the
+// others wait for how it went. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class OnceBoard {
+ public:
+  using Replies = std::vector<std::pair<Rank, OnceReply>>;
+  Replies begin(Rank rank, const std::string& name);
+  Replies end(const OnceEnd& message);
+
+ private:
+  struct Once {
+    enum class State { Running, Done, Failed } state = State::Running;
+    std::string error;
+    std::vector<Rank> waiting;
+  };
+  std::map<std::string, Once> all_;
+};
+
+}  // namespace train

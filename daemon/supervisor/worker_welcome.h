@@ -1,0 +1,24 @@
+// The supervisor's answer to a worker that says hello. Pure.
+#pragma once
+
+#include <string>
+
+#include "lib/base/ids.h"
+#include "lib/base/result.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+struct WelcomeInput {
+  const StartWorkers& start;
+  const WorkerPlan* plan = nullptr;  // of the rank that says hello; none: it is not of this node
+  Attempt attempt;
+  std::string run_dir, staging_dir;
+  int master_listen_fd = -1;  // inherited by rank 0
+  std::string build;          // ours
+};
+
+/// Refuses a rank that is not here, another attempt, and a protocol that we do not speak.
+Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input);
+
+}  // namespace train
