@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,7 @@ namespace train::e2e {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr auto kPollEvery = std::chrono::milliseconds(5);
+constexpr auto kLookEvery = std::chrono::milliseconds(5);
 constexpr std::size_t kShownBytes = 12'000;  // of each log, when a test has failed
 
 std::string joined(const std::vector<std::string>& words) {
@@ -72,6 +74,12 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
+// A writer may be in the middle of the last one.
+std::string whole_lines(const std::string& path) {
+  const std::string text = read_file(path);
+  return text.substr(0, text.rfind('\n') + 1);
+}
+
 bool has(const std::vector<std::string>& entries, const std::string& entry) {
   return std::find(entries.begin(), entries.end(), entry) != entries.end();
 }
@@ -99,7 +107,7 @@ bool wait_until(const std::function<bool()>& condition, Seconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kPollEvery);
+    std::this_thread::sleep_for(kLookEvery);
   }
   return true;
 }
@@ -151,7 +159,14 @@ bool Process::running() {
 }
 
 std::optional<int> Process::wait(Seconds limit) {
-  wait_until([this] { return !running(); }, limit);
+  if (code_) return code_;
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  pollfd ended{fd, POLLIN, 0};
+  const std::chrono::milliseconds at_most =
+      std::chrono::duration_cast<std::chrono::milliseconds>(limit);
+  (void)::poll(&ended, 1, static_cast<int>(at_most.count()));
+  ::close(fd);
+  (void)running();
   return code_;
 }
 
@@ -327,11 +342,11 @@ std::vector<boost::json::object> Cluster::json_lines(const std::string& text) co
 }
 
 std::vector<boost::json::object> Cluster::metrics(const std::string& run) const {
-  return json_lines(read(run_dir(run) + "/metrics.jsonl"));
+  return json_lines(whole_lines(run_dir(run) + "/metrics.jsonl"));
 }
 
 std::vector<boost::json::object> Cluster::journal(const std::string& run) const {
-  return json_lines(read(run_dir(run) + "/events.jsonl"));
+  return json_lines(whole_lines(run_dir(run) + "/events.jsonl"));
 }
 
 std::string Cluster::read(const std::string& path) const { return read_file(path); }

@@ -19,7 +19,7 @@ namespace train::e2e {
 
 using Seconds = std::chrono::duration<double>;
 inline constexpr Seconds kPatience{
-    30};  // far more than any step takes; only a broken one waits so long
+    120};  // far more than any step takes on a slow disk; only a broken one waits so long
 
 /// How a process is started, beside its argv.
 struct StartOptions {
@@ -94,6 +94,7 @@ class Cluster {
   boost::json::object run_json(const std::string& run) const;
   /// The lines of a JSONL file, parsed; a line that does not parse fails the test.
   std::vector<boost::json::object> json_lines(const std::string& text) const;
+  /// What a run that may still go on has written so far: whole lines.
   std::vector<boost::json::object> metrics(const std::string& run) const;
   std::vector<boost::json::object> journal(const std::string& run) const;
   std::string read(const std::string& path) const;                     // "" when it is not there
@@ -108,7 +109,7 @@ class Cluster {
 
 /// kill(2) on one process of a test: 0 and −1, which are many others, fail the test instead.
 void send_signal(pid_t pid, int number);
-/// Poll until `condition` holds; false when it did not in time.
+/// Look until `condition` holds; false when it did not in time.
 bool wait_until(const std::function<bool()>& condition, Seconds limit = kPatience);
 /// The path of one of tests/e2e/programs, and of the built programs.
 std::string program(const std::string& name);

@@ -5,6 +5,6 @@ target_link_libraries(e2e_nodes PUBLIC e2e_cluster fmt::fmt)
 
 foreach(part IN ITEMS placement faults security ddp)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/multi_node_${part}_test.cc)
-    e2e_test(multi_node_${part}_test SOURCES multi_node_${part}_test.cc USES e2e_nodes train_net TIMEOUT 150)
+    e2e_test(multi_node_${part}_test SOURCES multi_node_${part}_test.cc USES e2e_nodes train_net TIMEOUT 600)
   endif()
 endforeach()

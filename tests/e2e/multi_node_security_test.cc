@@ -176,7 +176,9 @@ TEST(MultiNodeSecurity, ADaemonReplacedByOneThatRefusesUsCostsNothingWhileItsWor
       "command: [" + program("sdk_worker") +
           "]\n"
           "scaling_config: {num_workers: 2, placement_strategy: STRICT_SPREAD}\n"
-          "train_loop_config: {mode: epochs, epochs: 60, pace_ms: 30, checkpoint_every: 0}\n");
+          "train_loop_config: {mode: epochs, epochs: 60, checkpoint_every: 0, hold_at: [20], "
+          "hold_file: '" +
+          cluster.path("go") + "'}\n");
   Process& run = nodes.train_run(job, 2, {"--token-file", right});
   const auto reported = [&](int rank) {
     for (const Reported& report : reports(cluster, "job")) {
@@ -188,6 +190,7 @@ TEST(MultiNodeSecurity, ADaemonReplacedByOneThatRefusesUsCostsNothingWhileItsWor
 
   nodes.daemon(1).signal(SIGKILL);
   ASSERT_TRUE(nodes.daemon(1).wait());
+  cluster.write("go-0-20", "");
   Process& stranger = nodes.start(1, {"--token-file", wrong});
   EXPECT_TRUE(wait_until([&] { return contains(stranger.err(), "token does not match"); }))
       << stranger.err();

@@ -1,6 +1,7 @@
 // What a worker finds in its environment: torchrun's variables, a master port that is truly free,
 // the submitter's own variables, and no secret of the cluster.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <boost/json.hpp>
 
@@ -97,29 +98,27 @@ TEST(Environment, HoldsNoSecretOfTheCluster) {
 
 TEST(Environment, AllOfItsMasterPortCanBeBoundByRankZeroAndReachedByRankOne) {
   Cluster cluster;
-  const std::string script = cluster.write("meet.py", R"(import os, socket, time
+  // Opening a FIFO waits for its other end.
+  const std::string listening = cluster.path("listening");
+  ASSERT_EQ(::mkfifo(listening.c_str(), 0600), 0);
+  const std::string script = cluster.write("meet.py", R"(import os, socket, sys
 address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 if os.environ["RANK"] == "0":
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind(address)
     server.listen()
+    open(sys.argv[1], "w").close()
     peer = server.accept()[0]
     print("met", peer.recv(100).decode(), flush=True)
 else:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            peer = socket.create_connection(address)
-            break
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline: raise
-            time.sleep(0.01)
+    open(sys.argv[1]).read()
+    peer = socket.create_connection(address)
     peer.sendall(b"rank 1")
 )");
 
-  Process& run =
-      cluster.train_run({cluster.job("job", "command: [python3, " + script + "]" + kTwoWorkers)});
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [python3, " + script + ", " + listening + "]" + kTwoWorkers)});
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_TRUE(contains(run.out(), "0] met rank 1\n")) << run.out();

@@ -131,7 +131,7 @@ TEST(ExitCodes, ASecondLauncherOfARunIsRefusedAndNamesTheHolder) {
 
   Process& second = cluster.train_run({job});
 
-  EXPECT_EQ(second.wait(Seconds(1)), 73);
+  EXPECT_EQ(second.wait(), 73);
   EXPECT_TRUE(contains(second.err(), std::to_string(first.pid()))) << second.err();
   EXPECT_TRUE(first.running());
 }

@@ -131,13 +131,12 @@ TEST(Sdk, KeepsTheTwoBestByScoreAndTheNewest) {
 
 TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
   Cluster cluster;
-  const std::string die = cluster.path("die");
-  Process& run =
-      cluster.train_run({sdk_job(cluster, 2,
-                                 "mode: epochs, epochs: 60, checkpoint_every: 0, pace_ms: 5, "
-                                 "die_rank: 1, die_epoch: 59, die_after_file: '" +
-                                     die + "'",
-                                 "  failure_config: {max_failures: 1}")});
+  const std::string die = cluster.path("die"), go = cluster.path("go");
+  Process& run = cluster.train_run({sdk_job(cluster, 2,
+                                            "mode: epochs, epochs: 60, checkpoint_every: 0, "
+                                            "die_rank: 1, die_epoch: 59, die_after_file: '" +
+                                                die + "', hold_at: [20], hold_file: '" + go + "'",
+                                            "  failure_config: {max_failures: 1}")});
   const auto daemon = [&] {
     const std::vector<Seen> seen = cluster.processes("traind --private");
     return seen.empty() ? -1 : seen.front().pid;
@@ -146,6 +145,7 @@ TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
   const pid_t first = daemon();
 
   send_signal(first, SIGKILL);
+  cluster.write("go-0-20", "");  // they report while no daemon is there
   ASSERT_TRUE(wait_until([&] { return daemon() != -1 && daemon() != first; }));
   ASSERT_TRUE(wait_until([&] {
     const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");

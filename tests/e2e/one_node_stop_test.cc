@@ -37,7 +37,7 @@ std::vector<std::int64_t> last_ordinals(const Cluster& cluster) {
 TEST(Stop, CtrlCStopsAllRanksAtOneReportAndKeepsACheckpoint) {
   Cluster cluster;
   Process& run = cluster.train_run(
-      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10, on_stop: true")});
   ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
 
   run.signal(SIGINT);
@@ -78,7 +78,7 @@ TEST(Stop, ASecondCtrlCKillsAtOnce) {
 TEST(Stop, SigtermCheckpointsAndAsksToBeQueuedAgain) {
   Cluster cluster;
   Process& run = cluster.train_run(
-      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10, on_stop: true")});
   ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
 
   run.signal(SIGTERM);
@@ -88,31 +88,44 @@ TEST(Stop, SigtermCheckpointsAndAsksToBeQueuedAgain) {
   EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "preempted");
 }
 
-TEST(Stop, WorkersWithoutTheSdkGetTermGraceAndKill) {
-  Cluster cluster;
-  // Rank 0 leaves on SIGTERM and says so; rank 1 does not hear it.
-  const std::string worker =
-      "if [ $RANK = 0 ]; then trap 'echo leaving; exit 0' TERM; else trap '' TERM; fi; echo ready; "
-      "while :; do sleep 0.02; done";
+/// Two workers without the SDK that hang after `words`; Ctrl-C once both say that they are ready.
+Process& interrupt_two_that_hang(Cluster& cluster, const std::string& words,
+                                 const std::string& stop_grace) {
   Process& run = cluster.train_run(
       {cluster.job("job",
-                   "command: \"" + worker +
-                       "\"\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
-                   "  failure_config: {stop_grace: 300ms}")});
-  ASSERT_TRUE(wait_until(
+                   "command: [" + program("plain_worker") + ", " + words +
+                       ", print, ready, hang]\n"
+                       "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+                   "  failure_config: {stop_grace: " + stop_grace + "}")});
+  EXPECT_TRUE(wait_until(
       [&] { return contains(run.out(), "0] ready") && contains(run.out(), "1] ready"); }));
-
   run.signal(SIGINT);
+  return run;
+}
+
+TEST(Stop, WorkersWithoutTheSdkGetTermAndTheGrace) {
+  Cluster cluster;
+
+  Process& run = interrupt_two_that_hang(cluster, "on-term-exit, 0", "1h");
 
   EXPECT_EQ(run.wait(), 130);
-  EXPECT_TRUE(contains(run.out(), "0] leaving")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "0] leaving") && contains(run.out(), "1] leaving")) << run.out();
+  EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+TEST(Stop, WorkersThatIgnoreTermAreKilledAfterTheGrace) {
+  Cluster cluster;
+
+  Process& run = interrupt_two_that_hang(cluster, "ignore-term", "100ms");
+
+  EXPECT_EQ(run.wait(), 130);
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
 
 TEST(Stop, AStopConditionEndsTheRunWell) {
   Cluster cluster;
   Process& run =
-      cluster.train_run({training(cluster, "epochs: 1000000, pace_ms: 5", "  stop: {epoch: 3}")});
+      cluster.train_run({training(cluster, "epochs: 1000000, ahead: 10", "  stop: {epoch: 3}")});
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "succeeded");
@@ -123,7 +136,7 @@ TEST(Stop, AStopConditionEndsTheRunWell) {
 TEST(Stop, TheStopCommandStopsARunFromElsewhere) {
   Cluster cluster;
   Process& run = cluster.train_run(
-      {training(cluster, "epochs: 1000000, checkpoint_every: 0, pace_ms: 5, on_stop: true")});
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10, on_stop: true")});
   ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 2); }));
 
   Process& stop = cluster.train_run({"stop", cluster.run_dir("job")});
@@ -181,10 +194,10 @@ TEST(Status, OfNoSuchRunSaysWhereItLooked) {
 TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
   Cluster cluster;
   const std::string go = cluster.path("go");
-  Process& run = cluster.train_run(
-      {cluster.job("job", "command: \"echo hello from $RANK; while ! [ -e " + go +
-                              " ]; do sleep 0.01; done; echo bye from $RANK\"\n"
-                              "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")});
+  Process& run = cluster.train_run({cluster.job(
+      "job", "command: \"echo hello from $RANK; " + program("plain_worker") + " wait-for " + go +
+                 "; echo bye from $RANK\"\n"
+                 "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")});
   ASSERT_TRUE(wait_until(
       [&] { return contains(run.out(), "hello from 0") && contains(run.out(), "hello from 1"); }));
 
@@ -203,7 +216,7 @@ TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
 
 TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
   Cluster cluster;
-  Process& run = cluster.train_run({training(cluster, "epochs: 6, pace_ms: 100")});
+  Process& run = cluster.train_run({training(cluster, "epochs: 1000000, epochs_after_restore: 3")});
   ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() >= 2; }));
   run.signal(SIGINT);
   ASSERT_EQ(run.wait(), 130);
@@ -218,13 +231,14 @@ TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
       << resumed.out();
   EXPECT_TRUE(contains(resumed.out(), "0] start_epoch " + std::to_string(epoch + 1) + "\n"))
       << resumed.out();
-  EXPECT_EQ(cluster.checkpoints("job").size(), 6u);
-  std::vector<std::string> epochs;
+  EXPECT_EQ(cluster.checkpoints("job").size(), static_cast<std::size_t>(epoch + 4));
+  std::vector<std::string> epochs, expected;
+  for (int each = 0; each < epoch + 4; ++each) expected.push_back(std::to_string(each));
   for (const auto& line : cluster.metrics("job")) {
     if (text_of(line, "rank") == "0")
       epochs.push_back(text_of(line.at("metrics").as_object(), "epoch"));
   }
-  EXPECT_EQ(epochs, (std::vector<std::string>{"0", "1", "2", "3", "4", "5"}));
+  EXPECT_EQ(epochs, expected);
 }
 
 TEST(Resume, AForcedLauncherTakesTheRunFromALivingOne) {

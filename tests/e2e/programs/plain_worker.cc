@@ -1,8 +1,8 @@
 // A worker without the SDK that does what its words say, one after the other:
-//   print TEXT | write TEXT (no newline) | lines N | touch FILE | wait-for FILE | sleep-ms N | exit
-//   N | signal N | segfault hang | ignore-term | on-term-exit N | family (a child, one with setsid,
-//   a double fork; all hang) | env NAME rank R … (only rank R goes on; the others hang) | attempt A
-//   … (the other attempts end with 0)
+//   print TEXT | complain TEXT | write TEXT (no newline) | lines N | touch FILE | wait-for FILE |
+//   exit N | signal N | segfault | hang | ignore-term | on-term-exit N (says "leaving") | family (a
+//   child, one with setsid, a double fork; all hang) | env NAME | rank R … (only rank R goes on;
+//   the others hang) | attempt A … (the other attempts end with 0)
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "tests/e2e/programs/file_wait.h"
 
 namespace {
 
@@ -36,10 +38,6 @@ void start_family() {
     if (::fork() == 0) hang();
     ::_exit(0);
   }
-}
-
-void wait_for(const char* path) {
-  while (::access(path, F_OK) != 0) ::usleep(2000);
 }
 
 }  // namespace
@@ -78,12 +76,15 @@ int main(int argc, char** argv) {
     } else if (is(at, "touch")) {
       ::close(::open(argv[++at], O_WRONLY | O_CREAT, 0600));
     } else if (is(at, "wait-for")) {
-      wait_for(argv[++at]);
+      train::e2e::wait_for_file(argv[++at]);
     } else if (is(at, "exit")) {
       std::exit(std::atoi(argv[++at]));
     } else if (is(at, "on-term-exit")) {
       term_code = std::atoi(argv[++at]);
-      ::signal(SIGTERM, [](int) { ::_exit(term_code); });
+      ::signal(SIGTERM, [](int) {
+        [[maybe_unused]] const auto said = ::write(STDOUT_FILENO, "leaving\n", 8);
+        ::_exit(term_code);
+      });
     } else if (is(at, "signal")) {
       ::kill(::getpid(), std::atoi(argv[++at]));
     } else if (is(at, "rank")) {

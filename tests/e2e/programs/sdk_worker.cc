@@ -3,22 +3,24 @@
 #include <train/train.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "tests/e2e/programs/file_wait.h"
 
 namespace {
 
 using train::Config;
 using train::get_context;
-
-void wait_for(const std::string& path) {
-  while (::access(path.c_str(), F_OK) != 0) ::usleep(2000);
-}
+using train::e2e::wait_for_file;
 
 bool here(const Config& config, const std::string& key) {
   const auto rank = config.get<int>(key, -1);
@@ -32,16 +34,50 @@ std::string committed(int k) {
   return get_context().storage_path() + name;
 }
 
+// Keeps a rank at most `ahead` reports ahead of the run's log: one that trains without end stays as
+// fast as its disk. 0: as fast as it can.
+class Pace {
+ public:
+  explicit Pace(std::uint64_t ahead) : ahead_(ahead) {}
+  void before_a_report() {
+    if (ahead_ == 0 || ++reports_ <= ahead_) return;
+    if (!log_) log_.emplace(get_context().storage_path() + "/metrics.jsonl");
+    log_->wait_for("\"rank\":" + std::to_string(get_context().world_rank()) +
+                   ",\"attempt\":" + std::to_string(get_context().attempt()) +
+                   ",\"ordinal\":" + std::to_string(reports_ - ahead_) + ",");
+  }
+
+ private:
+  std::uint64_t ahead_, reports_ = 0;
+  std::optional<train::e2e::GrowingLog> log_;
+};
+
+// The test decides when this rank begins epochs of hold_at: once it writes HOLD_FILE-ATTEMPT-EPOCH.
+// Attempts from hold_attempts on do not wait.
+void hold(const Config& config, int epoch) {
+  const auto epochs = config.get<std::vector<int>>("hold_at", {});
+  const auto attempt = static_cast<int>(get_context().attempt());
+  if (attempt >= config.get<int>("hold_attempts", 1) ||
+      std::find(epochs.begin(), epochs.end(), epoch) == epochs.end())
+    return;
+  wait_for_file(config.get<std::string>("hold_file") + "-" + std::to_string(attempt) + "-" +
+                std::to_string(epoch));
+}
+
 // epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every
 // epochs, the others with an empty one). die_rank dies by die_signal in epoch die_epoch of the
 // attempts below die_attempts; every rank in those below die_each_attempts, once a new checkpoint
-// is committed. pace_ms: an epoch's length.
+// is committed. epochs_after_restore: how many epochs an attempt does that begins from a
+// checkpoint.
 void epochs(const Config& config) {
   const int rank = get_context().world_rank();
   const int every = config.get<int>("checkpoint_every", 1);
+  int end = config.get<int>("epochs");
   if (auto checkpoint = train::get_checkpoint()) {
     std::printf("restored epoch %d\n",
                 checkpoint->to_value().as<train::Dict>().at("epoch").as<int>());
+    if (const int more = config.get<int>("epochs_after_restore", 0); more > 0)
+      end = train::start_epoch() + more;
   } else {
     std::printf("fresh start\n");
   }
@@ -52,20 +88,21 @@ void epochs(const Config& config) {
       return train::Checkpoint::from_json(train::Dict{{"epoch", -1}, {"on_stop", true}});
     });
   }
-  for (int epoch = train::start_epoch(); epoch < config.get<int>("epochs"); ++epoch) {
-    if (const int pace = config.get<int>("pace_ms", 0); pace > 0)
-      ::usleep(static_cast<useconds_t>(pace) * 1000);
+  Pace pace(config.get<std::uint64_t>("ahead", 0));
+  for (int epoch = train::start_epoch(); epoch < end; ++epoch) {
+    hold(config, epoch);
     if (here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
         get_context().attempt() < config.get<int>("die_attempts", 1)) {
       if (const auto file = config.get<std::string>("die_after_file", ""); !file.empty())
-        wait_for(file);
+        wait_for_file(file);
       ::kill(::getpid(), config.get<int>("die_signal", SIGKILL));
     }
     if (get_context().attempt() < config.get<int>("die_each_attempts", 0) &&
         epoch > train::start_epoch()) {
-      wait_for(committed(epoch));  // of the epoch before: numbers begin with 1
+      wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
       ::kill(::getpid(), SIGKILL);
     }
+    pace.before_a_report();
     const train::Dict metrics{
         {"epoch", epoch}, {"loss", 1.0 / (epoch + 1)}, {"attempt", get_context().attempt()}};
     if (every <= 0 || (epoch + 1) % every != 0) {
