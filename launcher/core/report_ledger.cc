@@ -14,18 +14,16 @@ Result<std::uint32_t> ReportLedger::accept(Rank rank, std::uint64_t first, std::
   }
   const auto known = static_cast<std::uint32_t>(std::min<std::uint64_t>(last + 1 - first, count));
   last = std::max(last, first + count - 1);
-  if (known > 0)
-    acked_.erase(rank);  // its sender has not heard of the acknowledgement: say it again
+  // What was known already too: its sender has not heard of the acknowledgement.
+  to_acknowledge_.insert(rank);
   return known;
 }
 
 std::vector<std::pair<Rank, std::uint64_t>> ReportLedger::synced() {
   std::vector<std::pair<Rank, std::uint64_t>> acks;
-  for (const auto& [rank, last] : last_) {
-    if (acked_[rank] == last) continue;
-    acked_[rank] = last;
-    acks.emplace_back(rank, last);
-  }
+  acks.reserve(to_acknowledge_.size());
+  for (Rank rank : to_acknowledge_) acks.emplace_back(rank, last_[rank]);
+  to_acknowledge_.clear();
   return acks;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lib/base/ids.h"
@@ -19,11 +20,12 @@ class ReportLedger {
   /// Everything accepted so far is on disk: the acknowledgements that are new since the last call.
   std::vector<std::pair<Rank, std::uint64_t>> synced();
   /// Start from what the report log on disk holds of this attempt.
-  void restore(Rank rank, std::uint64_t last) { last_[rank] = acked_[rank] = last; }
+  void restore(Rank rank, std::uint64_t last) { last_[rank] = last; }
   std::uint64_t last(Rank rank) const;
 
  private:
-  std::map<Rank, std::uint64_t> last_, acked_;
+  std::map<Rank, std::uint64_t> last_;
+  std::set<Rank> to_acknowledge_;  // only these: a sync looks at no rank that sent nothing
 };
 
 }  // namespace train
