@@ -3,7 +3,6 @@
 // explorer is then shown to bite: journals with one thing wrong are caught by it.
 #include <gtest/gtest.h>
 
-#include <boost/json.hpp>
 #include <cerrno>
 #include <iostream>
 
@@ -12,46 +11,41 @@
 namespace train {
 namespace {
 
-namespace json = boost::json;
-using Until = JournalExplorer::Until;
-
-void expect_no_violation(const JournalExplorer& explorer, std::size_t states_min) {
-  std::cout << explorer.distinct_states() << " distinct crash states\n";
+void expect_no_violation(const JournalExplorer& explorer) {
   for (std::size_t i = 0; i < explorer.violations().size() && i < 10; ++i)
     ADD_FAILURE() << explorer.violations()[i];
   EXPECT_EQ(explorer.violations().size(), 0U);
-  EXPECT_GE(explorer.distinct_states(), states_min);
 }
 
-TEST(JournalCrash, PowerCutAtAnyChangeAndByte) {
+TEST(JournalCrash, LosesNothingAcknowledgedInAnyState) {
   JournalExplorer explorer(open_right_journal);
+  const auto count = [&, before = std::size_t{0}](const char* of) mutable {
+    std::cout << explorer.distinct_states() - before << " distinct states of " << of << "\n";
+    before = explorer.distinct_states();
+  };
+
   explorer.cut_power_everywhere();
-  expect_no_violation(explorer, 1'000);
-}
-
-TEST(JournalCrash, PowerCutAfterAnOwnerWasKilled) {
-  JournalExplorer explorer(open_right_journal);
+  count("power cut at any change and byte");
   explorer.kill_then_cut_power();
-  expect_no_violation(explorer, 1'000);
-}
-
-TEST(JournalCrash, PowerCutAfterAFailedChange) {
-  JournalExplorer explorer(open_right_journal);
+  count("power cut after an owner was killed");
   explorer.fail_then_cut_power(EIO);
   explorer.fail_then_cut_power(ENOSPC);
-  expect_no_violation(explorer, 1'000);
-}
-
-TEST(JournalCrash, PowerCutAfterAFailedChangeAndAKill) {
-  JournalExplorer explorer(open_right_journal);
+  count("power cut after a change that failed");
   explorer.fail_then_kill_then_cut_power();
-  expect_no_violation(explorer, 1'000);
+  count("power cut after a change that failed and a kill");
+
+  expect_no_violation(explorer);
+  EXPECT_GE(explorer.distinct_states(), 10'000U);
 }
 
-TEST(JournalCrash, PowerCutAgainWhileRecovering) {
+TEST(JournalCrash, LosesNothingWhenPowerIsCutAgainWhileRecovering) {
   JournalExplorer explorer(open_right_journal);
+
   explorer.cut_power_again_while_recovering();
-  expect_no_violation(explorer, 1'000);
+
+  std::cout << explorer.distinct_states() << " distinct states\n";
+  expect_no_violation(explorer);
+  EXPECT_GE(explorer.distinct_states(), 4'000U);
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ bool JournalExplorer::explore(const JournalFaults& faults, std::size_t tear_ever
     violations_.push_back(how + ": " + wrong);
     return disk->power_lost();
   }
-  look(disk->after_kill(), ledger, how + ", machine alive");
+  look(disk->after_kill(), ledger, ledger.text(), how + ", machine alive");
   look_at_all(*disk, ledger, tear_every, how);
   return disk->power_lost();
 }
@@ -182,17 +182,18 @@ void JournalExplorer::look_at_all(const MemoryFileSystem& disk, const JournalLed
                                   std::size_t tear_every, const std::string& how) {
   fakes::AllChoices all;
   std::uint64_t states = 0;
+  const std::string known = ledger.text();
   do {
-    look(disk.after_power_cut(std::ref(all), tear_every), ledger, how);
+    look(disk.after_power_cut(std::ref(all), tear_every), ledger, known, how);
   } while (!done() && all.next() && ++states < kStatesMax);
   if (states < kStatesMax) return;
   for (std::uint64_t seed = 1; seed <= kSamples && !done(); ++seed)
-    look(disk.after_power_cut(seed), ledger, fmt::format("{}, seed {}", how, seed));
+    look(disk.after_power_cut(seed), ledger, known, fmt::format("{}, seed {}", how, seed));
 }
 
 void JournalExplorer::look(std::unique_ptr<MemoryFileSystem> after, const JournalLedger& ledger,
-                           const std::string& how) {
-  std::string state = ledger.text();
+                           const std::string& known, const std::string& how) {
+  std::string state = known;
   for (const std::string& path : after->tree()) state += path + "\n" + after->get(path);
   if (!seen_.insert(digest64_of(state)).second) return;
   if (keep_states_) kept_.emplace_back(after->after_kill(), ledger);
@@ -243,11 +244,14 @@ void JournalExplorer::kill_then_cut_power() {
 }
 
 void JournalExplorer::fail_then_cut_power(int error_number) {
-  for (std::uint64_t f = 1, n = 0; n != f + 1; ++f)
-    for (n = f + 1;
+  bool any = true;
+  for (std::uint64_t f = 1; any; ++f) {
+    any = false;
+    for (std::uint64_t n = f + 1;
          explore({.fail_at = f, .error_number = error_number, .power = {n, 0}}, kTearSometimes);
-         ++n) {
-    }
+         ++n)
+      any = true;
+  }
 }
 
 void JournalExplorer::fail_then_kill_then_cut_power() {

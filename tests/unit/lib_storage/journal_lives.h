@@ -92,7 +92,7 @@ class JournalExplorer {
   void look_at_all(const fakes::MemoryFileSystem& disk, const JournalLedger& ledger,
                    std::size_t tear_every, const std::string& how);
   void look(std::unique_ptr<fakes::MemoryFileSystem> after, const JournalLedger& ledger,
-            const std::string& how);
+            const std::string& known, const std::string& how);
   std::string recover(fakes::MemoryFileSystem& disk, JournalLedger ledger) const;
 
   OpenJournal open_;
