@@ -19,7 +19,7 @@ void expect_no_violation(const JournalExplorer& explorer) {
 
 TEST(JournalCrash, LosesNothingAcknowledgedInAnyState) {
   JournalExplorer explorer(open_right_journal);
-  const auto count = [&, before = std::size_t{0}](const char* of) mutable {
+  auto count = [&, before = std::size_t{0}](const char* of) mutable {
     std::cout << explorer.distinct_states() - before << " distinct states of " << of << "\n";
     before = explorer.distinct_states();
   };
