@@ -93,6 +93,10 @@ Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
   return joined;
 }
 
+void close_once(std::atomic<int>& fd) {
+  if (const int number = fd.exchange(-1); number >= 0) ::close(number);
+}
+
 }  // namespace
 
 Result<int> connect_supervisor(const std::string& path) {
@@ -139,7 +143,10 @@ SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
   pthread_setname_np(thread_.native_handle(), "trainrun-sdk");
 }
 
-SupervisorLink::~SupervisorLink() { stop(); }
+SupervisorLink::~SupervisorLink() {
+  stop();
+  close_once(wake_fd_);
+}
 
 void SupervisorLink::wake() {
   const std::uint64_t one = 1;
@@ -152,13 +159,13 @@ void SupervisorLink::stop() {
   stopping_ = true;
   wake();
   thread_.join();
-  ::close(fd_);
-  ::close(wake_fd_);
+  // The eventfd stays: a thread that reports at this moment may be about to write to it.
+  close_once(fd_);
 }
 
 void SupervisorLink::abandon_in_fork_child() {
-  ::close(fd_);
-  ::close(wake_fd_);
+  close_once(fd_);
+  close_once(wake_fd_);
 }
 
 void SupervisorLink::run() {

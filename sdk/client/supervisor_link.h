@@ -40,7 +40,7 @@ class SupervisorLink {
   SupervisorLink(const SupervisorLink&) = delete;
   SupervisorLink& operator=(const SupervisorLink&) = delete;
 
-  /// Look at fill() now. Any thread; one system call.
+  /// Look at fill() now. Any thread, also after stop(); one system call.
   void wake();
   /// End the thread, without sending anything more, and close the socket.
   void stop();
@@ -54,8 +54,10 @@ class SupervisorLink {
   Result<Unit> receive();
   Result<Unit> take_frames();
 
-  int fd_;
-  int wake_fd_;
+  // −1 once closed: their numbers are the program's then, and other threads may still wake() or
+  // fork.
+  std::atomic<int> fd_;
+  std::atomic<int> wake_fd_;
   FrameReader reader_;
   Owner owner_;
   std::string out_;
