@@ -75,12 +75,13 @@ asio::awaitable<void> OutputPump::send(std::int32_t rank, OutputStream& stream) 
       if (offset > stream.acked + kOutputWindowBytes)
         stream.acked = offset;  // the ring has moved on: this much is lost
       uplink_.send(OutputChunk{rank, stream.number, offset, std::move(data), false});
+      uplink_.output_moved();
     }
     if (uplink_.connected() && stream.ended && !stream.end_sent &&
         stream.sent == stream.spool.total()) {
       stream.end_sent = true;
       uplink_.send(OutputChunk{rank, stream.number, stream.sent, "", true});
-      changed_.notify();
+      uplink_.output_moved();
     }
     if (!co_await changed_.wait_until(TimePoint::max())) co_return;
   }

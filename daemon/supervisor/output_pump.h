@@ -16,8 +16,8 @@ class Uplink;
 
 class OutputPump {
  public:
-  /// All of them must outlive the flows in `scope`. `changed` is told when something was read, or a
-  /// stream's end was sent.
+  /// All of them must outlive the flows in `scope`. `changed` is told when something was read, and
+  /// tells when more can be sent.
   OutputPump(asio::any_io_executor executor, Scope& scope, Notifier& changed, Uplink& uplink)
       : executor_(std::move(executor)), scope_(scope), changed_(changed), uplink_(uplink) {}
 

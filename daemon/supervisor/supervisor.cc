@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 
+#include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/once_board.h"
@@ -45,7 +46,7 @@ class Supervisor {
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
-        uplink_(options.attempt, seats_, scope_, changed_),
+        uplink_(options.attempt, seats_),
         output_(executor_, scope_, changed_, uplink_) {}
 
   int run();
@@ -94,6 +95,8 @@ class Supervisor {
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
   OnceBoard once_;
+  AnsweredCollectives answered_;
+  std::uint64_t epoch_ = 0;  // the highest of a launcher that we have heard of
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -136,7 +139,7 @@ asio::awaitable<void> Supervisor::accept_links() {
 asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connection) {
   uplink_.connect(*connection);
   uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(),
-                               options_.claimed, options_.gpu_ids, options_.build});
+                               options_.claimed, options_.gpu_ids, options_.build, epoch_});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
@@ -146,8 +149,9 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 AttemptSnapshot Supervisor::snapshot() const {
-  AttemptSnapshot snapshot{
-      std::string(to_string(group_.phase())), master_port_ ? master_port_->port() : 0u, {}};
+  AttemptSnapshot snapshot{prepare_ ? std::string(to_string(group_.phase())) : "spawned",
+                           master_port_ ? master_port_->port() : 0u,
+                           {}};
   for (const auto& [rank, pid] : group_.alive()) snapshot.alive.push_back({rank.value, pid});
   return snapshot;
 }
@@ -162,7 +166,10 @@ void Supervisor::received(const Frame& frame) {
       group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
                         milliseconds(state->orphan_timeout_ms));
       feed(LauncherPresence{state->present});
-      if (state->present) uplink_.say_everything_again(snapshot());
+      epoch_ = std::max(epoch_, state->epoch);
+      if (state->present)
+        uplink_.say_everything_again(snapshot(), answered_.from_before(state->epoch));
+      changed_.notify();
       return;
     }
     case MessageType::PrepareAttempt:
@@ -194,6 +201,7 @@ void Supervisor::received(const Frame& frame) {
     case MessageType::CollectiveResult:
       if (auto message = decode<CollectiveResult>(frame)) {
         for (auto& [rank, seat] : seats_) seat.unanswered_collectives.erase(message->sequence);
+        answered_.add(epoch_, std::move(*message));
       }
       if (workers_) workers_->send_to_all(frame);
       return;
@@ -213,11 +221,12 @@ void Supervisor::received(const Frame& frame) {
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (prepare_) return;
   prepare_ = message;
+  epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), milliseconds(options_.orphan_timeout_ms));
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
-      uplink_.say(start_failed(Rank{0}, port.error()));
+      uplink_.say_last(encode(start_failed(Rank{0}, port.error()), options_.attempt));
       return;
     }
     master_port_.emplace(std::move(*port));
@@ -243,7 +252,7 @@ void Supervisor::on_start(StartWorkers message) {
   auto port = WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
                                std::move(handlers));
   if (!port) {
-    uplink_.say(start_failed(Rank{0}, port.error()));
+    uplink_.say_last(encode(start_failed(Rank{0}, port.error()), options_.attempt));
     return;
   }
   workers_ = std::move(*port);
@@ -288,11 +297,11 @@ void Supervisor::perform(const GroupAction& action) {
     for (const auto& [rank, pid] : started->pids) message.workers.push_back({rank.value, pid});
     uplink_.say(message);
   } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
-    uplink_.say(start_failed(failed->rank, failed->error));
+    uplink_.say_last(encode(start_failed(failed->rank, failed->error), options_.attempt));
   } else if (const auto* exited = std::get_if<TellExited>(&action)) {
     seats_.at(exited->rank).exit = *exited;  // watch() sends it, with the last lines
   } else if (std::holds_alternative<TellGone>(action)) {
-    uplink_.say(GroupGone{});
+    uplink_.say_last(encode(GroupGone{}, options_.attempt));
   } else if (const auto* end = std::get_if<EndSupervisor>(&action)) {
     if (!finishing_) scope_.spawn("finish", finish(end->reason));
     finishing_ = true;
@@ -365,10 +374,7 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   }
   send_exit(seat);
   const TimePoint give_up = died + kOutputEndMax;
-  const auto drained = [&] {
-    return seat.output_ended() && (seat.output_sent() || !uplink_.connected()) && !seat.connected &&
-           seat.staging == 0;
-  };
+  const auto drained = [&] { return seat.output_ended() && !seat.connected && seat.staging == 0; };
   while (!drained()) {
     const bool pipes_kept_open = !seat.output_ended() && clock_.now() >= give_up;
     if (pipes_kept_open && !seat.connected && seat.staging == 0) break;

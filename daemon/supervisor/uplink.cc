@@ -26,7 +26,14 @@ void Uplink::say(Frame frame) {
   said_.push_back(std::move(frame));
 }
 
-void Uplink::say_everything_again(const AttemptSnapshot& snapshot) {
+void Uplink::say_last(Frame frame) {
+  last_ = std::move(frame);
+  last_waits_ = true;
+  output_moved();
+}
+
+void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
+                                  const std::vector<CollectiveAnswered>& answered) {
   send(snapshot);
   // Reports and parts first: an exit or the group's end says that nothing of it is missing.
   for (auto& [rank, seat] : seats_) {
@@ -35,13 +42,10 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot) {
     for (const auto& [sequence, frame] : seat.unanswered_collectives) send(frame);
     OutputPump::send_again(seat);
   }
-  for (const Frame& frame : said_) {
-    if (frame.type != MessageType::GroupGone)
-      send(frame);
-    else if (!gone_waits_)
-      scope_.spawn("say again that the group is gone", say_gone_again(frame));
-  }
-  changed_.notify();
+  for (const CollectiveAnswered& message : answered) send(message);
+  for (const Frame& frame : said_) send(frame);
+  last_waits_ = last_.has_value();
+  output_moved();
 }
 
 bool Uplink::output_is_sent() const {
@@ -53,14 +57,10 @@ bool Uplink::output_is_sent() const {
   });
 }
 
-// After the output: it says that nothing of that is missing either.
-asio::awaitable<void> Uplink::say_gone_again(Frame gone) {
-  gone_waits_ = true;
-  while (!output_is_sent()) {
-    if (!co_await changed_.wait_until(TimePoint::max())) break;
-  }
-  gone_waits_ = false;
-  send(gone);
+void Uplink::output_moved() {
+  if (!last_waits_ || !output_is_sent()) return;
+  last_waits_ = false;
+  send(*last_);
 }
 
 }  // namespace train

@@ -3,22 +3,18 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "daemon/supervisor/worker_seat.h"
 #include "lib/net/connection.h"
-#include "lib/net/notifier.h"
-#include "lib/net/scope.h"
 #include "lib/wire/codec.h"
 
 namespace train {
 
 class Uplink {
  public:
-  /// All of them must outlive the flows in `scope`. `changed` is told whenever a seat's output has
-  /// moved.
-  Uplink(Attempt attempt, std::map<Rank, WorkerSeat>& seats, Scope& scope, Notifier& changed)
-      : attempt_(attempt), seats_(seats), scope_(scope), changed_(changed) {}
+  Uplink(Attempt attempt, std::map<Rank, WorkerSeat>& seats) : attempt_(attempt), seats_(seats) {}
 
   /// The newest link; the one before is closed. Owned by who reads it.
   void connect(Connection& link);
@@ -38,21 +34,25 @@ class Uplink {
   void say(const Message& message) {
     say(encode(message, attempt_));
   }
+  /// As say(), but behind all output, of every launcher anew: it says that nothing of that is
+  /// missing.
+  void say_last(Frame frame);
+  /// A part of some seat's output was sent.
+  void output_moved();
   /// A launcher (or its new incarnation, or the old one over a new link) is there: tell all that it
-  /// may have missed. Receivers know what they have already.
-  void say_everything_again(const AttemptSnapshot& snapshot);
+  /// may have missed. Receivers know what they have already. `answered`: what only this one lacks.
+  void say_everything_again(const AttemptSnapshot& snapshot,
+                            const std::vector<CollectiveAnswered>& answered);
 
  private:
   bool output_is_sent() const;
-  asio::awaitable<void> say_gone_again(Frame gone);
 
   Attempt attempt_;
   std::map<Rank, WorkerSeat>& seats_;
-  Scope& scope_;
-  Notifier& changed_;
   Connection* link_ = nullptr;
   std::vector<Frame> said_;
-  bool gone_waits_ = false;  // a say_gone_again() is under way
+  std::optional<Frame> last_;
+  bool last_waits_ = false;  // for the output before it
 };
 
 }  // namespace train

@@ -64,12 +64,6 @@ struct WorkerSeat {
     }
     return true;
   }
-  bool output_sent() const {
-    for (const OutputStream& stream : streams) {
-      if (!stream.end_sent) return false;
-    }
-    return true;
-  }
 };
 
 /// What the worker left in TORCHELASTIC_ERROR_FILE (torchelastic's shape); nothing when there is no

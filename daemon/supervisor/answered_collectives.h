@@ -1,0 +1,33 @@
+// The newest results of collectives that launchers have sent here, for a launcher that comes after
+// theirs: ranks of other nodes may still wait for one. Pure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class AnsweredCollectives {
+ public:
+  static constexpr std::size_t kCountMax = 64;
+  static constexpr std::size_t kBytesMax = 16u << 20;  // the newest is kept whatever its size
+
+  /// `epoch`: of the launcher that it comes from. One that is here already now counts as its.
+  void add(std::uint64_t epoch, CollectiveResult result);
+  /// Those of older launchers, oldest first.
+  std::vector<CollectiveAnswered> from_before(std::uint64_t epoch) const;
+
+ private:
+  struct Kept {
+    std::uint64_t epoch = 0;
+    std::size_t bytes = 0;
+    CollectiveAnswered answered;
+  };
+  std::deque<Kept> kept_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace train

@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include "daemon/supervisor/answered_collectives.h"
+#include "daemon/supervisor/once_board.h"
+
+namespace train {
+namespace {
+
+CollectiveResult result(std::uint64_t sequence, std::size_t bytes = 1) {
+  return {.sequence = sequence, .parts = {std::string(bytes, 'x')}, .error = ""};
+}
+std::vector<std::uint64_t> sequences(const AnsweredCollectives& answered, std::uint64_t epoch) {
+  std::vector<std::uint64_t> all;
+  for (const CollectiveAnswered& message : answered.from_before(epoch))
+    all.push_back(message.sequence);
+  return all;
+}
+
+TEST(AnsweredCollectives, KeepsTheNewestOfOlderLaunchers) {
+  AnsweredCollectives answered;
+  for (std::uint64_t sequence = 1; sequence <= AnsweredCollectives::kCountMax + 2; ++sequence)
+    answered.add(1, result(sequence));
+
+  EXPECT_EQ(sequences(answered, 1), (std::vector<std::uint64_t>{}));
+  ASSERT_EQ(sequences(answered, 2).size(), AnsweredCollectives::kCountMax);
+  EXPECT_EQ(sequences(answered, 2).front(), 3u);
+  answered.add(2, result(3));  // said again by the new launcher
+  EXPECT_EQ(sequences(answered, 2).front(), 4u);
+}
+
+TEST(AnsweredCollectives, KeepsTheNewestHoweverLarge) {
+  AnsweredCollectives answered;
+  answered.add(1, result(1, AnsweredCollectives::kBytesMax));
+  answered.add(1, result(2, AnsweredCollectives::kBytesMax + 1));
+  EXPECT_EQ(sequences(answered, 2), (std::vector<std::uint64_t>{2}));
+}
+
+TEST(OnceBoard, TheFirstRunsAndTheOthersHearHowItWent) {
+  OnceBoard board;
+  const auto first = board.begin(Rank{1}, "download");
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].first, Rank{1});
+  EXPECT_EQ(first[0].second.verdict, "run");
+  EXPECT_TRUE(board.begin(Rank{0}, "download").empty());
+
+  const auto told = board.end({.name = "download", .error = "no route"});
+
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, Rank{0});
+  EXPECT_EQ(told[0].second.verdict, "failed");
+  EXPECT_EQ(told[0].second.error, "no route");
+  EXPECT_EQ(board.begin(Rank{2}, "download")[0].second.verdict, "failed");
+  EXPECT_EQ(board.begin(Rank{2}, "other")[0].second.verdict, "run");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,140 @@
+#include "tests/unit/daemon_supervisor/supervisor_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "daemon/supervisor/supervisor.h"
+
+namespace train {
+namespace {
+
+constexpr int kPatienceMs = 60000;  // far more than any step takes
+
+}  // namespace
+
+SupervisorProcess::SupervisorProcess() {
+  char name[] = "/tmp/sup-XXXXXX";
+  dir_ = ::mkdtemp(name);
+  int pair[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  ::fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::close(pair[0]);
+    SupervisorOptions options;
+    options.run_id = "r1";
+    options.attempt = kAttempt;
+    options.link_fd = pair[1];
+    options.socket_path = dir_ + "/s.sock";
+    options.spool_dir = dir_ + "/spool";
+    options.build = "test";
+    ::_exit(run_supervisor(options));
+  }
+  ::close(pair[1]);
+  link_ = pair[0];
+}
+
+SupervisorProcess::~SupervisorProcess() {
+  ::close(link_);
+  if (pid_ > 1) {
+    ::kill(pid_, SIGKILL);  // its workers die with it
+    ::waitpid(pid_, nullptr, 0);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(dir_, ignored);
+}
+
+void SupervisorProcess::reconnect() {
+  ::close(link_);
+  reader_ = FrameReader();
+  link_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = dir_ + "/s.sock";
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  ASSERT_EQ(::connect(link_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+}
+
+void SupervisorProcess::attach(std::uint64_t epoch) {
+  send(LauncherState{.present = true, .epoch = epoch, .orphan_timeout_ms = 600000});
+}
+
+void SupervisorProcess::start(const std::vector<std::string>& scripts) {
+  PrepareAttempt prepare;
+  prepare.local_world_size = static_cast<std::int32_t>(scripts.size());
+  prepare.run_dir = dir_ + "/run";
+  send(prepare);
+  StartWorkers start;
+  start.run_id = start.run_name = "r1";
+  start.world_size = prepare.local_world_size;
+  start.node_count = 1;
+  start.working_dir = dir_;
+  start.env = {{"PATH", "/usr/bin:/bin"}};
+  std::string choose = "case $RANK in";
+  for (std::size_t rank = 0; rank < scripts.size(); ++rank) {
+    const auto number = static_cast<std::int32_t>(rank);
+    start.workers.push_back({.rank = number, .local_rank = number, .gpu_ids = {}});
+    choose += " " + std::to_string(rank) + ") " + scripts[rank] + " ;;";
+  }
+  start.command = {"sh", "-c", choose + " esac"};
+  send(start);
+  wait_for<WorkersStarted>();
+}
+
+Frame SupervisorProcess::next() {
+  for (;;) {
+    auto frame = reader_.next();
+    if (!frame) throw std::runtime_error(frame.error().describe());
+    if (*frame) return std::move(**frame);
+    pollfd ready{.fd = link_, .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, kPatienceMs) != 1)
+      throw std::runtime_error("the supervisor sends nothing");
+    char buffer[65536];
+    const ssize_t size = ::read(link_, buffer, sizeof(buffer));
+    if (size <= 0) throw std::runtime_error("the supervisor has closed the link");
+    reader_.feed({buffer, static_cast<std::size_t>(size)});
+  }
+}
+
+std::vector<Frame> SupervisorProcess::until(MessageType type) {
+  std::vector<Frame> frames;
+  do {
+    frames.push_back(next());
+  } while (frames.back().type != type);
+  return frames;
+}
+
+std::optional<int> SupervisorProcess::wait_for_end() {
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
+  const bool ended = ::poll(&ready, 1, kPatienceMs) == 1;
+  ::close(pidfd);
+  if (!ended) return std::nullopt;
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void SupervisorProcess::send_frame(const Frame& frame) {
+  std::string bytes;
+  append_frame(frame, bytes);
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t size = ::send(link_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (size <= 0) throw std::runtime_error("the supervisor takes nothing");
+    sent += static_cast<std::size_t>(size);
+  }
+}
+
+}  // namespace train

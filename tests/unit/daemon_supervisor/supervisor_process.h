@@ -1,0 +1,61 @@
+// A real supervisor in a process of its own; the test is its traind and its launcher.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/wire/codec.h"
+
+namespace train {
+
+class SupervisorProcess {
+ public:
+  static constexpr Attempt kAttempt{3};
+
+  SupervisorProcess();
+  ~SupervisorProcess();
+  SupervisorProcess(const SupervisorProcess&) = delete;
+  SupervisorProcess& operator=(const SupervisorProcess&) = delete;
+
+  const std::string& dir() const { return dir_; }  // a fresh folder, removed at the end
+  /// As a traind that was started anew.
+  void reconnect();
+
+  template <class Message>
+  void send(const Message& message) {
+    send_frame(encode(message, kAttempt));
+  }
+  /// A launcher of this epoch is there.
+  void attach(std::uint64_t epoch);
+  /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
+  void start(const std::vector<std::string>& scripts);
+
+  /// The next frame. Fails the test when none comes.
+  Frame next();
+  /// The next of this kind; what comes before it is passed over.
+  template <class Message>
+  Message wait_for() {
+    for (;;) {
+      const Frame frame = next();
+      if (frame.type == Message::kType) return *decode<Message>(frame);
+    }
+  }
+  /// All frames until one of this type, which is the last of them.
+  std::vector<Frame> until(MessageType type);
+  /// Its exit code, once it has ended; nothing when it does not.
+  std::optional<int> wait_for_end();
+
+ private:
+  void send_frame(const Frame& frame);
+
+  std::string dir_;
+  pid_t pid_ = -1;
+  int link_ = -1;
+  FrameReader reader_;
+};
+
+}  // namespace train

@@ -1,0 +1,117 @@
+#include "daemon/supervisor/supervisor.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "tests/unit/daemon_supervisor/supervisor_process.h"
+
+namespace train {
+namespace {
+
+std::vector<std::string> names(const std::vector<Frame>& frames) {
+  std::vector<std::string> all;
+  for (const Frame& frame : frames) all.push_back(to_string(frame.type));
+  return all;
+}
+/// The sequences of all CollectiveAnswered that a launcher hears when it attaches.
+std::vector<std::uint64_t> answered_to(SupervisorProcess& supervisor, std::uint64_t epoch) {
+  supervisor.attach(epoch);
+  std::vector<std::uint64_t> sequences;
+  for (const Frame& frame : supervisor.until(MessageType::Prepared)) {
+    if (frame.type == MessageType::CollectiveAnswered)
+      sequences.push_back(decode<CollectiveAnswered>(frame)->sequence);
+  }
+  return sequences;
+}
+
+TEST(Supervisor, TellsANewLauncherWhatItsPredecessorWasTold) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().phase, "spawned");
+  supervisor.start({"exec sleep 1000", "exit 3"});
+  const auto exited = supervisor.wait_for<WorkerExited>();
+  ASSERT_EQ(exited.rank, 1);
+
+  supervisor.attach(2);
+
+  const auto snapshot = supervisor.wait_for<AttemptSnapshot>();
+  EXPECT_EQ(snapshot.phase, "running");
+  ASSERT_EQ(snapshot.alive.size(), 1u);
+  EXPECT_EQ(snapshot.alive[0].rank, 0);
+  const auto frames = supervisor.until(MessageType::WorkerExited);
+  EXPECT_EQ(names(frames),
+            (std::vector<std::string>{"Prepared", "WorkersStarted", "WorkerExited"}));
+  const auto started = *decode<WorkersStarted>(frames[1]);
+  ASSERT_EQ(started.workers.size(), 2u);
+  EXPECT_EQ(started.workers[0].pid, snapshot.alive[0].pid);
+  EXPECT_EQ(started.workers[1].pid, exited.pid);
+  EXPECT_EQ(decode<WorkerExited>(frames[2])->status, 3);
+}
+
+TEST(Supervisor, TellsANewerLauncherTheResultsThatAnOlderOneSent) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"exec sleep 1000"});
+  supervisor.send(CollectiveResult{.sequence = 1, .parts = {"a"}, .error = ""});
+  supervisor.send(CollectiveResult{.sequence = 2, .parts = {"b"}, .error = ""});
+  EXPECT_EQ(answered_to(supervisor, 1), (std::vector<std::uint64_t>{}));
+
+  EXPECT_EQ(answered_to(supervisor, 2), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(answered_to(supervisor, 2), (std::vector<std::uint64_t>{1, 2}));  // over a new link
+  supervisor.send(CollectiveResult{.sequence = 2, .parts = {"b"}, .error = ""});
+  EXPECT_EQ(answered_to(supervisor, 2), (std::vector<std::uint64_t>{1}));
+}
+
+TEST(Supervisor, TellsARestartedTraindTheHighestEpoch) {
+  SupervisorProcess supervisor;
+  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().epoch, 0u);
+  supervisor.attach(5);
+  supervisor.wait_for<AttemptSnapshot>();
+  supervisor.send(LauncherState{.present = false, .epoch = 4, .orphan_timeout_ms = -1});
+
+  supervisor.reconnect();
+
+  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().epoch, 5u);
+}
+
+TEST(Supervisor, SaysThatTheGroupIsGoneBehindAllOutput) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"head -c 500000 /dev/zero", "true"});
+  const auto ends_before_gone = [&] {
+    int ends = 0;
+    for (;;) {
+      const Frame frame = supervisor.next();
+      if (frame.type == MessageType::GroupGone) return ends;
+      if (frame.type != MessageType::OutputChunk) continue;
+      const auto chunk = *decode<OutputChunk>(frame);
+      if (chunk.end) ++ends;
+      const std::uint64_t offset = chunk.offset + chunk.data.size();
+      if (offset > 400000) continue;  // the rest stays unacknowledged
+      supervisor.send(AckOutput{chunk.rank, chunk.stream, offset});
+    }
+  };
+  EXPECT_EQ(ends_before_gone(), 4);
+
+  supervisor.attach(2);
+
+  EXPECT_EQ(ends_before_gone(), 4);
+  supervisor.send(ReleaseAttempt{});
+  EXPECT_EQ(supervisor.wait_for_end(), 0);
+}
+
+TEST(Supervisor, EndsWithoutALauncherThoughItsOutputIsNowhere) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"head -c 700000 /dev/zero"});  // more than is sent without an acknowledgement
+  supervisor.wait_for<WorkerExited>();
+
+  supervisor.send(LauncherState{.present = false, .epoch = 1, .orphan_timeout_ms = 0});
+
+  EXPECT_EQ(supervisor.wait_for_end(), 0);
+}
+
+}  // namespace
+}  // namespace train
