@@ -20,12 +20,6 @@ if [ ${#scripts[@]} -gt 0 ]; then shellcheck "${scripts[@]}" || failed=1; fi
 mkdir -p build-lint
 cmake -S . -B build-lint -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >build-lint/configure.log 2>&1 ||
   { cat build-lint/configure.log; exit 1; }
-compiled=()
-for source in "${sources[@]}"; do
-  if grep -qF "\"file\": \"$PWD/$source\"" build-lint/compile_commands.json; then compiled+=("$source"); fi
-done
-if [ ${#compiled[@]} -gt 0 ]; then
-  printf '%s\n' "${compiled[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p build-lint 2>/dev/null || failed=1
-fi
-[ "$failed" = 0 ] && echo "lint: ${#cpp[@]} C++ files, ${#compiled[@]} of them analysed, ${#scripts[@]} scripts: clean"
+if [ ${#sources[@]} -gt 0 ]; then packaging/analyse.py build-lint "${sources[@]}" || failed=1; fi
+[ "$failed" = 0 ] && echo "lint: ${#cpp[@]} C++ files, ${#scripts[@]} scripts: clean"
 exit "$failed"

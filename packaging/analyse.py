@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""clang-tidy over sources of this tree: packaging/analyse.py BUILD_FOLDER SOURCE...  (packaging/lint.sh calls it)
+
+Nearly all of clang-tidy's time goes into the headers of Boost, Arrow and Torch. So sources of one folder with the same
+compiler flags are analysed together, as one that includes them all. Where clang cannot compile them together (two have
+a name in common) they are halved until it can; what it cannot compile alone is an error.
+
+What was clean is remembered in BUILD_FOLDER/analysed.json with a hash of it, of the headers of this tree below it, of its
+flags and of .clang-tidy, and is not analysed again.
+
+The last line says how much was looked at. Exit code: 0 when nothing was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCH_SOURCES_MAX = 10
+INCLUDE = re.compile(r'^#include "(.+?)"', re.MULTILINE)
+START = re.compile(r"^(?=(/\S+?):\d+:\d+: (?:error|warning): )", re.MULTILINE)
+
+
+@cache
+def headers_below(path: Path) -> frozenset[Path]:
+    """The files of this tree that a file includes, it itself among them."""
+    found, rest = {path}, [path]
+    while rest:
+        file = rest.pop()
+        for name in INCLUDE.findall(file.read_text()):
+            for candidate in (ROOT / name, file.parent / name, ROOT / "sdk/include" / name):
+                if candidate.exists() and candidate not in found:
+                    found.add(candidate)
+                    rest.append(candidate)
+    return frozenset(found)
+
+
+@cache
+def digest_of(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+class Analysis:
+    def __init__(self, folder: Path, sources: list[str]):
+        self.folder = folder
+        self.tool = subprocess.run(["clang-tidy", "--version"], check=True, capture_output=True, text=True).stdout
+        self.flags = self.read_flags()
+        self.sources = [ROOT / source for source in sources if ROOT / source in self.flags]
+        self.memory = folder / "analysed.json"
+        self.clean: dict[str, str] = json.loads(self.memory.read_text()) if self.memory.exists() else {}
+        self.lock = threading.Lock()  # of what follows, and of the terminal
+        self.batches = 0
+        self.said: set[str] = set()
+
+    def read_flags(self) -> dict[Path, tuple[str, ...]]:
+        flags: dict[Path, tuple[str, ...]] = {}
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            words = shlex.split(entry["command"])
+            # c++ FLAGS -o OBJECT -c SOURCE
+            flags.setdefault(Path(entry["file"]), tuple(words[1 : words.index("-o")]))
+        return flags
+
+    def key(self, source: Path) -> str:
+        sha = hashlib.sha256(repr((self.tool, self.flags[source])).encode())
+        for path in [ROOT / ".clang-tidy", *sorted(headers_below(source))]:
+            sha.update(str(path).encode() + digest_of(path))
+        return sha.hexdigest()
+
+    def run(self) -> bool:
+        keys = {source: self.key(source) for source in self.sources}
+        stale = [source for source in self.sources if self.clean.get(str(source)) != keys[source]]
+
+        def kind(source: Path):  # of two programs one would have main() twice
+            program = re.search(r"^int main\(", source.read_text(), re.MULTILINE)
+            return str(source.parent), self.flags[source], str(source) if program else ""
+
+        groups = [list(group) for _, group in groupby(sorted(stale, key=kind), key=kind)]
+        batches = [g[i : i + BATCH_SOURCES_MAX] for g in groups for i in range(0, len(g), BATCH_SOURCES_MAX)]
+        batches.sort(key=lambda batch: -len(batch))
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            for done in [pool.submit(self.analyse, batch, keys) for batch in batches]:
+                done.result()
+        return not self.said
+
+    def analyse(self, sources: list[Path], keys: dict[Path, str]) -> None:
+        with self.lock:
+            self.batches += 1
+            batch = self.folder / "batches" / f"{self.batches}.cc"
+        batch.parent.mkdir(exist_ok=True)
+        batch.write_text("".join(f'#include "{source}"\n' for source in sources))
+        checked = batch if len(sources) > 1 else sources[0]
+        extra = ["--checks=-bugprone-suspicious-include"] if len(sources) > 1 else []
+        command = ["clang-tidy", "--quiet", *extra, str(checked), "--", *self.flags[sources[0]]]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        if len(sources) > 1 and "[clang-diagnostic-error" in result.stdout:
+            half = len(sources) // 2
+            self.analyse(sources[:half], keys)
+            self.analyse(sources[half:], keys)
+            return
+        findings = dict.fromkeys(text for text in START.split(result.stdout) if START.match(text))
+        blamed = {Path(START.match(text)[1]) for text in findings}
+        read = frozenset().union(*map(headers_below, sources))
+        if result.returncode != 0 and not (blamed and blamed <= read):  # a breakdown, or a header that is not ours
+            blamed = read
+            findings = findings or {f"{checked}: clang-tidy ended with {result.returncode}\n{result.stderr}": None}
+        with self.lock:
+            self.clean.update((str(source), keys[source]) for source in sources if not headers_below(source) & blamed)
+            self.memory.write_text(json.dumps(self.clean, indent=0))
+            sys.stdout.write("".join(text for text in findings if text not in self.said))
+            sys.stdout.flush()
+            self.said.update(findings)
+
+
+def main() -> int:
+    analysis = Analysis(Path(sys.argv[1]).resolve(), sys.argv[2:])
+    passed = analysis.run()
+    print(f"clang-tidy: {len(analysis.sources)} sources, {analysis.batches} batches analysed now")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
