@@ -208,8 +208,7 @@ Result<Unit> check_file_path(std::string_view path) {
   return Unit{};
 }
 
-Result<std::string> format_manifest(const Manifest& unsorted) {
-  Manifest manifest = unsorted;
+Result<std::string> format_manifest(Manifest manifest) {
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   TRY_VOID(check_manifest(manifest));

@@ -61,7 +61,7 @@ Result<Unit> check_file_path(std::string_view path);
 std::string escape_name(std::string_view name);
 
 /// The bytes of .manifest.json. Sorts the files; refuses what parse_manifest would refuse.
-Result<std::string> format_manifest(const Manifest& manifest);
+Result<std::string> format_manifest(Manifest manifest);
 /// Corrupt when the digest does not match, InvalidArgument when it says what cannot be.
 Result<Manifest> parse_manifest(std::string_view text);
 /// Read and parse the manifest in a checkpoint's folder. NotFound: the folder is no checkpoint.

@@ -17,7 +17,8 @@ MetricsJson metrics_to_json(const Metrics& metrics) {
       out.metrics[name] = nullptr;
       out.non_finite[name] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
     } else {
-      std::visit([&](const auto& plain) { out.metrics[name] = plain; }, value);
+      auto& field = out.metrics[name];
+      std::visit([&](const auto& plain) { field = plain; }, value);
     }
   }
   return out;
