@@ -127,6 +127,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   env_texts.reserve(request.env.size());
   for (const auto& [name, value] : request.env) env_texts.push_back(name + "=" + value);
   std::vector<const char*> env;
+  env.reserve(env_texts.size() + 1);
   for (const std::string& text : env_texts) env.push_back(text.c_str());
   env.push_back(nullptr);
 

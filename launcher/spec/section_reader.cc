@@ -87,6 +87,7 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
       datasets[std::string(entry.key)].split = entry.key == "train";
     } else if (datasets.count(std::string(entry.key)) == 0) {
       std::vector<std::string_view> known;
+      known.reserve(datasets.size());
       for (const auto& [name, dataset] : datasets) known.push_back(name);
       reading.diagnostics.error(
           entry.key_at, fmt::format("{} names no dataset of datasets", entry.value.path()),

@@ -61,7 +61,7 @@ Metrics flatten(const Dict& metrics) {
 Dict to_dict(const Metrics& metrics) {
   Dict dict;
   for (const auto& [name, value] : metrics) {
-    std::visit([&](const auto& v) { dict.insert_or_assign(name, Value(v)); }, value);
+    std::visit([&, &name = name](const auto& v) { dict.insert_or_assign(name, Value(v)); }, value);
   }
   return dict;
 }

@@ -170,7 +170,7 @@ class MacTest : public ConnectionTest {
     a->set_session_key("0123456789abcdef0123456789abcdef", ConnectionSide::Connector);
     std::string bytes[2];
     for (std::uint64_t i = 0; i < 2; ++i) {
-      run([&]() -> asio::awaitable<void> {
+      run([&, &a = a]() -> asio::awaitable<void> {
         a->send(numbered(i + 1));
         auto flushed = co_await a->flush();
         EXPECT_TRUE(flushed.has_value());

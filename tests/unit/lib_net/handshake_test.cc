@@ -110,7 +110,7 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
     EXPECT_EQ(launcher.build + " " + launcher.role + " " + launcher.host + " " + launcher.node_name,
               "0.1.0+a launcher login ");
     EXPECT_EQ(launcher.pid, 11);
-    run([&]() -> asio::awaitable<void> {
+    run([&, &a = a, &b = b]() -> asio::awaitable<void> {
       const Frame big{.type = MessageType::OutputChunk,
                       .attempt = Attempt{1},
                       .payload = std::string(kFramePayloadBytesMax, 'o')};
@@ -163,7 +163,7 @@ class HostilePeerTest : public HandshakeTest {
     auto [listener, fd] = connection_and_fd();
     EXPECT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     std::string verdict;
-    run([&]() -> asio::awaitable<void> {
+    run([&, &listener = listener]() -> asio::awaitable<void> {
       auto result = co_await accept_handshake(*listener, kDaemon, token, limits);
       verdict = text(result);
     });
@@ -218,7 +218,7 @@ TEST_F(HostilePeerTest, APeerThatSendsByteByByteMeetsTheLimitToo) {
   auto [listener, fd] = connection_and_fd();
   std::string verdict;
   const int peer_fd = fd;
-  run([&]() -> asio::awaitable<void> {
+  run([&, &listener = listener]() -> asio::awaitable<void> {
     Scope scope(executor());
     const auto dribble = [](int out, std::string bytes) -> asio::awaitable<void> {
       for (const char byte : bytes) {
@@ -240,7 +240,7 @@ TEST_F(HostilePeerTest, APeerThatSendsByteByByteMeetsTheLimitToo) {
 TEST_F(HostilePeerTest, APeerThatLeavesIsUnavailable) {
   auto [a, b] = connected_pair();
   b->close();
-  run([&]() -> asio::awaitable<void> {
+  run([&, &a = a]() -> asio::awaitable<void> {
     auto result = co_await connect_handshake(*a, kLauncher, std::nullopt, {});
     EXPECT_TRUE(result.has_error() && result.error().code == Errc::Unavailable) << text(result);
   });
@@ -273,7 +273,7 @@ TEST_F(HostilePeerTest, TheListenersOwnProofSentBackIsNoProof) {
   ASSERT_EQ(::write(fd, first.data(), first.size()), static_cast<ssize_t>(first.size()));
   const int peer_fd = fd;
   std::string verdict;
-  run([&]() -> asio::awaitable<void> {
+  run([&, &listener = listener]() -> asio::awaitable<void> {
     Scope scope(executor());
     std::optional<Result<PeerInfo>> result;
     const auto token = token_of('A');
@@ -296,7 +296,7 @@ TEST_F(HostilePeerTest, AListenerWithoutTheTokenCannotPassForOneThatHasIt) {
   for (const char* auth : {"none", "token"}) {
     auto [a, b] = connected_pair();
     std::string verdict;
-    run([&]() -> asio::awaitable<void> {
+    run([&, &a = a, &b = b]() -> asio::awaitable<void> {
       HelloReply reply{.protocol = 1,
                        .build = "x",
                        .role = "traind",
