@@ -40,6 +40,11 @@ std::uint64_t ReportPipeline::settle() {
   return settle_count_;
 }
 
+Metrics ReportPipeline::last_metrics() const {
+  const std::lock_guard lock(mutex_);
+  return last_metrics_;
+}
+
 void ReportPipeline::finish() {
   {
     const std::lock_guard lock(mutex_);
@@ -117,7 +122,10 @@ void ReportPipeline::take(Item& item, News& news) {
     if (auto reason = stop_.on_report(record); reason && !news.stop) news.stop = std::move(reason);
     if (record.has_checkpoint) news.with_checkpoint.push_back(record);
   }
-  last_metrics_ = fresh.back().metrics;
+  {
+    const std::lock_guard lock(mutex_);
+    last_metrics_ = fresh.back().metrics;
+  }
   const std::size_t shown = std::min(fresh.size(), kShownMax);
   news.shown.insert(news.shown.end(), fresh.end() - static_cast<std::ptrdiff_t>(shown),
                     fresh.end());

@@ -40,10 +40,11 @@ class ReportPipeline {
   void add(Attempt attempt, ReportBatch batch);
   /// Everything added so far is to be on disk; News.settled says when.
   std::uint64_t settle();
+  /// Rank 0's newest, so far.
+  Metrics last_metrics() const;
   /// End the thread; afterwards the fields below may be read.
   void finish();
   std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
-  const Metrics& last_metrics() const { return last_metrics_; }
   /// Rank 0's reports of an attempt, by ordinal: how many were lost after a checkpoint.
   std::uint64_t last_ordinal(Attempt attempt) const;
 
@@ -62,14 +63,14 @@ class ReportPipeline {
   StopRules stop_;
   std::function<void(News)> post_;
   std::map<Attempt, ReportLedger> ledgers_;
-  Metrics last_metrics_;
   bool sink_failed_ = false;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // of all below
   std::condition_variable wake_;
   std::deque<Item> queue_;
   std::uint64_t settle_count_ = 0;
   bool finishing_ = false;
+  Metrics last_metrics_;
   std::thread thread_;
 };
 

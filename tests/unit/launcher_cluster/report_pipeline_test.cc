@@ -99,6 +99,27 @@ TEST(ReportPipeline, WritesAReportThatComesAgainOnce) {
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
 }
 
+// A commit that finds no metrics of its report takes the newest, while the thread is at work.
+TEST(ReportPipeline, TellsTheNewestMetricsAtAnyTime) {
+  constexpr std::uint64_t kReports = 500;
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+  EXPECT_EQ(pipeline->last_metrics(), Metrics{});
+
+  double newest = 0;
+  for (std::uint64_t n = 1; n <= kReports; ++n) {
+    pipeline->add(kAttempt, batch(0, n, {static_cast<double>(n)}));
+    const Metrics metrics = pipeline->last_metrics();
+    const double loss = metrics.empty() ? 0 : std::get<double>(metrics.front().second);
+    EXPECT_GE(loss, newest);
+    newest = loss;
+  }
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+
+  EXPECT_EQ(pipeline->last_metrics(), (Metrics{{"loss", static_cast<double>(kReports)}}));
+}
+
 TEST(ReportPipeline, GoesOnWithWhatTheFileHoldsAfterARestartOfTheLauncher) {
   TempFolder temp;
   NewsBox before, after;
