@@ -336,8 +336,8 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
   }
   seat.pid = *pid;
   output_.start(seat, out[0], err[0]);
+  feed(WorkerSpawned{rank, *pid});  // before its end, which may be there already
   scope_.spawn("watch", watch(rank, *pid));
-  feed(WorkerSpawned{rank, *pid});
 }
 
 Result<pid_t> Supervisor::start_process(WorkerSeat& seat, int stdout_fd, int stderr_fd) {
