@@ -9,12 +9,16 @@ namespace train::sdk {
 
 class StopGate {
  public:
-  /// The three steps of PauseWorkers. A step that comes late, or again, never goes back.
-  void pause();
-  void advance(std::uint64_t target);
+  /// The three steps of PauseWorkers. A step that comes late, or again, never goes back; but a stop
+  /// takes the place of a meeting at a checkpoint. True where it did: all begins anew.
+  bool pause(bool at_checkpoint = false);
+  bool advance(std::uint64_t target, bool at_checkpoint = false);
   void finish(std::string reason);
 
-  bool stopping() const { return step_ != Step::None; }
+  /// Whether after_report() may say anything but GoOn.
+  bool closed() const { return step_ != Step::None; }
+  /// Whether user code should come to an end: not while ranks only meet at a checkpoint.
+  bool stopping() const { return step_ != Step::None && !at_checkpoint_; }
   bool finished() const { return step_ == Step::Finish; }
   const std::string& reason() const { return reason_; }
 
@@ -24,11 +28,15 @@ class StopGate {
     Checkpoint,  // this is the report where all ranks stop: make the checkpoint (once), then wait
     Stop,        // throw Stopped
   };
-  Next after_report(std::uint64_t last_ordinal) const;
+  /// `has_checkpoint`: the last report carries one, or on_stop's function can make it.
+  Next after_report(std::uint64_t last_ordinal, bool has_checkpoint) const;
 
  private:
   enum class Step { None, Pause, Advance, Finish };
+  bool take_over(bool at_checkpoint);
+
   Step step_ = Step::None;
+  bool at_checkpoint_ = false;
   std::uint64_t target_ = 0;
   std::string reason_;
 };

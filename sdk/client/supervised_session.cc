@@ -103,7 +103,7 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   if (checkpoint != nullptr) return report_with_checkpoint(flat, packed, *checkpoint);
   Lock lock(mutex_);
   queue_report(lock, packed);
-  if (gate_.stopping()) {
+  if (gate_.closed()) {
     link_->wake();
     wait_at_gate(lock, flat);
     return;
@@ -174,7 +174,9 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function
   while (true) {
     check_usable();  // throws Stopped at the last step
-    const StopGate::Next next = gate_.after_report(queue_.last_ordinal());
+    const bool has_checkpoint = last_checkpoint_ordinal_ == queue_.last_ordinal();
+    const StopGate::Next next =
+        gate_.after_report(queue_.last_ordinal(), has_checkpoint || stop_function() != nullptr);
     if (next == StopGate::Next::GoOn) return;
     const bool at_target = next == StopGate::Next::Checkpoint;
     if (at_target && !stop_checkpoint_made_) {
@@ -186,8 +188,10 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
                                               at_target && stop_maker_ == std::thread::id()};
     if (announced_ != here) {
       announced_ = here;
-      push_message(WorkerPaused{
-          .rank = info().world_rank, .ordinal = here.first, .checkpoint_index = checkpoint_index_});
+      push_message(WorkerPaused{.rank = info().world_rank,
+                                .ordinal = here.first,
+                                .checkpoint_index = checkpoint_index_,
+                                .arrived = here.second});
     }
     changed_.wait(lock);
   }
@@ -420,16 +424,21 @@ void SupervisedSession::fill(std::string& out) {
 }
 
 Result<Unit> SupervisedSession::on_pause(const PauseWorkers& step) {
+  bool anew = false;
   if (step.step == "pause") {
-    gate_.pause();
+    anew = gate_.pause(step.at_checkpoint);
   } else if (step.step == "advance") {
-    gate_.advance(step.ordinal);
+    anew = gate_.advance(step.ordinal, step.at_checkpoint);
   } else if (step.step == "finish") {
     gate_.finish(step.reason.empty() ? "the run is being stopped" : step.reason);
   } else {
     return Error{Errc::Protocol, fmt::format("PauseWorkers with the unknown step '{}'", step.step)};
   }
-  stopping_ = true;
+  if (anew) {
+    announced_.reset();
+    stop_checkpoint_made_ = false;
+  }
+  stopping_ = gate_.stopping();
   return Unit{};
 }
 

@@ -41,18 +41,52 @@ TEST(ReportQueue, HasRoomForOneReportHoweverLarge) {
 TEST(StopGate, LetsRanksBehindReachTheTarget) {
   using Next = StopGate::Next;
   StopGate gate;
-  EXPECT_EQ(gate.after_report(1), Next::GoOn);
+  EXPECT_EQ(gate.after_report(1, false), Next::GoOn);
   gate.pause();
-  EXPECT_EQ(gate.after_report(2), Next::Wait);
+  EXPECT_EQ(gate.after_report(2, false), Next::Wait);
   gate.advance(4);
   gate.pause();  // a late one goes not back
-  EXPECT_EQ(gate.after_report(3), Next::GoOn);
-  EXPECT_EQ(gate.after_report(4), Next::Checkpoint);
-  EXPECT_EQ(gate.after_report(5), Next::Checkpoint);
+  EXPECT_EQ(gate.after_report(3, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(4, false), Next::Checkpoint);
+  EXPECT_EQ(gate.after_report(5, false), Next::Checkpoint);
   gate.finish("enough");
   gate.advance(9);
-  EXPECT_EQ(gate.after_report(5), Next::Stop);
+  EXPECT_EQ(gate.after_report(5, false), Next::Stop);
   EXPECT_EQ(gate.reason(), "enough");
+}
+
+TEST(StopGate, MeetsAtACheckpointOnly) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  gate.pause(true);
+  EXPECT_FALSE(gate.stopping());
+  EXPECT_EQ(gate.after_report(2, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(3, true), Next::Wait);
+  gate.advance(5, true);
+  EXPECT_EQ(gate.after_report(3, true), Next::GoOn);
+  EXPECT_EQ(gate.after_report(5, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(6, true), Next::Checkpoint);
+  EXPECT_FALSE(gate.stopping());
+  gate.finish("more nodes");
+  EXPECT_TRUE(gate.stopping());
+  EXPECT_EQ(gate.after_report(6, true), Next::Stop);
+}
+
+TEST(StopGate, AStopTakesThePlaceOfAMeeting) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  EXPECT_FALSE(gate.pause(true));
+  EXPECT_FALSE(gate.advance(5, true));
+
+  EXPECT_TRUE(gate.pause());
+
+  EXPECT_TRUE(gate.stopping());
+  EXPECT_EQ(gate.after_report(2, false), Next::Wait);
+  EXPECT_FALSE(gate.advance(9, true));  // late: of the meeting
+  EXPECT_FALSE(gate.pause(true));
+  EXPECT_EQ(gate.after_report(2, false), Next::Wait);
+  EXPECT_FALSE(gate.advance(3));
+  EXPECT_EQ(gate.after_report(3, false), Next::Checkpoint);
 }
 
 TEST(MetricsDict, WritesALine) {
