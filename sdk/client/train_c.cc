@@ -4,6 +4,7 @@
 #include <train/train_c.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -213,6 +214,30 @@ void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint) { delete checkpoi
 
 int trainrun_should_stop(void) {
   return number([] { return train::should_stop() ? 1 : 0; });
+}
+int trainrun_on_stop(trainrun_stop_function make, void* user) {
+  return guarded([&] {
+    if (make == nullptr) return train::on_stop({});
+    train::on_stop([make, user] {
+      const std::unique_ptr<trainrun_checkpoint> handle(make(user));
+      if (!handle) throw Failure("unavailable", "on_stop: the function made no checkpoint");
+      return std::move(handle->checkpoint);
+    });
+  });
+}
+int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user) {
+  return guarded([&] {
+    if (f == nullptr) throw Failure("invalid_argument", "f is NULL");
+    train::once_per_node(checked(name, "name"), [&] {
+      char error[1024] = "";
+      const int code = f(user, error, sizeof(error));
+      if (code == 0) return;
+      error[sizeof(error) - 1] = '\0';
+      throw Failure("unavailable", *error != '\0'
+                                       ? std::string(error)
+                                       : "the function returned " + std::to_string(code));
+    });
+  });
 }
 int trainrun_set_result(const char* value_json) {
   return guarded([&] { train::set_result(train::parse_json(checked(value_json, "value_json"))); });

@@ -8,6 +8,7 @@
 #ifndef TRAIN_TRAIN_C_H_
 #define TRAIN_TRAIN_C_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -79,7 +80,20 @@ void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
 
 /* 1 once the run is being stopped. */
 int trainrun_should_stop(void);
+/* Where the run stops in good order at a report that carried no checkpoint, `make` is called by the
+ * thread that reports, and its checkpoint (any of the makers above) is kept; the SDK frees it.
+ * NULL: there is none, and that report fails. A later call replaces the function, make = NULL
+ * removes it.
+ */
+typedef trainrun_checkpoint* (*trainrun_stop_function)(void* user);
+int trainrun_on_stop(trainrun_stop_function make, void* user);
 int trainrun_set_result(const char* value_json);
+
+/* Run `f` on one rank of each node while that node's other ranks wait; later calls with the name
+ * return at once. `f` returns 0, or another number after it wrote why into `error` (a text that
+ * ends with 0, at most error_size bytes with it): then the call fails on all ranks of the node. */
+typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size);
+int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
 /* Collective: all ranks make the same calls in the same order. timeout_ms < 0: none. */
 int trainrun_barrier(int64_t timeout_ms);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 
 #include "tests/unit/sdk_client/fake_supervisor.h"
@@ -180,6 +181,56 @@ assert lib.trainrun_finish(None) == 0
   EXPECT_EQ(ended.out,
             "invalid_argument metrics_json is no JSON object\nreport 1: "
             "loss=0.5\n{\"n\":3}\nresult: {\"ok\":true}\n");
+}
+
+TEST(CFace, TakesFunctionsFromPython) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
+#endif
+  FakeSupervisor supervisor(alone());
+  std::ofstream(fs::path(supervisor.folder()) / "worker.py") << R"(
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+lib.trainrun_last_error.restype = ctypes.c_char_p
+lib.trainrun_checkpoint_from_json.restype = ctypes.c_void_p
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
+def prepare(user, error, size):
+    text = b"no disk\0"
+    ctypes.memmove(error, text, min(len(text), size))
+    return user or 0
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def last(user):
+    return lib.trainrun_checkpoint_from_json(b'{"step": 7}')
+
+assert lib.trainrun_once_per_node(b"works", prepare, None) == 0
+assert lib.trainrun_once_per_node(b"fails", prepare, ctypes.c_void_p(5)) == 1
+print(lib.trainrun_last_error().decode(), flush=True)
+assert lib.trainrun_on_stop(last, None) == 0
+while (code := lib.trainrun_report(b'{"n": 1}')) == 0:
+    pass
+print(code, flush=True)
+lib.trainrun_finish(None)
+)";
+  auto running = std::async(std::launch::async, [&] {
+    return run(supervisor.folder(), {"python3", "-u", "worker.py", LIBTRAINRUN}, under(supervisor));
+  });
+  for (const std::size_t call : {0u, 1u}) {
+    const auto begin = supervisor.wait_for<OnceBegin>(call);
+    supervisor.send(OnceReply{.name = begin.name, .verdict = "run", .error = ""});
+  }
+  EXPECT_EQ(supervisor.wait_for<OnceEnd>(0).error, "");
+  EXPECT_EQ(supervisor.wait_for<OnceEnd>(1).error, "no disk");
+  supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
+  const std::uint64_t ordinal = supervisor.wait_for<WorkerPaused>(0).ordinal;
+  supervisor.send(PauseWorkers{.step = "advance", .ordinal = ordinal, .reason = ""});
+  EXPECT_EQ(supervisor.wait_for<CheckpointStaged>().report_ordinal, ordinal);
+  supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+
+  const Ended ended = running.get();
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "no disk\n2\n");
 }
 
 }  // namespace
