@@ -37,7 +37,7 @@ lint:
 asan tsan:
 	@$(call deps,test)
 	@test -e build-$@/build.ninja || cmake --preset $@
-	@$(call compile,build-$@,all)
+	@$(call compile,build-$@,tests_unit tests_sim)
 	@packaging/run_tests.sh build-$@ -L '^(unit|sim)$$'
 
 # PREFIX=/usr/local DESTDIR=

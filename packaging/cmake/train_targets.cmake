@@ -14,7 +14,7 @@ function(train_library name)
 endfunction()
 
 # train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds ARGS ..): a GoogleTest program, registered test by test.
-# SERIAL: never beside another test (network namespaces, timing of real processes).
+# `tests_<label>` builds all of a label. SERIAL: never beside another test (network namespaces, timing of real processes).
 function(train_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -29,9 +29,16 @@ function(train_test name)
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
+  set(environment ${arg_ENVIRONMENT} ${TRAIN_SANITIZER_ENVIRONMENT})
   # One ctest entry a program: discovery at every build would run each binary once more.
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
+  foreach(label IN LISTS arg_LABELS)
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
   if(arg_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
