@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cmd/build_info.h"
+#include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
 #include "daemon/supervisor/supervisor.h"
 #include "lib/net/token.h"
@@ -26,6 +27,24 @@ void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, 
     into[text.substr(0, equals)] = value;
   }
 }
+
+/// "60s", "1500ms": into milliseconds.
+void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
+                  const std::string& text) {
+  const std::map<std::string, std::int64_t> units{
+      {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+  app.add_option(name, ms, text)
+      ->type_name("TIME")
+      ->transform(
+          CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED).description(""))
+      ->check(CLI::Range(std::int64_t{0}, train::kDrainGraceMsMax).description(""));
+}
+
+constexpr const char* kFooter =
+    "Signals: SIGTERM drains (launchers checkpoint and move their work away, for --drain-grace; a "
+    "second one leaves at\n"
+    "once). SIGINT leaves at once, as for an upgrade: workers go on, and the next traind finds "
+    "them again.";
 
 }  // namespace
 
@@ -52,6 +71,9 @@ int main(int argc, char** argv) {
                  "NAME=AMOUNT: offer this instead of what is found (CPU, GPU, memory in bytes), or "
                  "more (tape=1)")
       ->allow_extra_args(false);
+  std::int64_t drain_grace_ms = 60000;
+  add_duration(app, "--drain-grace", drain_grace_ms,
+               "How long SIGTERM lets launchers move their work away (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, serve launchers on a network address");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
@@ -61,6 +83,15 @@ int main(int argc, char** argv) {
   CLI::App* token = app.add_subcommand("token", "Make a new random token for --token-file");
   token->add_option("file", new_token_file, "The file to create, readable for its owner only")
       ->required();
+
+  train::DrainRequest drain{
+      .runtime_dir = {}, .grace = {}, .reason = "traind drain", .build = train::kBuild};
+  std::int64_t grace_ms = 60000;
+  CLI::App* drains = app.add_subcommand(
+      "drain", "Have the traind of a --runtime-dir leave in good order, and wait until it has");
+  add_duration(*drains, "--grace", grace_ms, "How long launchers may take (default 60s)");
+  drains->add_option("--reason", drain.reason, "What they are told");
+  drains->fallthrough();
 
   train::SupervisorOptions supervisor;
   supervisor.build = train::kBuild;
@@ -85,6 +116,7 @@ int main(int argc, char** argv) {
   supervise->add_option("--gpu-ids", gpu_ids);
   supervise->add_option("--custom", custom)->allow_extra_args(false);
 
+  app.footer(kFooter);  // last: subcommands would inherit it
   try {
     app.parse(argc, argv);
     parse_amounts(resources, daemon.resources);
@@ -111,8 +143,14 @@ int main(int argc, char** argv) {
     }
     return train::run_supervisor(supervisor);
   }
-  if (daemon.listen.empty()) daemon.listen = {"127.0.0.1:7070"};
   if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();
+  if (drains->parsed()) {
+    drain.runtime_dir = daemon.runtime_dir;
+    drain.grace = std::chrono::milliseconds(grace_ms);
+    return train::run_drain(drain);
+  }
+  daemon.drain_grace = std::chrono::milliseconds(drain_grace_ms);
+  if (daemon.listen.empty()) daemon.listen = {"127.0.0.1:7070"};
   if (daemon.spool_dir.empty()) daemon.spool_dir = train::default_spool_dir();
   return train::run_daemon(daemon);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace train {
 namespace {
@@ -35,6 +36,13 @@ std::string lack_of(const ResourceAmounts& wanted, const ResourceAmounts& free) 
   return "";
 }
 
+Error fenced(const AttachRun& older, std::uint64_t epoch) {
+  return Error{Errc::Fenced,
+               fmt::format("run {} is controlled by epoch {}, newer than {}", older.run_name, epoch,
+                           older.epoch),
+               "another train-run has taken this run over; this one must end"};
+}
+
 }  // namespace
 
 NodeAgent::NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
@@ -56,11 +64,7 @@ void NodeAgent::on(const LauncherAttached& event) {
   const AttachRun& message = event.message;
   Run& run = runs_[message.run_id];
   if (message.epoch < run.epoch) {
-    actions_.push_back(RefuseLink{
-        event.link, Error{Errc::Fenced,
-                          fmt::format("run {} is controlled by epoch {}, newer than {}",
-                                      message.run_name, run.epoch, message.epoch),
-                          "another train-run has taken this run over; this one must end"}});
+    actions_.push_back(RefuseLink{event.link, fenced(message, run.epoch)});
     return;
   }
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
@@ -70,6 +74,7 @@ void NodeAgent::on(const LauncherAttached& event) {
   }
   send_offer(message.run_id);
   tell_supervisors(message.run_id, true);
+  if (draining_) actions_.push_back(TellDraining{event.link, *draining_});
 }
 
 void NodeAgent::on(const LauncherDetached& event) {
@@ -103,6 +108,13 @@ void NodeAgent::on(const AttemptAsked& event) {
     actions_.push_back(TellAttemptLost{event.link, event.attempt, "it has ended"});
     return;
   }
+  if (draining_) {
+    actions_.push_back(RefuseAttempt{
+        event.link, event.attempt,
+        Error{Errc::Unavailable, fmt::format("{} takes no new workers: it is draining ({})",
+                                             node_name_, *draining_)}});
+    return;
+  }
   ResourceAmounts wanted;
   add(wanted, event.message.per_worker, event.message.local_world_size);
   // Older attempts of the same run count as gone: their workers are stopped before a new one
@@ -124,16 +136,24 @@ void NodeAgent::on(const AttemptAsked& event) {
                                      runs_[*run_id].lease.orphan_timeout_ms});
 }
 
+// One that is found again knows the epoch of its run, which we have forgotten: a launcher that
+// attached before it answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
   supervisors_[event.key] = Supervisor{event.message.claimed, event.message.gpu_ids, false};
-  const auto run = runs_.find(event.key.run_id);
-  const bool present = run != runs_.end() && run->second.link.has_value();
-  LauncherState state{.present = present, .orphan_timeout_ms = kKeepOrphanTimeoutMs};
-  if (run != runs_.end()) {
-    state.epoch = run->second.epoch;
-    state.orphan_timeout_ms = run->second.lease.orphan_timeout_ms;
+  const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
+  Run& run = entry->second;
+  if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
+  if (event.message.epoch > run.epoch) {
+    if (run.link) {
+      actions_.push_back(RefuseLink{*run.link, fenced(run.lease, event.message.epoch)});
+      run.link.reset();
+    }
+    run.epoch = event.message.epoch;
   }
-  actions_.push_back(TellSupervisor{event.key, state});
+  actions_.push_back(
+      TellSupervisor{event.key, LauncherState{.present = run.link.has_value(),
+                                              .epoch = run.epoch,
+                                              .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
 }
 
 void NodeAgent::on(const SupervisorDown& event) {
@@ -152,6 +172,29 @@ void NodeAgent::on(const SupervisorDown& event) {
 
 void NodeAgent::on(const AdoptionEnded&) {
   if (--adoptions_ == 0) send_offers();
+}
+
+void NodeAgent::on(const DrainAsked& event) {
+  draining_ = event.reason;
+  send_offers();
+  for (const auto& [id, run] : runs_) {
+    if (run.link) actions_.push_back(TellDraining{*run.link, event.reason});
+  }
+}
+
+// A launcher that is there still gets all that its workers leave, and releases them. For the
+// others, and for all at the second time, the supervisor shall end once its workers have.
+void NodeAgent::on(const DrainExpired&) {
+  const bool again = std::exchange(drain_expired_, true);
+  for (const auto& [key, supervisor] : supervisors_) {
+    actions_.push_back(
+        StopAttempt{key, fmt::format("{} is draining ({})", node_name_, draining_.value_or(""))});
+    if (again || !link_of(key.run_id)) {
+      actions_.push_back(TellSupervisor{
+          key, LauncherState{
+                   .present = false, .epoch = runs_[key.run_id].epoch, .orphan_timeout_ms = 0}});
+    }
+  }
 }
 
 std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType type) {
@@ -200,8 +243,9 @@ void NodeAgent::send_offer(const std::string& run_id) {
                   .host = host_,
                   .addresses = addresses_,
                   .total = total_,
-                  .free = free_for(run_id),
-                  .attempts = {}};
+                  .free = draining_ ? ResourceAmounts{} : free_for(run_id),
+                  .attempts = {},
+                  .draining = draining_.has_value()};
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id == run_id) offer.attempts.push_back(key.attempt.value);
   }

@@ -52,8 +52,13 @@ struct SupervisorDown {
   AttemptKey key;
   std::string reason;
 };
+struct DrainAsked {
+  std::string reason;
+};                       // leave in good order; again: tell everybody again
+struct DrainExpired {};  // its grace is over, or once more what was given for stopping
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
-                               AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown>;
+                               AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
+                               DrainAsked, DrainExpired>;
 
 // ---- actions
 struct RefuseLink {
@@ -95,8 +100,17 @@ struct TellAttemptLost {
 struct SweepAttempt {
   AttemptKey key;
 };  // kill whatever it left
-using NodeAction = std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare,
-                                RefuseAttempt, TellSupervisor, TellAttemptLost, SweepAttempt>;
+struct TellDraining {
+  LinkId link = 0;
+  std::string reason;
+};  // with the grace that is left
+struct StopAttempt {
+  AttemptKey key;
+  std::string reason;
+};  // as a launcher would
+using NodeAction =
+    std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare, RefuseAttempt,
+                 TellSupervisor, TellAttemptLost, SweepAttempt, TellDraining, StopAttempt>;
 
 class NodeAgent {
  public:
@@ -114,6 +128,8 @@ class NodeAgent {
   /// The run that a link may send frames for; none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
   bool idle() const { return runs_.empty() && supervisors_.empty(); }
+  /// Draining, and nothing is left that would have to be waited for.
+  bool drained() const { return draining_.has_value() && supervisors_.empty() && adoptions_ == 0; }
 
  private:
   struct Run {
@@ -137,6 +153,8 @@ class NodeAgent {
   void on(const AdoptionEnded&);
   void on(const SupervisorUp&);
   void on(const SupervisorDown&);
+  void on(const DrainAsked&);
+  void on(const DrainExpired&);
   void send_offer(const std::string& run_id);
   void send_offers();
   ResourceAmounts free_for(const std::string& run_id) const;
@@ -149,6 +167,8 @@ class NodeAgent {
   std::map<std::string, Run> runs_;
   std::map<AttemptKey, Supervisor> supervisors_;
   int adoptions_ = 0;  // under way: what is here is not known yet, so nothing is offered
+  std::optional<std::string> draining_;  // why
+  bool drain_expired_ = false;
   std::vector<NodeAction> actions_;
 };
 

@@ -18,6 +18,8 @@
 
 #include "daemon/core/node_agent.h"
 #include "daemon/devices/node_inventory.h"
+#include "daemon/server/control_port.h"
+#include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/spawn.h"
@@ -37,7 +39,9 @@ constexpr std::size_t kRelayQueueBytesMax =
     8u << 20;  // towards one launcher; then its supervisors wait
 constexpr Duration kAdoptionLimit =
     seconds(5);  // for a supervisor that we call after our restart to say who it is
-constexpr int kSweepRounds = 250;                      // of 2 ms
+constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
+constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
+constexpr int kSweepRounds = 250;                    // of 2 ms
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
 
 class Daemon {
@@ -46,6 +50,7 @@ class Daemon {
       : options_(options),
         log_(std::move(log)),
         executor_(context_.get_executor()),
+        signals_(executor_, SIGTERM, SIGINT),
         changed_(executor_),
         host_(read_host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
@@ -62,6 +67,7 @@ class Daemon {
   Result<Unit> lock_runtime_dir();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
+  Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
   asio::awaitable<void> accept_launchers(Listener* listener);
   asio::awaitable<void> serve_launcher(Link link);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
@@ -70,12 +76,13 @@ class Daemon {
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   void spawn_supervisor(const SpawnSupervisor& action);
-  Result<pid_t> start_supervisor_process(const SpawnSupervisor& action,
-                                         const SupervisorFiles& files, int link_fd);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
   void sweep(const SupervisorFiles& files);
   asio::awaitable<void> wait_for_signal();
+  void begin_drain(Duration grace, const std::string& reason);
+  asio::awaitable<void> drain();
+  asio::awaitable<void> wait_drained();
   asio::awaitable<void> leave_when_idle();
 
   DaemonOptions options_;
@@ -83,11 +90,14 @@ class Daemon {
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
+  asio::signal_set signals_;
   Notifier changed_;
   std::string host_, node_name_;
   std::optional<Token> token_;
   NodeAgent agent_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unique_ptr<ControlPort> control_;
+  std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
   std::map<LinkId, Link> launchers_;
   std::map<AttemptKey, Link> supervisors_;
@@ -108,8 +118,14 @@ Result<Unit> Daemon::open() {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
       return system_error(errno, "making the folder " + folder);
   }
-  if (!options_.leave_with_last_run)
-    TRY_VOID(lock_runtime_dir());  // a private one's folder is nobody else's
+  if (!options_.leave_with_last_run) {  // a private one's folder is nobody else's
+    TRY_VOID(lock_runtime_dir());
+    const auto on_drain = [this](const DrainNode& message) {
+      begin_drain(milliseconds(std::clamp<std::int64_t>(message.grace_ms, 0, kDrainGraceMsMax)),
+                  message.reason);
+    };
+    TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), on_drain));
+  }
   for (const std::string& text : options_.listen) {
     TRY(const Endpoint endpoint, parse_endpoint(text));
     if (!endpoint.is_loopback() && !token_) {
@@ -125,7 +141,13 @@ Result<Unit> Daemon::open() {
                    fmt::format("refusing to run workers as root for launchers that reach {}", text),
                    "start traind as the user whose jobs it runs, or give --allow-root"};
     }
-    TRY(auto listener, Listener::listen(executor_, endpoint));
+    auto listening = Listener::listen(executor_, endpoint);
+    if (!listening) {
+      Error error = std::move(listening).error();
+      if (error.code == Errc::AlreadyExists) error.code = Errc::Unavailable;  // not a wrong setting
+      return error;
+    }
+    std::unique_ptr<Listener> listener = std::move(*listening);
     log_.info("listening", {{"on", listener->local_endpoint().text()}});
     scope_.spawn("accept launchers", accept_launchers(listener.get()));
     listeners_.push_back(std::move(listener));
@@ -201,7 +223,7 @@ asio::awaitable<void> Daemon::accept_launchers(Listener* listener) {
 }
 
 asio::awaitable<void> Daemon::serve_launcher(Link link) {
-  const Identity self{options_.build, "traind", host_, ::getpid(), node_name_};
+  const Identity self = identity();
   auto peer = co_await accept_handshake(*link, self, token_);
   if (!peer) {
     log_.warn("refused a connection", {{"peer", link->peer()}, {"why", peer.error().describe()}});
@@ -298,6 +320,17 @@ void Daemon::perform(const NodeAction& action) {
   } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
     sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, swept->key.run_id,
                            swept->key.attempt));
+  } else if (const auto* draining = std::get_if<TellDraining>(&action)) {
+    const Duration left = std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
+    send(draining->link, encode(NodeDraining{std::chrono::duration_cast<milliseconds>(left).count(),
+                                             draining->reason}));
+  } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
+    if (const auto link = supervisors_.find(stop->key); link != supervisors_.end()) {
+      link->second->send(
+          encode(StopWorkers{std::chrono::duration_cast<milliseconds>(kDrainStopGrace).count(),
+                             stop->reason},
+                 stop->key.attempt));
+    }
   }
 }
 
@@ -311,7 +344,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     pid = system_error(errno, "making a socket pair");
   } else {
-    pid = start_supervisor_process(action, files, pair[1]);
+    pid = spawn_process(executor_, supervisor_command(action, files, pair[1]));
     ::close(pair[1]);
   }
   auto link = pid ? Connection::adopt(executor_, pair[0])
@@ -332,51 +365,6 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   shared->send(encode(action.message, action.key.attempt));
   scope_.spawn("supervisor", serve_supervisor(action.key, std::move(shared), true));
   scope_.spawn("watch supervisor", watch_supervisor(action.key, *pid));
-}
-
-Result<pid_t> Daemon::start_supervisor_process(const SpawnSupervisor& action,
-                                               const SupervisorFiles& files, int link_fd) {
-  ResourceAmounts claimed = action.message.per_worker;
-  SpawnRequest request;
-  request.argv = {"/proc/self/exe",
-                  "supervise",
-                  "--run",
-                  action.key.run_id,
-                  "--attempt",
-                  fmt::format("{}", action.key.attempt.value),
-                  "--link-fd",
-                  fmt::format("{}", link_fd),
-                  "--socket",
-                  files.socket,
-                  "--spool",
-                  files.spool,
-                  "--cgroup",
-                  files.cgroup,
-                  "--orphan-timeout-ms",
-                  fmt::format("{}", action.orphan_timeout_ms),
-                  "--workers",
-                  fmt::format("{}", action.message.local_world_size),
-                  "--cpu",
-                  fmt::format("{}", claimed.cpu),
-                  "--gpu",
-                  fmt::format("{}", claimed.gpu),
-                  "--memory",
-                  fmt::format("{}", claimed.memory_bytes),
-                  "--gpu-ids",
-                  fmt::format("{}", fmt::join(action.gpu_ids, ","))};
-  for (const auto& [name, value] : claimed.custom) {
-    request.argv.push_back("--custom");
-    request.argv.push_back(fmt::format("{}={}", name, value));
-  }
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (const auto equals = text.find('='); equals != std::string::npos)
-      request.env[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  request.inherit_fds = {link_fd};
-  request.stderr_fd = STDERR_FILENO;
-  request.die_with_parent = false;  // it outlives us
-  return spawn_process(executor_, request);
 }
 
 asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
@@ -468,10 +456,50 @@ void Daemon::sweep(const SupervisorFiles& files) {
 // ---- the end
 
 asio::awaitable<void> Daemon::wait_for_signal() {
-  asio::signal_set signals(executor_, SIGTERM, SIGINT);
-  const auto [error, number] = co_await signals.async_wait(asio::as_tuple(asio::use_awaitable));
-  if (error) co_return;
-  log_.info("leaving; workers go on", {{"signal", number}});
+  bool asked = false;
+  for (;;) {
+    const auto [error, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+    const bool leave = number != SIGTERM || asked || options_.leave_with_last_run;
+    if (leave) {
+      log_.info("leaving; workers go on", {{"signal", number}});
+      context_.stop();
+      co_return;
+    }
+    asked = true;
+    begin_drain(options_.drain_grace, "SIGTERM");
+  }
+}
+
+// Asked again, the earlier end counts.
+void Daemon::begin_drain(Duration grace, const std::string& reason) {
+  const bool first = !drain_until_;
+  const TimePoint until = clock_.now() + grace;
+  drain_until_ = first ? until : std::min(*drain_until_, until);
+  log_.info("draining", {{"why", reason}, {"grace", format_duration(grace)}});
+  feed(DrainAsked{reason});
+  if (first) scope_.spawn("drain", drain());
+}
+
+asio::awaitable<void> Daemon::wait_drained() {
+  while (!agent_.drained() && clock_.now() < *drain_until_) {
+    auto woken = co_await changed_.wait_until(*drain_until_);
+    if (!woken && woken.error().code == Errc::Cancelled) co_return;
+  }
+}
+
+asio::awaitable<void> Daemon::drain() {
+  co_await wait_drained();
+  for (const Duration more : {kDrainStopGrace + kDrainReleaseLimit, kDrainReleaseLimit}) {
+    if (agent_.drained()) break;
+    log_.warn("the grace is over: stopping what is left", {});
+    drain_until_ = clock_.now() + more;
+    feed(DrainExpired{});
+    co_await wait_drained();
+  }
+  log_.info("leaving", {{"drained", agent_.drained()}});
+  const std::map<LinkId, Link> launchers = launchers_;  // which go on changing meanwhile
+  for (const auto& [id, link] : launchers) (void)co_await within(seconds(1), link->flush());
   context_.stop();
 }
 

@@ -20,15 +20,16 @@ struct DaemonOptions {
   std::string node_name;    // empty: the host's
   std::map<std::string, double>
       resources;  // CPU, GPU, memory (bytes) instead of what is found, and custom ones
-  bool leave_with_last_run = false;  // a private traind
+  bool leave_with_last_run = false;    // a private traind
+  Duration drain_grace = seconds(60);  // at SIGTERM
   bool allow_root = false;  // run workers as root for a network that is not this machine's own
   std::string log_level = "info";
   std::string build;
 };
 
-/// Serve until SIGTERM or SIGINT (or, a private one, until its last run has gone). Supervisors and
-/// workers live on. Returns the process's exit code, after a message on stderr where it could not
-/// start.
+/// Serve until SIGTERM (drain: see docs) or a second one or SIGINT (leave at once; supervisors and
+/// workers live on), or, a private one, until its last run has gone. Returns the process's exit
+/// code, after a message on stderr where it could not start.
 int run_daemon(const DaemonOptions& options);
 
 /// Runtime and spool folders where no flag names them: /run/trainrun as root, else

@@ -198,5 +198,107 @@ TEST(NodeAgent, ALauncherThatDetachesLeavesNothingToWaitFor) {
   EXPECT_TRUE(node.agent.idle());
 }
 
+/// A supervisor of r1 that a restarted traind finds again, which has heard of this epoch.
+SupervisorUp found(std::uint64_t epoch) {
+  SupervisorUp event = up(kFirst);
+  event.message.epoch = epoch;
+  return event;
+}
+
+TEST(NodeAgent, LearnsTheEpochOfARunFromASupervisorThatItFindsAgain) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(found(6));
+  node.handle(AdoptionEnded{});
+
+  const auto refusal = node.one<RefuseLink>(attach(kLink, 5));
+
+  EXPECT_EQ(refusal.link, kLink);
+  EXPECT_EQ(refusal.error.message, "run r1 is controlled by epoch 6, newer than 5");
+  EXPECT_EQ(node.one<TellSupervisor>(attach(kOther, 6)).state.orphan_timeout_ms, 5000);
+  EXPECT_EQ(node.agent.link_of("r1"), kOther);
+}
+
+TEST(NodeAgent, TakesTheLeaseFromAnOlderLauncherThatCameBeforeTheSupervisorAnswered) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(attach(kLink, 5));
+
+  const auto actions = node.handle(found(6));
+
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_EQ(std::get<RefuseLink>(actions[0]).link, kLink);
+  EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.present, false);
+  EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
+}
+
+TEST(NodeAgent, DrainingOffersNothingAndTellsTheLaunchers) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+
+  const auto actions = node.handle(DrainAsked{"SIGTERM"});
+
+  ASSERT_EQ(actions.size(), 2u);
+  const auto& offer = std::get<SendOffer>(actions[0]).offer;
+  EXPECT_TRUE(offer.draining);
+  EXPECT_EQ(offer.free, ResourceAmounts{});
+  EXPECT_EQ(offer.total, cpus(4, 2));
+  EXPECT_EQ(offer.attempts, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(std::get<TellDraining>(actions[1]).link, kLink);
+  EXPECT_EQ(std::get<TellDraining>(actions[1]).reason, "SIGTERM");
+  EXPECT_EQ(node.one<TellDraining>(attach(kOther, 1, "r2")).link, kOther);
+}
+
+TEST(NodeAgent, DrainingRefusesNewAttemptsOnly) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(DrainAsked{"SIGTERM"});
+
+  EXPECT_EQ(node.one<SendPrepare>(ask(kLink, kFirst, 2)).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_EQ(node.one<RefuseAttempt>(ask(kLink, kSecond, 2)).error,
+            (Error{Errc::Unavailable, "node-a takes no new workers: it is draining (SIGTERM)"}));
+}
+
+TEST(NodeAgent, IsDrainedWhenItsLastSupervisorHasGone) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(up(kFirst));
+  EXPECT_FALSE(node.agent.drained());
+  node.handle(DrainAsked{"SIGTERM"});
+  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  EXPECT_FALSE(node.agent.drained());  // another may still be found
+
+  node.handle(AdoptionEnded{});
+
+  EXPECT_TRUE(node.agent.drained());
+}
+
+TEST(NodeAgent, StopsWhatIsLeftWhenTheGraceIsOver) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 1));
+  node.handle(up(kFirst, 1, "r2"));  // without a launcher
+  node.handle(DrainAsked{"SIGTERM"});
+
+  auto actions = node.handle(DrainExpired{});
+
+  ASSERT_EQ(actions.size(), 3u);
+  EXPECT_EQ(std::get<StopAttempt>(actions[0]).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_EQ(std::get<StopAttempt>(actions[0]).reason, "node-a is draining (SIGTERM)");
+  EXPECT_EQ(std::get<StopAttempt>(actions[1]).key, (AttemptKey{"r2", kFirst}));
+  const auto& told = std::get<TellSupervisor>(actions[2]);
+  EXPECT_EQ(told.key, (AttemptKey{"r2", kFirst}));
+  EXPECT_EQ(told.state.present, false);
+  EXPECT_EQ(told.state.orphan_timeout_ms, 0);
+
+  actions = node.handle(DrainExpired{});
+
+  ASSERT_EQ(actions.size(), 4u);  // its launcher did not release it
+  EXPECT_EQ(std::get<TellSupervisor>(actions[1]).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.orphan_timeout_ms, 0);
+}
+
 }  // namespace
 }  // namespace train

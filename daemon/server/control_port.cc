@@ -1,0 +1,100 @@
+#include "daemon/server/control_port.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kCommandLimit = seconds(5);  // for a peer to say what it wants
+
+Endpoint control_endpoint(const std::string& runtime_dir) {
+  return Endpoint::unix_socket(runtime_dir + "/control.sock");
+}
+
+asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest request,
+                                   Result<Unit>* result) {
+  auto connection =
+      co_await Connection::connect(executor, control_endpoint(request.runtime_dir), kCommandLimit);
+  if (!connection) {
+    *result = Error{
+        Errc::Unavailable,
+        fmt::format("no traind runs in {}: {}", request.runtime_dir, connection.error().message),
+        "give the --runtime-dir of the traind that shall leave"};
+    co_return;
+  }
+  const Identity self{request.build, "control", "", ::getpid(), ""};
+  const std::optional<Token> no_token;
+  auto peer = co_await connect_handshake(**connection, self, no_token);
+  if (!peer) {
+    *result = peer.error();
+    co_return;
+  }
+  (*connection)
+      ->send(encode(DrainNode{std::chrono::duration_cast<milliseconds>(request.grace).count(),
+                              request.reason}));
+  for (;;) {
+    auto frame = co_await (*connection)->receive();
+    if (!frame) break;  // it has left
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlPort>> ControlPort::open(asio::any_io_executor executor, Scope& scope,
+                                                       const std::string& runtime_dir,
+                                                       const Identity& self, OnDrain on_drain) {
+  TRY(auto listener, Listener::listen(std::move(executor), control_endpoint(runtime_dir)));
+  std::unique_ptr<ControlPort> port(
+      new ControlPort(std::move(listener), scope, self, std::move(on_drain)));
+  scope.spawn("accept commands", port->accept_loop());
+  return port;
+}
+
+ControlPort::ControlPort(std::unique_ptr<Listener> listener, Scope& scope, const Identity& self,
+                         OnDrain on_drain)
+    : listener_(std::move(listener)), scope_(scope), self_(self), on_drain_(std::move(on_drain)) {}
+
+asio::awaitable<void> ControlPort::accept_loop() {
+  for (;;) {
+    auto connection = co_await listener_->accept();
+    if (!connection) co_return;
+    const auto peer = (*connection)->credentials();
+    if (peer && (peer->uid == ::geteuid() || peer->uid == 0))
+      scope_.spawn("command", serve(std::move(*connection)));
+  }
+}
+
+asio::awaitable<void> ControlPort::serve(std::unique_ptr<Connection> connection) {
+  const std::optional<Token> no_token;  // only this user reaches the socket
+  auto peer = co_await accept_handshake(*connection, self_, no_token);
+  if (!peer) co_return;
+  auto frame = co_await within(kCommandLimit, connection->receive());
+  if (!frame || frame->type != MessageType::DrainNode) co_return;
+  auto message = decode<DrainNode>(*frame);
+  if (!message) co_return;
+  on_drain_(*message);
+  for (;;) {
+    auto more = co_await connection->receive();
+    if (!more) co_return;
+  }
+}
+
+int run_drain(const DrainRequest& request) {
+  asio::io_context context;
+  Scope scope(context.get_executor());
+  Result<Unit> result = Unit{};
+  scope.spawn("drain", ask_to_drain(context.get_executor(), request, &result));
+  context.run();
+  if (result) return 0;
+  fmt::print(stderr, "traind: error: {}\n", result.error().message);
+  if (!result.error().hint.empty()) fmt::print(stderr, "traind: {}\n", result.error().hint);
+  return 69;
+}
+
+}  // namespace train

@@ -1,0 +1,50 @@
+// traind's own socket in its runtime folder, for commands of its user on this node (`traind
+// drain`), and the other end of it.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lib/net/handshake.h"
+#include "lib/net/listener.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+inline constexpr std::int64_t kDrainGraceMsMax = std::int64_t{30} * 24 * 3600 * 1000;
+
+/// Accepts commands for as long as it lives. A connection stays open until traind ends: whoever
+/// waits for that reads the end of the stream.
+class ControlPort {
+ public:
+  using OnDrain = std::function<void(const DrainNode& message)>;
+  static Result<std::unique_ptr<ControlPort>> open(asio::any_io_executor executor, Scope& scope,
+                                                   const std::string& runtime_dir,
+                                                   const Identity& self, OnDrain on_drain);
+
+ private:
+  ControlPort(std::unique_ptr<Listener> listener, Scope& scope, const Identity& self,
+              OnDrain on_drain);
+  asio::awaitable<void> accept_loop();
+  asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
+
+  std::unique_ptr<Listener> listener_;
+  Scope& scope_;
+  Identity self_;
+  OnDrain on_drain_;
+};
+
+struct DrainRequest {
+  std::string runtime_dir;  // of the traind that shall leave
+  Duration grace{};
+  std::string reason;
+  std::string build;
+};
+
+/// Ask the traind of a runtime folder to drain, and wait until it has left. Returns the process's
+/// exit code, after a message on stderr where there is none.
+int run_drain(const DrainRequest& request);
+
+}  // namespace train

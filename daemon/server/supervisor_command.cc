@@ -1,0 +1,53 @@
+#include "daemon/server/supervisor_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace train {
+
+SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
+                                int link_fd) {
+  const ResourceAmounts& claimed = action.message.per_worker;
+  SpawnRequest request;
+  request.argv = {"/proc/self/exe",
+                  "supervise",
+                  "--run",
+                  action.key.run_id,
+                  "--attempt",
+                  fmt::format("{}", action.key.attempt.value),
+                  "--link-fd",
+                  fmt::format("{}", link_fd),
+                  "--socket",
+                  files.socket,
+                  "--spool",
+                  files.spool,
+                  "--cgroup",
+                  files.cgroup,
+                  "--orphan-timeout-ms",
+                  fmt::format("{}", action.orphan_timeout_ms),
+                  "--workers",
+                  fmt::format("{}", action.message.local_world_size),
+                  "--cpu",
+                  fmt::format("{}", claimed.cpu),
+                  "--gpu",
+                  fmt::format("{}", claimed.gpu),
+                  "--memory",
+                  fmt::format("{}", claimed.memory_bytes),
+                  "--gpu-ids",
+                  fmt::format("{}", fmt::join(action.gpu_ids, ","))};
+  for (const auto& [name, value] : claimed.custom) {
+    request.argv.push_back("--custom");
+    request.argv.push_back(fmt::format("{}={}", name, value));
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos)
+      request.env[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  request.inherit_fds = {link_fd};
+  request.stderr_fd = STDERR_FILENO;
+  request.die_with_parent = false;  // it outlives us
+  return request;
+}
+
+}  // namespace train
