@@ -193,6 +193,8 @@ TEST(Journal, TakesOnlyLinesThatItCouldHaveWritten) {
             "no epoch was taken before it");
   EXPECT_EQ(reason(line(members + epoch + ",\"text\":\"" + std::string(1 << 20, 'x') + "\"")),
             "a line of 1048671 bytes");
+  EXPECT_EQ(replay_journal(line(members + epoch + ",\"number\":0e3020")).records[0].event,
+            (json::object{{"event", "epoch_taken"}, {"number", nullptr}}));
 }
 
 TEST(Journal, RefusesEventsThatCouldNotBeReadBack) {
