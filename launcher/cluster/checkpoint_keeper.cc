@@ -24,7 +24,8 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
                                                            const Metrics& metrics,
                                                            const std::string& created) {
   CheckpointStore& store = record_.checkpoints();
-  const CommitRequest request = commit_request(action, record_.epoch(), created, metrics);
+  const CommitRequest request =
+      commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
   const auto committed = store.commit(request, [this] { return record_.lock().check(); });
   if (!committed) {
     (void)store.discard(request.pending);

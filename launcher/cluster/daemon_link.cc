@@ -32,7 +32,8 @@ DaemonLink::DaemonLink(asio::any_io_executor executor, DaemonLinkOptions options
       endpoint_text_(options_.endpoint.text()),
       redial_every_(std::clamp<Duration>((options_.dead_after - options_.suspect_after) / 4,
                                          milliseconds(100), kRedialEvery)),
-      last_heard_(std::chrono::steady_clock::now()) {}
+      last_heard_(std::chrono::steady_clock::now()),
+      told_down_(!options_.has_workers) {}
 
 asio::awaitable<void> DaemonLink::run() {
   Duration redial = kFirstRedial;
@@ -86,7 +87,8 @@ Task<Unit> DaemonLink::serve() {
       break;
     }
     last_heard_ = std::chrono::steady_clock::now();
-    if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost) {
+    if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost ||
+        frame->type == MessageType::NodeDraining) {
       handlers_.received(*frame);
     } else if (frame->type == MessageType::NodeOffer) {
       if (auto offer = decode<NodeOffer>(*frame)) {

@@ -23,6 +23,7 @@ struct DaemonLinkOptions {
   Duration suspect_after = seconds(3);
   Duration dead_after = seconds(10);
   Duration away_limit = std::chrono::minutes(2);
+  bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
 
 class DaemonLink {
@@ -63,7 +64,7 @@ class DaemonLink {
   std::shared_ptr<Connection> connection_;  // shared with the heartbeats' coroutine
   TimePoint last_heard_;
   bool ever_attached_ = false;
-  bool told_down_ = true;  // nothing to lose yet
+  bool told_down_;  // nothing there to lose
   bool detaching_ = false;
   bool refused_ = false;
   std::string problem_;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 namespace train {
 namespace {
@@ -41,7 +42,18 @@ Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int 
   Stream stream;
   stream.path = number == 1 ? folder_.stdout_log(attempt, rank) : folder_.stderr_log(attempt, rank);
   TRY(stream.fd, open_log(stream.path));
+  TRY(stream.offset, held_bytes(stream));
   return &(streams_[key] = std::move(stream));
+}
+
+/// What an earlier launcher has copied of the stream. Once it was rotated only the supervisor
+/// knows.
+Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
+  struct stat status {};
+  if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
+  stream.piece_bytes = static_cast<std::uint64_t>(status.st_size);
+  stream.rotated = ::stat((stream.path + ".head").c_str(), &status) == 0;
+  return stream.rotated ? 0 : stream.piece_bytes;
 }
 
 Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
@@ -49,6 +61,7 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
                                         std::string_view* fresh) {
   TRY(Stream * stream, stream_of(attempt, rank, number));
   *fresh = {};
+  if (std::exchange(stream->rotated, false)) stream->offset = offset;
   if (offset > stream->offset) {  // the node's spool was full while nobody was here
     TRY_VOID(write_all(
         stream->fd,

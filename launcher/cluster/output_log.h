@@ -25,7 +25,7 @@ class OutputLog {
 
   /// Append what is new in [offset, offset + data.size()) of a stream: pieces may come again.
   /// Returns the offset that may be acknowledged, and through `fresh` the part that was new.
-  Result<std::uint64_t> append(Attempt attempt, Rank rank, int stream, std::uint64_t offset,
+  Result<std::uint64_t> append(Attempt attempt, Rank rank, int number, std::uint64_t offset,
                                std::string_view data, std::string_view* fresh);
   void close(Attempt attempt);
 
@@ -35,8 +35,10 @@ class OutputLog {
     std::string path;
     std::uint64_t offset = 0;       // of the stream: all before it is here
     std::uint64_t piece_bytes = 0;  // in the file that is being written
+    bool rotated = false;           // by an earlier launcher: where it was is not known yet
   };
-  Result<Stream*> stream_of(Attempt attempt, Rank rank, int stream);
+  Result<Stream*> stream_of(Attempt attempt, Rank rank, int number);
+  static Result<std::uint64_t> held_bytes(Stream& stream);
   Result<Unit> rotate(Stream& stream);
 
   RunFolder folder_;

@@ -33,6 +33,10 @@ std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
   std::ifstream file(note);
   std::string runtime_dir;
   if (!std::getline(file, runtime_dir) || runtime_dir.empty()) return std::nullopt;
+  struct stat status {};
+  if (::lstat(runtime_dir.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != ::geteuid())
+    return std::nullopt;
   PrivateDaemon daemon("");
   daemon.runtime_dir_ = runtime_dir;
   sockaddr_un address{};
@@ -47,7 +51,7 @@ std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
       fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
       ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
   if (fd >= 0) ::close(fd);
-  if (!answers) return std::nullopt;
+  if (!answers) return daemon;  // it has died: another one finds the supervisors by their folder
   daemon.pid_ = peer.pid;
   daemon.found_ = true;
   return daemon;

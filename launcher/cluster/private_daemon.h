@@ -17,8 +17,9 @@ class PrivateDaemon {
  public:
   /// Names only; nothing is started. `tag`: unique to the run.
   explicit PrivateDaemon(const std::string& tag);
-  /// The one that an earlier launcher of the run left behind with its workers, when it still runs;
-  /// `note` is remember()'s file.
+  /// The one that an earlier launcher of the run left behind with its workers; `note` is
+  /// remember()'s file. It may have ended() meanwhile: start() it again then, it finds its
+  /// supervisors. None where its folder is gone.
   static std::optional<PrivateDaemon> find(const std::string& note);
   /// Leave word for a later launcher where the daemon is. Not synced: after a power cut it is not
   /// there either.

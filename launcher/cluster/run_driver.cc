@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,16 +16,19 @@
 #include <filesystem>
 
 #include "launcher/cluster/checkpoint_keeper.h"
+#include "launcher/cluster/controller_frames.h"
 #include "launcher/cluster/daemon_link.h"
+#include "launcher/cluster/journal_writer.h"
 #include "launcher/cluster/node_address.h"
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/private_daemon.h"
 #include "launcher/cluster/report_pipeline.h"
 #include "launcher/cluster/run_ledger.h"
 #include "launcher/cluster/run_record.h"
+#include "launcher/cluster/run_screen.h"
 #include "launcher/cluster/start_frames.h"
 #include "launcher/core/run_controller.h"
-#include "launcher/report/output_lines.h"
+#include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -78,15 +80,12 @@ class RunDriver {
   // what comes in
   void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
   void on_report_news(ReportPipeline::News news);
-  asio::awaitable<void> write_journal();
   asio::awaitable<void> handle_signals();
   asio::awaitable<void> watch_stop_file();
-  asio::awaitable<void> redraw_loop();
 
-  void remember(boost::json::object event);
-  void show(const std::string& text);
-  Moment moment() const { return {clock_.now(), clock_.wall()}; }
   std::string node_name(NodeId node) const;
+  std::string newest_checkpoint_name() const;
+  std::vector<WaitingNode> missing_nodes() const;
 
   const RunOptions& options_;
   const JobSpec& spec_;
@@ -100,8 +99,8 @@ class RunDriver {
   RunController controller_;
   RunLedger ledger_;         // for the summary
   CheckpointKeeper keeper_;  // on the disk thread, once commits begin
-  Progress progress_;
-  OutputLines output_lines_;
+  RunScreen screen_;
+  JournalWriter journal_;
   OutputLog output_log_;
   std::unique_ptr<ReportPipeline> pipeline_;
   std::vector<std::unique_ptr<DaemonLink>> links_;  // by NodeId
@@ -112,13 +111,11 @@ class RunDriver {
   std::map<std::pair<Attempt, std::uint64_t>, Metrics>
       checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
-  std::vector<boost::json::object> journal_queue_;
-  std::uint64_t journal_asked_ = 0, journal_written_ = 0, settled_ = 0;
+  std::uint64_t settled_ = 0;
   int releases_ = 0, interrupts_ = 0;
   int exit_code_ = 70;
   bool finished_ = false;
   asio::thread_pool disk_{1};  // commits
-  asio::thread_pool journal_disk_{1};
   Notifier changed_;
   Scope scope_;
 };
@@ -129,9 +126,6 @@ ProgressOptions progress_options(const RunOptions& options, const RunRecord& rec
                            .run = record.name(),
                            .path = record.folder().path(),
                            .metrics = {}};
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    progress.columns = size.ws_col;
   const RunConfig& run = options.parsed.spec.run_config;
   for (const StopCondition& stop : run.stop) progress.metrics.push_back(stop.metric);
   if (run.checkpoint_config.score_attribute)
@@ -152,14 +146,26 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       controller_(spec_, record_->start(), clock_.now()),
       ledger_(spec_, *record_, clock_),
       keeper_(spec_.run_config.checkpoint_config, *record_),
-      progress_(progress_options(options, *record_), moment()),
-      output_lines_(::isatty(STDOUT_FILENO) != 0),
+      screen_(progress_options(options, *record_), clock_, ledger_),
+      journal_(executor_, record_->journal(), clock_,
+               [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), kOutputBytesMax),
       changed_(executor_),
-      scope_(executor_) {}
+      scope_(executor_) {
+  const std::optional<LivingAttempt>& living = record_->start().living;
+  if (living) ledger_.placed(living->placement);
+  const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
+  if (first > 0) ended_ = Attempt{first - 1};
+}
 
 Result<Unit> RunDriver::open_sinks() {
   TRY(auto log, MetricsLog::open(record_->folder().metrics()));
+  if (const std::optional<LivingAttempt>& living = record_->start().living) {
+    for (const HeldReports& held : log.held()) {
+      if (Attempt{held.attempt} == living->id)
+        feed(RankReported{living->id, Rank{held.rank}, held.last_ordinal});
+    }
+  }
   std::vector<std::unique_ptr<ReportSink>> sinks;
   for (const std::string& name : spec_.run_config.callbacks) {
     if (name == "csv") {
@@ -191,27 +197,25 @@ Result<Unit> RunDriver::open_sinks() {
 }
 
 int RunDriver::run() {
-  for (const std::string& warning : options_.parsed.warnings)
-    show(progress_.warning(warning, moment()));
-  for (const std::string& warning : record_->warnings()) {
-    ledger_.warn(warning);
-    show(progress_.warning(warning, moment()));
+  for (const std::string& warning : options_.parsed.warnings) {
+    screen_.show([&](Progress& p, Moment at) { return p.warning(warning, at); });
   }
+  for (const std::string& warning : record_->warnings()) screen_.warn(warning);
   ledger_.checkpoints_found(keeper_);
   connect();
-  scope_.spawn("journal", write_journal());
+  scope_.spawn("journal", journal_.run());
   scope_.spawn("signals", handle_signals());
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("stop file", watch_stop_file());
-  scope_.spawn("screen", redraw_loop());
+  scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
+  // They are there before any worker is, for a `resume`; the syncs need not be waited for.
+  if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)
+    screen_.warn(put.error().describe());
   asio::post(disk_, [this] {
-    const auto written = record_->write_specs(options_.spec_text, options_.parsed.resolved_yaml);
-    if (written) return;
-    asio::post(context_, [this, why = written.error().describe()] {
-      ledger_.warn(why);
-      show(progress_.warning(why, moment()));
-    });
+    const auto synced = record_->sync_specs();
+    if (synced) return;
+    asio::post(context_, [this, why = synced.error().describe()] { screen_.warn(why); });
   });
   context_.run();
   disk_.join();
@@ -246,6 +250,7 @@ void RunDriver::add_link(NodeId id, const Endpoint& endpoint) {
       1000, std::chrono::duration_cast<milliseconds>(failure.node_suspect_after).count() / 3);
   link.attach.orphan_timeout_ms =
       std::chrono::duration_cast<milliseconds>(failure.orphan_timeout).count();
+  link.has_workers = record_->start().living.has_value();
   link.suspect_after = failure.node_suspect_after;
   link.dead_after = failure.node_dead_after;
   DaemonLink::Handlers handlers;
@@ -255,9 +260,9 @@ void RunDriver::add_link(NodeId id, const Endpoint& endpoint) {
     const std::string address =
         on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
     addresses_[id] = address;
-    NodeUp up{
-        NodeCapacity{id, offer.node_name, to_resources(offer.total), to_resources(offer.free)},
-        address};
+    NodeUp up{NodeCapacity{id, offer.node_name, to_resources(offer.total), to_resources(offer.free),
+                           offer.draining},
+              address};
     for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
     feed(up);
   };
@@ -288,77 +293,33 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   for (;;) {
     if (!co_await pause_for(kPrivateDaemonEvery)) co_return;
     if (finished_ || !daemon_->ended()) continue;
-    if (const auto started = daemon_->start(); !started)
-      show(progress_.warning(started.error().describe(), moment()));
+    if (const auto started = daemon_->start(); !started) screen_.warn(started.error().describe());
   }
 }
 
 void RunDriver::received(NodeId node, const Frame& frame) {
   const Attempt attempt = frame.attempt;
   switch (frame.type) {
-    case MessageType::ReportBatch:
-      // From a node that was lost, and comes back: its attempt is over, and nobody waits for an
-      // answer.
-      if (ended_ && attempt <= *ended_) return;
-      if (auto m = decode<ReportBatch>(frame); m && m->count > 0) {
-        feed(RankReported{attempt, Rank{m->rank}, m->first_ordinal + m->count - 1});
-        pipeline_->add(attempt, std::move(*m));
-      }
-      return;
     case MessageType::OutputChunk:
       if (auto m = decode<OutputChunk>(frame)) on_output(node, attempt, *m);
-      return;
-    case MessageType::Prepared:
-      if (auto m = decode<Prepared>(frame)) feed(AttemptPrepared{attempt, node, m->master_port});
-      return;
-    case MessageType::WorkersStarted:
-      if (auto m = decode<WorkersStarted>(frame)) {
-        AttemptStarted event{attempt, node, {}};
-        for (const StartedWorker& worker : m->workers)
-          event.pids.emplace_back(Rank{worker.rank}, worker.pid);
-        feed(event);
-      }
-      return;
-    case MessageType::StartFailed:
-      if (auto m = decode<StartFailed>(frame))
-        feed(StartRefused{attempt, node, Rank{m->rank},
-                          Error{errc_of(m->code), m->message, m->hint}});
-      return;
-    case MessageType::WorkerJoined:
-      if (auto m = decode<WorkerJoined>(frame)) feed(RankJoined{attempt, Rank{m->rank}});
-      return;
-    case MessageType::WorkerExited:
-      if (auto m = decode<WorkerExited>(frame)) {
-        ledger_.rank_exited(attempt, node_name(node), *m);
-        feed(RankExited{attempt, Rank{m->rank}, to_rank_end(*m)});
-      }
-      return;
-    case MessageType::GroupGone:
-      feed(NodeGroupGone{attempt, node});
-      return;
-    case MessageType::AttemptSnapshot:
-      feed(SupervisorAttached{attempt, node});
-      return;
-    case MessageType::AttemptLost:
-      if (auto m = decode<AttemptLost>(frame)) feed(SupervisorLost{attempt, node, m->reason});
-      return;
-    case MessageType::WorkerPaused:
-      if (auto m = decode<WorkerPaused>(frame))
-        feed(RankPaused{attempt, Rank{m->rank}, m->ordinal, m->checkpoint_index});
-      return;
-    case MessageType::PartWritten:
-      if (auto m = decode<PartWritten>(frame)) feed(PartStaged{attempt, to_part(*m)});
-      return;
-    case MessageType::CollectiveJoin:
-      if (auto m = decode<CollectiveJoin>(frame))
-        feed(CollectiveJoined{attempt, Rank{m->rank}, m->sequence, m->name, m->data});
       return;
     case MessageType::WorkerResult:
       if (auto m = decode<WorkerResult>(frame)) ledger_.result(Rank{m->rank}, m->json);
       return;
+    case MessageType::ReportBatch:
+      // From a node that was lost, and comes back: its attempt is over, and nobody waits for an
+      // answer.
+      if (ended_ && attempt <= *ended_) return;
+      if (auto m = decode<ReportBatch>(frame); m && m->count > 0)
+        pipeline_->add(attempt, std::move(*m));
+      break;
+    case MessageType::WorkerExited:
+      if (auto m = decode<WorkerExited>(frame)) ledger_.rank_exited(attempt, node_name(node), *m);
+      break;
     default:
-      return;  // of a newer protocol
+      break;
   }
+  if (auto event = to_event(node, frame)) feed(*event);
 }
 
 // ---- the controller
@@ -379,35 +340,28 @@ void RunDriver::perform(const RunAction& action) {
   } else if (const auto* start = std::get_if<Start>(&action)) {
     scope_.spawn("start workers", start_workers(*start));
   } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
-    send(stop->node,
-         encode(StopWorkers{std::chrono::duration_cast<milliseconds>(stop->grace).count(),
-                            stop->reason},
-                stop->attempt));
+    send(stop->node, to_frame(*stop));
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
-    static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
-    send(pause->node,
-         encode(PauseWorkers{kSteps[static_cast<int>(pause->step)], pause->ordinal, pause->reason},
-                pause->attempt));
+    send(pause->node, to_frame(*pause));
   } else if (const auto* released = std::get_if<Release>(&action)) {
     ++releases_;
     scope_.spawn("release", release(*released));
   } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
-    send(collective->node,
-         encode(CollectiveResult{collective->sequence, collective->parts, collective->error},
-                collective->attempt));
+    send(collective->node, to_frame(*collective));
   } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    send(tell->node,
-         encode(CheckpointOutcome{tell->index, tell->path, tell->error}, tell->attempt));
+    send(tell->node, to_frame(*tell));
   } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
     scope_.spawn("commit", commit(*commit_action));
   } else if (const auto* note = std::get_if<Note>(&action)) {
     if (note->level == NoteLevel::Info)
-      show(progress_.phase(note->text, moment()));
+      screen_.phase(note->text);
     else
-      ledger_.warn(note->text);
-    if (note->level != NoteLevel::Info) show(progress_.warning(note->text, moment()));
+      screen_.warn(note->text);
   } else if (const auto* changed = std::get_if<StateChanged>(&action)) {
     on_state_changed(*changed);
+  } else if (const auto* begun = std::get_if<AttemptBegun>(&action)) {
+    journal_.remember(record_of(*begun));
+    ledger_.placed(begun->placement);
   } else if (const auto* attempt_ended = std::get_if<AttemptEnded>(&action)) {
     on_attempt_ended(*attempt_ended);
   } else if (const auto* ended = std::get_if<RunEnded>(&action)) {
@@ -415,56 +369,49 @@ void RunDriver::perform(const RunAction& action) {
   }
 }
 
+std::string RunDriver::newest_checkpoint_name() const {
+  const auto& checkpoint = controller_.newest_checkpoint();
+  return checkpoint ? std::filesystem::path(checkpoint->path).filename().string() : "";
+}
+
 void RunDriver::on_state_changed(const StateChanged& change) {
-  remember({{"event", "state"},
-            {"state", to_string(change.to)},
-            {"trigger", to_string(change.trigger)},
-            {"attempt", change.attempt.value},
-            {"reason", change.reason}});
+  journal_.remember(record_of(change));
   switch (change.to) {
-    case RunState::Preparing: {
-      if (change.attempt == record_->start().first_attempt)
-        show(progress_.started(controller_.world_size(), controller_.node_count(), moment()));
-      remember({{"event", "attempt_started"},
-                {"attempt", change.attempt.value},
-                {"world_size", controller_.world_size()}});
+    case RunState::Preparing:
+      if (change.attempt != record_->start().first_attempt) break;
+      screen_.show([&](Progress& p, Moment at) {
+        return p.started(controller_.world_size(), controller_.node_count(), at);
+      });
       break;
-    }
     case RunState::Running: {
-      const auto& checkpoint = controller_.newest_checkpoint();
+      const bool found = change.trigger == RunTrigger::GroupFound;
       ledger_.attempt_started(change.attempt, controller_.world_size());
-      show(progress_.attempt_started(
-          {.attempt = change.attempt.value,
-           .world_size = controller_.world_size(),
-           .nnodes = ledger_.nnodes(),
-           .resumes_from =
-               checkpoint ? std::filesystem::path(checkpoint->path).filename().string() : ""},
-          moment()));
+      const AttemptNews news{.attempt = change.attempt.value,
+                             .world_size = controller_.world_size(),
+                             .nnodes = ledger_.nnodes(),
+                             .resumes_from = found ? "" : newest_checkpoint_name(),
+                             .found_running = found};
+      screen_.show([&](Progress& p, Moment at) { return p.attempt_started(news, at); });
       break;
     }
     case RunState::Pausing:
-      show(progress_.phase(
-          fmt::format("stopping ({}): the workers meet at their next report, and checkpoint",
-                      change.reason),
-          moment()));
+      screen_.phase(fmt::format("stopping ({}): the workers meet at their next {}, and checkpoint",
+                                change.reason,
+                                controller_.pauses_at_checkpoint() ? "checkpoint" : "report"));
       break;
     case RunState::TearingDown:
-      if (change.from != RunState::Running || !change.reason.starts_with("every rank")) {
-        show(progress_.phase("stopping: waiting for the workers to end", moment()));
-      }
+      if (change.from != RunState::Running || !change.reason.starts_with("every rank"))
+        screen_.phase("stopping: waiting for the workers to end");
       break;
-    case RunState::Scheduling:
-      if (change.trigger == RunTrigger::RestartDecided) {
-        const auto& checkpoint = controller_.newest_checkpoint();
-        show(progress_.restarting(
-            {.attempt = change.attempt.value,
-             .cause = ledger_.last_cause(),
-             .resumes_from =
-                 checkpoint ? std::filesystem::path(checkpoint->path).filename().string() : "",
-             .failures = change.reason},
-            moment()));
-      }
+    case RunState::Scheduling: {
+      const RestartNews news{.attempt = change.attempt.value,
+                             .cause = ledger_.last_cause(),
+                             .resumes_from = newest_checkpoint_name(),
+                             .failures = change.reason};
+      screen_.show([&](Progress& p, Moment at) { return p.restarting(news, at); });
       break;
+    }
+    case RunState::Attaching:
     case RunState::Starting:
     case RunState::Finished:
     case RunState::Errored:
@@ -476,11 +423,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   ended_ = ended.attempt;
   ledger_.attempt_ended(ended);
-  boost::json::object event{{"event", "attempt_ended"},
-                            {"attempt", ended.attempt.value},
-                            {"cause", ledger_.last_cause()},
-                            {"failed", ended.failed}};
-  remember(std::move(event));
+  journal_.remember(record_of(ended, ledger_.last_cause()));
   output_log_.close(ended.attempt);
 }
 
@@ -501,11 +444,8 @@ asio::awaitable<void> RunDriver::tick_loop() {
 // The journal knows of the attempt before its workers exist: no later launcher takes its number
 // again.
 asio::awaitable<void> RunDriver::start_workers(Start action) {
-  ledger_.placed(action.placement);
-  const std::uint64_t asked = journal_asked_;
-  while (journal_written_ < asked) {
-    if (!co_await changed_.wait_until(TimePoint::max())) co_return;
-  }
+  const auto written = co_await journal_.written();
+  if (written.has_error()) co_return;
   send(action.node, encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
 }
 
@@ -538,22 +478,16 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
   CommitFinished finished{action.attempt, action.index, {}, {}};
   if (*committed) {
     const CheckpointKeeper::Outcome& outcome = **committed;
-    for (const std::string& warning : outcome.warnings) {
-      ledger_.warn(warning);
-      show(progress_.warning(warning, moment()));
-    }
+    for (const std::string& warning : outcome.warnings) screen_.warn(warning);
     finished.checkpoint = outcome.committed.info;
-    remember({{"event", "checkpoint_committed"},
-              {"attempt", action.attempt.value},
-              {"checkpoint", finished.checkpoint->number},
-              {"trained_epoch", finished.checkpoint->epoch}});
+    journal_.remember(checkpoint_record(action.attempt, action.index, *finished.checkpoint));
     ledger_.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
-    show(progress_.checkpoint(
-        {.name = std::filesystem::path(finished.checkpoint->path).filename(),
-         .path = finished.checkpoint->path,
-         .score = spec_.run_config.checkpoint_config.score_attribute ? outcome.committed.score
-                                                                     : std::nullopt},
-        moment()));
+    const CheckpointNews news{.name = std::filesystem::path(finished.checkpoint->path).filename(),
+                              .path = finished.checkpoint->path,
+                              .score = spec_.run_config.checkpoint_config.score_attribute
+                                           ? outcome.committed.score
+                                           : std::nullopt};
+    screen_.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
   } else {
     finished.error = committed->error().describe();
   }
@@ -561,8 +495,9 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
 }
 
 asio::awaitable<void> RunDriver::release(Release action) {
-  (void)co_await settled(
-      pipeline_->settle());  // its last reports are acknowledged before it may forget them
+  // Its last reports are acknowledged, and its end is remembered, before it may forget them.
+  (void)co_await settled(pipeline_->settle());
+  (void)co_await journal_.written();
   send(action.node, encode(ReleaseAttempt{}, action.attempt));
   --releases_;
   changed_.notify();
@@ -575,12 +510,9 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     if (!co_await changed_.wait_until(TimePoint::max())) break;
   }
   finished_ = true;
-  remember(
-      {{"event", "run_ended"}, {"outcome", to_string(ended.outcome)}, {"reason", ended.reason}});
+  journal_.remember(record_of(ended));
   for (auto& link : links_) co_await link->detach();
-  while (journal_written_ < journal_asked_) {
-    if (!co_await changed_.wait_until(TimePoint::max())) break;
-  }
+  (void)co_await journal_.written();
   pipeline_->finish();
   for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);
   const RunSummary summary = ledger_.summary(ended, pipeline_->last_metrics());
@@ -589,12 +521,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
     (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
   }
-  show(progress_.finish(moment()));
-  if (options_.output == OutputMode::Json)
-    show(end_event(summary));
-  else
-    show(
-        summary_text(summary, {.terminal = ::isatty(STDOUT_FILENO) != 0, .color = options_.color}));
+  screen_.end(summary);
   context_.stop();
 }
 
@@ -604,12 +531,8 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
   std::string_view fresh;
   const auto acked =
       output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
-  if (!acked) {
-    ledger_.warn(acked.error().describe());  // it stays in the node's spool
-    return;
-  }
-  show(progress_.worker_output(
-      output_lines_.feed(node_name(node), chunk.rank, chunk.stream, fresh, chunk.end), moment()));
+  if (!acked) return ledger_.warn(acked.error().describe());  // it stays in the node's spool
+  screen_.worker_output(node_name(node), chunk.rank, chunk.stream, fresh, chunk.end);
   if (!chunk.end) send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
 }
 
@@ -625,48 +548,13 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   for (ReportRecord& record : news.with_checkpoint) {
     checkpoint_metrics_[{Attempt{record.attempt}, record.ordinal}] = std::move(record.metrics);
   }
-  for (const std::string& warning : news.warnings) {
-    ledger_.warn(warning);
-    show(progress_.warning(warning, moment()));
-  }
+  for (const std::string& warning : news.warnings) screen_.warn(warning);
   if (!news.shown.empty()) {
     ledger_.reported(news.shown.back());
-    show(progress_.reports(news.shown, moment()));
+    screen_.show([&](Progress& p, Moment at) { return p.reports(news.shown, at); });
   }
   if (news.stop) feed(StopAsked{StopKind::StopCondition, *news.stop});
   changed_.notify();
-}
-
-void RunDriver::remember(boost::json::object event) {
-  journal_queue_.push_back(std::move(event));
-  ++journal_asked_;
-  changed_.notify();
-}
-
-asio::awaitable<void> RunDriver::write_journal() {
-  for (;;) {
-    if (journal_queue_.empty()) {
-      if (!co_await changed_.wait_until(TimePoint::max())) co_return;
-      continue;
-    }
-    const std::vector<boost::json::object> events = std::exchange(journal_queue_, {});
-    const std::uint64_t until = journal_asked_;
-    const auto written = co_await asio::co_spawn(
-        journal_disk_,
-        [](Journal* journal, const std::vector<boost::json::object>* group,
-           std::string time) -> asio::awaitable<std::optional<Result<Unit>>> {
-          co_return journal->append(*group, time);
-        }(&record_->journal(), &events, format_utc(clock_.wall())),
-        asio::use_awaitable);
-    if (!*written) {
-      ledger_.warn("the journal cannot be written: " + written->error().describe());
-      show(progress_.warning("the journal cannot be written: " + written->error().describe() +
-                                 "; the run goes on, but could not be resumed",
-                             moment()));
-    }
-    journal_written_ = until;
-    changed_.notify();
-  }
 }
 
 asio::awaitable<void> RunDriver::handle_signals() {
@@ -695,26 +583,13 @@ asio::awaitable<void> RunDriver::watch_stop_file() {
   }
 }
 
-asio::awaitable<void> RunDriver::redraw_loop() {
-  for (;;) {
-    if (!problems_.empty() && controller_.state() == RunState::Scheduling) {
-      std::vector<WaitingNode> missing;
-      for (const auto& [node, problem] : problems_)
-        missing.push_back({links_[node.value]->endpoint_text(), problem, {}});
-      show(progress_.waiting(links_.size(), missing, moment()));
-    }
-    if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
-      show(progress_.tick(moment()));
-    const TimePoint until =
-        std::min(progress_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1));
-    if (!co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)))) co_return;
-  }
-}
-
-void RunDriver::show(const std::string& text) {
-  if (text.empty()) return;
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+std::vector<WaitingNode> RunDriver::missing_nodes() const {
+  std::vector<WaitingNode> missing;
+  const RunState state = controller_.state();
+  if (state != RunState::Scheduling && state != RunState::Attaching) return missing;
+  for (const auto& [node, problem] : problems_)
+    missing.push_back({links_[node.value]->endpoint_text(), problem, {}});
+  return missing;
 }
 
 int refuse(const RunOptions& options, const Error& error, int code) {
@@ -745,8 +620,8 @@ int run_job(const RunOptions& options) {
   if (spec.cluster.nodes.empty()) {
     const std::string folder = join_path(spec.run_config.storage_path, spec.run_config.name);
     if (!options.unique_name) daemon = PrivateDaemon::find(join_path(folder, kDaemonNote));
-    if (!daemon) {
-      daemon.emplace(fmt::format("{}", ::getpid()));
+    if (!daemon) daemon.emplace(fmt::format("{}", ::getpid()));
+    if (daemon->ended()) {
       if (const auto started = daemon->start(); !started)
         return refuse(options, started.error(), 69);
     }

@@ -1,10 +1,12 @@
 #include "launcher/cluster/run_record.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +30,25 @@ std::string random_hex() {
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+/// Under another name first: a reader never sees half of it.
+Result<Unit> put_private_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error(errno, "creating " + temporary);
+  int failed = 0;
+  while (!text.empty() && failed == 0) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written > 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      failed = errno;
+  }
+  ::close(fd);
+  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed != 0) return system_error(failed, "writing " + path);
+  return Unit{};
 }
 
 std::filesystem::path registry_dir() {
@@ -107,17 +128,57 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   return Unit{};
 }
 
-Result<Unit> RunRecord::read_start(const JobSpec& spec) {
-  for (const JournalRecord& record : journal_->replayed().records) {
-    const auto* event = record.event.if_contains("event");
-    const auto* attempt = record.event.if_contains("attempt");
-    if (event != nullptr && attempt != nullptr && event->is_string() &&
-        event->as_string() == "attempt_started" && attempt->is_int64()) {
-      start_.first_attempt = Attempt{static_cast<std::uint32_t>(attempt->as_int64() + 1)};
-    }
+Epoch RunRecord::attempt_epoch(Attempt attempt) const {
+  return start_.living && start_.living->id == attempt ? start_.living->epoch : epoch_;
+}
+
+void RunRecord::read_history(const JobSpec& spec) {
+  RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
+  for (const JournalRecord& record : journal_->replayed().records)
+    history.add(record.epoch, record.time, record.event);
+  start_.first_attempt = history.next_attempt();
+  start_.failures = history.failures();
+  start_.living = history.living();
+  if (!history.attempts().empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
+  past_ = history.attempts();
+}
+
+/// What its workers have handed over, and no launcher has committed yet.
+Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
+  std::vector<PendingCheckpoint> pending;
+  if (!start_.living) return pending;
+  const auto entries = files_.list(folder_.checkpoints());
+  if (entries.has_error()) {
+    if (entries.error().code == Errc::NotFound) return pending;
+    return entries.error();
   }
+  for (const FolderEntry& entry : *entries) {
+    const auto parsed = parse_pending_name(entry.name);
+    if (parsed && parsed->attempt == start_.living->id && parsed->epoch == start_.living->epoch)
+      pending.push_back(*parsed);
+  }
+  return pending;
+}
+
+/// The newest checkpoint of the living attempt is committed, whether or not the journal says so.
+void RunRecord::find_settled() {
+  const auto listed = store_->list();
+  if (!listed || !start_.living) return;
+  for (const ListedCheckpoint& one : *listed) {
+    if (one.manifest.has_error() || one.manifest->attempt != start_.living->id ||
+        one.manifest->epoch != start_.living->epoch)
+      continue;
+    start_.living->settled_index = one.manifest->ordinal.value;
+    start_.living->settled_path = one.path;
+  }
+}
+
+Result<Unit> RunRecord::read_start(const JobSpec& spec) {
+  read_history(spec);
   store_.emplace(files_, folder_.checkpoints());
-  TRY_VOID(store_->open(epoch_));
+  TRY(const auto keep, pending_of_living());
+  TRY_VOID(store_->open(epoch_, keep));
+  find_settled();
   if (resumed_) {
     TRY(auto choice, store_->open_for_restore());
     warnings_ = std::move(choice.warnings);
@@ -139,10 +200,20 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
   return Unit{};
 }
 
-Result<Unit> RunRecord::write_specs(const std::string& spec_text,
-                                    const std::string& resolved_spec) {
-  TRY_VOID(write_small_file(files_, folder_.spec(), spec_text));
-  return write_small_file(files_, folder_.resolved_spec(), resolved_spec);
+Result<Unit> RunRecord::put_specs(const std::string& spec_text, const std::string& resolved_spec) {
+  TRY_VOID(put_private_file(folder_.spec(), spec_text));
+  return put_private_file(folder_.resolved_spec(), resolved_spec);
+}
+
+Result<Unit> RunRecord::sync_specs() {
+  for (const std::string& path : {folder_.spec(), folder_.resolved_spec()}) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return system_error(errno, "opening " + path);
+    const int failed = ::fsync(fd) == 0 ? 0 : errno;
+    ::close(fd);
+    if (failed != 0) return system_error(failed, "syncing " + path);
+  }
+  return files_.sync_folder(folder_.path());
 }
 
 void register_run(const std::string& name, const std::string& path) {

@@ -9,6 +9,7 @@
 
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_controller.h"
+#include "launcher/core/run_history.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
@@ -30,14 +31,19 @@ class RunRecord {
   static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
                                                  const RunRecordOptions& options);
 
-  /// Write spec.yaml and spec.resolved.yaml. Apart from open(), so that workers need not wait for
-  /// its syncs.
-  Result<Unit> write_specs(const std::string& spec_text, const std::string& resolved_spec);
+  /// Write spec.yaml and spec.resolved.yaml, readable by their owner only: they may hold secrets.
+  /// Nothing is synced, so that workers need not wait for that.
+  Result<Unit> put_specs(const std::string& spec_text, const std::string& resolved_spec);
+  Result<Unit> sync_specs();
 
   const RunFolder& folder() const { return folder_; }
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
   Epoch epoch() const { return epoch_; }
+  /// Of the launcher that began the attempt: its checkpoints are named after it.
+  Epoch attempt_epoch(Attempt attempt) const;
+  /// Attempts of earlier launchers.
+  const std::vector<PastAttempt>& past() const { return past_; }
   bool resumed() const { return resumed_; }
   /// Where the controller begins, and what to warn about (checkpoints that were skipped).
   const RunStart& start() const { return start_; }
@@ -52,6 +58,9 @@ class RunRecord {
   explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
   Result<Unit> take_ownership(const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec);
+  void read_history(const JobSpec& spec);
+  Result<std::vector<PendingCheckpoint>> pending_of_living();
+  void find_settled();
 
   PosixFileSystem files_;
   RunFolder folder_;
@@ -62,6 +71,7 @@ class RunRecord {
   std::optional<CheckpointStore> store_;
   Epoch epoch_;
   RunStart start_;
+  std::vector<PastAttempt> past_;
   std::vector<std::string> warnings_;
 };
 

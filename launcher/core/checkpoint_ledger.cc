@@ -6,6 +6,15 @@
 
 namespace train {
 
+CheckpointLedger CheckpointLedger::adopted(int world_size, std::uint64_t settled,
+                                           const std::string& path) {
+  CheckpointLedger ledger(world_size);
+  ledger.may_skip_ = true;
+  ledger.settled_ = settled;
+  if (settled > 0) ledger.remember({settled, path, ""});
+  return ledger;
+}
+
 std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint part,
                                                                TimePoint now) {
   if (part.index <= settled_) {
@@ -22,7 +31,9 @@ std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint 
 std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
-  if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
+  // An earlier one is on its way; or, when its parts never come, an earlier launcher gave it up: a
+  // rank hands its parts over in order, so those of a complete checkpoint leave no older one open.
+  if (first->first != settled_ + 1 && !may_skip_) return std::nullopt;
   if (static_cast<int>(first->second.parts.size()) < world_size_) return std::nullopt;
   Ready ready{first->first, {}, {}};
   for (auto& [rank, part] : first->second.parts) {

@@ -19,6 +19,9 @@ inline constexpr std::size_t kOutcomesKept =
 class CheckpointLedger {
  public:
   explicit CheckpointLedger(int world_size = 0) : world_size_(world_size) {}
+  /// Of an attempt that an earlier launcher began: its checkpoints up to `settled` are committed,
+  /// the newest at `path`. It may have given up others after that one, of which nothing is known.
+  static CheckpointLedger adopted(int world_size, std::uint64_t settled, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
     std::uint64_t index = 0;
@@ -54,6 +57,7 @@ class CheckpointLedger {
     bool warned = false;
   };
   int world_size_ = 0;
+  bool may_skip_ = false;
   void remember(Outcome outcome);
 
   std::map<std::uint64_t, Waiting> waiting_;

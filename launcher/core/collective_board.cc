@@ -71,6 +71,13 @@ std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t 
   return std::nullopt;
 }
 
+std::optional<CollectiveRelease> CollectiveBoard::answered(CollectiveRelease release) {
+  if (answered_.count(release.sequence) != 0) return std::nullopt;
+  const bool waited_for = calls_.count(release.sequence) != 0;
+  answer(release);
+  return waited_for ? std::optional(std::move(release)) : std::nullopt;
+}
+
 std::vector<CollectiveRelease> CollectiveBoard::rank_ended(Rank rank) {
   ended_.insert(rank);
   std::vector<CollectiveRelease> releases;

@@ -36,6 +36,9 @@ class CollectiveBoard {
   /// when the call is over already: its part was sent again, since the answer did not arrive.
   std::optional<CollectiveRelease> join(Rank rank, std::uint64_t sequence, const std::string& name,
                                         std::string data, TimePoint now);
+  /// An earlier launcher had answered the call: whoever waits for it, or asks later, gets that
+  /// answer.
+  std::optional<CollectiveRelease> answered(CollectiveRelease release);
   /// A rank has ended: calls it did not join never complete.
   std::vector<CollectiveRelease> rank_ended(Rank rank);
   /// A text for each call that has waited long, once: "barrier: waiting for ranks 3, 7 for 1 min 0

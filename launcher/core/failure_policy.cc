@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace train {
 namespace {
+
+constexpr std::array<std::string_view, 5> kKinds{"worker", "start", "node_lost", "preempted",
+                                                 "permanent"};
 
 // The first restart waits for nothing: most deaths are single ones. From the second without
 // progress on, initial × 2^n.
@@ -18,36 +22,65 @@ Duration backoff_delay(const Backoff& backoff, int restarts_without_progress) {
 
 }  // namespace
 
-FailureDecision FailurePolicy::on_failure(FailureKind kind) {
+std::string_view to_string(FailureKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+std::optional<FailureKind> failure_kind_of(std::string_view name) {
+  const auto found = std::find(kKinds.begin(), kKinds.end(), name);
+  if (found == kKinds.end()) return std::nullopt;
+  return static_cast<FailureKind>(found - kKinds.begin());
+}
+
+FailurePolicy::Budget FailurePolicy::budget_of(FailureKind kind) {
+  const bool preempted =
+      kind == FailureKind::Preempted || (kind == FailureKind::NodeLost && elastic_);
+  if (preempted) return {&used_.preemptions, config_.max_preemptions, "max_preemptions"};
+  if (kind == FailureKind::Start)
+    return {&used_.start_failures, config_.max_start_failures, "max_start_failures"};
+  return {&used_.failures, config_.max_failures, "max_failures"};
+}
+
+FailureDecision FailurePolicy::on_failure(FailureKind kind,
+                                          const std::optional<FailurePlace>& place) {
   if (kind == FailureKind::Permanent)
     return {.restart = false, .delay = {}, .reason = "a restart would fail the same way"};
-  const bool at_start = kind == FailureKind::Start;
-  int& used = at_start ? start_failures_ : failures_;
-  const int allowed = at_start ? config_.max_start_failures : config_.max_failures;
-  const char* key = at_start ? "max_start_failures" : "max_failures";
-  if (allowed != kUnlimited && used >= allowed) {
+  const Budget budget = budget_of(kind);
+  if (budget.allowed != kUnlimited && *budget.used >= budget.allowed) {
     return {.restart = false,
             .delay = {},
-            .reason = allowed == 0
-                          ? fmt::format("no restart: {} is 0", key)
-                          : fmt::format("no restart left: {} of {} used (failure_config.{})", used,
-                                        allowed, key)};
+            .reason = budget.allowed == 0
+                          ? fmt::format("no restart: {} is 0", budget.key)
+                          : fmt::format("no restart left: {} of {} used (failure_config.{})",
+                                        *budget.used, budget.allowed, budget.key)};
   }
-  ++used;
-  ++restarts_;
-  const Duration delay = backoff_delay(config_.backoff, restarts_without_progress_++);
-  const std::string which = allowed == kUnlimited ? fmt::format("restart {}", used)
-                                                  : fmt::format("restart {} of {}", used, allowed);
+  if (same_place_again(place)) {
+    return {
+        .restart = false,
+        .delay = {},
+        .reason = fmt::format("rank {} died after its report {} {} times in a row, with no newer "
+                              "checkpoint: a restart would end the same way",
+                              place->rank.value, place->report, kSamePlaceMax)};
+  }
+  ++*budget.used;
+  const Duration delay = backoff_delay(config_.backoff, used_.restarts_without_progress++);
+  const std::string which = budget.allowed == kUnlimited
+                                ? fmt::format("restart {}", *budget.used)
+                                : fmt::format("restart {} of {}", *budget.used, budget.allowed);
   return {.restart = true,
           .delay = delay,
           .reason =
               delay.count() == 0 ? which : fmt::format("{} in {}", which, format_duration(delay))};
 }
 
+bool FailurePolicy::same_place_again(const std::optional<FailurePlace>& place) {
+  times_there_ = place && place == last_place_ ? times_there_ + 1 : 1;
+  last_place_ = place;
+  return place && place->report > 0 && times_there_ >= kSamePlaceMax;
+}
+
 void FailurePolicy::on_progress() {
-  failures_ = 0;
-  start_failures_ = 0;
-  restarts_without_progress_ = 0;
+  used_ = {};
+  times_there_ = 0;
+  last_place_.reset();
 }
 
 }  // namespace train

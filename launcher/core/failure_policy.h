@@ -2,9 +2,13 @@
 // words. Budgets are those of failure_config; a newer committed checkpoint refills them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "launcher/core/job_spec.h"
+#include "lib/base/ids.h"
 
 namespace train {
 
@@ -12,8 +16,11 @@ enum class FailureKind {
   Worker,     // a worker died after the group had made its first report or barrier
   Start,      // before
   NodeLost,   // heartbeats stopped
+  Preempted,  // its node was being drained, and the workers did not leave in good order
   Permanent,  // trying again cannot help: the command does not exist
 };
+std::string_view to_string(FailureKind kind);
+std::optional<FailureKind> failure_kind_of(std::string_view name);
 
 struct FailureDecision {
   bool restart = false;
@@ -21,24 +28,52 @@ struct FailureDecision {
   std::string reason;  // "restart 2 of 3", "no restart left: max_failures is 3"
 };
 
+/// What of the budgets is used.
+struct FailureCounts {
+  int failures = 0;  // since the last progress, all of them
+  int start_failures = 0;
+  int preemptions = 0;
+  int restarts_without_progress = 0;
+  bool operator==(const FailureCounts&) const = default;
+};
+
+/// Where a worker died: the same place again and again is a bug that no restart mends.
+struct FailurePlace {
+  Rank rank;
+  std::uint64_t report = 0;      // its last one
+  std::uint64_t checkpoint = 0;  // that the attempt began from
+  bool operator==(const FailurePlace&) const = default;
+};
+inline constexpr int kSamePlaceMax = 3;
+
 class FailurePolicy {
  public:
-  explicit FailurePolicy(const FailureConfig& config) : config_(config) {}
+  /// `elastic`: the group may shrink, so a lost node counts as a preemption.
+  explicit FailurePolicy(const FailureConfig& config, bool elastic = false,
+                         const FailureCounts& used = {})
+      : config_(config), elastic_(elastic), used_(used) {}
 
   /// Count a failure and decide.
-  FailureDecision on_failure(FailureKind kind);
+  FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {});
   /// A newer checkpoint is committed: failures before it no longer count.
   void on_progress();
 
-  int failures() const { return failures_; }  // since the last progress
-  int restarts() const { return restarts_; }  // in all
+  const FailureCounts& counts() const { return used_; }
 
  private:
+  struct Budget {
+    int* used;
+    int allowed;
+    const char* key;
+  };
+  Budget budget_of(FailureKind kind);
+  bool same_place_again(const std::optional<FailurePlace>& place);
+
   FailureConfig config_;
-  int failures_ = 0;
-  int start_failures_ = 0;
-  int restarts_ = 0;
-  int restarts_without_progress_ = 0;
+  bool elastic_ = false;
+  FailureCounts used_;
+  std::optional<FailurePlace> last_place_;
+  int times_there_ = 0;
 };
 
 }  // namespace train

@@ -56,6 +56,7 @@ struct FailureConfig {
   int max_failures = 0;  // deaths of workers; kUnlimited: no limit
   int max_start_failures =
       0;  // before the first report or barrier; as many as max_failures by default
+  int max_preemptions = kUnlimited;        // drained nodes, and nodes lost under {min, max}
   Duration stop_grace = seconds(30);       // TERM to KILL, for stops that somebody asked for
   Duration orphan_timeout = seconds(600);  // how long workers go on without a launcher
   Duration node_suspect_after = seconds(3);

@@ -16,6 +16,7 @@ struct NodeCapacity {
   std::string name;
   Resources total;
   Resources free;
+  bool draining = false;  // it takes no new workers; `free` says so too
 };
 
 struct PlacedNode {

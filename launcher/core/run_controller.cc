@@ -11,11 +11,15 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       expected_nodes_(start.expected_nodes),
       started_(now),
       now_(now),
-      policy_(spec.run_config.failure_config),
+      policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
+              start.failures),
       next_attempt_(start.first_attempt),
       newest_(std::move(start.checkpoint)),
       last_checkpoint_number_(start.last_checkpoint_number),
-      schedule_at_(now) {}
+      restart_count_(start.restarts),
+      schedule_at_(now) {
+  if (start.living) adopt(*start.living);
+}
 
 std::vector<RunAction> RunController::handle(const RunEvent& event, TimePoint now) {
   now_ = now;
@@ -34,11 +38,16 @@ std::vector<RunAction> RunController::handle(const RunEvent& event, TimePoint no
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   nodes_[node] = event;
+  node_names_[node] = event.capacity.name;
   lost_nodes_.erase(node);
+  if (!event.capacity.draining) draining_.erase(node);
+  room_changed_ = true;
   for (Attempt attempt : event.attempts) {
     const bool ours =
         current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
     if (!ours) actions_.push_back(Release{attempt, node});
+    // An earlier launcher died before its journal knew of it: the number is taken all the same.
+    if (!facts(state_).has_attempt) next_attempt_ = std::max(next_attempt_, attempt.next());
   }
   const auto found = attempt_.hosts.find(node);
   if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
@@ -63,6 +72,8 @@ void RunController::on(const SupervisorAttached& event) {
     actions_.push_back(Release{event.attempt, event.node});
     return;
   }
+  host->second.attached = true;
+  host->second.has_workers = event.has_workers;
   if (!host->second.gone) send_again(host->second);
 }
 
@@ -100,6 +111,7 @@ void RunController::on(const NodeDown& event) {
   }
   nodes_.erase(event.node);
   lost_nodes_.insert(event.node);
+  room_changed_ = true;
 }
 
 // A daemon that is lost was waited for already, when it was silent.
@@ -129,12 +141,7 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
     if (!first) first = Rank{static_cast<std::int32_t>(i)};
     release_collectives(attempt_.collectives.rank_ended(Rank{static_cast<std::int32_t>(i)}));
   }
-  fail({.kind = kind,
-        .cause = reason,
-        .rank = first,
-        .end = {},
-        .node = node_name(node),
-        .start_error = {}});
+  fail({.kind = kind, .cause = reason, .rank = first, .end = {}, .node = node, .start_error = {}});
 }
 
 // ---- starting
@@ -146,15 +153,13 @@ void RunController::advance_scheduling() {
         stop_->reason);
   if (now_ < schedule_at_) return;
   if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) return;
-  std::vector<NodeCapacity> capacities;
-  for (const auto& [id, node] : nodes_) capacities.push_back(node.capacity);
-  Placement placement = place(spec_.scaling_config, capacities, expected_nodes_);
+  Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
-  if (!waiting_noted_ || now_ >= *waiting_noted_ + kWaitingNoteEvery) {
-    waiting_noted_ = now_;
-    note(NoteLevel::Info, "waiting: " + placement.reason);
-  }
+  if (waiting_note_at_ && now_ < *waiting_note_at_) return;
+  waiting_note_at_ = now_ + waiting_note_every_;
+  waiting_note_every_ = std::min<Duration>(2 * waiting_note_every_, kWaitingNoteMax);
+  note(NoteLevel::Info, "waiting: " + placement.reason);
 }
 
 void RunController::begin_attempt(Placement placement) {
@@ -165,7 +170,11 @@ void RunController::begin_attempt(Placement placement) {
   attempt_.members.resize(placement.world_size);
   attempt_.collectives = CollectiveBoard(placement.world_size);
   attempt_.checkpoints = CheckpointLedger(placement.world_size);
-  waiting_noted_.reset();
+  attempt_.restored = newest_;
+  waiting_note_at_.reset();
+  waiting_note_every_ = kWaitingNoteFirst;
+  grow_at_.reset();
+  room_changed_ = true;
   change_state(
       RunTrigger::NodesGranted,
       fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
@@ -174,8 +183,12 @@ void RunController::begin_attempt(Placement placement) {
     attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
     for (int i = 0; i < placed.local_world_size; ++i)
       attempt_.members[placed.first_rank.value + i].node = placed.node;
-    actions_.push_back(prepare_for(placed));
   }
+  AttemptBegun begun{attempt_.id, placement, {}, newest_, restart_count_};
+  for (const PlacedNode& placed : placement.nodes)
+    begun.node_names.push_back(node_name(placed.node));
+  actions_.push_back(std::move(begun));
+  for (const PlacedNode& placed : placement.nodes) actions_.push_back(prepare_for(placed));
 }
 
 Prepare RunController::prepare_for(const PlacedNode& placed) const {
@@ -232,7 +245,7 @@ void RunController::on(const StartRefused& event) {
                              node_name(event.node), event.error.message, hint),
         .rank = event.rank,
         .end = {},
-        .node = node_name(event.node),
+        .node = event.node,
         .start_error = event.error});
 }
 
@@ -255,6 +268,11 @@ void RunController::on(const RankPaused& event) {
   member->paused = event.ordinal;
   member->reported = std::max(member->reported, event.ordinal);
   member->checkpoint_index = event.checkpoint_index;
+  member->arrived = event.arrived;
+  if (state_ != RunState::Running) return;
+  // Asked by an earlier launcher, whose journal did not come to that.
+  begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
+               now_ + spec_.run_config.failure_config.stop_grace, false);
 }
 
 void RunController::on(const RankExited& event) {
@@ -275,7 +293,7 @@ void RunController::on(const RankExited& event) {
         .cause = "",  // how it ended says it; the words are launcher/report's
         .rank = event.rank,
         .end = event.end,
-        .node = node_name(member->node),
+        .node = member->node,
         .start_error = {}});
 }
 
@@ -288,6 +306,13 @@ void RunController::on(const CollectiveJoined& event) {
     actions_.push_back(SendCollective{attempt_.id, attempt_.members[release->only_for->value].node,
                                       release->sequence, release->parts, release->error});
   }
+}
+
+void RunController::on(const CollectiveSettled& event) {
+  if (!current(event.attempt)) return;
+  if (const auto release =
+          attempt_.collectives.answered({event.sequence, event.parts, event.error}))
+    release_collectives({*release});
 }
 
 void RunController::release_collectives(const std::vector<CollectiveRelease>& releases) {
@@ -305,8 +330,9 @@ void RunController::on(const NodeGroupGone& event) {
 }
 
 void RunController::advance_running() {
-  if (attempt_.failure || !all_members_ended()) return;
-  change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  if (attempt_.failure) return;
+  if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  consider_growth();
 }
 
 RunController::Member* RunController::member_of(Attempt attempt, Rank rank) {
@@ -327,8 +353,11 @@ void RunController::on(const PartStaged& event) {
   const Member* member = member_of(event.attempt, event.part.rank);
   if (member == nullptr) return;
   PartOfCheckpoint part = event.part;
-  const bool past_the_end = attempt_.pause.step != PauseProgress::Step::Gather &&
-                            part.report_ordinal > attempt_.pause.ordinal;
+  const PauseProgress& pause = attempt_.pause;
+  const bool meeting_is_known =
+      pause.step == PauseProgress::Step::Finish ||
+      (pause.step == PauseProgress::Step::Advance && !pause.at_checkpoint);
+  const bool past_the_end = meeting_is_known && part.report_ordinal > pause.ordinal;
   if (past_the_end && part.error.empty()) {
     part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,
                              attempt_.pause.ordinal);
@@ -363,6 +392,7 @@ void RunController::on(const CommitFinished& event) {
   if (event.checkpoint) {
     newest_ = event.checkpoint;
     policy_.on_progress();
+    node_failures_.clear();
   } else {
     note(NoteLevel::Warning,
          fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", event.index,
@@ -389,8 +419,11 @@ void RunController::conclude_attempt() {
     if (!host.lost) actions_.push_back(Release{attempt_.id, id});
   }
   AttemptEnded ended{.attempt = attempt_.id,
-                     .cause = stop_ ? stop_->reason : "every rank ended with 0",
+                     .cause = stop_             ? stop_->reason
+                              : attempt_.reform ? attempt_.reform->reason
+                                                : "every rank ended with 0",
                      .failed = false,
+                     .failure = {},
                      .root_rank = {},
                      .root_end = {},
                      .root_node = "",
@@ -400,20 +433,37 @@ void RunController::conclude_attempt() {
   if (attempt_.failure) {
     ended.cause = attempt_.failure->cause;
     ended.failed = true;
+    ended.failure = attempt_.failure->kind;
     ended.root_rank = attempt_.failure->rank;
     ended.root_end = attempt_.failure->end;
-    ended.root_node = attempt_.failure->node;
+    if (attempt_.failure->node) ended.root_node = node_name(*attempt_.failure->node);
     ended.start_error = attempt_.failure->start_error;
+  } else if (attempt_.reform && attempt_.reform->preempted) {
+    ended.failure = FailureKind::Preempted;
   }
   actions_.push_back(std::move(ended));
   if (stop_ && stop_->kind != StopKind::StopCondition)
     return end_run(RunTrigger::EndedByRequest, stop_->reason);
-  if (!failed) return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
-  const FailureDecision decision = policy_.on_failure(attempt_.failure->kind);
+  if (!failed && (stop_ || !attempt_.reform))
+    return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
+  FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
+  if (failed) {
+    decision = policy_.on_failure(attempt_.failure->kind, place_of(*attempt_.failure));
+    if (attempt_.failure->node) count_node_failure(*attempt_.failure->node);
+  } else if (attempt_.reform->preempted) {
+    decision = policy_.on_failure(FailureKind::Preempted);
+    decision.delay = {};
+  }
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
   ++restart_count_;
   schedule_at_ = now_ + decision.delay;
   change_state(RunTrigger::RestartDecided, decision.reason);
+}
+
+std::optional<FailurePlace> RunController::place_of(const Failure& failure) const {
+  if (failure.kind != FailureKind::Worker || !failure.rank || !failure.end) return std::nullopt;
+  return FailurePlace{*failure.rank, failure.end->last_ordinal,
+                      attempt_.restored ? attempt_.restored->number : 0};
 }
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
@@ -427,6 +477,9 @@ void RunController::advance() {
   for (RunState before = state_; !done(); before = state_) {
     if (facts(state_).has_attempt) advance_checkpoints();
     switch (state_) {
+      case RunState::Attaching:
+        advance_attaching();
+        break;
       case RunState::Scheduling:
         advance_scheduling();
         break;
@@ -468,12 +521,14 @@ std::optional<TimePoint> RunController::next_deadline() const {
       consider(schedule_at_);
     else if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) {
       consider(std::max(started_, schedule_at_) + kAllNodesWait);
-    } else if (waiting_noted_)
-      consider(*waiting_noted_ + kWaitingNoteEvery);
+    } else {
+      consider(waiting_note_at_);
+    }
     return next;
   }
+  if (state_ == RunState::Running) consider(grow_at_);
   if (state_ == RunState::Pausing) {
-    consider(attempt_.pause.deadline);
+    if (attempt_.pause.deadline != TimePoint::max()) consider(attempt_.pause.deadline);
     const auto hopeless_at = attempt_.pause.all_arrived_at.value_or(now_) + kStragglerPause;
     if (attempt_.pause.step == PauseProgress::Step::Advance && attempt_.pause.all_arrived_at &&
         now_ < hopeless_at)
@@ -481,8 +536,8 @@ std::optional<TimePoint> RunController::next_deadline() const {
     if (attempt_.pause.step == PauseProgress::Step::Gather) {
       if (attempt_.pause.all_reporting_paused)
         consider(*attempt_.pause.all_reporting_paused + kStragglerPause);
-      else if (now_ < attempt_.pause.asked_at + kGatherPause)
-        consider(attempt_.pause.asked_at + kGatherPause);
+      else if (const auto until = gather_until(); until && now_ < *until)
+        consider(until);
     }
   }
   consider(attempt_.collectives.next_deadline());
@@ -501,8 +556,8 @@ void RunController::note(NoteLevel level, std::string text) {
 }
 
 std::string RunController::node_name(NodeId node) const {
-  const auto found = nodes_.find(node);
-  return found == nodes_.end() ? fmt::format("node {}", node.value) : found->second.capacity.name;
+  const auto found = node_names_.find(node);
+  return found == node_names_.end() ? fmt::format("node {}", node.value) : found->second;
 }
 
 }  // namespace train

@@ -26,7 +26,11 @@ inline constexpr Duration kStragglerPause =
 inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
 inline constexpr Duration kAllNodesWait =
     seconds(3);  // for daemons that are named but have not answered, before starting without
-inline constexpr Duration kWaitingNoteEvery = seconds(30);
+inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
+inline constexpr Duration kGrowSettle =
+    seconds(3);  // from the last news of more room to asking the group to re-form
+inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is set aside
+inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 
 /// Where a run begins: at a fresh start all defaults; when it is taken up again, what its journal
 /// and its folder say.
@@ -34,7 +38,10 @@ struct RunStart {
   Attempt first_attempt{0};
   std::optional<CheckpointInfo> checkpoint;  // the newest committed one, or resume_from_checkpoint
   std::uint64_t last_checkpoint_number = 0;
-  std::size_t expected_nodes = 1;  // how many daemons the job names
+  std::size_t expected_nodes = 1;            // how many daemons the job names
+  FailureCounts failures = {};               // of the budgets, used by earlier launchers
+  int restarts = 0;                          // of the worker group, so far
+  std::optional<LivingAttempt> living = {};  // its workers may still run: they are looked for first
 };
 
 class RunController {
@@ -50,7 +57,8 @@ class RunController {
   Attempt attempt() const { return attempt_.id; }
   int world_size() const { return attempt_.placement.world_size; }
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
-  int restarts() const { return policy_.restarts(); }
+  int restarts() const { return restart_count_; }
+  bool pauses_at_checkpoint() const { return attempt_.pause.at_checkpoint; }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
 
  private:
@@ -61,12 +69,15 @@ class RunController {
     std::optional<std::uint64_t> paused;  // ordinal at which it waits
     std::uint64_t checkpoint_index = 0;   // of its last pause
     std::optional<RankEnd> end;
-    bool lost = false;  // its node is: no end will come
+    bool lost = false;     // its node is: no end will come
+    bool arrived = false;  // it paused where it was told to go on to
     bool alive() const { return !end && !lost; }
   };
   struct Host {
     PlacedNode placed;
     bool prepared = false, started = false;
+    bool attached = false;       // of an adopted attempt: its supervisor has answered
+    bool has_workers = true;     // it has said that it was told to start them
     std::optional<Start> start;  // as it was asked for
     bool gone = false;           // no worker left there, nothing more to come
     bool lost = false;           // nobody there to be told anything
@@ -76,13 +87,20 @@ class RunController {
     std::string cause;
     std::optional<Rank> rank;
     std::optional<RankEnd> end;
-    std::string node;
+    std::optional<NodeId> node;
     std::optional<Error> start_error;
+  };
+  struct Reform {  // the group is to end in good order, and to start again
+    std::string reason;
+    bool preempted = false;
+    bool asked = false;  // the ranks were told to leave
   };
   struct PauseProgress {
     enum class Step { Gather, Advance, Finish } step = Step::Gather;
     TimePoint asked_at;
-    TimePoint deadline;  // then TERM
+    TimePoint deadline;          // then TERM
+    bool at_checkpoint = false;  // no work may be lost, and there is time
+    std::optional<TimePoint> first_paused_at;
     std::optional<TimePoint>
         all_reporting_paused;  // since when only ranks that never reported are missing
     std::optional<TimePoint> all_arrived_at;
@@ -98,6 +116,9 @@ class RunController {
     CheckpointLedger checkpoints{0};
     bool progressed = false;  // a report, or a completed collective
     std::optional<Failure> failure;
+    std::optional<Reform> reform;
+    std::optional<CheckpointInfo> restored;
+    bool was_pausing = false;  // under an earlier launcher
     int collateral = 0;
     PauseProgress pause;
     TimePoint kill_at;  // what was last asked of the hosts that stop
@@ -111,6 +132,7 @@ class RunController {
   // events
   void on(const NodeUp&);
   void on(const NodeDown&);
+  void on(const NodeDrain&);
   void on(const SupervisorAttached&);
   void on(const AttemptPrepared&);
   void on(const AttemptStarted&);
@@ -124,11 +146,13 @@ class RunController {
   void on(const PartStaged&);
   void on(const CommitFinished&);
   void on(const CollectiveJoined&);
+  void on(const CollectiveSettled&);
   void on(const StopAsked&);
   void on(const Tick&) {}
 
   // what can go on now, whatever the event was
   void advance();
+  void advance_attaching();
   void advance_scheduling();
   void advance_preparing();
   void advance_running();
@@ -136,7 +160,15 @@ class RunController {
   void advance_teardown();
   void advance_checkpoints();
 
+  void adopt(const LivingAttempt& living);
   void begin_attempt(Placement placement);
+  std::vector<NodeCapacity> usable_nodes();
+  void count_node_failure(NodeId node);
+  bool can_pause() const;
+  void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
+  void hurry_pause(TimePoint deadline);
+  void begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint);
+  void consider_growth();
   void fail(Failure failure);
   void begin_teardown(Duration grace, const std::string& reason);
   void stop_hosts(Duration grace, const std::string& reason);
@@ -159,8 +191,12 @@ class RunController {
   /// ranks that do not exist.
   Member* member_of(Attempt attempt, Rank rank);
   bool all_members_ended() const;
+  bool all_paused_at(std::uint64_t ordinal) const;
+  void advance_to(std::uint64_t ordinal);
   bool nodes_may_come() const;
   bool any_member_ended() const;
+  std::optional<TimePoint> gather_until() const;
+  std::optional<FailurePlace> place_of(const Failure& failure) const;
   std::uint64_t next_common_report() const;
   std::string node_name(NodeId node) const;
   template <class F>
@@ -172,7 +208,13 @@ class RunController {
   TimePoint now_;
   RunState state_ = RunState::Scheduling;
   std::map<NodeId, NodeUp> nodes_;
+  std::map<NodeId, std::string> node_names_;  // of all that were ever heard of
   std::set<NodeId> lost_nodes_;
+  std::map<NodeId, TimePoint> draining_;   // and when its grace ends
+  std::map<NodeId, int> node_failures_;    // since the last progress
+  std::map<NodeId, TimePoint> set_aside_;  // until when
+  bool room_changed_ = false;              // since growth was considered
+  std::optional<TimePoint> grow_at_;
   FailurePolicy policy_;
   Attempt next_attempt_;
   std::optional<CheckpointInfo> newest_;
@@ -180,8 +222,9 @@ class RunController {
   int restart_count_ = 0;
   AttemptState attempt_;
   std::optional<Stop> stop_;
-  TimePoint schedule_at_;  // not before: backoff
-  std::optional<TimePoint> waiting_noted_;
+  TimePoint schedule_at_;                     // not before: backoff
+  std::optional<TimePoint> waiting_note_at_;  // the next one
+  Duration waiting_note_every_ = kWaitingNoteFirst;
   std::vector<RunAction> actions_;
 };
 

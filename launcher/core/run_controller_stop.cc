@@ -15,6 +15,8 @@ void RunController::fail(Failure failure) {
   const std::string reason = failure.cause.empty() && failure.rank
                                  ? fmt::format("rank {} failed", failure.rank->value)
                                  : failure.cause;
+  const bool drained = failure.node && draining_.count(*failure.node) != 0;
+  if (drained && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
   attempt_.failure = std::move(failure);
   if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
 }
@@ -40,28 +42,22 @@ void RunController::on(const StopAsked& event) {
   if (stop_ && event.kind == StopKind::StopCondition) return;
   if (!stop_ || stop_->kind == StopKind::StopCondition) stop_ = Stop{event.kind, event.reason};
   switch (state_) {
+    case RunState::Attaching:
     case RunState::Preparing:
     case RunState::Starting:
       begin_teardown(spec_.run_config.failure_config.stop_grace, event.reason);
       break;
-    case RunState::Running: {
-      const bool can_pause =
-          std::any_of(attempt_.members.begin(), attempt_.members.end(),
-                      [](const Member& m) { return m.alive() && m.joined && m.reported > 0; });
-      if (!can_pause) {
+    case RunState::Running:
+      if (can_pause())
+        begin_pause(event.reason, now_ + spec_.run_config.failure_config.stop_grace, false);
+      else
         begin_teardown(spec_.run_config.failure_config.stop_grace, event.reason);
-        break;
-      }
-      change_state(RunTrigger::PauseAsked, event.reason);
-      attempt_.pause = PauseProgress{.asked_at = now_,
-                                     .deadline = now_ + spec_.run_config.failure_config.stop_grace,
-                                     .all_reporting_paused = {},
-                                     .all_arrived_at = {}};
-      send_pause(Pause::Step::Pause);
       break;
-    }
     case RunState::Pausing:
-      if (again) begin_teardown(Duration{0}, "asked to stop at once");
+      if (again)
+        begin_teardown(Duration{0}, "asked to stop at once");
+      else
+        hurry_pause(now_ + spec_.run_config.failure_config.stop_grace);
       break;
     case RunState::TearingDown:
       if (again) stop_hosts(Duration{0}, "asked to stop at once");
@@ -74,20 +70,52 @@ void RunController::on(const StopAsked& event) {
   }
 }
 
+bool RunController::can_pause() const {
+  return std::any_of(attempt_.members.begin(), attempt_.members.end(),
+                     [](const Member& m) { return m.alive() && m.joined && m.reported > 0; });
+}
+
+void RunController::begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint) {
+  change_state(RunTrigger::PauseAsked, reason);
+  attempt_.pause = PauseProgress{.asked_at = now_,
+                                 .deadline = deadline,
+                                 .at_checkpoint = at_checkpoint,
+                                 .first_paused_at = {},
+                                 .all_reporting_paused = {},
+                                 .all_arrived_at = {}};
+  send_pause(Pause::Step::Pause);
+}
+
+// The ranks were to meet at a checkpoint, and now there is no time for that.
+void RunController::hurry_pause(TimePoint deadline) {
+  PauseProgress& pause = attempt_.pause;
+  pause.deadline = std::min(pause.deadline, deadline);
+  if (!std::exchange(pause.at_checkpoint, false)) return;
+  if (pause.step == PauseProgress::Step::Finish) return;
+  pause.step = PauseProgress::Step::Gather;
+  pause.asked_at = now_;
+  send_pause(Pause::Step::Pause);
+}
+
 void RunController::send_pause(Pause::Step step) {
   for_each_reachable_host([&](NodeId node) { actions_.push_back(pause_for(node, step)); });
 }
 
 Pause RunController::pause_for(NodeId node, Pause::Step step) const {
-  return {attempt_.id, node, step, attempt_.pause.ordinal, stop_ ? stop_->reason : ""};
+  const std::string reason = stop_ ? stop_->reason : attempt_.reform ? attempt_.reform->reason : "";
+  return {attempt_.id, node, step, attempt_.pause.ordinal, reason, attempt_.pause.at_checkpoint};
 }
 
 // Every rank pauses at its next report; the highest ordinal is where all stop; there they
 // checkpoint; then they leave.
 void RunController::advance_pausing() {
   if (attempt_.failure) return;
-  if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended");
   PauseProgress& pause = attempt_.pause;
+  if (all_members_ended()) {
+    if (pause.step != PauseProgress::Step::Finish && !attempt_.was_pausing)
+      attempt_.reform.reset();  // they had come to their end by themselves
+    return change_state(RunTrigger::GroupEnding, "every rank ended");
+  }
   if (now_ >= pause.deadline) {
     const bool finishing = pause.step == PauseProgress::Step::Finish;
     return begin_teardown(kSurvivorGrace, finishing
@@ -103,8 +131,9 @@ void RunController::advance_pausing() {
                                               // is waited for a little
     if (!member.joined || member.reported == 0) continue;
     reporting_paused &= member.paused.has_value();
-    all_arrived &= member.paused == pause.ordinal;
+    all_arrived &= pause.at_checkpoint ? member.paused.has_value() : member.paused == pause.ordinal;
     highest = std::max(highest, member.paused.value_or(0));
+    if (member.paused && !pause.first_paused_at) pause.first_paused_at = now_;
     common_checkpoint = std::min(common_checkpoint, member.checkpoint_index);
   }
   switch (pause.step) {
@@ -113,31 +142,55 @@ void RunController::advance_pausing() {
         // Training in lockstep: a rank was past its report when the order came, and now waits in a
         // collective for one that is paused. Its next report is where all can meet.
         pause.all_reporting_paused.reset();
-        if (now_ < pause.asked_at + kGatherPause) return;
+        const auto until = gather_until();
+        if (!until || now_ < *until) return;
         highest = next_common_report();
       } else {
         if (!pause.all_reporting_paused) pause.all_reporting_paused = now_;
         if (!all_paused && now_ < *pause.all_reporting_paused + kStragglerPause) return;
       }
       pause.step = PauseProgress::Step::Advance;
-      pause.ordinal = highest;
-      for (Member& member : attempt_.members)
-        member.paused.reset();  // each says so again once it is there
-      return send_pause(Pause::Step::Advance);
+      return advance_to(highest);
     }
     case PauseProgress::Step::Advance: {
+      if (all_arrived && pause.at_checkpoint && !all_paused_at(highest)) return advance_to(highest);
+      if (all_arrived && pause.at_checkpoint) pause.ordinal = highest;
       if (!all_arrived || attempt_.checkpoints.committing()) return;
       if (!pause.all_arrived_at) pause.all_arrived_at = now_;
       // A rank that ended before makes no checkpoint here: the others' never becomes whole.
       const bool hopeless = any_member_ended() && now_ >= *pause.all_arrived_at + kStragglerPause;
       if (attempt_.checkpoints.settled() < common_checkpoint && !hopeless) return;
       pause.step = PauseProgress::Step::Finish;
+      if (attempt_.reform) attempt_.reform->asked = true;
       pause.deadline = std::min(pause.deadline, now_ + kFinishGrace);
       return send_pause(Pause::Step::Finish);
     }
     case PauseProgress::Step::Finish:
       return;
   }
+}
+
+// Each says so again once it is there; those that an earlier launcher had told are there already.
+void RunController::advance_to(std::uint64_t ordinal) {
+  attempt_.pause.ordinal = ordinal;
+  for (Member& member : attempt_.members) {
+    if (!member.arrived || member.paused != ordinal) member.paused.reset();
+  }
+  send_pause(Pause::Step::Advance);
+}
+
+bool RunController::all_paused_at(std::uint64_t ordinal) const {
+  return std::all_of(attempt_.members.begin(), attempt_.members.end(), [&](const Member& m) {
+    return !m.alive() || !m.joined || m.reported == 0 || m.paused == ordinal;
+  });
+}
+
+// Until when ranks that report are waited for before one of them is taken to wait for another.
+std::optional<TimePoint> RunController::gather_until() const {
+  const PauseProgress& pause = attempt_.pause;
+  if (!pause.at_checkpoint) return pause.asked_at + kGatherPause;
+  if (!pause.first_paused_at) return std::nullopt;
+  return *pause.first_paused_at + kGatherPause;
 }
 
 bool RunController::any_member_ended() const {

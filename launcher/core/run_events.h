@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/core/failure_policy.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/run_state.h"
 #include "lib/base/error.h"
@@ -72,6 +73,14 @@ struct NodeUp {
 struct SupervisorAttached {
   Attempt attempt;
   NodeId node;
+  bool has_workers = true;  // it was told to start them
+};
+/// Its traind was told to leave: no new workers there, and those it has are to leave within
+/// `grace`.
+struct NodeDrain {
+  NodeId node;
+  Duration grace{};
+  std::string reason;
 };
 struct NodeDown {
   NodeId node;
@@ -121,6 +130,7 @@ struct RankPaused {
   Rank rank;
   std::uint64_t ordinal = 0;
   std::uint64_t checkpoint_index = 0;
+  bool arrived = false;  // where it was told to go on to
 };
 struct PartStaged {
   Attempt attempt;
@@ -138,16 +148,23 @@ struct CollectiveJoined {
   std::uint64_t sequence = 0;
   std::string name, data;
 };
+/// An earlier launcher had answered a call, and perhaps not everybody heard of it.
+struct CollectiveSettled {
+  Attempt attempt;
+  std::uint64_t sequence = 0;
+  std::vector<std::string> parts;
+  std::string error;
+};
 struct StopAsked {
   StopKind kind = StopKind::Command;
   std::string reason;
 };
 struct Tick {};
 
-using RunEvent =
-    std::variant<NodeUp, NodeDown, SupervisorAttached, AttemptPrepared, AttemptStarted,
-                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
-                 RankPaused, PartStaged, CommitFinished, CollectiveJoined, StopAsked, Tick>;
+using RunEvent = std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared,
+                              AttemptStarted, StartRefused, RankJoined, RankExited, NodeGroupGone,
+                              SupervisorLost, RankReported, RankPaused, PartStaged, CommitFinished,
+                              CollectiveJoined, CollectiveSettled, StopAsked, Tick>;
 
 // ---- actions
 
@@ -181,6 +198,7 @@ struct Pause {
   Step step = Step::Pause;
   std::uint64_t ordinal = 0;
   std::string reason;
+  bool at_checkpoint = false;  // only where a rank hands over a checkpoint
   bool operator==(const Pause&) const = default;
 };
 struct Release {
@@ -223,10 +241,19 @@ struct StateChanged {  // for the journal, the screen and status
   std::string reason;
   bool operator==(const StateChanged&) const = default;
 };
+struct AttemptBegun {  // for the journal, before any worker of it exists
+  Attempt attempt;
+  Placement placement;
+  std::vector<std::string> node_names;  // by node rank
+  std::optional<CheckpointInfo> restore;
+  int restart_count = 0;
+  bool operator==(const AttemptBegun&) const = default;
+};
 struct AttemptEnded {  // for cause.json and the summary
   Attempt attempt;
   std::string cause;  // one line
   bool failed = false;
+  std::optional<FailureKind> failure = {};  // where it failed
   std::optional<Rank> root_rank;
   std::optional<RankEnd> root_end;
   std::string root_node;
@@ -241,7 +268,21 @@ struct RunEnded {
   bool operator==(const RunEnded&) const = default;
 };
 
-using RunAction = std::variant<Prepare, Start, StopGroup, Pause, Release, SendCollective,
-                               TellCheckpoint, Commit, Note, StateChanged, AttemptEnded, RunEnded>;
+using RunAction =
+    std::variant<Prepare, Start, StopGroup, Pause, Release, SendCollective, TellCheckpoint, Commit,
+                 Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+
+/// An attempt that began under an earlier launcher, and of which no end is known.
+struct LivingAttempt {
+  Attempt id;
+  Epoch epoch;  // of the launcher that began it
+  Placement placement;
+  std::vector<std::string> node_names;  // by node rank
+  std::optional<CheckpointInfo> restored;
+  int restart_count = 0;
+  bool pausing = false;             // its ranks had been asked to stop
+  std::uint64_t settled_index = 0;  // of its newest committed checkpoint, at `settled_path`
+  std::string settled_path;
+};
 
 }  // namespace train

@@ -18,6 +18,9 @@ struct Transition {
 using S = RunState;
 using T = RunTrigger;
 constexpr std::array kTransitions{
+    Transition{S::Attaching, T::GroupFound, S::Running},
+    Transition{S::Attaching, T::PauseAsked, S::Pausing},
+    Transition{S::Attaching, T::GroupEnding, S::TearingDown},
     Transition{S::Scheduling, T::NodesGranted, S::Preparing},
     Transition{S::Scheduling, T::GaveUp, S::Errored},  // it can never fit
     Transition{S::Scheduling, T::EndedByRequest, S::Stopped},
@@ -42,6 +45,7 @@ struct Row {
   RunStateFacts facts;
 };
 constexpr std::array kStates{
+    Row{S::Attaching, "attaching", {.has_attempt = true, .accepts_reports = true}},
     Row{S::Scheduling, "scheduling", {}},
     Row{S::Preparing, "preparing", {.has_attempt = true}},
     Row{S::Starting, "starting", {.has_attempt = true, .accepts_reports = true}},
@@ -52,9 +56,9 @@ constexpr std::array kStates{
     Row{S::Errored, "errored", {.terminal = true}},
     Row{S::Stopped, "stopped", {.terminal = true}},
 };
-constexpr std::array<std::string_view, 9> kTriggers{
-    "nodes_granted",   "all_prepared", "all_started", "pause_asked",     "group_ending",
-    "restart_decided", "ended_well",   "gave_up",     "ended_by_request"};
+constexpr std::array<std::string_view, 10> kTriggers{
+    "group_found",  "nodes_granted",   "all_prepared", "all_started", "pause_asked",
+    "group_ending", "restart_decided", "ended_well",   "gave_up",     "ended_by_request"};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 namespace train {
 
 enum class RunState {
+  Attaching,   // an earlier launcher's attempt may still run: its supervisors are looked for
   Scheduling,  // waiting for nodes with room
   Preparing,   // supervisors start, the master port is bound
   Starting,    // workers are spawned
@@ -19,6 +20,7 @@ enum class RunState {
 };
 
 enum class RunTrigger {
+  GroupFound,
   NodesGranted,
   AllPrepared,
   AllStarted,

@@ -98,7 +98,14 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
     event.member("attempt", news.attempt)
         .member("world_size", news.world_size)
         .member("nnodes", news.nnodes);
+    if (news.found_running) event.member("found_running", true);
     return json(event.text_or_null("resumes_from", news.resumes_from));
+  }
+  if (news.found_running) {
+    return lasting(
+        fmt::format("attempt {}: found {} still running on {}, nothing is restarted", news.attempt,
+                    plural(news.world_size, "worker"), plural(news.nnodes, "node")),
+        at);
   }
   if (news.attempt == 0 && news.resumes_from.empty()) return redraw(at);
   return lasting(

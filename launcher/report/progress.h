@@ -46,6 +46,7 @@ struct AttemptNews {
   int world_size = 0;
   int nnodes = 0;
   std::string resumes_from = {};  // a checkpoint's name; empty: from the beginning
+  bool found_running = false;     // an earlier launcher had started it
 };
 
 struct CheckpointNews {

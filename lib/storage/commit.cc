@@ -58,6 +58,12 @@ Result<Unit> check_no_folder_is_a_file(const std::map<std::string, ManifestFile>
   return Unit{};
 }
 
+/// A file that was moved to its place already, by a launcher that died in the middle of the commit.
+bool is_in_place(FileSystem& fs, const std::string& target, const ManifestFile& file) {
+  const auto status = fs.status(target);
+  return status && status->kind == FileKind::File && status->bytes == file.bytes;
+}
+
 }  // namespace
 
 Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
@@ -107,18 +113,31 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
     for (auto slash = file.path.find('/'); slash != std::string::npos;
          slash = file.path.find('/', slash + 1)) {
       const std::string folder = join_path(pending, file.path.substr(0, slash));
-      if (folders.insert(folder).second) TRY_VOID(fs.make_folder(folder));
+      if (!folders.insert(folder).second) continue;
+      if (auto made = fs.make_folder(folder);
+          made.has_error() && made.error().code != Errc::AlreadyExists)
+        return made.error();
     }
     const std::string source = join_path(part_folders[file.ranks.front()], file.path);
-    TRY(const FileStatus status, fs.status(source));
+    const std::string target = join_path(pending, file.path);
+    const auto found = fs.status(source);
+    if (found.has_error() && found.error().code == Errc::NotFound && is_in_place(fs, target, file))
+      continue;
+    TRY(const FileStatus status, found);
     if (status.kind != FileKind::File || status.bytes != file.bytes)
       return Error{Errc::Corrupt, fmt::format("'{}' has {} bytes, rank {} wrote {}", source,
                                               status.bytes, file.ranks.front().value, file.bytes)};
-    TRY_VOID(fs.rename_new(source, join_path(pending, file.path)));
+    TRY_VOID(fs.rename_new(source, target));
   }
   TRY(const auto entries, fs.list(pending));
-  for (const FolderEntry& entry : entries)
-    if (entry.name.starts_with('.')) TRY_VOID(remove_tree(fs, join_path(pending, entry.name)));
+  for (const FolderEntry& entry : entries) {
+    if (!entry.name.starts_with('.')) continue;
+    const std::string path = join_path(pending, entry.name);
+    if (entry.kind == FileKind::Folder)
+      TRY_VOID(remove_tree(fs, path));
+    else
+      TRY_VOID(fs.remove_file(path));
+  }
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
     TRY_VOID(fs.sync_folder(*folder));
   return fs.sync_folder(pending);

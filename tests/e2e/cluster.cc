@@ -355,8 +355,9 @@ std::vector<std::string> Cluster::checkpoints(const std::string& run) const {
   std::vector<std::string> names;
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(run_dir(run) + "/checkpoints", ec)) {
-    if (fs::exists(entry.path() / ".manifest.json"))
-      names.push_back(entry.path().filename().string());
+    const std::string name = entry.path().filename().string();  // one under way: .tmp-…
+    if (name.starts_with("checkpoint_") && fs::exists(entry.path() / ".manifest.json"))
+      names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -153,19 +153,19 @@ TEST_F(Orphans, NoneAfterDaemonAndLauncherAreKilledTogether) {
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
 
-TEST_F(Orphans, AResumedRunEndsTheWorkersThatItsKilledLauncherLeft) {
+TEST_F(Orphans, AResumedRunFindsTheWorkersThatItsKilledLauncherLeft) {
   Process& run = start_waiting();
   const std::vector<Seen> first = cluster.workers();
+  // The launcher writes it beside the start of the workers, and `resume` reads it.
+  ASSERT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/spec.resolved.yaml"); }));
   run.signal(SIGKILL);
   ASSERT_EQ(run.wait(), 137);
 
   Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
 
-  EXPECT_TRUE(wait_until([&] {
-    return std::none_of(first.begin(), first.end(), [](const Seen& seen) {
-      return exists("/proc/" + std::to_string(seen.pid));
-    });
-  }));
+  ASSERT_TRUE(wait_until([&] { return contains(resumed.out(), "found 2 workers still running"); }))
+      << resumed.out();
+  for (const Seen& seen : first) EXPECT_TRUE(exists("/proc/" + std::to_string(seen.pid)));
   go();
   EXPECT_EQ(resumed.wait(), 0);
   EXPECT_TRUE(both_say(resumed, "after")) << resumed.out();

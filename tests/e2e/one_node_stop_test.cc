@@ -255,7 +255,7 @@ TEST(Resume, AForcedLauncherTakesTheRunFromALivingOne) {
   EXPECT_EQ(first.wait(), 1);
   EXPECT_TRUE(contains(first.out(), "another train-run has taken this run over")) << first.out();
   EXPECT_FALSE(exists(cluster.run_dir("job") + "/exit.json"));
-  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "before"); }));
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found 1 worker still running"); }));
   cluster.write("go", "");
   EXPECT_EQ(second.wait(), 0);
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");

@@ -27,7 +27,7 @@ TEST_F(RunRecordTest, BeginsAFreshRunAtAttemptZero) {
   EXPECT_EQ((*record)->epoch(), Epoch{1});
   EXPECT_EQ((*record)->start().first_attempt, Attempt{0});
   EXPECT_EQ((*record)->start().last_checkpoint_number, 0u);
-  ASSERT_TRUE((*record)->write_specs("command: x\n", "command: [x]\n"));
+  ASSERT_TRUE((*record)->put_specs("command: x\n", "command: [x]\n"));
   EXPECT_EQ(text_of((*record)->folder().spec()), "command: x\n");
 }
 

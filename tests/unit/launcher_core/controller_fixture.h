@@ -11,7 +11,7 @@
 namespace train {
 
 constexpr TimePoint kStart{seconds(1000)};
-constexpr NodeId kNodeA{0}, kNodeB{1};
+constexpr NodeId kNodeA{0}, kNodeB{1}, kNodeC{2};
 constexpr Attempt kFirst{0}, kSecond{1};
 using Actions = std::vector<RunAction>;
 
@@ -24,8 +24,8 @@ inline JobSpec two_workers(int max_failures = 0) {
 }
 inline NodeUp node_up(NodeId id, std::vector<Attempt> attempts = {}) {
   const Resources has{.cpu = 4, .custom = {}};
-  const std::string name = id == kNodeA ? "node-a" : "node-b";
-  return {{id, name, has, has}, id == kNodeA ? "10.0.0.1" : "10.0.0.2", std::move(attempts)};
+  const std::string name = std::string("node-") + static_cast<char>('a' + id.value);
+  return {{id, name, has, has}, "10.0.0." + std::to_string(id.value + 1), std::move(attempts)};
 }
 inline RankEnd exited(int code, bool stop_requested = false) {
   return {.status = code,
@@ -52,6 +52,11 @@ inline Start start_of(Attempt attempt, NodeId node, int restarts,
 inline StateChanged changed(RunState from, RunState to, RunTrigger trigger, Attempt attempt,
                             std::string reason = "") {
   return {from, to, trigger, attempt, std::move(reason)};
+}
+inline AttemptBegun begun(Attempt attempt, const Placement& placement,
+                          std::vector<std::string> names, int restarts = 0,
+                          std::optional<CheckpointInfo> restore = {}) {
+  return {attempt, placement, std::move(names), std::move(restore), restarts};
 }
 inline CheckpointInfo checkpoint(std::uint64_t number) {
   return {number, "checkpoint_" + std::to_string(number), 3};

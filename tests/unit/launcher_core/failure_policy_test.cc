@@ -24,7 +24,7 @@ TEST(FailurePolicy, NeverRestartsByDefault) {
 
   expect_decision(policy.on_failure(FailureKind::Worker), false, Duration{0},
                   "no restart: max_failures is 0");
-  EXPECT_EQ(policy.restarts(), 0);
+  EXPECT_EQ(policy.counts(), FailureCounts{});
 }
 
 TEST(FailurePolicy, CountsUntilTheBudgetIsUsed) {
@@ -35,7 +35,7 @@ TEST(FailurePolicy, CountsUntilTheBudgetIsUsed) {
                   "restart 2 of 2 in 1.0 s");
   expect_decision(policy.on_failure(FailureKind::Worker), false, Duration{0},
                   "no restart left: 2 of 2 used (failure_config.max_failures)");
-  EXPECT_EQ(policy.restarts(), 2);
+  EXPECT_EQ(policy.counts().failures, 2);
 }
 
 TEST(FailurePolicy, CountsFailuresAtTheStartApart) {
@@ -47,6 +47,49 @@ TEST(FailurePolicy, CountsFailuresAtTheStartApart) {
             "no restart left: 1 of 1 used (failure_config.max_start_failures)");
 }
 
+TEST(FailurePolicy, CountsPreemptionsApartAndWithoutLimit) {
+  FailurePolicy policy(allowing(0));
+  for (int i = 1; i <= 20; ++i) EXPECT_TRUE(policy.on_failure(FailureKind::Preempted).restart);
+  EXPECT_EQ(policy.counts().preemptions, 20);
+  EXPECT_FALSE(policy.on_failure(FailureKind::NodeLost).restart);  // num_workers is fixed
+}
+
+TEST(FailurePolicy, CountsLostNodesAsPreemptionsWhereTheGroupMayShrink) {
+  FailureConfig config = allowing(0);
+  config.max_preemptions = 1;
+  FailurePolicy policy(config, true);
+
+  EXPECT_EQ(policy.on_failure(FailureKind::NodeLost).reason, "restart 1 of 1");
+  EXPECT_EQ(policy.on_failure(FailureKind::NodeLost).reason,
+            "no restart left: 1 of 1 used (failure_config.max_preemptions)");
+}
+
+TEST(FailurePolicy, GivesUpWhenTheSameRankDiesAtTheSameReportAgainAndAgain) {
+  FailurePolicy policy(allowing(kUnlimited));
+  const FailurePlace there{Rank{1}, 41, 2}, elsewhere{Rank{1}, 42, 2};
+
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, elsewhere).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+  expect_decision(policy.on_failure(FailureKind::Worker, there), false, Duration{0},
+                  "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a "
+                  "restart would end the same way");
+}
+
+TEST(FailurePolicy, DoesNotCountDeathsBeforeTheFirstReportAsTheSamePlace) {
+  FailurePolicy policy(allowing(kUnlimited));
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(policy.on_failure(FailureKind::Worker, FailurePlace{Rank{1}, 0, 0}).restart);
+}
+
+TEST(FailurePolicy, GoesOnFromWhatEarlierLaunchersUsed) {
+  FailurePolicy policy(allowing(2), false, {.failures = 1, .restarts_without_progress = 1});
+  expect_decision(policy.on_failure(FailureKind::Worker), true, seconds(1),
+                  "restart 2 of 2 in 1.0 s");
+}
+
 TEST(FailurePolicy, ProgressRefillsTheBudgetsAndResetsTheBackoff) {
   FailurePolicy policy(allowing(1));
   policy.on_failure(FailureKind::Worker);
@@ -54,7 +97,7 @@ TEST(FailurePolicy, ProgressRefillsTheBudgetsAndResetsTheBackoff) {
   policy.on_progress();
 
   expect_decision(policy.on_failure(FailureKind::Worker), true, Duration{0}, "restart 1 of 1");
-  EXPECT_EQ(policy.restarts(), 2);
+  EXPECT_EQ(policy.counts().failures, 1);
 }
 
 TEST(FailurePolicy, WaitsTwiceAsLongEachTimeUpToTheMaximum) {

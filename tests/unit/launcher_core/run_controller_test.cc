@@ -12,6 +12,7 @@ AttemptEnded ended_well(Attempt attempt) {
   return {.attempt = attempt,
           .cause = "every rank ended with 0",
           .failed = false,
+          .failure = {},
           .root_rank = {},
           .root_end = {},
           .root_node = "",
@@ -23,6 +24,7 @@ AttemptEnded ended_by(Attempt attempt, Rank rank, RankEnd end, const std::string
   return {.attempt = attempt,
           .cause = "",
           .failed = true,
+          .failure = FailureKind::Worker,
           .root_rank = rank,
           .root_end = std::move(end),
           .root_node = node,
@@ -37,7 +39,8 @@ TEST(RunController, PreparesTheNodesOnceAllHaveAnswered) {
   EXPECT_EQ(d.handle(node_up(kNodeB)),
             (Actions{changed(S::Scheduling, S::Preparing, T::NodesGranted, kFirst,
                              "attempt 0: 2 workers on 2 nodes"),
-                     Prepare{kFirst, on_a(), true}, Prepare{kFirst, on_b(), false}}));
+                     begun(kFirst, both(), {"node-a", "node-b"}), Prepare{kFirst, on_a(), true},
+                     Prepare{kFirst, on_b(), false}}));
 }
 
 TEST(RunController, StartsWithoutANodeThatDoesNotAnswerWhenTheOthersAreEnough) {
@@ -50,7 +53,7 @@ TEST(RunController, StartsWithoutANodeThatDoesNotAnswerWhenTheOthersAreEnough) {
   EXPECT_EQ(d.handle(Tick{}, seconds(3)),
             (Actions{changed(S::Scheduling, S::Preparing, T::NodesGranted, kFirst,
                              "attempt 0: 2 workers on 1 node"),
-                     Prepare{kFirst, on_one.nodes[0], true}}));
+                     begun(kFirst, on_one, {"node-a"}), Prepare{kFirst, on_one.nodes[0], true}}));
 }
 
 TEST(RunController, StartsTheWorkersOnceAllNodesArePrepared) {
@@ -122,6 +125,7 @@ TEST(RunController, RestartsFromTheNewestCheckpointAndCountsTheRestart) {
                changed(S::TearingDown, S::Scheduling, T::RestartDecided, kFirst, "restart 1 of 1"),
                changed(S::Scheduling, S::Preparing, T::NodesGranted, kSecond,
                        "attempt 1: 2 workers on 2 nodes"),
+               begun(kSecond, both(), {"node-a", "node-b"}, 1, checkpoint(1)),
                Prepare{kSecond, on_a(), true}, Prepare{kSecond, on_b(), false}}));
   d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
   EXPECT_EQ(d.handle(AttemptPrepared{kSecond, kNodeB, 0}),

@@ -214,6 +214,18 @@ TEST_F(Checkpoints, SurviveAnyOneFailingOperation) {
   }
 }
 
+TEST_F(Checkpoints, AreCommittedByALaterLauncherWhereTheFirstDiedInTheMiddle) {
+  auto first = write(0), second = write(1);
+  const auto fenced = [] { return Result<Unit>(Error{Errc::Fenced, "it died here"}); };
+  ASSERT_TRUE(store.commit(request(1, {*first, *second}), fenced).has_error());  // all is moved
+  ASSERT_FALSE(disk.get(kFolder + "/" + pending_name(kPending) + "/model.pt").empty());
+
+  auto committed = store.commit(request(1, {*first, *second}), yes);
+
+  ASSERT_FALSE(committed.has_error()) << committed.error().describe();
+  EXPECT_EQ(*store.verify(CheckpointNumber{1}), *committed);
+}
+
 TEST_F(Checkpoints, RewriteAFileWhoseSyncFailed) {
   disk.set_one_file_system(false);
   // make .tmp (2), make .rank-0000, create, write, sync model.pt

@@ -1,0 +1,108 @@
+#include "launcher/cluster/controller_frames.h"
+
+#include <chrono>
+
+#include "launcher/cluster/start_frames.h"
+
+namespace train {
+namespace {
+
+/// Decode `frame` as Message and make an event of it.
+template <class Message, class Make>
+std::optional<RunEvent> event_of(const Frame& frame, Make&& make) {
+  auto message = decode<Message>(frame);
+  if (!message) return std::nullopt;
+  return RunEvent(make(*message));
+}
+
+AttemptStarted started_of(const Frame& frame, NodeId node, const WorkersStarted& message) {
+  AttemptStarted event{frame.attempt, node, {}};
+  for (const StartedWorker& worker : message.workers)
+    event.pids.emplace_back(Rank{worker.rank}, worker.pid);
+  return event;
+}
+
+}  // namespace
+
+std::optional<RunEvent> to_event(NodeId node, const Frame& frame) {
+  const Attempt attempt = frame.attempt;
+  switch (frame.type) {
+    case MessageType::ReportBatch:
+      return event_of<ReportBatch>(frame, [&](const ReportBatch& m) {
+        return RankReported{attempt, Rank{m.rank}, m.first_ordinal + m.count - 1};
+      });
+    case MessageType::Prepared:
+      return event_of<Prepared>(frame, [&](const Prepared& m) {
+        return AttemptPrepared{attempt, node, m.master_port};
+      });
+    case MessageType::WorkersStarted:
+      return event_of<WorkersStarted>(
+          frame, [&](const WorkersStarted& m) { return started_of(frame, node, m); });
+    case MessageType::StartFailed:
+      return event_of<StartFailed>(frame, [&](const StartFailed& m) {
+        return StartRefused{attempt, node, Rank{m.rank}, Error{errc_of(m.code), m.message, m.hint}};
+      });
+    case MessageType::WorkerJoined:
+      return event_of<WorkerJoined>(frame, [&](const WorkerJoined& m) {
+        return RankJoined{attempt, Rank{m.rank}};
+      });
+    case MessageType::WorkerExited:
+      return event_of<WorkerExited>(frame, [&](const WorkerExited& m) {
+        return RankExited{attempt, Rank{m.rank}, to_rank_end(m)};
+      });
+    case MessageType::GroupGone:
+      return NodeGroupGone{attempt, node};
+    case MessageType::AttemptSnapshot:
+      return event_of<AttemptSnapshot>(frame, [&](const AttemptSnapshot& m) {
+        return SupervisorAttached{attempt, node, m.phase != "spawned" && m.phase != "prepared"};
+      });
+    case MessageType::AttemptLost:
+      return event_of<AttemptLost>(frame, [&](const AttemptLost& m) {
+        return SupervisorLost{attempt, node, m.reason};
+      });
+    case MessageType::WorkerPaused:
+      return event_of<WorkerPaused>(frame, [&](const WorkerPaused& m) {
+        return RankPaused{attempt, Rank{m.rank}, m.ordinal, m.checkpoint_index, m.arrived};
+      });
+    case MessageType::PartWritten:
+      return event_of<PartWritten>(frame, [&](const PartWritten& m) {
+        return PartStaged{attempt, to_part(m)};
+      });
+    case MessageType::CollectiveJoin:
+      return event_of<CollectiveJoin>(frame, [&](const CollectiveJoin& m) {
+        return CollectiveJoined{attempt, Rank{m.rank}, m.sequence, m.name, m.data};
+      });
+    case MessageType::CollectiveAnswered:
+      return event_of<CollectiveAnswered>(frame, [&](const CollectiveAnswered& m) {
+        return CollectiveSettled{attempt, m.sequence, m.parts, m.error};
+      });
+    case MessageType::NodeDraining:
+      return event_of<NodeDraining>(frame, [&](const NodeDraining& m) {
+        return NodeDrain{node, milliseconds(m.grace_ms), m.reason};
+      });
+    default:
+      return std::nullopt;  // the driver's, or of a newer protocol
+  }
+}
+
+Frame to_frame(const StopGroup& action) {
+  const auto grace = std::chrono::duration_cast<milliseconds>(action.grace);
+  return encode(StopWorkers{grace.count(), action.reason}, action.attempt);
+}
+
+Frame to_frame(const Pause& action) {
+  static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
+  return encode(PauseWorkers{kSteps[static_cast<int>(action.step)], action.ordinal, action.reason,
+                             action.at_checkpoint},
+                action.attempt);
+}
+
+Frame to_frame(const SendCollective& action) {
+  return encode(CollectiveResult{action.sequence, action.parts, action.error}, action.attempt);
+}
+
+Frame to_frame(const TellCheckpoint& action) {
+  return encode(CheckpointOutcome{action.index, action.path, action.error}, action.attempt);
+}
+
+}  // namespace train

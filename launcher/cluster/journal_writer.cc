@@ -1,0 +1,52 @@
+#include "launcher/cluster/journal_writer.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <utility>
+
+namespace train {
+
+JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
+                             std::function<void(const std::string&)> complain)
+    : journal_(journal), clock_(clock), complain_(std::move(complain)), changed_(executor) {}
+
+void JournalWriter::remember(boost::json::object event) {
+  queue_.push_back(std::move(event));
+  ++asked_;
+  changed_.notify();
+}
+
+Task<Unit> JournalWriter::written() {
+  const std::uint64_t wanted = asked_;
+  while (written_ < wanted) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+asio::awaitable<void> JournalWriter::run() {
+  for (;;) {
+    if (queue_.empty()) {
+      if (!co_await changed_.wait_until(TimePoint::max())) co_return;
+      continue;
+    }
+    const std::vector<boost::json::object> events = std::exchange(queue_, {});
+    const std::uint64_t until = asked_;
+    const auto written = co_await asio::co_spawn(
+        disk_,
+        [](Journal* journal, const std::vector<boost::json::object>* group,
+           std::string time) -> asio::awaitable<std::optional<Result<Unit>>> {
+          co_return journal->append(*group, time);
+        }(&journal_, &events, format_utc(clock_.wall())),
+        asio::use_awaitable);
+    if (!*written) {
+      complain_("the journal cannot be written: " + written->error().describe() +
+                "; the run goes on, but could not be resumed");
+    }
+    written_ = until;
+    changed_.notify();
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,41 @@
+// What the run remembers goes to its journal on a thread of its own: events queue up while one
+// group is written and synced, and the next group takes all of them.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/net/notifier.h"
+#include "lib/net/task.h"
+#include "lib/storage/journal.h"
+
+namespace train {
+
+class JournalWriter {
+ public:
+  /// `complain` gets a line for each group that could not be written; the run goes on.
+  JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
+                std::function<void(const std::string&)> complain);
+
+  void remember(boost::json::object event);
+  /// Wait until all that was remembered before this call is on disk, or could not be written.
+  Task<Unit> written();
+  /// Writes until cancelled.
+  asio::awaitable<void> run();
+
+ private:
+  Journal& journal_;
+  const Clock& clock_;
+  std::function<void(const std::string&)> complain_;
+  Notifier changed_;
+  std::vector<boost::json::object> queue_;
+  std::uint64_t asked_ = 0, written_ = 0;
+  asio::thread_pool disk_{1};
+};
+
+}  // namespace train

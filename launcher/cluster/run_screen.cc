@@ -1,0 +1,70 @@
+#include "launcher/cluster/run_screen.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "launcher/report/summary.h"
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+ProgressOptions fit_to_terminal(ProgressOptions options) {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    options.columns = size.ws_col;
+  return options;
+}
+
+}  // namespace
+
+RunScreen::RunScreen(ProgressOptions options, const Clock& clock, RunLedger& ledger)
+    : clock_(clock),
+      ledger_(ledger),
+      mode_(options.mode),
+      color_(options.color),
+      progress_(fit_to_terminal(std::move(options)), moment()),
+      output_lines_(::isatty(STDOUT_FILENO) != 0) {}
+
+void RunScreen::warn(const std::string& text) {
+  ledger_.warn(text);
+  write(progress_.warning(text, moment()));
+}
+
+void RunScreen::phase(std::string_view text) { write(progress_.phase(text, moment())); }
+
+void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
+                              std::string_view data, bool end) {
+  write(progress_.worker_output(output_lines_.feed(node, rank, stream, data, end), moment()));
+}
+
+void RunScreen::end(const RunSummary& summary) {
+  write(progress_.finish(moment()));
+  write(mode_ == OutputMode::Json
+            ? end_event(summary)
+            : summary_text(summary, {.terminal = ::isatty(STDOUT_FILENO) != 0, .color = color_}));
+}
+
+asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
+                                     std::function<std::vector<WaitingNode>()> missing) {
+  for (;;) {
+    if (const auto nodes = missing(); !nodes.empty())
+      write(progress_.waiting(nodes_wanted, nodes, moment()));
+    if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
+      write(progress_.tick(moment()));
+    const TimePoint until =
+        std::min(progress_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1));
+    if (!co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)))) co_return;
+  }
+}
+
+void RunScreen::write(const std::string& text) {
+  if (text.empty()) return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace train

@@ -1,0 +1,50 @@
+// The terminal of a run: Progress says what to show, this writes it to stdout and keeps the live
+// line alive. Warnings go to the ledger too: the end of the run repeats them.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cluster/run_ledger.h"
+#include "launcher/report/output_lines.h"
+#include "launcher/report/progress.h"
+
+namespace train {
+
+namespace asio = boost::asio;
+
+class RunScreen {
+ public:
+  RunScreen(ProgressOptions options, const Clock& clock, RunLedger& ledger);
+
+  /// Show what `say(progress, moment)` returns.
+  template <class Say>
+  void show(Say&& say) {
+    write(say(progress_, moment()));
+  }
+  void warn(const std::string& text);
+  void phase(std::string_view text);
+  void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
+                     std::string_view data, bool end);
+  /// Take the live line away, and print the summary.
+  void end(const RunSummary& summary);
+  /// Redraws until cancelled. `missing`: the nodes that are waited for now.
+  asio::awaitable<void> run(std::size_t nodes_wanted,
+                            std::function<std::vector<WaitingNode>()> missing);
+
+ private:
+  Moment moment() const { return {clock_.now(), clock_.wall()}; }
+  static void write(const std::string& text);
+
+  const Clock& clock_;
+  RunLedger& ledger_;
+  OutputMode mode_;
+  bool color_;
+  Progress progress_;
+  OutputLines output_lines_;
+};
+
+}  // namespace train

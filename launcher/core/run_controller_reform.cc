@@ -1,0 +1,139 @@
+// RunController, changes of the group: taking over one that an earlier launcher began, and
+// re-forming one because nodes come, are drained, or fail again and again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/core/run_controller.h"
+
+namespace train {
+
+// ---- an earlier launcher's attempt
+
+// Its supervisors say everything again once they hear of the new launcher; what the journal knows
+// is only where to look.
+void RunController::adopt(const LivingAttempt& living) {
+  state_ = RunState::Attaching;
+  attempt_.id = living.id;
+  attempt_.placement = living.placement;
+  attempt_.restored = living.restored;
+  attempt_.was_pausing = living.pausing;
+  next_attempt_ = std::max(next_attempt_, living.id.next());
+  restart_count_ = living.restart_count;
+  const int world_size = living.placement.world_size;
+  attempt_.members.resize(static_cast<std::size_t>(world_size));
+  attempt_.collectives = CollectiveBoard(world_size);
+  attempt_.checkpoints =
+      CheckpointLedger::adopted(world_size, living.settled_index, living.settled_path);
+  for (std::size_t i = 0; i < living.placement.nodes.size(); ++i) {
+    const PlacedNode& placed = living.placement.nodes[i];
+    node_names_[placed.node] = living.node_names[i];
+    attempt_.hosts[placed.node] = Host{.placed = placed, .prepared = true, .start = {}};
+    for (int local = 0; local < placed.local_world_size; ++local)
+      attempt_.members[static_cast<std::size_t>(placed.first_rank.value + local)].node =
+          placed.node;
+  }
+}
+
+void RunController::advance_attaching() {
+  bool all_started = true;
+  for (const auto& [id, host] : attempt_.hosts) {
+    if (!host.attached && !host.gone) return;
+    all_started &= host.has_workers;
+  }
+  if (!all_started) {
+    attempt_.reform = Reform{.reason = "an earlier launcher had not started all workers"};
+    return begin_teardown(kSurvivorGrace, attempt_.reform->reason);
+  }
+  if (!attempt_.was_pausing) return change_state(RunTrigger::GroupFound, "");
+  begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
+               now_ + spec_.run_config.failure_config.stop_grace, false);
+}
+
+// ---- re-forming
+
+// In good order where the ranks can: they meet, hand over a checkpoint, and leave.
+void RunController::begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint) {
+  const std::string reason = reform.reason;
+  attempt_.reform = std::move(reform);
+  if (can_pause()) return begin_pause(reason, deadline, at_checkpoint);
+  begin_teardown(kSurvivorGrace, reason);
+}
+
+void RunController::consider_growth() {
+  const WorkerCount& wanted = spec_.scaling_config.num_workers;
+  if (!wanted.elastic() || attempt_.placement.world_size >= wanted.max) return;
+  if (std::exchange(room_changed_, false)) {
+    const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
+    if (now.world_size <= attempt_.placement.world_size)
+      grow_at_.reset();
+    else
+      grow_at_ = now_ + kGrowSettle;
+  }
+  // A program without the SDK, or before its first report, cannot be asked to stop without losing
+  // work.
+  if (!grow_at_ || now_ < *grow_at_ || !can_pause()) return;
+  const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
+  grow_at_.reset();
+  if (now.world_size <= attempt_.placement.world_size) return;
+  begin_reform({.reason = fmt::format("there is room for {} workers instead of {}", now.world_size,
+                                      attempt_.placement.world_size)},
+               TimePoint::max(), true);
+}
+
+void RunController::on(const NodeDrain& event) {
+  const TimePoint until = now_ + event.grace;
+  if (!draining_.try_emplace(event.node, until).second) return;
+  room_changed_ = true;
+  const std::string text =
+      fmt::format("node {} is being drained: {}", node_name(event.node), event.reason);
+  note(NoteLevel::Warning, text);
+  const auto host = attempt_.hosts.find(event.node);
+  if (!facts(state_).has_attempt || host == attempt_.hosts.end() || host->second.gone) return;
+  const Reform reform{.reason = text, .preempted = true};
+  // Some of the grace is for what comes after: the checkpoint's commit, and the workers' own end.
+  const TimePoint deadline = now_ + event.grace * 3 / 4;
+  switch (state_) {
+    case RunState::Attaching:
+    case RunState::Preparing:
+    case RunState::Starting:
+      attempt_.reform = reform;
+      return begin_teardown(kSurvivorGrace, text);
+    case RunState::Running:
+      return begin_reform(reform, deadline, false);
+    case RunState::Pausing:
+      if (!stop_) attempt_.reform = reform;
+      return hurry_pause(deadline);
+    default:
+      return;
+  }
+}
+
+// ---- nodes that fail
+
+/// Where workers may go now. Nodes that are set aside are left out as long as there is room without
+/// them.
+std::vector<NodeCapacity> RunController::usable_nodes() {
+  std::erase_if(set_aside_, [this](const auto& entry) { return entry.second <= now_; });
+  std::vector<NodeCapacity> all, good;
+  for (const auto& [id, node] : nodes_) {
+    if (draining_.count(id) != 0) continue;
+    all.push_back(node.capacity);
+    if (set_aside_.count(id) == 0) good.push_back(node.capacity);
+  }
+  if (good.size() == all.size()) return all;
+  return place(spec_.scaling_config, good, expected_nodes_).world_size > 0 ? good : all;
+}
+
+void RunController::count_node_failure(NodeId node) {
+  if (++node_failures_[node] < kNodeFailuresMax || expected_nodes_ < 2) return;
+  node_failures_.erase(node);
+  set_aside_[node] = now_ + kNodeCooldown;
+  note(NoteLevel::Warning,
+       fmt::format(
+           "node {} failed {} times in a row without a newer checkpoint: it is set aside for "
+           "{}, as long as there is room elsewhere",
+           node_name(node), kNodeFailuresMax, format_duration(kNodeCooldown)));
+}
+
+}  // namespace train

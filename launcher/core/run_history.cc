@@ -1,0 +1,154 @@
+#include "launcher/core/run_history.h"
+
+#include <algorithm>
+
+namespace train {
+namespace {
+
+std::string text_of(const boost::json::object& object, std::string_view key) {
+  const auto* value = object.if_contains(key);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+std::int64_t number_of(const boost::json::object& object, std::string_view key,
+                       std::int64_t otherwise = 0) {
+  const auto* value = object.if_contains(key);
+  if (value == nullptr) return otherwise;
+  if (value->is_uint64()) return static_cast<std::int64_t>(value->as_uint64());
+  return value->is_int64() ? value->as_int64() : otherwise;
+}
+
+boost::json::value json_of(const std::optional<CheckpointInfo>& checkpoint) {
+  if (!checkpoint) return nullptr;
+  return boost::json::object{{"number", checkpoint->number},
+                             {"path", checkpoint->path},
+                             {"trained_epoch", checkpoint->epoch}};
+}
+
+std::optional<CheckpointInfo> checkpoint_of(const boost::json::object& event) {
+  const auto* restore = event.if_contains("restore");
+  if (restore == nullptr || !restore->is_object()) return std::nullopt;
+  const boost::json::object& object = restore->as_object();
+  return CheckpointInfo{static_cast<std::uint64_t>(number_of(object, "number")),
+                        text_of(object, "path"), number_of(object, "trained_epoch", -1)};
+}
+
+Placement placement_of(const boost::json::object& event, std::vector<std::string>& names) {
+  Placement placement;
+  const auto* nodes = event.if_contains("nodes");
+  if (nodes == nullptr || !nodes->is_array()) return placement;
+  for (const boost::json::value& value : nodes->as_array()) {
+    if (!value.is_object()) return {};
+    const boost::json::object& node = value.as_object();
+    placement.nodes.push_back(
+        {.node = NodeId{static_cast<std::int32_t>(number_of(node, "node"))},
+         .node_rank = NodeRank{static_cast<std::int32_t>(placement.nodes.size())},
+         .first_rank = Rank{placement.world_size},
+         .local_world_size = static_cast<int>(number_of(node, "workers"))});
+    placement.world_size += placement.nodes.back().local_world_size;
+    names.push_back(text_of(node, "name"));
+  }
+  return placement;
+}
+
+}  // namespace
+
+boost::json::object record_of(const StateChanged& change) {
+  return {{"event", "state"},
+          {"state", to_string(change.to)},
+          {"trigger", to_string(change.trigger)},
+          {"attempt", change.attempt.value},
+          {"reason", change.reason}};
+}
+
+boost::json::object record_of(const AttemptBegun& begun) {
+  boost::json::array nodes;
+  for (std::size_t i = 0; i < begun.placement.nodes.size(); ++i) {
+    const PlacedNode& placed = begun.placement.nodes[i];
+    nodes.push_back(boost::json::object{{"node", placed.node.value},
+                                        {"name", begun.node_names[i]},
+                                        {"workers", placed.local_world_size}});
+  }
+  return {{"event", "attempt_started"},
+          {"attempt", begun.attempt.value},
+          {"world_size", begun.placement.world_size},
+          {"restart_count", begun.restart_count},
+          {"restore", json_of(begun.restore)},
+          {"nodes", std::move(nodes)}};
+}
+
+boost::json::object record_of(const AttemptEnded& ended, const std::string& cause) {
+  boost::json::object record{{"event", "attempt_ended"},
+                             {"attempt", ended.attempt.value},
+                             {"cause", cause},
+                             {"failed", ended.failed}};
+  if (ended.failure) record["failure"] = to_string(*ended.failure);
+  return record;
+}
+
+boost::json::object record_of(const RunEnded& ended) {
+  return {{"event", "run_ended"}, {"outcome", to_string(ended.outcome)}, {"reason", ended.reason}};
+}
+
+boost::json::object checkpoint_record(Attempt attempt, std::uint64_t index,
+                                      const CheckpointInfo& checkpoint) {
+  return {{"event", "checkpoint_committed"},
+          {"attempt", attempt.value},
+          {"index", index},
+          {"checkpoint", checkpoint.number},
+          {"trained_epoch", checkpoint.epoch}};
+}
+
+void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::object& event) {
+  const std::string what = text_of(event, "event");
+  const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
+  if (what == "attempt_started") return attempt_began(epoch, time, event);
+  if (what == "attempt_ended") return attempt_ended(time, event);
+  if (what == "checkpoint_committed") return policy_.on_progress();
+  if (what == "run_ended") {  // whoever starts it again by hand starts with all budgets full
+    policy_ = FailurePolicy(config_, elastic_);
+    begun_.reset();
+    living_.reset();
+    return;
+  }
+  if (what != "state" || !begun_ || begun_->id != attempt) return;
+  const std::string state = text_of(event, "state");
+  if (state == to_string(RunState::Starting)) living_ = begun_;
+  if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;
+}
+
+void RunHistory::attempt_began(Epoch epoch, const std::string& time,
+                               const boost::json::object& event) {
+  LivingAttempt attempt;
+  attempt.id = Attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
+  attempt.epoch = epoch;
+  attempt.placement = placement_of(event, attempt.node_names);
+  attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
+  attempt.restored = checkpoint_of(event);
+  restarts_ = attempt.restart_count;
+  next_attempt_ = std::max(next_attempt_, attempt.id.next());
+  attempts_.push_back({.id = attempt.id,
+                       .world_size = static_cast<int>(number_of(event, "world_size")),
+                       .nnodes = static_cast<int>(attempt.placement.nodes.size()),
+                       .began = time,
+                       .ended = "",
+                       .failed = false,
+                       .cause = ""});
+  living_.reset();
+  begun_.reset();
+  if (attempt.placement.world_size > 0) begun_ = std::move(attempt);
+}
+
+void RunHistory::attempt_ended(const std::string& time, const boost::json::object& event) {
+  living_.reset();
+  begun_.reset();
+  const auto* failed = event.if_contains("failed");
+  const bool has_failed = failed != nullptr && failed->is_bool() && failed->as_bool();
+  if (const auto kind = failure_kind_of(text_of(event, "failure"))) (void)policy_.on_failure(*kind);
+  if (attempts_.empty()) return;
+  attempts_.back().ended = time;
+  attempts_.back().failed = has_failed;
+  if (has_failed) attempts_.back().cause = text_of(event, "cause");
+}
+
+}  // namespace train

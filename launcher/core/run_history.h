@@ -1,0 +1,69 @@
+// What a run remembers in its journal, and what a later launcher makes of it: the records, and the
+// fold over them. Pure; lib/storage/journal keeps the records. An attempt that has begun and not
+// ended may have workers that still run: the new launcher looks for them.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/core/failure_policy.h"
+#include "launcher/core/run_events.h"
+
+namespace train {
+
+// ---- records, as the journal keeps them
+
+boost::json::object record_of(const StateChanged& change);
+boost::json::object record_of(const AttemptBegun& begun);
+/// `cause`: as the user reads it.
+boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
+boost::json::object record_of(const RunEnded& ended);
+boost::json::object checkpoint_record(Attempt attempt, std::uint64_t index,
+                                      const CheckpointInfo& checkpoint);
+
+// ---- their fold
+
+struct PastAttempt {
+  Attempt id;
+  int world_size = 0;
+  int nnodes = 0;
+  std::string began, ended;  // RFC 3339; ended: empty while it may live
+  bool failed = false;
+  std::string cause;
+};
+
+class RunHistory {
+ public:
+  explicit RunHistory(const FailureConfig& failure, bool elastic = false)
+      : config_(failure), elastic_(elastic), policy_(failure, elastic) {}
+
+  /// The next record of the journal, with its launcher's epoch and time. Unknown ones, and members
+  /// that are missing, are passed over: a newer train-run may have written them.
+  void add(Epoch epoch, const std::string& time, const boost::json::object& event);
+
+  const std::vector<PastAttempt>& attempts() const { return attempts_; }
+  Attempt next_attempt() const { return next_attempt_; }
+  int restarts() const { return restarts_; }
+  /// The attempt whose workers were told to start, and of which no end is known.
+  const std::optional<LivingAttempt>& living() const { return living_; }
+  /// What of the budgets was used by this run since it was last started by hand.
+  FailureCounts failures() const { return policy_.counts(); }
+
+ private:
+  void attempt_began(Epoch epoch, const std::string& time, const boost::json::object& event);
+  void attempt_ended(const std::string& time, const boost::json::object& event);
+
+  FailureConfig config_;
+  bool elastic_;
+  FailurePolicy policy_;
+  std::vector<PastAttempt> attempts_;
+  Attempt next_attempt_{0};
+  int restarts_ = 0;
+  std::optional<LivingAttempt> begun_;  // perhaps without workers yet
+  std::optional<LivingAttempt> living_;
+};
+
+}  // namespace train

@@ -1,0 +1,164 @@
+// The launcher dies, and another one takes the run up: its workers never stop, and nothing that
+// they reported is lost or there twice.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <map>
+#include <set>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+constexpr int kEpochs = 12;
+
+class Resume : public ::testing::Test {
+ protected:
+  /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before those of
+  /// `hold_at`.
+  Process& start(const std::string& hold_at, const std::string& failure_config = "{}") {
+    return cluster.train_run({cluster.job(
+        "job",
+        fmt::format("command: [{}]\nscaling_config: {{num_workers: 2, resources_per_worker: {{CPU: "
+                    "0}}}}\ntrain_loop_config: {{mode: epochs, epochs: {}, on_stop: true, "
+                    "hold_file: '{}', hold_at: {}}}\n",
+                    program("sdk_worker"), kEpochs, cluster.path("go"), hold_at),
+        "  failure_config: " + failure_config + "\n")});
+  }
+  Process& resume() { return cluster.train_run({"resume", cluster.run_dir("job")}); }
+  void go_on(int epoch, int attempt = 0) {
+    cluster.write(fmt::format("go-{}-{}", attempt, epoch), "");
+  }
+  bool committed(std::size_t count) {
+    return wait_until([&] { return cluster.checkpoints("job").size() >= count; });
+  }
+  static void kill_and_reap(Process& run) {
+    run.signal(SIGKILL);
+    ASSERT_EQ(run.wait(), 137);
+  }
+  std::set<pid_t> worker_pids() {
+    std::set<pid_t> pids;
+    for (const Seen& seen : cluster.workers()) pids.insert(seen.pid);
+    return pids;
+  }
+  /// Every epoch of every rank is in the log once, and all by the first attempt.
+  void expect_whole_log() {
+    std::map<std::string, int> times;
+    for (const auto& line : cluster.metrics("job")) {
+      EXPECT_EQ(text_of(line, "attempt"), "0");
+      ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
+    }
+    EXPECT_EQ(times.size(), 2u * kEpochs);
+    for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
+  }
+  void expect_nothing_left() {
+    EXPECT_TRUE(wait_until(
+        [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
+  }
+
+  Cluster cluster;
+};
+
+TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  const std::set<pid_t> workers = worker_pids();
+  kill_and_reap(first);
+  go_on(6);  // they finish the epochs while nobody listens
+  Process& second = resume();
+
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_EQ(workers.size(), 2u);
+  EXPECT_TRUE(contains(second.out(), "attempt 0: found 2 workers still running")) << second.out();
+  expect_whole_log();
+  EXPECT_EQ(cluster.checkpoints("job").back(), fmt::format("checkpoint_{:06}", kEpochs));
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
+  expect_nothing_left();
+}
+
+TEST_F(Resume, TheSameProcessesTrainOnWhileLaunchersComeAndGo) {
+  Process* run = &start("[2, 4, 6, 8]");
+  std::set<pid_t> workers;
+  for (int epoch : {2, 4, 6, 8}) {
+    ASSERT_TRUE(committed(static_cast<std::size_t>(epoch))) << run->out() << run->err();
+    if (workers.empty()) workers = worker_pids();
+    EXPECT_EQ(worker_pids(), workers);
+    kill_and_reap(*run);
+    run = &resume();
+    ASSERT_TRUE(wait_until([&] { return contains(run->out(), "still running"); })) << run->err();
+    go_on(epoch);
+  }
+  EXPECT_EQ(run->wait(), 0) << run->out() << run->err();
+  expect_whole_log();
+  expect_nothing_left();
+}
+
+TEST_F(Resume, LauncherAndDaemonMayDieTogether) {
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  const std::set<pid_t> workers = worker_pids();
+  kill_and_reap(first);
+  for (const Seen& seen : cluster.processes("traind --private")) send_signal(seen.pid, SIGKILL);
+  Process& second = resume();
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); }))
+      << second.out() << second.err();
+  EXPECT_EQ(worker_pids(), workers);
+  go_on(6);
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  expect_whole_log();
+  expect_nothing_left();
+}
+
+TEST_F(Resume, AWorkerThatDiedMeanwhileIsAFailureWithItsCause) {
+  Process& first = start("[6]", "{max_failures: 0}");
+  ASSERT_TRUE(committed(6));
+  kill_and_reap(first);
+  send_signal(*cluster.worker(1), SIGSEGV);
+  Process& second = resume();
+  EXPECT_EQ(second.wait(), 139) << second.out();
+  EXPECT_TRUE(contains(second.out(), "rank 1")) << second.out();
+  expect_nothing_left();
+}
+
+TEST_F(Resume, WithoutItsWorkersTheRunBeginsAgainFromTheCheckpoint) {
+  Process& first = start("[6]", "{max_failures: 1}");
+  ASSERT_TRUE(committed(6));
+  kill_and_reap(first);
+  for (const Seen& seen : cluster.processes("traind --private")) send_signal(seen.pid, SIGKILL);
+  for (const Seen& seen : cluster.processes("supervise")) send_signal(seen.pid, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+  Process& second = resume();
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_TRUE(contains(second.out(), "restored epoch 5")) << second.out();
+}
+
+TEST_F(Resume, CtrlCAfterResumingStopsInGoodOrder) {
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  kill_and_reap(first);
+  Process& second = resume();
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); }));
+  second.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "stopping"); }));
+  go_on(6);
+  EXPECT_EQ(second.wait(), 130) << second.out();
+  EXPECT_EQ(cluster.checkpoints("job").size(), 7u);
+  expect_nothing_left();
+}
+
+TEST_F(Resume, ASecondLauncherOfALivingRunIsRefused) {
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  Process& second = resume();
+  EXPECT_NE(second.wait(), 0);
+  EXPECT_TRUE(contains(second.err(), "is held by process " + std::to_string(first.pid())))
+      << second.err();
+  go_on(6);
+  EXPECT_EQ(first.wait(), 0);
+}
+
+}  // namespace
+}  // namespace train::e2e

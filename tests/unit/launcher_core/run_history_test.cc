@@ -1,0 +1,131 @@
+// What a later launcher makes of the journal: the records of the controller's actions, folded.
+#include "launcher/core/run_history.h"
+
+#include <boost/json.hpp>
+
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+using S = RunState;
+
+/// A journal as one launcher of `epoch` writes it.
+struct Journaled {
+  explicit Journaled(int max_failures = 3) : history(failures(max_failures)) {}
+  static FailureConfig failures(int max) {
+    FailureConfig config;
+    config.max_failures = max;
+    return config;
+  }
+  void begin(Attempt attempt, int restarts = 0, std::optional<CheckpointInfo> restore = {}) {
+    add(record_of(begun(attempt, both(), {"node-a", "node-b"}, restarts, std::move(restore))));
+  }
+  void state(S to, Attempt attempt = kFirst) {
+    add(record_of(StateChanged{S::Scheduling, to, RunTrigger::AllPrepared, attempt, ""}));
+  }
+  void end(Attempt attempt, std::optional<FailureKind> failure = {}) {
+    AttemptEnded ended{.attempt = attempt,
+                       .cause = "",
+                       .failed = failure.has_value(),
+                       .failure = failure,
+                       .root_rank = {},
+                       .root_end = {},
+                       .root_node = "",
+                       .start_error = {},
+                       .collateral = 0};
+    add(record_of(ended, "rank 1 was killed"));
+  }
+  void add(const boost::json::object& record) { history.add(epoch, "t", record); }
+
+  Epoch epoch{1};
+  RunHistory history;
+};
+
+TEST(RunHistory, AnEmptyJournalIsAFreshStart) {
+  const Journaled journal;
+  EXPECT_FALSE(journal.history.living());
+  EXPECT_EQ(journal.history.next_attempt(), kFirst);
+  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+}
+
+TEST(RunHistory, AnAttemptWhoseWorkersWereToldToStartMayLive) {
+  Journaled journal;
+  journal.epoch = Epoch{3};
+  journal.begin(kFirst, 2, checkpoint(7));
+  EXPECT_FALSE(journal.history.living());
+  journal.state(S::Starting);
+
+  ASSERT_TRUE(journal.history.living());
+  const LivingAttempt& living = *journal.history.living();
+  EXPECT_EQ(living.id, kFirst);
+  EXPECT_EQ(living.epoch, Epoch{3});
+  EXPECT_EQ(living.placement, both());
+  EXPECT_EQ(living.node_names, (std::vector<std::string>{"node-a", "node-b"}));
+  EXPECT_EQ(living.restored, checkpoint(7));
+  EXPECT_EQ(living.restart_count, 2);
+  EXPECT_FALSE(living.pausing);
+  EXPECT_EQ(journal.history.next_attempt(), kSecond);
+}
+
+TEST(RunHistory, KnowsThatTheRanksHadBeenAskedToStop) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.state(S::Running);
+  journal.state(S::Pausing);
+  EXPECT_TRUE(journal.history.living()->pausing);
+}
+
+TEST(RunHistory, AnAttemptThatEndedDoesNotLive) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst, FailureKind::Worker);
+
+  EXPECT_FALSE(journal.history.living());
+  EXPECT_EQ(journal.history.failures().failures, 1);
+  ASSERT_EQ(journal.history.attempts().size(), 1U);
+  EXPECT_TRUE(journal.history.attempts()[0].failed);
+  EXPECT_EQ(journal.history.attempts()[0].cause, "rank 1 was killed");
+}
+
+TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.end(kFirst, FailureKind::Worker);
+  journal.add(checkpoint_record(kFirst, 1, checkpoint(1)));
+  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+  journal.begin(kSecond);
+  journal.end(kSecond, FailureKind::Worker);
+  journal.add(record_of(RunEnded{S::Errored, "no restart left", {}}));
+  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+}
+
+TEST(RunHistory, RecordsSurviveBeingText) {
+  const boost::json::object record =
+      record_of(begun(kSecond, both(), {"node-a", "node-b"}, 1, checkpoint(4)));
+  const auto again = boost::json::parse(boost::json::serialize(record)).as_object();
+  RunHistory direct(FailureConfig{}), parsed(FailureConfig{});
+  for (RunHistory* history : {&direct, &parsed}) {
+    history->add(Epoch{1}, "t", history == &direct ? record : again);
+    history->add(
+        Epoch{1}, "t",
+        record_of(StateChanged{S::Preparing, S::Starting, RunTrigger::AllPrepared, kSecond, ""}));
+    ASSERT_TRUE(history->living());
+    EXPECT_EQ(history->living()->placement, both());
+    EXPECT_EQ(history->living()->restored, checkpoint(4));
+  }
+}
+
+TEST(RunHistory, PassesOverWhatItDoesNotKnow) {
+  Journaled journal;
+  journal.add({{"event", "of_a_newer_version"}, {"attempt", "x"}});
+  journal.add({{"event", "attempt_started"}, {"attempt", 4}});
+  journal.add({{"event", "state"}, {"state", "starting"}, {"attempt", 4}});
+  EXPECT_FALSE(journal.history.living());  // nobody knows where it was
+  EXPECT_EQ(journal.history.next_attempt(), Attempt{5});
+}
+
+}  // namespace
+}  // namespace train
