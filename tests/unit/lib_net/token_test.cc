@@ -19,7 +19,7 @@ class TokenTest : public testing::Test {
   ~TokenTest() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& content, mode_t mode = 0600) {
-    const std::string path = (folder_ / "token").string();
+    std::string path = (folder_ / "token").string();
     ::unlink(path.c_str());
     std::ofstream(path) << content;
     ::chmod(path.c_str(), mode);
