@@ -67,6 +67,9 @@ void NodeAgent::on(const LauncherAttached& event) {
     actions_.push_back(RefuseLink{event.link, fenced(message, run.epoch)});
     return;
   }
+  // TCP goes on sending what a launcher said over a connection that it has given up for this one.
+  const bool held_up = run.link && message.epoch == run.epoch && event.link < *run.link;
+  if (held_up) return;
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
   run = Run{message.epoch, event.link, message, run.ended};
   for (auto& [key, supervisor] : supervisors_) {
@@ -115,10 +118,13 @@ void NodeAgent::on(const AttemptAsked& event) {
                                              node_name_, *draining_)}});
     return;
   }
+  if (stop_older_attempts(key)) {
+    runs_[*run_id].waiting = event;
+    return;
+  }
   ResourceAmounts wanted;
   add(wanted, event.message.per_worker, event.message.local_world_size);
-  // Older attempts of the same run count as gone: their workers are stopped before a new one
-  // starts.
+  // Older attempts of the same run count as gone: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   std::vector<std::int32_t> gpus = free_gpus(*run_id);
   const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
@@ -131,15 +137,28 @@ void NodeAgent::on(const AttemptAsked& event) {
     return;
   }
   gpus.resize(gpus_wanted);
-  supervisors_[key] = Supervisor{wanted, gpus, false};
+  supervisors_[key] = Supervisor{wanted, gpus};
   actions_.push_back(SpawnSupervisor{key, event.link, event.message, gpus,
                                      runs_[*run_id].lease.orphan_timeout_ms});
+}
+
+// A launcher that had given this node up begins a new attempt when it is back; the workers of the
+// old one, which knew nothing of that, may still be there.
+bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
+  bool any = false;
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id != than.run_id || key.attempt >= than.attempt || supervisor.gone) continue;
+    any = true;
+    actions_.push_back(StopAttempt{
+        key, fmt::format("attempt {} takes its place", than.attempt.value), /*at_once=*/true});
+  }
+  return any;
 }
 
 // One that is found again knows the epoch of its run, which we have forgotten: a launcher that
 // attached before it answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
-  supervisors_[event.key] = Supervisor{event.message.claimed, event.message.gpu_ids, false};
+  supervisors_[event.key] = Supervisor{event.message.claimed, event.message.gpu_ids};
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
@@ -166,7 +185,11 @@ void NodeAgent::on(const SupervisorDown& event) {
     run->second.ended = std::max(run->second.ended, std::optional(event.key.attempt));
   const bool last = std::none_of(supervisors_.begin(), supervisors_.end(),
                                  [&](const auto& s) { return s.first.run_id == event.key.run_id; });
-  if (run != runs_.end() && !run->second.link && last) runs_.erase(run);
+  if (run != runs_.end() && !run->second.link && last) {
+    runs_.erase(run);
+  } else if (run != runs_.end() && run->second.waiting) {
+    on(*std::exchange(run->second.waiting, std::nullopt));
+  }
   send_offers();
 }
 
@@ -201,6 +224,8 @@ std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType typ
   const auto supervisor = supervisors_.find(key);
   if (supervisor == supervisors_.end()) return std::nullopt;
   if (type == MessageType::AttemptSnapshot) supervisor->second.in_step = true;
+  if (type == MessageType::GroupGone || type == MessageType::StartFailed)
+    supervisor->second.gone = true;
   return supervisor->second.in_step ? link_of(key.run_id) : std::nullopt;
 }
 

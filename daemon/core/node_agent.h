@@ -107,6 +107,7 @@ struct TellDraining {
 struct StopAttempt {
   AttemptKey key;
   std::string reason;
+  bool at_once = false;
 };  // as a launcher would
 using NodeAction =
     std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare, RefuseAttempt,
@@ -138,11 +139,13 @@ class NodeAgent {
     AttachRun lease;
     std::optional<Attempt> ended =
         {};  // the newest whose supervisor has ended: it is never spawned a second time
+    std::optional<AttemptAsked> waiting = {};  // for an older attempt's supervisor to end
   };
   struct Supervisor {
     ResourceAmounts claimed;
     std::vector<std::int32_t> gpu_ids;
     bool in_step = false;  // what it sends follows on what the launcher has
+    bool gone = false;     // it has said that none of its workers is left
   };
 
   void on(const LauncherAttached&);
@@ -155,6 +158,7 @@ class NodeAgent {
   void on(const SupervisorDown&);
   void on(const DrainAsked&);
   void on(const DrainExpired&);
+  bool stop_older_attempts(const AttemptKey& than);
   void send_offer(const std::string& run_id);
   void send_offers();
   ResourceAmounts free_for(const std::string& run_id) const;

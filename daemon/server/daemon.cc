@@ -326,9 +326,9 @@ void Daemon::perform(const NodeAction& action) {
                                              draining->reason}));
   } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
     if (const auto link = supervisors_.find(stop->key); link != supervisors_.end()) {
+      const Duration grace = stop->at_once ? Duration{0} : kDrainStopGrace;
       link->second->send(
-          encode(StopWorkers{std::chrono::duration_cast<milliseconds>(kDrainStopGrace).count(),
-                             stop->reason},
+          encode(StopWorkers{std::chrono::duration_cast<milliseconds>(grace).count(), stop->reason},
                  stop->key.attempt));
     }
   }

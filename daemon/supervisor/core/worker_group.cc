@@ -105,7 +105,7 @@ void WorkerGroup::on(const LauncherPresence& event) {
 
 void WorkerGroup::on(const GroupRelease&) {
   if (phase_ != GroupPhase::Gone) stop(Duration{0});
-  ending_ = true;
+  ending_ = released_ = true;
 }
 
 void WorkerGroup::stop(Duration grace) {
@@ -137,8 +137,9 @@ void WorkerGroup::advance() {
     kill_at_.reset();
     signal_alive(SIGKILL);
   }
-  const bool all_over = std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
-    return w.second.dead() && w.second.drained;
+  // Nobody waits for what they left once the launcher has no use for it: storing it may take long.
+  const bool all_over = std::all_of(workers_.begin(), workers_.end(), [this](const auto& w) {
+    return w.second.dead() && (w.second.drained || released_);
   });
   const bool may_end =
       phase_ == GroupPhase::Stopping || (phase_ == GroupPhase::Running && !workers_.empty());

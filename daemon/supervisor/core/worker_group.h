@@ -140,6 +140,7 @@ class WorkerGroup {
   std::optional<TimePoint> absent_since_;  // of the launcher
   bool told_gone_ = false;
   bool ending_ = false;  // once nothing is left
+  bool released_ = false;
   bool over_ = false;    // EndSupervisor was said
   std::vector<GroupAction> actions_;
 };

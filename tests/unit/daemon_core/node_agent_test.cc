@@ -78,6 +78,14 @@ TEST(NodeAgent, ANewerEpochTakesTheRunOver) {
   EXPECT_EQ(node.agent.run_of(kLink), std::nullopt);
 }
 
+TEST(NodeAgent, AnAttachThatTheNetworkHeldUpTakesNothingFromTheNewerConnection) {
+  Node node;
+  node.handle(attach(kOther, 5));
+
+  EXPECT_TRUE(node.handle(attach(kLink, 5)).empty());
+  EXPECT_EQ(node.agent.link_of("r1"), kOther);
+}
+
 TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   Node node;
   node.handle(attach(kLink, 1));
@@ -101,12 +109,27 @@ TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
             (Error{Errc::ResourceExhausted, "node-a has too little free: CPU 2 wanted, 1 free"}));
 }
 
-TEST(NodeAgent, AnOlderAttemptOfTheSameRunDoesNotStandInTheWay) {
+TEST(NodeAgent, AnOlderAttemptWhoseWorkersAreGoneDoesNotStandInTheWay) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 4));
+  node.agent.route_up({"r1", kFirst}, MessageType::GroupGone);
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kSecond, 4)).key, (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, AnOlderAttemptIsStoppedAndWaitedFor) {
   Node node;
   node.handle(attach(kLink, 1));
   node.handle(ask(kLink, kFirst, 4));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kSecond, 4)).key, (AttemptKey{"r1", kSecond}));
+  const auto actions = node.handle(ask(kLink, kSecond, 4));
+
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<StopAttempt>(actions[0]).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_TRUE(std::get<StopAttempt>(actions[0]).at_once);
+  EXPECT_EQ(node.one<SpawnSupervisor>(SupervisorDown{{"r1", kFirst}, "exit code 0"}).key,
+            (AttemptKey{"r1", kSecond}));
 }
 
 TEST(NodeAgent, AskedAgainPassesTheOrderOnAndSpawnsNothing) {

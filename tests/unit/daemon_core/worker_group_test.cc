@@ -124,6 +124,17 @@ TEST(WorkerGroup, ReleasedWhileWorkersLiveKillsThemFirst) {
             (Actions{SignalWorker{Rank{0}, SIGKILL}, SignalWorker{Rank{1}, SIGKILL}}));
 }
 
+TEST(WorkerGroup, ReleasedItWaitsForNothingThatIsStillBeingStored) {
+  Group g;
+  g.running();
+  g.handle(GroupRelease{});
+  g.handle(WorkerReaped{Rank{0}, kTerminated});
+
+  const auto actions = g.handle(WorkerReaped{Rank{1}, kTerminated});
+
+  EXPECT_EQ(actions.back(), GroupAction(EndSupervisor{"released"}));
+}
+
 TEST(WorkerGroup, ReleasedBeforeItStartedEndsAtOnce) {
   Group g;
   g.handle(LauncherPresence{true});
