@@ -28,7 +28,20 @@ RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock)
       clock_(clock),
       began_(clock.now()),
       began_wall_(clock.wall()),
-      attempt_began_(began_) {}
+      attempt_began_(began_) {
+  for (const PastAttempt& past : record.past()) {
+    const auto begun = parse_utc(past.began);
+    const bool ended = !past.ended.empty();
+    attempts_.push_back({.attempt = past.id.value,
+                         .world_size = past.world_size,
+                         .nnodes = past.nnodes,
+                         .begun = begun,
+                         .duration = ended ? parse_utc(past.ended) - begun : Duration{},
+                         .cause = past.failed ? past.cause
+                                  : ended     ? ""
+                                              : "its launcher ended"});
+  }
+}
 
 void RunLedger::warn(const std::string& text) {
   const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
@@ -37,6 +50,11 @@ void RunLedger::warn(const std::string& text) {
 
 void RunLedger::attempt_started(Attempt attempt, int world_size) {
   attempt_began_ = clock_.now();
+  if (!attempts_.empty() && attempts_.back().attempt == attempt.value) {  // found running
+    attempt_began_ -= std::chrono::duration_cast<Duration>(clock_.wall() - attempts_.back().begun);
+    attempts_.back().cause.clear();
+    return;
+  }
   attempts_.push_back({.attempt = attempt.value,
                        .world_size = world_size,
                        .nnodes = nnodes(),

@@ -83,6 +83,12 @@ void put_checkpoint(JsonWriter& json, std::string_view key,
   (checkpoint->score ? json.value(*checkpoint->score) : json.null()).end();
 }
 
+/// "std::runtime_error: the learning rate is 0"; empty where user code threw nothing.
+std::string thrown_by(const WorkerEnd& end) {
+  if (end.error_type.empty() || end.error_what.empty()) return end.error_type + end.error_what;
+  return end.error_type + ": " + end.error_what;
+}
+
 std::string cause_of(const RunSummary& summary) {
   if (summary.root) return summary.root->text.cause;
   return summary.error ? summary.error->message : summary.reason;
@@ -96,7 +102,9 @@ void put_exit(JsonWriter& json, const RunSummary& summary) {
       .member("run", summary.run);
   json.text_or_null("cause", cause_of(summary))
       .text_or_null("how_known", root != nullptr ? root->text.how_known : "");
-  json.text_or_null("error", summary.error ? to_string(summary.error->code) : "");
+  json.text_or_null("error", summary.error       ? std::string(to_string(summary.error->code))
+                             : worker != nullptr ? thrown_by(worker->end)
+                                                 : "");
   json.key("root_rank");
   if (worker != nullptr)
     json.value(worker->end.rank);

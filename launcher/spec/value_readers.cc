@@ -143,13 +143,6 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
     return;
   }
   count = {static_cast<int>(*min), static_cast<int>(*max)};
-  if (count.elastic()) {
-    reading.diagnostics.warning(
-        cursor.at(),
-        fmt::format("{} is a range, and this version does not resize a running group yet",
-                    cursor.path()),
-        "write one number to silence this");
-  }
 }
 
 void read_resources(Reading& reading, const Cursor& cursor, Resources& resources) {

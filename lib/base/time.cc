@@ -14,6 +14,18 @@ std::string format_utc(std::chrono::system_clock::time_point wall) {
                      (since_epoch - whole).count());
 }
 
+std::chrono::system_clock::time_point parse_utc(const std::string& text) {
+  std::tm parts{};
+  long micros = 0;
+  if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d.%6ldZ", &parts.tm_year, &parts.tm_mon,
+                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &micros) != 7)
+    return {};
+  parts.tm_year -= 1900;
+  parts.tm_mon -= 1;
+  return std::chrono::system_clock::from_time_t(::timegm(&parts)) +
+         std::chrono::microseconds(micros);
+}
+
 std::string format_duration(Duration duration) {
   using namespace std::chrono;
   const double total = duration_cast<std::chrono::duration<double>>(duration).count();

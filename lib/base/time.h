@@ -29,6 +29,8 @@ class SystemClock final : public Clock {
 
 /// RFC 3339 in UTC with microseconds: "2026-11-21T09:38:00.123456Z".
 std::string format_utc(std::chrono::system_clock::time_point wall);
+/// What format_utc() wrote; the epoch for anything else.
+std::chrono::system_clock::time_point parse_utc(const std::string& text);
 /// For people: "850 ms", "12.3 s", "4 min 5 s", "2 h 3 min".
 std::string format_duration(Duration duration);
 

@@ -10,9 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <optional>
 
@@ -103,18 +101,9 @@ MetricValue metric_of(const boost::json::value& value) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-// "2026-11-21T09:38:00.123456Z", whose form append_time fixes.
-std::int64_t micros_of(std::string_view time) {
-  std::tm parts{};
-  long micros = 0;
-  const std::string text(time);
-  if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d.%6ldZ", &parts.tm_year, &parts.tm_mon,
-                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &micros) != 7) {
-    return 0;
-  }
-  parts.tm_year -= 1900;
-  parts.tm_mon -= 1;
-  return std::int64_t{timegm(&parts)} * 1'000'000 + micros;
+std::int64_t micros_of(const std::string& time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(parse_utc(time).time_since_epoch())
+      .count();
 }
 
 std::optional<ReportRecord> read_report(std::string_view line) {
@@ -134,7 +123,7 @@ std::optional<ReportRecord> read_report(std::string_view line) {
   ReportRecord report{.rank = front->rank,
                       .attempt = front->attempt,
                       .ordinal = front->last_ordinal,
-                      .wall_us = micros_of({time->get_string().data(), time->get_string().size()}),
+                      .wall_us = micros_of(std::string(time->get_string())),
                       .has_checkpoint = checkpoint->get_bool(),
                       .metrics = {}};
   for (const auto& member : metrics->get_object())

@@ -101,7 +101,7 @@ TEST(RunController, EndsInErrorWithoutABudget) {
 
   EXPECT_EQ(d.handle(NodeGroupGone{kFirst, kNodeB}),
             (Actions{Release{kFirst, kNodeA}, Release{kFirst, kNodeB},
-                     ended_by(kFirst, Rank{1}, exited(7), "node-b"),
+                     ended_by(kFirst, Rank{1}, exited(7), "node-b", 1),
                      changed(S::TearingDown, S::Errored, T::GaveUp, kFirst,
                              "no restart: max_failures is 0"),
                      RunEnded{S::Errored, "no restart: max_failures is 0", {}}}));
@@ -266,7 +266,7 @@ TEST(RunController, AnswersAgainWhatABrokenLinkLost) {
   d.handle(CommitFinished{kFirst, 1, checkpoint(1), ""});
 
   EXPECT_EQ(d.handle(CollectiveJoined{kFirst, Rank{1}, 1, "reduce", "1"}),
-            (Actions{SendCollective{kFirst, kNodeB, 1, {"0", "1"}, ""}}));
+            (Actions{SendCollective{kFirst, kNodeB, 1, std::vector<std::string>{"0", "1"}, ""}}));
   EXPECT_EQ(d.handle(staged(kFirst, 1, 1)),
             (Actions{TellCheckpoint{kFirst, kNodeB, 1, "checkpoint_1", ""}}));
 }
