@@ -279,15 +279,13 @@ void RunController::on(const RankExited& event) {
   Member* member = member_of(event.attempt, event.rank);
   if (member == nullptr || !member->alive()) return;
   member->end = event.end;
+  if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
   release_collectives(attempt_.collectives.rank_ended(event.rank));
   // A supervisor stops its workers without being asked when no launcher came back in time: that is
   // no good end.
   const bool stopped_by_us = event.end.stop_requested && state_ == RunState::TearingDown;
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
-  if (attempt_.failure || state_ == RunState::TearingDown) {
-    ++attempt_.collateral;
-    return;
-  }
+  if (attempt_.failure || state_ == RunState::TearingDown) return;
   const bool at_start = !attempt_.progressed && member->joined;
   fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
         .cause = "",  // how it ended says it; the words are launcher/report's
