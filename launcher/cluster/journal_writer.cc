@@ -5,7 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "lib/net/within.h"
+
 namespace train {
+namespace {
+
+constexpr Duration kRetryAfter = seconds(1);
+
+}  // namespace
 
 JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
                              std::function<void(const std::string&)> complain)
@@ -40,12 +47,15 @@ asio::awaitable<void> JournalWriter::run() {
           co_return journal->append(*group, time);
         }(&journal_, &events, format_utc(clock_.wall())),
         asio::use_awaitable);
-    if (!*written) {
-      complain_("the journal cannot be written: " + written->error().describe() +
-                "; the run goes on, but could not be resumed");
-    }
     written_ = until;
     changed_.notify();
+    if (*written) continue;
+    complain_("the journal cannot be written: " + written->error().describe() +
+              "; the run goes on, but could not be resumed");
+    if (written->error().code == Errc::Fenced) co_return;  // it is another launcher's by now
+    // They go first, once the disk takes something again.
+    queue_.insert(queue_.begin(), events.begin(), events.end());
+    if (!co_await pause_for(kRetryAfter)) co_return;
   }
 }
 

@@ -47,6 +47,7 @@ AppendFile& AppendFile::operator=(AppendFile&& other) noexcept {
   std::swap(buffer_, other.buffer_);
   std::swap(fd_, other.fd_);
   std::swap(dirty_, other.dirty_);
+  std::swap(name_is_synced_, other.name_is_synced_);
   return *this;
 }
 
@@ -59,7 +60,7 @@ Result<AppendFile> AppendFile::open(std::string path) {
   const bool is_new = ::access(path.c_str(), F_OK) != 0;
   file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file.fd_ < 0) return system_error(errno, "opening " + path);
-  if (is_new) TRY_VOID(sync_folder_of(path));
+  file.name_is_synced_ = !is_new;
   file.path_ = std::move(path);
   return file;
 }
@@ -88,6 +89,8 @@ Result<Unit> AppendFile::sync() {
   TRY_VOID(flush());
   if (!dirty_) return Unit{};
   if (::fdatasync(fd_) != 0) return system_error(errno, "syncing " + path_);
+  if (!name_is_synced_) TRY_VOID(sync_folder_of(path_));
+  name_is_synced_ = true;
   dirty_ = false;
   return Unit{};
 }

@@ -16,8 +16,7 @@ class AppendFile {
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Open for appending, made if missing; a new file's folder is synced, so that the name survives
-  /// a power cut.
+  /// Open for appending, made if missing; a new file's name is synced with its first bytes.
   static Result<AppendFile> open(std::string path);
   /// Cut the file back to `bytes`. Nothing may be buffered.
   Result<Unit> truncate(std::uint64_t bytes);
@@ -34,6 +33,7 @@ class AppendFile {
   std::string buffer_;
   int fd_ = -1;
   bool dirty_ = false;  // written, not synced
+  bool name_is_synced_ = true;
 };
 
 /// Write `content` beside `path`, sync it, and rename it over `path`: a reader sees the old file or

@@ -61,6 +61,7 @@ Result<Unit> Journal::load() {
   epoch_ = replayed_.epoch();
   last_seq_ = replayed_.last_seq();
   good_bytes_ = replayed_.valid_bytes;
+  if (status.has_error()) return Unit{};  // it comes into being whole, with its first record
   // Always to a new file. Nobody says whether the earlier owner's last sync of this one failed, or
   // whether it was killed before its name was synced; and a sync of ours would answer "done".
   return write_anew(std::string_view(text).substr(0, good_bytes_), text.size());
@@ -113,6 +114,7 @@ Result<Unit> Journal::append_group(const std::vector<boost::json::object>& event
 }
 
 Result<Unit> Journal::write_group(std::string_view lines) {
+  if (inode_ == 0) return write_anew(lines, std::nullopt);
   if (end_in_doubt_) return write_anew_with(lines);
   if (auto wrote = file_->write(lines); wrote.has_error()) {
     // A full disk. What was written is taken back for certain before another group follows: left

@@ -26,9 +26,9 @@ struct JournalLimits {
 
 class Journal {
  public:
-  /// Open it, or create an empty one. What is whole is written to a new file that takes the name: a
-  /// torn tail is left behind, and so is an owner that was replaced. Damage before the tail is
-  /// Corrupt and names the line. Fenced: somebody else writes to it.
+  /// Open it; where there is none, the first record makes it. What is whole is written to a new
+  /// file that takes the name: a torn tail is left behind, and so is an owner that was replaced.
+  /// Damage before the tail is Corrupt and names the line. Fenced: somebody else writes to it.
   static Result<std::unique_ptr<Journal>> open(FileSystem& fs, std::string path,
                                                JournalLimits limits = {});
 
