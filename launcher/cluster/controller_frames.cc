@@ -98,7 +98,7 @@ Frame to_frame(const Pause& action) {
 }
 
 Frame to_frame(const SendCollective& action) {
-  return encode(CollectiveResult{action.sequence, action.parts, action.error}, action.attempt);
+  return encode(CollectiveResult{action.sequence, *action.parts, action.error}, action.attempt);
 }
 
 Frame to_frame(const TellCheckpoint& action) {

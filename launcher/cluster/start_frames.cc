@@ -1,5 +1,8 @@
 #include "launcher/cluster/start_frames.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
 
@@ -48,9 +51,9 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
   StartWorkers message;
   message.run_id = record.run_id();
   message.run_name = record.name();
-  message.world_size = action.placement.world_size;
-  message.node_count = static_cast<std::int32_t>(action.placement.nodes.size());
-  for (const PlacedNode& placed : action.placement.nodes) {
+  message.world_size = action.placement->world_size;
+  message.node_count = static_cast<std::int32_t>(action.placement->nodes.size());
+  for (const PlacedNode& placed : action.placement->nodes) {
     if (placed.node != action.node) continue;
     message.node_rank = placed.node_rank.value;
     const auto gpus = static_cast<std::int32_t>(spec.scaling_config.resources_per_worker.gpu);
@@ -81,6 +84,23 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
     message.restored_epoch = action.restore->epoch;
   }
   return message;
+}
+
+DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
+                               const Endpoint& endpoint) {
+  DaemonLinkOptions link{
+      .endpoint = endpoint, .self = {"", "launcher", host_name(), ::getpid(), ""}, .attach = {}};
+  link.attach.run_id = record.run_id();
+  link.attach.run_name = record.name();
+  link.attach.epoch = record.epoch().value;
+  link.attach.dead_after_ms = to_ms(failure.node_dead_after);
+  // A node is suspect after the second heartbeat that is missing.
+  link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);
+  link.attach.orphan_timeout_ms = to_ms(failure.orphan_timeout);
+  link.suspect_after = failure.node_suspect_after;
+  link.dead_after = failure.node_dead_after;
+  link.has_workers = record.start().living.has_value();
+  return link;
 }
 
 CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,

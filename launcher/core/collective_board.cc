@@ -57,9 +57,10 @@ std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t 
   }
   call.parts[rank] = std::move(data);
   if (static_cast<int>(call.parts.size()) == world_size_) {
-    CollectiveRelease release{sequence, {}, {}};
-    for (auto& [r, part] : call.parts) release.parts.push_back(std::move(part));
-    return answer(std::move(release));
+    std::vector<std::string> parts;
+    parts.reserve(call.parts.size());
+    for (auto& [r, part] : call.parts) parts.push_back(std::move(part));
+    return answer({sequence, std::move(parts), {}});
   }
   for (Rank ended : ended_) {
     if (call.parts.count(ended) != 0) continue;

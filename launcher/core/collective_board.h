@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/core/shared_value.h"
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
 
@@ -17,8 +18,8 @@ namespace train {
 
 struct CollectiveRelease {
   std::uint64_t sequence = 0;
-  std::vector<std::string> parts;     // by rank
-  std::string error;                  // or why there will be none
+  SharedValue<std::vector<std::string>> parts;  // by rank
+  std::string error;                            // or why there will be none
   std::optional<Rank> only_for = {};  // the rank that asked again: its answer was lost with a link
   bool operator==(const CollectiveRelease&) const = default;
 };

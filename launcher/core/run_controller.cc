@@ -210,8 +210,9 @@ void RunController::advance_preparing() {
   const PlacedNode& first = attempt_.placement.nodes.front();
   const std::string master_addr =
       attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_[first.node].address;
+  const SharedValue<Placement> placement(attempt_.placement);
   for (const PlacedNode& placed : attempt_.placement.nodes) {
-    Start start{attempt_.id,          placed.node, attempt_.placement, master_addr,
+    Start start{attempt_.id,          placed.node, placement,     master_addr,
                 attempt_.master_port, newest_,     restart_count_};
     attempt_.hosts[placed.node].start = start;
     actions_.push_back(std::move(start));

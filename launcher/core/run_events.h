@@ -12,6 +12,7 @@
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/run_state.h"
+#include "launcher/core/shared_value.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
 
@@ -177,7 +178,7 @@ struct Prepare {
 struct Start {
   Attempt attempt;
   NodeId node;
-  Placement placement;  // of the whole group
+  SharedValue<Placement> placement;  // of the whole group
   std::string master_addr;
   std::uint32_t master_port = 0;
   std::optional<CheckpointInfo> restore;
@@ -210,7 +211,7 @@ struct SendCollective {
   Attempt attempt;
   NodeId node;
   std::uint64_t sequence = 0;
-  std::vector<std::string> parts;
+  SharedValue<std::vector<std::string>> parts;
   std::string error;
   bool operator==(const SendCollective&) const = default;
 };

@@ -3,262 +3,315 @@
 #include <algorithm>
 
 namespace train::sim {
+namespace {
 
-std::string_view to_string(Mutant mutant) {
-  switch (mutant) {
-    case Mutant::None:
-      return "None";
-    case Mutant::OffByOneRank:
-      return "OffByOneRank";
-    case Mutant::EpochNotChecked:
-      return "EpochNotChecked";
-    case Mutant::AckBeforeWrite:
-      return "AckBeforeWrite";
-    case Mutant::RestartBeforeGone:
-      return "RestartBeforeGone";
-    case Mutant::BudgetNotCounted:
-      return "BudgetNotCounted";
-    case Mutant::PartMissing:
-      return "PartMissing";
-    case Mutant::ReportsTakenTwice:
-      return "ReportsTakenTwice";
-    case Mutant::NothingSaidAgain:
-      return "NothingSaidAgain";
-    case Mutant::FramesPassOutOfStep:
-      return "FramesPassOutOfStep";
-    case Mutant::RestoresOldCheckpoint:
-      return "RestoresOldCheckpoint";
-  }
-  return "?";
+// L3: from a death to the launcher's decision: its last lines are waited for, and the frame's way.
+constexpr Duration kDeathKnownWithin = seconds(2);
+constexpr std::size_t kLinksOfNodeMax =
+    12;  // S12: old ones end by silence, a few may do so at once
+constexpr std::size_t kPendingPerRank = 64, kPendingFree = 4096;  // S12: events under way
+
+}  // namespace
+
+Checkers::Checkers(Timeline& timeline, const Plan& plan)
+    : timeline_(timeline), plan_(plan), live_on_node_(plan.nodes) {
+  const double claim = plan.spec.scaling_config.resources_per_worker.cpu;
+  quick_links_ = std::all_of(plan.links.begin(), plan.links.end(), [](const LinkHabits& link) {
+    return link.delay_max <= milliseconds(20) && link.loss == 0;
+  });
+  slots_per_node_ = static_cast<int>(plan.cpus_per_node / claim + 1e-6);
 }
 
-void Checkers::fail(std::string what) {
+void Checkers::fail(std::string_view id, std::string what) {
   if (violation_) return;
-  timeline_.trace("VIOLATION: {}", what);
-  violation_ = std::move(what);
+  violation_ = fmt::format("{}: {}", id, what);
+  timeline_.trace("VIOLATION of {}", *violation_);
+}
+
+Checkers::AttemptView& Checkers::view(Attempt attempt) {
+  if (last_view_ == nullptr || last_viewed_ != attempt) {
+    last_view_ = &attempts_[attempt];
+    last_viewed_ = attempt;
+  }
+  return *last_view_;
 }
 
 // ---- workers
 
-int Checkers::workers_alive() const {
-  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
-                                        [](const SimWorker* w) { return w->alive(); }));
-}
-
-// A worker of an older attempt may only be left where nobody could reach it; on the same node it
-// has had its SIGKILL.
 void Checkers::worker_started(SimWorker& worker) {
   const WorkerPlace& place = worker.place();
-  for (const SimWorker* other : workers_) {
-    if (!other->alive() || other->kill_sent() || other->place().attempt == place.attempt) continue;
-    const bool out_of_reach =
-        other->place().node != place.node && lost_nodes_.count(other->place().node) != 0;
-    if (out_of_reach) continue;
-    fail(fmt::format(
-        "rank {} of attempt {} starts on node {} while rank {} of attempt {} lives on node {}",
-        place.rank.value, place.attempt.value, place.node, other->place().rank.value,
-        other->place().attempt.value, other->place().node));
+  check_alone(place);
+  AttemptView& attempt = view(place.attempt);
+  check_place(attempt, place);
+  if (violation_) return;
+  attempt.members[place.rank.value] = &worker;
+  ++attempt.started;
+  attempt.live.insert(place.rank);
+  ++alive_;
+  if (++live_on_node_[place.node] > slots_per_node_)
+    fail("S2", fmt::format("{} workers live on node {}, which has room for {}",
+                           live_on_node_[place.node], place.node, slots_per_node_));
+}
+
+// S2: at most one live tree of workers for each node and slot. A worker of an older attempt may
+// only be left, or begin, where nobody could reach it; on the same node it has had its SIGKILL.
+void Checkers::check_alone(const WorkerPlace& place) {
+  for (const auto& [id, attempt] : attempts_) {
+    if (id == place.attempt) continue;
+    for (Rank rank : attempt.live) {
+      const WorkerPlace& other = attempt.members[rank.value]->place();
+      const bool out_of_reach = lost(other.node) || (place.attempt < id && lost(place.node));
+      if (other.node != place.node && out_of_reach) continue;
+      fail("S2", fmt::format("rank {} of attempt {} starts on node {} while rank {} of attempt {} "
+                             "lives on node {}",
+                             place.rank.value, place.attempt.value, place.node, rank.value,
+                             id.value, other.node));
+    }
   }
-  auto& members = members_[place.attempt];
-  if (!members.emplace(place.rank, &worker).second)
-    fail(fmt::format("rank {} of attempt {} started twice", place.rank.value, place.attempt.value));
+}
+
+// S3: within an attempt the ranks are 0..n-1, once each; the local ranks 0..k-1 on each node; all
+// agree on n, which is within what was asked for.
+void Checkers::check_place(AttemptView& attempt, const WorkerPlace& place) {
+  if (attempt.members.empty()) {
+    attempt.world_size = place.world_size;
+    attempt.members.resize(place.world_size);
+    attempt.has_left_well.resize(place.world_size);
+    const WorkerCount& count = plan_.spec.scaling_config.num_workers;
+    if (place.world_size < count.min || place.world_size > count.max)
+      fail("S3", fmt::format("{} workers, {} to {} were asked for", place.world_size, count.min,
+                             count.max));
+  }
+  if (place.world_size != attempt.world_size)
+    return fail("S3", "members of one attempt disagree on its world size");
   if (place.rank.value < 0 || place.rank.value >= place.world_size)
-    fail(fmt::format("rank {} of {}", place.rank.value, place.world_size));
-  for (const auto& [rank, member] : members) {
-    const WorkerPlace& peer = member->place();
-    if (peer.world_size != place.world_size)
-      fail("members of one attempt disagree on its world size");
-    if (peer.node == place.node &&
-        peer.rank.value - peer.local_rank != place.rank.value - place.local_rank)
-      fail("local ranks of one node do not follow its ranks");
-    if ((peer.node == place.node) != (peer.node_rank == place.node_rank))
-      fail("node ranks and nodes do not go together");
-  }
+    return fail("S3", fmt::format("rank {} of {}", place.rank.value, place.world_size));
+  if (attempt.members[place.rank.value] != nullptr)
+    return fail("S3", fmt::format("rank {} of attempt {} started twice", place.rank.value,
+                                  place.attempt.value));
   if (place.local_rank < 0 || place.local_rank >= place.local_world_size)
-    fail("a local rank outside of its node's world");
-  const WorkerCount& count = plan_.spec.scaling_config.num_workers;
-  if (place.world_size < count.min || place.world_size > count.max)
-    fail(
-        fmt::format("{} workers, {} to {} were asked for", place.world_size, count.min, count.max));
-  workers_.push_back(&worker);
+    fail("S3", "a local rank outside of its node's world");
+  const WorkerPlace& peer = attempt.first_on_node.try_emplace(place.node, place).first->second;
+  if (peer.rank.value - peer.local_rank != place.rank.value - place.local_rank ||
+      peer.node_rank != place.node_rank || peer.local_world_size != place.local_world_size)
+    fail("S3", "local ranks of one node do not follow its ranks");
+  if (attempt.node_of_node_rank.try_emplace(place.node_rank, place.node).first->second !=
+      place.node)
+    fail("S3", "node ranks and nodes do not go together");
 }
 
-int Checkers::world_size(Attempt attempt) const {
-  const auto found = members_.find(attempt);
-  return found == members_.end() || found->second.empty()
-             ? 0
-             : found->second.begin()->second->place().world_size;
+void Checkers::worker_killed(const SimWorker& worker) {
+  const WorkerPlace& place = worker.place();
+  if (view(place.attempt).live.erase(place.rank) != 0) --live_on_node_[place.node];
 }
 
+void Checkers::worker_died(const SimWorker& worker) {
+  worker_killed(worker);
+  --alive_;
+}
+
+// S2: a pid that was given again is nobody's to signal.
+void Checkers::signalled(const WorkerPlace& meant, const SimWorker* hit) {
+  if (hit == nullptr) return;
+  if (hit->place().attempt != meant.attempt || hit->place().rank != meant.rank)
+    fail("S2", fmt::format("a signal for rank {} of attempt {} hits rank {} of attempt {}",
+                           meant.rank.value, meant.attempt.value, hit->place().rank.value,
+                           hit->place().attempt.value));
+}
+
+// S4: nobody leaves a barrier, which is what init() waits in, before all n of its attempt are
+// there; and what each gets has the part of every rank, of this call.
 void Checkers::joined_barrier(const WorkerPlace& place, std::uint64_t sequence) {
-  barriers_[place.attempt][sequence].insert(place.rank);
+  ++view(place.attempt).barriers[sequence].joined;
 }
 
 void Checkers::left_barrier(const WorkerPlace& place, std::uint64_t sequence,
-                            const std::vector<std::string>& parts) {
-  if (static_cast<int>(barriers_[place.attempt][sequence].size()) != place.world_size)
-    fail("a barrier was left before all had joined");
-  if (static_cast<int>(parts.size()) != place.world_size)
-    return fail("a barrier's result does not have a part of each rank");
-  for (int rank = 0; rank < place.world_size; ++rank) {
-    if (parts[rank] != fmt::format("{}:{}", rank, sequence))
-      fail(fmt::format("part {} of barrier {} is '{}'", rank, sequence, parts[rank]));
+                            const SimFrame& result) {
+  Barrier& barrier = view(place.attempt).barriers[sequence];
+  if (barrier.joined != place.world_size)
+    fail("S4", fmt::format("a barrier of {} was left when {} had joined", place.world_size,
+                           barrier.joined));
+  if (std::exchange(barrier.checked, result.message.get()) != result.message.get()) {
+    const auto& parts = result.get<CollectiveResult>()->parts;
+    if (static_cast<int>(parts.size()) != place.world_size)
+      return fail("S4", "a barrier's result does not have a part of each rank");
+    for (int rank = 0; rank < place.world_size; ++rank) {
+      if (parts[rank] != fmt::format("{}:{}", rank, sequence))
+        fail("S4", fmt::format("part {} of barrier {} is '{}'", rank, sequence, parts[rank]));
+    }
   }
+  auto& barriers = view(place.attempt).barriers;
+  if (++barrier.left == place.world_size) barriers.erase(sequence);
+}
+
+// L3: the launcher hears of a death within a bound while nothing is in its way.
+void Checkers::crashed(const WorkerPlace& place) {
+  AttemptView& attempt = view(place.attempt);
+  attempt.crashed = true;
+  const bool undisturbed = plan_.only_worker_faults() && plan_.spawn_fails == 0 &&
+                           plan_.healthy_link(place.node) && plan_.links[place.node].loss == 0;
+  if (!undisturbed || state_ != RunState::Running) return;
+  known_by_.try_emplace(place.attempt, timeline_.now() + kDeathKnownWithin);
 }
 
 void Checkers::left(const WorkerPlace& place, int code, bool asked) {
-  if (code == 0 && !asked) left_well_[place.attempt].insert(place.rank);
+  if (code != 0 || asked) return;
+  AttemptView& attempt = view(place.attempt);
+  if (!std::exchange(attempt.has_left_well[place.rank.value], 1)) ++attempt.left_well;
 }
 
 // ---- reports
 
-void Checkers::handed_over(Attempt attempt, Rank rank, std::uint64_t ordinal, int node) {
-  handed_[{attempt, rank}] = ordinal;
-  reporter_node_[{attempt, rank}] = node;
+Checkers::Reports& Checkers::reports_of(Attempt attempt, Rank rank) {
+  auto& reports = view(attempt).reports;
+  if (reports.size() <= static_cast<std::size_t>(rank.value)) reports.resize(rank.value + 1);
+  return reports[rank.value];
 }
 
+// S12: what is kept for a launcher that does not answer has an end.
+void Checkers::handed_over(const WorkerPlace& place, std::uint64_t ordinal, std::size_t kept) {
+  Reports& reports = reports_of(place.attempt, place.rank);
+  reports.handed = ordinal;
+  reports.node = place.node;
+  if (kept > plan_.report_window)
+    fail("S12", fmt::format("{} reports of rank {} are kept, {} are allowed", kept,
+                            place.rank.value, plan_.report_window));
+}
+
+// S8: each report is written once, in its rank's order, without a gap; acknowledged only once it
+// would survive a crash; and at the end none that was handed over is missing.
 void Checkers::logged(Attempt attempt, Rank rank, std::uint64_t ordinal) {
-  std::uint64_t& last = logged_[{attempt, rank}];
+  progress();
+  std::uint64_t& last = reports_of(attempt, rank).logged;
   if (ordinal != last + 1)
-    fail(fmt::format("report {} of rank {} of attempt {} is written after {}", ordinal, rank.value,
-                     attempt.value, last));
+    fail("S8", fmt::format("report {} of rank {} of attempt {} is written after {}", ordinal,
+                           rank.value, attempt.value, last));
   last = ordinal;
 }
 
 void Checkers::acknowledged(Attempt attempt, Rank rank, std::uint64_t ordinal) {
-  if (logged_[{attempt, rank}] < ordinal)
-    fail(fmt::format("report {} of rank {} is acknowledged and not written", ordinal, rank.value));
+  if (reports_of(attempt, rank).logged < ordinal)
+    fail("S8",
+         fmt::format("report {} of rank {} is acknowledged and not written", ordinal, rank.value));
+}
+
+// L4: a queue of reports drains: whoever is released has handed everything over, unless its node
+// counted as lost; and has heard so, where nothing was in the way.
+void Checkers::released(const WorkerPlace& place, std::uint64_t handed_over, std::size_t kept) {
+  if (lost_hosts_.count({place.attempt, place.node}) != 0) return;
+  const bool unheard = kept != 0 && plan_.only_worker_faults() && plan_.links[place.node].loss == 0;
+  if (unheard || reports_of(place.attempt, place.rank).logged < handed_over)
+    fail("L4", fmt::format("rank {} of attempt {} is released, and {} of its reports wait for an "
+                           "acknowledgement",
+                           place.rank.value, place.attempt.value, kept));
+}
+
+void Checkers::links_of_node(std::size_t links) {
+  if (links > kLinksOfNodeMax)
+    fail("S12", fmt::format("a traind has {} connections of launchers", links));
+}
+
+void Checkers::reports_waiting(std::size_t batches, std::size_t said_again) {
+  const std::size_t ranks = static_cast<std::size_t>(plan_.spec.scaling_config.num_workers.max);
+  if (batches > (said_again + 2) * (ranks + 1) * (plan_.report_window + 8))
+    fail("S12", fmt::format("{} batches wait to be written", batches));
 }
 
 // ---- checkpoints
 
+void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t index) {
+  view(attempt).stored[index].insert(rank);
+}
+
+// S5: what is committed is never changed: its number is given once, and grows. S7: it names a
+// stored part of every rank of one attempt, all of one index, in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
+  AttemptView& attempt = view(commit.attempt);
+  const std::set<Rank>& stored = attempt.stored[commit.index];
   std::set<Rank> ranks;
   for (const PartOfCheckpoint& part : commit.parts) {
     ranks.insert(part.rank);
-    if (part.index != commit.index) fail("a checkpoint has parts of different indices");
-    if (!part.error.empty() || stored_.count({commit.attempt, part.rank, part.index}) == 0)
-      fail(fmt::format("a committed part of rank {} was never stored", part.rank.value));
+    if (part.index != commit.index) fail("S7", "a checkpoint has parts of different indices");
+    if (!part.error.empty() || stored.count(part.rank) == 0)
+      fail("S7", fmt::format("a committed part of rank {} was never stored", part.rank.value));
   }
-  if (static_cast<int>(ranks.size()) != world_size(commit.attempt) ||
-      ranks.size() != commit.parts.size()) {
-    fail(fmt::format("checkpoint {} has {} parts of {} ranks, the attempt has {}", info.number,
-                     commit.parts.size(), ranks.size(), world_size(commit.attempt)));
-  }
-  std::uint64_t& index = committed_index_[commit.attempt];
-  if (commit.index <= index) fail("checkpoints are committed out of order");
-  index = commit.index;
-  if (newest_ && info.number <= newest_->number) fail("a checkpoint's number was given twice");
+  if (static_cast<int>(ranks.size()) != attempt.world_size || ranks.size() != commit.parts.size())
+    fail("S7", fmt::format("checkpoint {} has {} parts of {} ranks, the attempt has {}",
+                           info.number, commit.parts.size(), ranks.size(), attempt.world_size));
+  if (commit.index <= attempt.committed_index) fail("S7", "checkpoints are committed out of order");
+  attempt.stored.erase(attempt.stored.begin(), attempt.stored.upper_bound(commit.index));
+  attempt.committed_index = commit.index;
+  if (newest_ && info.number <= newest_->number)
+    fail("S5", "a checkpoint's number was given twice");
   newest_ = info;
   restarts_without_progress_ = 0;
+  progress();
 }
 
+// S6: an attempt begins from the newest committed checkpoint, on every node from the same.
 void Checkers::restored(const Start& start) {
-  if (start.restore != newest_) {
-    fail(fmt::format("attempt {} restores checkpoint {}, the newest is {}", start.attempt.value,
-                     start.restore ? start.restore->number : 0, newest_ ? newest_->number : 0));
-  }
+  AttemptView& attempt = view(start.attempt);
+  const auto& expected = attempt.began ? attempt.restored : newest_;
+  if (start.restore != expected)
+    fail("S6",
+         fmt::format("attempt {} restores checkpoint {}, the newest was {}", start.attempt.value,
+                     start.restore ? start.restore->number : 0, expected ? expected->number : 0));
+  if (!std::exchange(attempt.began, true)) attempt.restored = start.restore;
 }
 
-// ---- daemons and the launcher
+// ---- the whole
 
-void Checkers::attached(std::uint64_t epoch, std::uint64_t held_by, bool holds) {
-  if (holds && epoch < held_by)
-    fail(fmt::format("a launcher of epoch {} took the lease from one of epoch {}", epoch, held_by));
-}
-
-void Checkers::acted(const RunAction& action) {
-  if (ended_) return fail("the controller acts after the end of the run");
-  if (const auto* ended = std::get_if<AttemptEnded>(&action)) attempt_ended(*ended);
-  if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
-  if (const auto* start = std::get_if<Start>(&action)) restored(*start);
-  if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
-  if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
-  if (const auto* changed = std::get_if<StateChanged>(&action);
-      changed != nullptr && changed->trigger == RunTrigger::RestartDecided) {
-    ++restarts_without_progress_;
-    const FailureConfig& failure = plan_.spec.run_config.failure_config;
-    const bool unlimited =
-        failure.max_failures == kUnlimited || failure.max_start_failures == kUnlimited;
-    if (!unlimited &&
-        restarts_without_progress_ > failure.max_failures + failure.max_start_failures) {
-      fail(fmt::format("{} restarts without progress, {} and {} are allowed",
-                       restarts_without_progress_, failure.max_failures,
-                       failure.max_start_failures));
+void Checkers::full_check() {
+  int alive = 0;
+  std::vector<int> live(live_on_node_.size());
+  for (const auto& [id, attempt] : attempts_) {
+    for (const SimWorker* worker : attempt.members) {
+      if (worker == nullptr || !worker->alive()) continue;
+      ++alive;
+      if (!worker->kill_sent()) ++live[worker->place().node];
     }
   }
-}
-
-// Those that wait in report() when the end is announced all wait at the same one.
-void Checkers::paused(const Pause& pause) {
-  pausing_ = pause.attempt;
-  if (pause.step != Pause::Step::Finish) return;
-  for (const auto& [rank, worker] : members_[pause.attempt]) {
-    if (!worker->alive() || worker->ordinal() == 0 || left_well_[pause.attempt].count(rank) != 0)
-      continue;
-    if (worker->ordinal() != pause.ordinal && crashed_.count(pause.attempt) == 0) {
-      fail(fmt::format("rank {} is to end at report {}, the others at {}", rank.value,
-                       worker->ordinal(), pause.ordinal));
-    }
+  if (alive != alive_) fail("S2", fmt::format("{} workers live, {} were counted", alive, alive_));
+  for (std::size_t node = 0; node < live.size(); ++node) {
+    if (live[node] > slots_per_node_)
+      fail("S2", fmt::format("{} workers live on node {}", live[node], node));
   }
-}
-
-// A stop that nothing disturbs needs no signal: the workers meet, and leave by themselves.
-void Checkers::stopped(const StopGroup& stop) {
-  const bool undisturbed = plan_.faults.empty() && plan_.stops.size() <= 1 &&
-                           plan_.spawn_fails == 0 && plan_.habits.has_sdk;
-  const bool time_enough = plan_.spec.run_config.failure_config.stop_grace >= seconds(5);
-  if (undisturbed && time_enough && pausing_ == stop.attempt && stop.reason != "every rank ended")
-    fail("a stop in good order ends by signals: " + stop.reason);
-}
-
-void Checkers::attempt_ended(const AttemptEnded& ended) {
-  last_attempt_ = ended;
-  for (const auto& [rank, worker] : members_[ended.attempt]) {
-    const bool lost = lost_nodes_.count(worker->place().node) != 0 || worker->kill_sent();
-    if (worker->alive() && !lost)
-      fail(
-          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
-  }
-}
-
-void Checkers::run_ended(const RunEnded& ended) {
-  ended_ = ended;
-  timeline_.trace("run ended: {} ({})", to_string(ended.outcome), ended.reason);
-  const bool by_condition = ended.stop == StopKind::StopCondition;
-  switch (ended.outcome) {
-    case RunState::Stopped:
-      if (!stop_asked_) fail("the run is stopped, and nobody asked");
-      return;
-    case RunState::Finished:
-      if (by_condition) return;
-      if (ended.stop) fail("a run that somebody stopped counts as finished");
-      if (!last_attempt_) return fail("a run is finished that never ran");
-      if (static_cast<int>(left_well_[last_attempt_->attempt].size()) !=
-          world_size(last_attempt_->attempt)) {
-        fail("the run is finished, but not every rank left by itself with 0");
-      }
-      return;
-    case RunState::Errored:
-      if (last_attempt_ && !last_attempt_->failed)
-        fail("the run is in error after an attempt that ended well");
-      return;
-    default:
-      return fail("the run ended in a state that is none of an end");
-  }
+  const std::size_t pending_max =
+      kPendingFree + kPendingPerRank * (static_cast<std::size_t>(plan_.nodes) +
+                                        plan_.spec.scaling_config.num_workers.max);
+  if (timeline_.pending() > pending_max)
+    fail("S12", fmt::format("{} events are under way", timeline_.pending()));
 }
 
 void Checkers::run_over() {
-  if (!ended_) fail("the run did not end");
-  if (workers_alive() != 0) fail(fmt::format("{} workers outlive their run", workers_alive()));
-  for (const auto& [key, ordinal] : handed_) {
-    const auto& [attempt, rank] = key;
-    const int node = reporter_node_[key];
-    if (lost_nodes_.count(node) != 0 || lost_hosts_.count({attempt, node}) != 0) continue;
-    if (logged_[key] != ordinal)
-      fail(fmt::format("rank {} of attempt {} handed over {} reports, {} are written", rank.value,
-                       attempt.value, ordinal, logged_[key]));
+  full_check();
+  if (!ended_) fail("L1", "the run did not end");
+  if (alive_ != 0) fail("S2", fmt::format("{} workers outlive their run", alive_));
+  if (supervisors_ != 0) fail("S2", fmt::format("{} supervisors outlive their run", supervisors_));
+  for (const auto& [id, attempt] : attempts_) {
+    for (std::size_t rank = 0; rank < attempt.reports.size(); ++rank) {
+      const Reports& reports = attempt.reports[rank];
+      if (reports.logged == reports.handed || lost_hosts_.count({id, reports.node}) != 0) continue;
+      fail("S8", fmt::format("rank {} of attempt {} handed over {} reports, {} are written", rank,
+                             id.value, reports.handed, reports.logged));
+    }
   }
+}
+
+void Checkers::after_event() {
+  const TimePoint now = timeline_.now();
+  if (gone_by_ && now > *gone_by_) {
+    gone_by_.reset();
+    if (alive_ != 0)
+      fail("L2", fmt::format("{} workers live after a stop, its grace and 5 s", alive_));
+  }
+  if (progress_by_ && now > *progress_by_) {
+    progress_by_.reset();
+    if (!ended_) fail("L1", "the faults are over, and nothing goes on");
+  }
+  if (!known_by_.empty() && now > known_by_.begin()->second)
+    fail("L3", fmt::format("the launcher does not know that a worker of attempt {} is dead",
+                           known_by_.begin()->first.value));
 }
 
 }  // namespace train::sim

@@ -1,100 +1,132 @@
-// What must hold at every moment of a run (shared/reliability.md §4a names the invariants S1 to
-// S12, L1, L2), seen from outside: by what the workers did, what the log holds and what was
-// committed. The first violation ends the simulation.
+// What must hold at every moment of a run, seen from outside: by what the workers did, what the log
+// holds and what was committed. The names are those of the project's list of invariants; each is
+// explained where it is checked. The first violation ends the simulation.
+//
+// Every check costs little, however large the run is: it looks at what has just changed.
+// full_check() walks over everything, now and then and at the end.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "launcher/core/run_events.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/mutants.h"
 #include "tests/sim/worker.h"
 
 namespace train::sim {
 
-/// Deliberate bugs, one at a time, by which the checkers are checked.
-enum class Mutant {
-  None,
-  OffByOneRank,       // the plan of the second node begins one rank too late
-  EpochNotChecked,    // traind takes whoever attached last
-  AckBeforeWrite,     // reports are acknowledged before they are on disk
-  RestartBeforeGone,  // a stopping node counts as empty at once
-  BudgetNotCounted,
-  PartMissing,          // a checkpoint is committed without its last rank
-  ReportsTakenTwice,    // what was sent again is written again
-  NothingSaidAgain,     // a supervisor forgets what a broken link lost
-  FramesPassOutOfStep,  // traind passes frames before the supervisor has said everything again
-  RestoresOldCheckpoint,
-};
-std::string_view to_string(Mutant mutant);
-
 class Checkers {
  public:
-  Checkers(Timeline& timeline, const Plan& plan) : timeline_(timeline), plan_(plan) {}
+  Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  void fail(std::string what);
+  /// `id`: S1 to S14, L1 to L4.
+  void fail(std::string_view id, std::string what);
 
-  // workers
-  void worker_started(SimWorker& worker);  // S2, S3
+  // workers: S2, S3, S4
+  void worker_started(SimWorker& worker);
+  void worker_killed(const SimWorker& worker);  // SIGKILL is on its way: it does nothing any more
+  void worker_died(const SimWorker& worker);
+  void signalled(const WorkerPlace& meant, const SimWorker* hit);
   void joined_barrier(const WorkerPlace& place, std::uint64_t sequence);
-  void left_barrier(const WorkerPlace& place, std::uint64_t sequence,
-                    const std::vector<std::string>& parts);  // S4
-  void crashed(const WorkerPlace& place) { crashed_.insert(place.attempt); }
+  void left_barrier(const WorkerPlace& place, std::uint64_t sequence, const SimFrame& result);
+  void crashed(const WorkerPlace& place);
   void left(const WorkerPlace& place, int code, bool asked);
-  int workers_alive() const;
+  int workers_alive() const { return alive_; }
+  void supervisor_started() { ++supervisors_; }
+  void supervisor_ended() { --supervisors_; }
+  bool nobody_left() const { return alive_ == 0 && supervisors_ == 0; }
 
-  // reports: S8
-  void handed_over(Attempt attempt, Rank rank, std::uint64_t ordinal, int node);
+  // reports: S8, S12
+  void handed_over(const WorkerPlace& place, std::uint64_t ordinal, std::size_t kept);
   void logged(Attempt attempt, Rank rank, std::uint64_t ordinal);
   void acknowledged(Attempt attempt, Rank rank, std::uint64_t ordinal);
+  void released(const WorkerPlace& place, std::uint64_t handed_over, std::size_t kept);  // L4
+  void links_of_node(std::size_t links);
+  void reports_waiting(std::size_t batches, std::size_t said_again);
 
   // checkpoints: S5, S6, S7
-  void stored(Attempt attempt, Rank rank, std::uint64_t index) {
-    stored_.insert({attempt, rank, index});
-  }
+  void stored(Attempt attempt, Rank rank, std::uint64_t index);
   void committed(const Commit& commit, const CheckpointInfo& info);
   void restored(const Start& start);
 
-  // daemons and the launcher: S1, S10, S11
+  // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t epoch, std::uint64_t held_by, bool holds);
-  void node_declared_lost(int node) { lost_nodes_.insert(node); }
+  void order_passed(std::uint64_t epoch, std::uint64_t newest);
+  void launcher_began(std::uint64_t epoch);
+  void node_declared_lost(int node, std::optional<TimePoint> healthy_since);
   void supervisor_gave_up(Attempt attempt, int node) { lost_hosts_.insert({attempt, node}); }
   void acted(const RunAction& action);
-  void stop_asked() { stop_asked_ = true; }
-  void run_over();  // nothing will happen any more
-
+  void stop_asked(StopKind kind, TimePoint workers_gone_by);
+  void faults_over();
+  bool lost(int node) const { return lost_nodes_.count(node) != 0; }
   bool ended() const { return ended_.has_value(); }
 
+  void after_event();  // what is due by now
+  void full_check();
+  void run_over();  // nothing will happen any more
+
  private:
+  struct Reports {
+    std::uint64_t handed = 0, logged = 0;
+    int node = -1;
+  };
+  struct Barrier {
+    int joined = 0, left = 0;
+    const void* checked = nullptr;  // results come as one frame to many workers
+  };
+  struct AttemptView {
+    int world_size = 0, started = 0, left_well = 0;
+    bool crashed = false;
+    std::vector<SimWorker*> members;  // by rank
+    std::vector<char> has_left_well;
+    std::set<Rank> live;  // and not killed
+    std::map<int, WorkerPlace> first_on_node;
+    std::map<int, int> node_of_node_rank;
+    std::map<std::uint64_t, Barrier> barriers;
+    std::vector<Reports> reports;
+    std::map<std::uint64_t, std::set<Rank>> stored;  // by index
+    std::uint64_t committed_index = 0;
+    bool began = false;
+    std::optional<CheckpointInfo> restored;  // by its first order to start
+  };
+  AttemptView& view(Attempt attempt);
+  Reports& reports_of(Attempt attempt, Rank rank);
+  void check_place(AttemptView& attempt, const WorkerPlace& place);
+  void check_alone(const WorkerPlace& place);
   void attempt_ended(const AttemptEnded& ended);
   void run_ended(const RunEnded& ended);
+  void restart_decided();
   void paused(const Pause& pause);
   void stopped(const StopGroup& stop);
-  int world_size(Attempt attempt) const;
+  void progress();
 
   Timeline& timeline_;
   const Plan& plan_;
   std::optional<std::string> violation_;
-  std::vector<SimWorker*> workers_;
-  std::map<Attempt, std::map<Rank, SimWorker*>> members_;
-  std::map<Attempt, std::map<std::uint64_t, std::set<Rank>>> barriers_;
-  std::set<Attempt> crashed_;
-  std::map<Attempt, std::set<Rank>> left_well_;
-  std::map<std::pair<Attempt, Rank>, std::uint64_t> handed_, logged_;
-  std::map<std::pair<Attempt, Rank>, int> reporter_node_;
-  std::set<std::tuple<Attempt, Rank, std::uint64_t>> stored_;
-  std::map<Attempt, std::uint64_t> committed_index_;
+  std::map<Attempt, AttemptView> attempts_;
+  AttemptView* last_view_ = nullptr;
+  Attempt last_viewed_;
+  std::vector<int> live_on_node_;
+  int slots_per_node_ = 0;
+  int alive_ = 0, supervisors_ = 0;
   std::optional<CheckpointInfo> newest_;
   std::set<int> lost_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
+  std::uint64_t newest_epoch_ = 0;
+  RunState state_{};
   int restarts_without_progress_ = 0;
-  std::optional<Attempt> pausing_;
+  std::optional<Attempt> pausing_, finish_checked_;
+  bool quick_links_ = true;  // of all nodes
   bool stop_asked_ = false;
+  std::optional<TimePoint> gone_by_, progress_by_;
+  std::map<Attempt, TimePoint> known_by_;  // a death, by the launcher
   std::optional<RunEnded> ended_;
 };
 

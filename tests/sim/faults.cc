@@ -5,6 +5,8 @@
 namespace train::sim {
 namespace {
 
+constexpr Duration kDay = std::chrono::hours(24);
+
 void choose_spec(Plan& plan, Random& random) {
   JobSpec& spec = plan.spec;
   spec.command = {"./train"};
@@ -19,6 +21,10 @@ void choose_spec(Plan& plan, Random& random) {
   failure.stop_grace = seconds(random.between(2, 10));
   failure.orphan_timeout = seconds(random.between(15, 40));
   failure.backoff = {milliseconds(200), seconds(4)};
+  if (random.chance(0.1)) {
+    failure.node_suspect_after = milliseconds(900);
+    failure.node_dead_after = seconds(3);
+  }
   if (random.chance(0.2))
     spec.run_config.stop = {{"epoch", static_cast<double>(random.between(2, 8))}};
 }
@@ -38,30 +44,58 @@ void choose_habits(Plan& plan, Random& random) {
   if (random.chance(0.3)) plan.spawn_fails = 0.1;
   if (random.chance(0.2)) plan.part_fails = 0.1;
   plan.command_missing = random.chance(0.02);
+  if (random.chance(0.2)) plan.report_window = 1;
+  for (int site = 0; site < kSites; ++site) plan.armed |= random.chance(0.25) ? 1u << site : 0u;
+}
+
+// Half of the runs in one rack, a third in one building, the rest across continents.
+void choose_links(Plan& plan, Random& random) {
+  const double where = static_cast<double>(random.below(100)) / 100;
+  const int slowest_ms = where < 0.5 ? 2 : where < 0.8 ? 20 : random.between(50, 500);
+  const double loss = random.chance(0.2) ? 0.01 * random.between(1, 30) : 0;
+  for (int node = 0; node < plan.nodes; ++node) {
+    LinkHabits link;
+    link.delay_max = std::chrono::microseconds(random.between(100, slowest_ms * 1000));
+    link.delay_min = std::max<Duration>(std::chrono::microseconds(100), link.delay_max / 4);
+    link.loss = loss;
+    plan.links.push_back(link);
+  }
 }
 
 FaultKind choose_kind(Random& random, bool only_workers) {
-  static constexpr FaultKind kKinds[] = {FaultKind::CrashWorker,     FaultKind::CrashWorker,
-                                         FaultKind::CrashSupervisor, FaultKind::CrashDaemon,
-                                         FaultKind::ResetLink,       FaultKind::ResetLink,
-                                         FaultKind::CutNode,         FaultKind::StaleLauncher};
-  return only_workers ? FaultKind::CrashWorker : kKinds[random.below(std::size(kKinds))];
+  if (only_workers) return random.chance(0.2) ? FaultKind::OomWorker : FaultKind::CrashWorker;
+  static constexpr FaultKind kKinds[] = {
+      FaultKind::CrashWorker, FaultKind::CrashWorker,   FaultKind::CrashWorker,
+      FaultKind::OomWorker,   FaultKind::SlowNode,      FaultKind::CrashSupervisor,
+      FaultKind::CrashDaemon, FaultKind::CrashDaemon,   FaultKind::PowerLoss,
+      FaultKind::ResetLink,   FaultKind::ResetLink,     FaultKind::ResetLink,
+      FaultKind::ForgetLink,  FaultKind::Partition,     FaultKind::Partition,
+      FaultKind::PartitionUp, FaultKind::PartitionDown, FaultKind::Clog,
+      FaultKind::SayAgain,    FaultKind::StaleLauncher, FaultKind::DiskFull,
+      FaultKind::DiskSlow};
+  return kKinds[random.below(std::size(kKinds))];
 }
 
-void choose_faults(Plan& plan, Random& random) {
+Duration length_of(FaultKind kind, Random& random) {
+  if (kind == FaultKind::Clog) return milliseconds(random.between(1, 5000));
+  return milliseconds(random.chance(0.3) ? random.between(8000, 60000) : random.between(1, 8000));
+}
+
+// Links that stand still and go on again, one after the other, in two random orders.
+void add_swizzle(Plan& plan, Random& random) {
+  const Duration begin = milliseconds(random.between(0, 4000));
+  for (int node = 0; node < plan.nodes; ++node) {
+    if (!random.chance(0.5)) continue;
+    const Duration at = begin + milliseconds(random.between(0, 2000));
+    const Duration until = begin + milliseconds(random.between(2000, 5000));
+    const int pick = static_cast<int>(random.below(3));
+    plan.faults.push_back({at, FaultKind::Clog, node, pick, until - at});
+  }
+}
+
+void choose_stops(Plan& plan, Random& random) {
   static constexpr StopKind kStops[] = {StopKind::Interrupt, StopKind::Terminate,
                                         StopKind::Command};
-  const bool only_workers = random.chance(0.3);
-  const int count = random.chance(0.15) ? 0 : random.between(1, 8);
-  const int spread_ms = random.chance(0.5) ? 4000 : 20000;
-  for (int i = 0; i < count; ++i) {
-    plan.faults.push_back({.at = milliseconds(random.between(0, spread_ms)),
-                           .kind = choose_kind(random, only_workers),
-                           .node = random.between(0, plan.nodes - 1),
-                           .pick = static_cast<int>(random.below(1u << 20)),
-                           .length = milliseconds(random.chance(0.3) ? random.between(8000, 60000)
-                                                                     : random.between(1, 8000))});
-  }
   if (random.chance(0.3)) {
     plan.stops.push_back({milliseconds(random.between(0, 8000)), kStops[random.below(3)]});
     if (random.chance(0.3))
@@ -72,19 +106,31 @@ void choose_faults(Plan& plan, Random& random) {
     plan.faults.push_back({.at = milliseconds(random.between(0, 3000)),
                            .kind = FaultKind::HangWorker,
                            .node = 0,
-                           .pick = 0,
+                           .pick = static_cast<int>(random.below(1u << 20)),
                            .length = {}});
     plan.stops.push_back({seconds(6), StopKind::Interrupt});
   }
-  plan.faults_end = seconds(1);
-  for (const Fault& fault : plan.faults)
-    plan.faults_end = std::max(plan.faults_end, fault.at + fault.length);
-  plan.faults_end = std::max<Duration>(plan.faults_end, seconds(10));
+}
+
+void choose_faults(Plan& plan, Random& random) {
+  const bool only_workers = random.chance(0.3);
+  const int count = random.chance(0.15) ? 0 : random.between(1, 8);
+  const int spread_ms = random.chance(0.5) ? 4000 : 20000;
+  for (int i = 0; i < count; ++i) {
+    const FaultKind kind = choose_kind(random, only_workers);
+    plan.faults.push_back({.at = milliseconds(random.between(0, spread_ms)),
+                           .kind = kind,
+                           .node = random.between(0, plan.nodes - 1),
+                           .pick = static_cast<int>(random.below(1u << 20)),
+                           .length = length_of(kind, random)});
+  }
+  if (!only_workers && count > 0 && random.chance(0.1)) add_swizzle(plan, random);
+  choose_stops(plan, random);
 }
 
 // Every tenth seed: links that break many times while workers report fast.
 void add_storm(Plan& plan, Random& random) {
-  plan.habits.steps = 400;
+  plan.habits.steps = std::max(20, 400 / plan.nodes);
   plan.habits.step_min = milliseconds(1);
   plan.habits.step_max = milliseconds(4);
   plan.habits.checkpoint_every = 20;
@@ -97,24 +143,108 @@ void add_storm(Plan& plan, Random& random) {
   }
 }
 
+void end_faults(Plan& plan) {
+  plan.faults_end = seconds(10);
+  for (const Fault& fault : plan.faults)
+    plan.faults_end = std::max(plan.faults_end, fault.at + fault.length);
+}
+
+// A thousand nodes and more: many ranks, few steps.
+void make_large(Plan& plan, Random& random, int ranks_per_node) {
+  plan.cpus_per_node = ranks_per_node;
+  const int ranks = plan.nodes * ranks_per_node;
+  plan.spec.scaling_config.num_workers = {random.chance(0.5) ? ranks / 2 : ranks, ranks};
+  plan.habits.steps = random.between(1, 4);
+  plan.habits.step_max = plan.habits.step_min + milliseconds(random.between(100, 2000));
+  plan.spawn_fails /= 100;
+  plan.part_fails /= 100;
+  FailureConfig& failure = plan.spec.run_config.failure_config;
+  if (failure.max_failures == kUnlimited) failure.max_failures = 4;
+}
+
+void make_lasting(Plan& plan, Duration lasts) {
+  plan.habits = {.has_sdk = true,
+                 .steps = 1 << 30,
+                 .step_min = seconds(5),
+                 .step_max = seconds(15),
+                 .checkpoint_every = 20};
+  plan.command_missing = false;
+  plan.spawn_fails = plan.part_fails = 0;
+  plan.spec.run_config.stop.clear();
+  plan.spec.run_config.failure_config.max_failures = kUnlimited;
+  plan.spec.run_config.failure_config.max_start_failures = kUnlimited;
+  plan.spec.run_config.failure_config.stop_grace = seconds(30);
+  plan.stops = {{lasts, StopKind::Command}};
+  std::erase_if(plan.faults, [](const Fault& f) { return f.kind == FaultKind::HangWorker; });
+}
+
 }  // namespace
+
+std::string_view to_string(Site site) {
+  static constexpr std::string_view kNames[] = {"ReportsPoured",   "SyncSlow",    "ReapedLate",
+                                                "HelloLate",       "AdoptedLate", "SpawnedLate",
+                                                "StoredOutOfTurn", "CommitSlow",  "StartSlow"};
+  return kNames[static_cast<int>(site)];
+}
 
 bool Plan::only_worker_faults() const {
   return std::all_of(faults.begin(), faults.end(), [](const Fault& f) {
-    return f.kind == FaultKind::CrashWorker || f.kind == FaultKind::HangWorker;
+    return f.kind == FaultKind::CrashWorker || f.kind == FaultKind::OomWorker ||
+           f.kind == FaultKind::HangWorker;
   });
 }
 
-Plan make_plan(std::uint64_t seed, int nodes) {
+bool Plan::has(FaultKind kind) const {
+  return std::any_of(faults.begin(), faults.end(),
+                     [kind](const Fault& fault) { return fault.kind == kind; });
+}
+
+bool Plan::healthy_link(int node) const {
+  return links[node].loss <= 0.1 && links[node].delay_max <= milliseconds(250);
+}
+
+std::int64_t Plan::wall_us(int node, TimePoint now) const {
+  Random random(wall_seed * 31 + static_cast<std::uint64_t>(node));
+  using std::chrono::microseconds;
+  const auto us = [](Duration d) { return std::chrono::duration_cast<microseconds>(d).count(); };
+  const Duration since = now.time_since_epoch();
+  std::int64_t wall = 1'800'000'000'000'000 + us(since) + us(random.between(-kDay, kDay));
+  wall += static_cast<std::int64_t>(static_cast<double>(us(since)) * 1e-6 *
+                                    random.between(-500, 500));  // drift, ppm
+  for (int jump = 0; jump < 3; ++jump) {
+    const Duration at = milliseconds(random.between(0, 30000)), by = random.between(-kDay, kDay);
+    if (since >= at) wall += us(by);
+  }
+  return wall;
+}
+
+int swarm_nodes(std::uint64_t seed) {
+  Random random(seed * 104729 + 3);
+  const std::uint64_t size = random.below(100);
+  if (size == 0) return 4096;
+  if (size <= 9) return 1024;
+  return random.chance(0.5) ? random.between(1, 6) : random.between(1, 64);
+}
+
+Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   Random random(seed * 7919 + 17);
   Plan plan;
   plan.seed = seed;
-  plan.nodes = nodes;
+  plan.wall_seed = shape.wall_seed;
+  plan.nodes = shape.nodes > 0 ? shape.nodes : swarm_nodes(seed);
   plan.cpus_per_node = random.between(2, 6);
   choose_spec(plan, random);
   choose_habits(plan, random);
+  choose_links(plan, random);
   choose_faults(plan, random);
-  if (seed % 10 == 7) add_storm(plan, random);
+  const bool large = plan.nodes >= 1000;
+  if (large || shape.ranks_per_node > 0) {
+    const int by_size = plan.nodes >= 4000 ? 8 : 2;
+    make_large(plan, random, shape.ranks_per_node > 0 ? shape.ranks_per_node : by_size);
+  }
+  if (!large && seed % 10 == 7) add_storm(plan, random);
+  if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
+  end_faults(plan);
   return plan;
 }
 

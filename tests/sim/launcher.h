@@ -1,53 +1,45 @@
 // The simulated launcher: the real RunController and ReportLedger, and what
-// launcher/cluster/run_driver.cc, daemon_link.cc and report_pipeline.cc do around them.
+// launcher/cluster/run_driver.cc and report_pipeline.cc do around them.
 #pragma once
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "launcher/core/report_ledger.h"
 #include "launcher/core/run_controller.h"
-#include "tests/sim/checkers.h"
-#include "tests/sim/node.h"
+#include "tests/sim/daemon_link.h"
 
 namespace train::sim {
 
 class SimLauncher {
  public:
-  SimLauncher(Timeline& timeline, Checkers& check, const Plan& plan, Mutant mutant,
-              std::vector<std::unique_ptr<SimNode>>& nodes);
+  using Nodes = std::vector<std::unique_ptr<SimNode>>;
+  SimLauncher(Sim& sim, Nodes& nodes, std::uint64_t epoch);
 
   void start();
   void ask_to_stop(StopKind kind);
-  /// The network to a node fails; `silent`: nobody notices but by the silence, until restore().
-  void cut(int node, bool silent);
-  void restore(int node) { links_[node].reachable = true; }
+  SimDaemonLink& link(int node) { return *links_[node]; }
   bool finished() const { return finished_; }
   const RunController& controller() const { return controller_; }
 
  private:
-  struct DaemonLink {
-    LinkPtr link;
-    TimePoint last_heard;
-    Duration redial = milliseconds(5);
-    bool reachable = true, told_down = false;
-  };
-  // links
-  void dial(int node);
-  void connected(int node, const LinkPtr& link);
-  void lost_link(int node, bool refused);
   void received(int node, const SimFrame& frame);
-  void send(NodeId node, Attempt attempt, Payload payload);
+  void offered(int node, const NodeOffer& offer);
+  void on_exit(Attempt attempt, const WorkerExited& exited);
+  void send(NodeId node, SimFrame frame) { links_[node.value]->send(std::move(frame)); }
 
   // the controller
   void feed(const RunEvent& event);
   void perform(const RunAction& action);
   void arm();
-  Start tampered(Start start) const;
-  void start_workers(const Start& start);
+  void prepare(const Prepare& prepare);
+  void start_workers(Start start);
   void commit(Commit commit);
+  void commit_now(const Commit& commit);
   void release(const Release& release);
+  void send_collective(const SendCollective& collective);
   void finish();
 
   // reports
@@ -57,24 +49,29 @@ class SimLauncher {
     std::function<void()> settled;  // instead of a batch
   };
   void add(Item item);
+  void write_soon();
   void write();
   void take(const Item& item);
-  void acknowledge(Attempt attempt, Rank rank, std::uint64_t ordinal);
+  void acknowledge(Attempt attempt, const std::vector<std::pair<Rank, std::uint64_t>>& acks);
   void when_settled(std::function<void()> what) { add({{}, {}, std::move(what)}); }
+  template <class F>
+  void later(Duration delay, F&& what) {
+    sim_.after(delay, std::forward<F>(what));
+  }
 
-  Timeline& timeline_;
-  Checkers& check_;
-  const Plan& plan_;
-  Mutant mutant_;
-  std::vector<std::unique_ptr<SimNode>>& nodes_;
+  Sim& sim_;
+  Nodes& nodes_;
   RunController controller_;
-  std::vector<DaemonLink> links_;
+  std::vector<std::unique_ptr<SimDaemonLink>> links_;
   std::deque<Item> queue_;
+  std::size_t said_again_ = 0;  // by supervisors, since the queue was empty
   bool writing_ = false;
   std::map<Attempt, ReportLedger> ledgers_;
-  std::map<std::pair<Attempt, Rank>, std::uint64_t> written_;
-  std::optional<CheckpointInfo> committed_;
+  std::map<Attempt, std::vector<int>> origins_;  // of reports: the node of each rank
+  std::optional<Attempt> ended_attempt_;         // the newest that is over
   std::optional<TimePoint> armed_;
+  SimFrame last_collective_;
+  std::uint64_t numbers_skipped_ = 0;
   bool condition_met_ = false, ending_ = false, finished_ = false;
   int releases_ = 0;
 };

@@ -1,12 +1,13 @@
-// Connections between the simulated programs: ordered, delayed, and lossy only as a whole. A cut
-// loses what is in flight in both directions, and each end notices in its own time; a closed end is
-// noticed after all that was sent before.
+// Connections between the simulated programs, and the ways they go over. A connection is ordered
+// and loses nothing while it lives, as TCP: a packet that is lost comes later. A way that is
+// blocked holds what was sent until it is open again; a connection that is reset loses what is in
+// flight; one that the network has forgotten swallows everything, and nobody is told.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <memory>
-#include <variant>
+#include <vector>
 
 #include "lib/base/ids.h"
 #include "lib/wire/messages.h"
@@ -14,18 +15,35 @@
 
 namespace train::sim {
 
-using Payload = std::variant<AttachRun, NodeOffer, PrepareAttempt, AttemptLost, DetachRun, Refused,
-                             LauncherState, SupervisorHello, Prepared, StartWorkers, WorkersStarted,
-                             StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers,
-                             PauseWorkers, WorkerPaused, ReportBatch, AckReports, PartWritten,
-                             CheckpointOutcome, CollectiveJoin, CollectiveResult, ReleaseAttempt,
-                             AttemptSnapshot, CheckpointStaged, WorkerGoodbye>;
-
 /// What a frame of lib/wire holds, without the bytes.
 struct SimFrame {
   Attempt attempt;
-  Payload payload;
-  MessageType type() const;
+  MessageType type{};
+  std::shared_ptr<const void> message;  // shared: a frame that is passed on is not copied
+  template <class T>
+  const T* get() const {
+    return type == T::kType ? static_cast<const T*>(message.get()) : nullptr;
+  }
+};
+template <class T>
+SimFrame frame_of(Attempt attempt, T message) {
+  return {attempt, T::kType, std::make_shared<const T>(std::move(message))};
+}
+
+class SimLink;
+
+/// The way between two hosts, or within one. Direction 0 is towards side 0, 1 towards side 1.
+struct SimPath {
+  Duration delay_min = std::chrono::microseconds(50), delay_max = milliseconds(20);
+  double loss = 0;  // of packets: sent again after kRetransmit, and again
+  std::array<bool, 2> blocked{};
+  std::array<TimePoint, 2> clogged_until{};
+  std::vector<std::shared_ptr<SimLink>> holding;  // shared with both ends: held frames outlive them
+
+  bool open() const { return !blocked[0] && !blocked[1]; }
+  Duration sample(Timeline& timeline, int to) const;
+  void block(int to) { blocked[to] = true; }
+  void unblock(Timeline& timeline, int to);
 };
 
 struct LinkEnd {
@@ -36,27 +54,36 @@ struct LinkEnd {
 /// One connection. The side that called is 0, the one that was called is 1.
 class SimLink : public std::enable_shared_from_this<SimLink> {
  public:
-  SimLink(Timeline& timeline, Duration delay_min, Duration delay_max)
-      : timeline_(timeline), delay_min_(delay_min), delay_max_(delay_max) {}
+  SimLink(Timeline& timeline, SimPath& path) : timeline_(timeline), path_(path) {}
 
   void set_end(int side, LinkEnd end) { ends_[side] = std::move(end); }
   void send(int side, SimFrame frame);
   /// This side is done: the other one hears of it after everything that was sent before.
   void close(int side);
-  /// The network fails: frames in flight are lost, each side notices after its own delay.
+  /// A reset: frames in flight are lost, each side notices after its own delay.
   void cut(Duration noticed_by_0, Duration noticed_by_1);
-  bool usable() const { return !cut_ && !closed_[0] && !closed_[1]; }
+  /// The network has forgotten it: everything is swallowed, nobody is told.
+  void forget() { severed_ = true; }
+  /// The host of this side is gone without a word; what still comes there is answered by a reset.
+  void vanish(int side) { vanished_[side] = true; }
+  bool usable() const { return !severed_ && !closed_[0] && !closed_[1]; }
 
  private:
-  void deliver_in_order(int to, std::function<void()> what);
+  friend struct SimPath;
+  void schedule(int to, SimFrame frame);
+  void arrive(int to, const SimFrame& frame);
+  void take(int to, const SimFrame& frame);
+  void flush(int to);
   void notify_closed(int side);
 
   Timeline& timeline_;
-  Duration delay_min_, delay_max_;
+  SimPath& path_;
   std::array<LinkEnd, 2> ends_;
   std::array<TimePoint, 2> last_arrival_{};
-  std::array<bool, 2> closed_{};  // by this side itself, or known to it
-  bool cut_ = false;
+  std::array<std::vector<SimFrame>, 2> held_;  // by a blocked way, in order
+  std::array<bool, 2> closed_{};               // by this side itself, or known to it
+  std::array<bool, 2> vanished_{};
+  bool severed_ = false;
 };
 using LinkPtr = std::shared_ptr<SimLink>;  // shared by both ends and by what is in flight
 

@@ -1,90 +1,162 @@
 #include "tests/sim/node.h"
 
-#include "tests/sim/checkers.h"
+#include <algorithm>
 
 namespace train::sim {
-namespace {
 
-constexpr Duration kSocketMin = std::chrono::microseconds(20),
-                   kSocketMax = std::chrono::microseconds(500);
-
-}  // namespace
-
-SimNode::SimNode(Timeline& timeline, Checkers& check, const Plan& plan, Mutant mutant, int index)
-    : timeline_(timeline), check_(check), plan_(plan), mutant_(mutant), index_(index) {
+SimNode::SimNode(Sim& sim, int index) : sim_(sim) {
+  host_.index = index;
+  host_.be_slow(1);
+  const LinkHabits& link = sim.plan.links[index];
+  host_.network.delay_min = link.delay_min;
+  host_.network.delay_max = link.delay_max;
+  host_.network.loss = link.loss;
   restart();
 }
 
-void SimNode::later(Duration delay, std::function<void()> what) {
-  timeline_.after(delay, [this, incarnation = incarnation_, what = std::move(what)] {
-    if (up() && incarnation == incarnation_) what();
-  });
-}
-
 void SimNode::restart() {
+  if (!host_.powered) return;  // boot() starts it
   ResourceAmounts total;
-  total.cpu = plan_.cpus_per_node;
+  total.cpu = sim_.plan.cpus_per_node;
   ++incarnation_;
-  agent_ = std::make_unique<NodeAgent>(fmt::format("node-{}", index_), "host",
+  newest_epoch_ = 0;
+  agent_ = std::make_unique<NodeAgent>(fmt::format("node-{}", host_.index), "host",
                                        std::vector<std::string>{"10.0.0.1"}, total);
   for (const auto& [key, supervisor] : std::map(files_)) {
     feed(AdoptionBegun{});
-    later(timeline_.random.between(Duration{0}, milliseconds(20)),
-          [this, key = key, supervisor = supervisor] {
-            if (supervisor->alive()) return void(serve_supervisor(supervisor, key, false));
-            files_.erase(key);
-            feed(AdoptionEnded{});
-          });
+    Duration takes = sim_.between(Duration{0}, milliseconds(20));
+    if (sim_.unlucky(Site::AdoptedLate)) takes += sim_.between(Duration{0}, seconds(4));
+    later(takes, [this, key = key, supervisor = supervisor] {
+      if (supervisor->alive()) return void(serve_supervisor(supervisor, key, false));
+      files_.erase(key);
+      feed(AdoptionEnded{});
+    });
   }
 }
 
 void SimNode::crash() {
   if (!up()) return;
-  timeline_.trace("node {} traind killed", index_);
+  sim_.timeline.trace("node {} traind killed", host_.index);
   agent_.reset();
-  for (auto& [id, link] : std::exchange(launchers_, {})) link->close(1);
+  for (auto& [id, launcher] : std::exchange(launchers_, {})) launcher.link->close(1);
   supervisors_.clear();
   for (auto& link : std::exchange(serving_, {})) link->close(0);
 }
 
+void SimNode::lose_power() {
+  sim_.timeline.trace("node {} loses power", host_.index);
+  host_.powered = false;
+  ++host_.boots;
+  ++incarnation_;
+  agent_.reset();
+  for (auto& [id, launcher] : std::exchange(launchers_, {})) launcher.link->vanish(1);
+  for (auto& supervisor : all_) supervisor->vanish();
+  for (auto& link : std::exchange(serving_, {})) link->forget();
+  supervisors_.clear();
+  files_.clear();
+  host_.pids.clear();
+}
+
+void SimNode::boot() {
+  sim_.timeline.trace("node {} boots", host_.index);
+  host_.powered = true;
+  restart();
+}
+
+bool SimNode::leased() const { return up() && agent_->link_of("run").has_value(); }
+
+void SimNode::say_everything_again() {
+  for (auto& supervisor : all_) {
+    if (supervisor->alive()) supervisor->say_everything_again();
+  }
+}
+
+// ---- launchers
+
 void SimNode::accept(LinkPtr link) {
   const LinkId id = next_link_++;
-  launchers_[id] = link;
   const std::uint64_t incarnation = incarnation_;
   link->set_end(1, {[this, id, incarnation](const SimFrame& frame) {
                       if (up() && incarnation == incarnation_) from_launcher(id, frame);
                     },
                     [this, id, incarnation] {
-                      if (!up() || incarnation != incarnation_) return;
-                      feed(LauncherLinkClosed{id});
-                      launchers_.erase(id);
+                      if (up() && incarnation == incarnation_) drop_launcher(id);
                     }});
+  launchers_[id] = {.link = std::move(link), .last_heard = sim_.timeline.now()};
+  sim_.check.links_of_node(launchers_.size());
+  watch(id);
+}
+
+void SimNode::drop_launcher(LinkId id) {
+  const auto found = launchers_.find(id);
+  if (found == launchers_.end()) return;
+  feed(LauncherLinkClosed{id});
+  found->second.link->close(1);
+  launchers_.erase(found);
+}
+
+// Silence past what AttachRun said is the end of a connection.
+void SimNode::watch(LinkId id) {
+  Launcher& launcher = launchers_.at(id);
+  const Duration until = launcher.last_heard + launcher.silence_max - sim_.timeline.now();
+  sim_.after(until, [this, id, number = ++launcher.watch, incarnation = incarnation_] {
+    if (!up() || incarnation != incarnation_) return;
+    const auto found = launchers_.find(id);
+    if (found == launchers_.end() || found->second.watch != number) return;
+    if (sim_.timeline.now() >= found->second.last_heard + found->second.silence_max)
+      return drop_launcher(id);
+    watch(id);
+  });
 }
 
 void SimNode::to_launcher(LinkId id, SimFrame frame) {
-  if (const auto link = launchers_.find(id); link != launchers_.end())
-    link->second->send(1, std::move(frame));
+  if (const auto found = launchers_.find(id); found != launchers_.end())
+    found->second.link->send(1, std::move(frame));
 }
 
 void SimNode::from_launcher(LinkId id, const SimFrame& frame) {
-  if (const auto* attach = std::get_if<AttachRun>(&frame.payload)) {
-    AttachRun message = *attach;
-    if (mutant_ == Mutant::EpochNotChecked) message.epoch = 99;
-    const auto before = agent_->link_of(message.run_id);
-    feed(LauncherAttached{id, message});
-    check_.attached(attach->epoch, before ? epochs_[*before] : 0,
-                    agent_->link_of(message.run_id) == id);
-    epochs_[id] = attach->epoch;
-  } else if (const auto* prepare = std::get_if<PrepareAttempt>(&frame.payload)) {
+  static const SimFrame kHeartbeatAck = frame_of({}, HeartbeatAck{});
+  const auto found = launchers_.find(id);
+  if (found == launchers_.end()) return;
+  found->second.last_heard = sim_.timeline.now();
+  if (frame.get<Heartbeat>() != nullptr) {
+    found->second.link->send(1, kHeartbeatAck);
+  } else if (const auto* message = frame.get<AttachRun>()) {
+    found->second.silence_max = milliseconds(message->dead_after_ms);
+    watch(id);
+    attach(id, *message);
+  } else if (const auto* prepare = frame.get<PrepareAttempt>()) {
     feed(AttemptAsked{id, frame.attempt, *prepare});
-  } else if (std::holds_alternative<DetachRun>(frame.payload)) {
+  } else if (frame.get<DetachRun>() != nullptr) {
     feed(LauncherDetached{id});
-    if (const auto link = launchers_.find(id); link != launchers_.end()) link->second->close(1);
-    launchers_.erase(id);
-  } else if (const auto run = agent_->run_of(id)) {
-    const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
-    if (supervisor != supervisors_.end()) supervisor->second->send(0, frame);
+    if (const auto still = launchers_.find(id); still != launchers_.end()) {
+      still->second.link->close(1);
+      launchers_.erase(still);
+    }
+  } else {
+    relay(id, frame);
   }
+}
+
+void SimNode::attach(LinkId id, const AttachRun& message) {
+  AttachRun told = message;
+  if (sim_.mutant == Mutant::EpochNotChecked) told.epoch = 99;
+  const auto before = agent_->link_of(message.run_id);
+  const auto holder = before ? launchers_.find(*before) : launchers_.end();
+  const std::uint64_t held_by = holder == launchers_.end() ? 0 : holder->second.epoch;
+  launchers_.at(id).epoch = message.epoch;
+  newest_epoch_ = std::max(newest_epoch_, message.epoch);
+  feed(LauncherAttached{id, told});
+  sim_.check.attached(message.epoch, held_by, agent_->link_of(message.run_id) == id);
+}
+
+void SimNode::relay(LinkId id, const SimFrame& frame) {
+  const auto run = agent_->run_of(id);
+  if (!run) return;
+  const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
+  if (supervisor == supervisors_.end()) return;
+  sim_.check.order_passed(launchers_.at(id).epoch, newest_epoch_);
+  supervisor->second->send(0, frame);
 }
 
 void SimNode::feed(const NodeEvent& event) {
@@ -93,35 +165,40 @@ void SimNode::feed(const NodeEvent& event) {
 
 void SimNode::perform(const NodeAction& action) {
   if (const auto* refuse = std::get_if<RefuseLink>(&action)) {
-    to_launcher(refuse->link, {{}, Refused{"fenced", refuse->error.message, ""}});
+    to_launcher(refuse->link, frame_of({}, Refused{"fenced", refuse->error.message, ""}));
   } else if (const auto* drop = std::get_if<DropLink>(&action)) {
-    to_launcher(drop->link, {{}, Refused{"fenced", "taken over", ""}});
+    to_launcher(drop->link, frame_of({}, Refused{"fenced", "taken over", ""}));
   } else if (const auto* offer = std::get_if<SendOffer>(&action)) {
-    to_launcher(offer->link, {{}, offer->offer});
+    to_launcher(offer->link, frame_of({}, offer->offer));
   } else if (const auto* prepare = std::get_if<SendPrepare>(&action)) {
     if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end())
-      link->second->send(0, {prepare->key.attempt, prepare->message});
+      link->second->send(0, frame_of(prepare->key.attempt, prepare->message));
   } else if (const auto* spawned = std::get_if<SpawnSupervisor>(&action)) {
     spawn(*spawned);
   } else if (const auto* refused = std::get_if<RefuseAttempt>(&action)) {
-    to_launcher(refused->link,
-                {refused->attempt, StartFailed{0, std::string(to_string(refused->error.code)),
-                                               refused->error.message, ""}});
+    to_launcher(refused->link, frame_of(refused->attempt,
+                                        StartFailed{0, std::string(to_string(refused->error.code)),
+                                                    refused->error.message, ""}));
   } else if (const auto* tell = std::get_if<TellSupervisor>(&action)) {
     if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
-      link->second->send(0, {tell->key.attempt, tell->state});
+      link->second->send(0, frame_of(tell->key.attempt, tell->state));
   } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
-    to_launcher(lost->link, {lost->attempt, AttemptLost{lost->reason}});
+    to_launcher(lost->link, frame_of(lost->attempt, AttemptLost{lost->reason}));
+  } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
+    if (const auto link = supervisors_.find(stop->key); link != supervisors_.end())
+      link->second->send(0, frame_of(stop->key.attempt, StopWorkers{0, stop->reason}));
   } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
     files_.erase(swept->key);
   }
 }
 
+// ---- supervisors
+
 void SimNode::spawn(const SpawnSupervisor& action) {
-  all_.push_back(
-      std::make_unique<SimSupervisor>(timeline_, check_, plan_, mutant_, index_, action));
+  all_.push_back(std::make_unique<SimSupervisor>(sim_, host_, action));
   SimSupervisor* supervisor = all_.back().get();
-  timeline_.trace("node {} attempt {} supervisor spawned", index_, action.key.attempt.value);
+  sim_.timeline.trace("node {} attempt {} supervisor spawned", host_.index,
+                      action.key.attempt.value);
   files_[action.key] = supervisor;
   supervisor->on_exit([this, key = action.key, incarnation = incarnation_] {
     if (!up() || incarnation != incarnation_)
@@ -129,44 +206,50 @@ void SimNode::spawn(const SpawnSupervisor& action) {
     supervisors_.erase(key);
     feed(SupervisorDown{key, "exit code 0"});
   });
-  const SimFrame prepare{action.key.attempt, action.message};
-  later(timeline_.random.between(milliseconds(1), milliseconds(5)),
-        [this, supervisor, key = action.key, prepare] {
-          if (supervisor->alive()) serve_supervisor(supervisor, key, true)->send(0, prepare);
-        });
+  Duration takes = sim_.between(milliseconds(1), milliseconds(5));
+  if (sim_.unlucky(Site::SpawnedLate)) takes += sim_.between(Duration{0}, seconds(3));
+  later(takes, [this, supervisor, key = action.key,
+                prepare = frame_of(action.key.attempt, action.message)] {
+    if (supervisor->alive()) serve_supervisor(supervisor, key, true)->send(0, prepare);
+  });
 }
 
 LinkPtr SimNode::serve_supervisor(SimSupervisor* supervisor, AttemptKey key, bool ours) {
-  auto link = std::make_shared<SimLink>(timeline_, kSocketMin, kSocketMax);
+  auto link = std::make_shared<SimLink>(sim_.timeline, host_.local);
   const std::uint64_t incarnation = incarnation_;
   const auto adopting = std::make_shared<bool>(!ours);  // shared by the two ends of one flow
   link->set_end(0, {[this, key, incarnation, raw = link.get(), adopting](const SimFrame& frame) {
                       if (!up() || incarnation != incarnation_) return;
-                      if (const auto* hello = std::get_if<SupervisorHello>(&frame.payload)) {
+                      if (const auto* hello = frame.get<SupervisorHello>()) {
                         supervisors_[key] = raw->shared_from_this();
+                        newest_epoch_ = std::max(newest_epoch_, hello->epoch);
                         feed(SupervisorUp{key, *hello});
                         if (std::exchange(*adopting, false)) feed(AdoptionEnded{});
                         return;
                       }
-                      const auto to = mutant_ == Mutant::FramesPassOutOfStep
+                      const auto to = sim_.mutant == Mutant::FramesPassOutOfStep
                                           ? agent_->link_of(key.run_id)
-                                          : agent_->route_up(key, frame.type());
+                                          : agent_->route_up(key, frame.type);
                       if (to) to_launcher(*to, frame);
                     },
                     [this, key, incarnation, ours, adopting, raw = link.get()] {
-                      if (!up() || incarnation != incarnation_) return;
-                      if (const auto found = supervisors_.find(key);
-                          found != supervisors_.end() && found->second.get() == raw)
-                        supervisors_.erase(found);
-                      const bool unknown = std::exchange(*adopting, false);
-                      if (unknown)
-                        feed(AdoptionEnded{});
-                      else if (!ours)
-                        feed(SupervisorDown{key, "it ended"});
+                      if (up() && incarnation == incarnation_)
+                        supervisor_left(raw, key, ours, std::exchange(*adopting, false));
                     }});
   serving_.push_back(link);
   supervisor->attach(link);
   return link;
+}
+
+void SimNode::supervisor_left(const SimLink* link, AttemptKey key, bool ours, bool adopting) {
+  std::erase_if(serving_, [link](const LinkPtr& served) { return served.get() == link; });
+  if (const auto found = supervisors_.find(key);
+      found != supervisors_.end() && found->second.get() == link)
+    supervisors_.erase(found);
+  if (adopting)
+    feed(AdoptionEnded{});
+  else if (!ours)
+    feed(SupervisorDown{key, "it ended"});
 }
 
 }  // namespace train::sim

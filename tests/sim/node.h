@@ -13,35 +13,56 @@ namespace train::sim {
 
 class SimNode {
  public:
-  SimNode(Timeline& timeline, Checkers& check, const Plan& plan, Mutant mutant, int index);
+  SimNode(Sim& sim, int index);
 
   bool up() const { return agent_ != nullptr; }
-  /// A launcher connects; traind is side 1.
+  /// A launcher has connected; traind is side 1.
   void accept(LinkPtr link);
   void crash();
   void restart();
+  void lose_power();
+  void boot();
+  void say_everything_again();
+  /// Some launcher holds the lease, as far as this traind knows.
+  bool leased() const;
+  SimHost& host() { return host_; }
+  const SimHost& host() const { return host_; }
   std::vector<std::unique_ptr<SimSupervisor>>& supervisors() { return all_; }
 
  private:
+  struct Launcher {
+    LinkPtr link;
+    std::uint64_t epoch = 0;  // as it said
+    TimePoint last_heard;
+    Duration silence_max = seconds(10);
+    std::uint64_t watch = 0;  // of its silence; a newer one takes an older one's place
+  };
   void from_launcher(LinkId id, const SimFrame& frame);
+  void relay(LinkId id, const SimFrame& frame);
+  void attach(LinkId id, const AttachRun& message);
+  void drop_launcher(LinkId id);
+  void watch(LinkId id);
   LinkPtr serve_supervisor(SimSupervisor* supervisor, AttemptKey key, bool ours);
+  void supervisor_left(const SimLink* link, AttemptKey key, bool ours, bool adopting);
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   void spawn(const SpawnSupervisor& action);
   void to_launcher(LinkId id, SimFrame frame);
   /// Run `what` later, unless this traind is dead by then.
-  void later(Duration delay, std::function<void()> what);
+  template <class F>
+  void later(Duration delay, F what) {
+    sim_.after(delay * host_.slow, [this, incarnation = incarnation_, what = std::move(what)] {
+      if (up() && incarnation == incarnation_) what();
+    });
+  }
 
-  Timeline& timeline_;
-  Checkers& check_;
-  const Plan& plan_;
-  Mutant mutant_;
-  int index_;
+  Sim& sim_;
+  SimHost host_;
   std::unique_ptr<NodeAgent> agent_;
   std::uint64_t incarnation_ = 0;
   LinkId next_link_ = 1;
-  std::map<LinkId, LinkPtr> launchers_;
-  std::map<LinkId, std::uint64_t> epochs_;      // as they said
+  std::map<LinkId, Launcher> launchers_;
+  std::uint64_t newest_epoch_ = 0;              // that this traind was told
   std::map<AttemptKey, LinkPtr> supervisors_;   // that have said hello
   std::vector<LinkPtr> serving_;                // to all of them
   std::map<AttemptKey, SimSupervisor*> files_;  // what a traind finds after its restart

@@ -1,26 +1,20 @@
 #include "tests/sim/supervisor.h"
 
-#include "tests/sim/checkers.h"
+#include <algorithm>
+#include <csignal>
 
 namespace train::sim {
-namespace {
 
-constexpr Duration kSocketMin = std::chrono::microseconds(20),
-                   kSocketMax = std::chrono::microseconds(500);
-
-}  // namespace
-
-SimSupervisor::SimSupervisor(Timeline& timeline, Checkers& check, const Plan& plan, Mutant mutant,
-                             int node, const SpawnSupervisor& spawned)
-    : timeline_(timeline),
-      check_(check),
-      plan_(plan),
-      mutant_(mutant),
-      node_(node),
+SimSupervisor::SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spawned)
+    : sim_(sim),
+      host_(host),
       key_(spawned.key),
       claimed_(spawned.message.per_worker),
-      group_(seconds(30), milliseconds(spawned.orphan_timeout_ms), timeline.now()) {
+      group_(seconds(30), milliseconds(spawned.orphan_timeout_ms), sim.timeline.now()),
+      orphan_timeout_(milliseconds(spawned.orphan_timeout_ms)),
+      absent_since_(sim.timeline.now()) {
   claimed_.cpu *= spawned.message.local_world_size;
+  sim_.check.supervisor_started();
   arm();
 }
 
@@ -33,73 +27,97 @@ void SimSupervisor::attach(LinkPtr link) {
                     [this, raw = link.get()] {
                       if (!alive_ || link_.get() != raw) return;
                       link_.reset();
-                      feed(LauncherPresence{false});
+                      set_presence(false);
                     }});
-  send(SupervisorHello{key_.run_id, key_.attempt.value, 1, claimed_, {}, "sim"});
+  send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, claimed_, {}, "sim", epoch_}));
 }
 
-void SimSupervisor::send(Payload payload) {
-  if (link_) link_->send(1, {key_.attempt, std::move(payload)});
+void SimSupervisor::send(SimFrame frame) {
+  if (link_) link_->send(1, std::move(frame));
 }
 
-void SimSupervisor::say(Payload payload) {
-  lifecycle_.push_back(payload);
-  send(std::move(payload));
+void SimSupervisor::say(SimFrame frame) {
+  lifecycle_.push_back(frame);
+  send(std::move(frame));
 }
 
 void SimSupervisor::say_everything_again() {
-  send(AttemptSnapshot{});
-  if (mutant_ == Mutant::NothingSaidAgain) return;
+  AttemptSnapshot snapshot;
+  snapshot.phase = std::string(to_string(group_.phase()));
+  for (const auto& [rank, pid] : group_.alive()) snapshot.alive.push_back({rank.value, pid});
+  send(frame(snapshot));
+  if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
-    for (const auto& batch : seat.reports) send(batch);
+    for (const auto& [ordinal, batch] : seat.reports) send(batch);
     for (const auto& [index, part] : seat.parts) send(part);
     for (const auto& [sequence, join] : seat.collectives) send(join);
   }
-  for (const Payload& payload : lifecycle_) send(payload);
+  for (const SimFrame& frame : lifecycle_) send(frame);
+}
+
+// S2: a supervisor that no launcher has reached for the orphan timeout stops its workers.
+void SimSupervisor::expect_no_orphans() {
+  const TimePoint since = *absent_since_;
+  sim_.after(orphan_timeout_ + stop_grace_ + seconds(2), [this, since] {
+    if (!alive_ || absent_since_ != since || host_.slow > 1) return;
+    for (const auto& worker : workers_) {
+      if (worker->alive())
+        return sim_.check.fail("S2", "a worker lives on without a launcher, past its time");
+    }
+  });
+}
+
+void SimSupervisor::set_presence(bool present) {
+  if (present)
+    absent_since_.reset();
+  else if (!absent_since_) {
+    absent_since_ = sim_.timeline.now();
+    if (!workers_.empty()) expect_no_orphans();
+  }
+  feed(LauncherPresence{present});
 }
 
 void SimSupervisor::received(const SimFrame& frame) {
-  if (const auto* state = std::get_if<LauncherState>(&frame.payload)) {
-    group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
-                      milliseconds(state->orphan_timeout_ms));
-    feed(LauncherPresence{state->present});
+  if (const auto* state = frame.get<LauncherState>()) {
+    epoch_ = std::max(epoch_, state->epoch);
+    stop_grace_ = milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000);
+    if (state->orphan_timeout_ms >= 0) orphan_timeout_ = milliseconds(state->orphan_timeout_ms);
+    group_.set_limits(stop_grace_, milliseconds(state->orphan_timeout_ms));
+    set_presence(state->present);
     if (state->present) say_everything_again();
-  } else if (const auto* prepare = std::get_if<PrepareAttempt>(&frame.payload)) {
+  } else if (const auto* prepare = frame.get<PrepareAttempt>()) {
     on_prepare(*prepare);
-  } else if (const auto* start = std::get_if<StartWorkers>(&frame.payload)) {
+  } else if (const auto* start = frame.get<StartWorkers>()) {
     on_start(*start);
-  } else if (const auto* stop = std::get_if<StopWorkers>(&frame.payload)) {
+  } else if (const auto* stop = frame.get<StopWorkers>()) {
     feed(GroupStop{milliseconds(stop->grace_ms), stop->reason});
-  } else if (const auto* acks = std::get_if<AckReports>(&frame.payload)) {
-    for (const ReportAck& ack : acks->acks) {
-      const auto seat = seats_.find(Rank{ack.rank});
-      if (seat == seats_.end()) continue;
-      check_.acknowledged(key_.attempt, Rank{ack.rank}, ack.ordinal);
-      auto& reports = seat->second.reports;
-      while (!reports.empty() && reports.front().first_ordinal <= ack.ordinal) reports.pop_front();
-    }
-  } else if (const auto* outcome = std::get_if<CheckpointOutcome>(&frame.payload)) {
+  } else if (const auto* acks = frame.get<AckReports>()) {
+    on_acks(*acks);
+  } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
     for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->index);
     to_workers(frame);
-  } else if (const auto* result = std::get_if<CollectiveResult>(&frame.payload)) {
+  } else if (const auto* result = frame.get<CollectiveResult>()) {
     for (auto& [rank, seat] : seats_) seat.collectives.erase(result->sequence);
     to_workers(frame);
-  } else if (std::holds_alternative<PauseWorkers>(frame.payload)) {
+  } else if (frame.get<PauseWorkers>() != nullptr) {
     to_workers(frame);
-  } else if (std::holds_alternative<ReleaseAttempt>(frame.payload)) {
+  } else if (frame.get<ReleaseAttempt>() != nullptr) {
     feed(GroupRelease{});
   }
 }
 
 void SimSupervisor::to_workers(const SimFrame& frame) {
-  for (auto& [rank, link] : worker_links_) link->send(1, frame);
+  for (auto& [rank, seat] : seats_) {
+    if (seat.link) seat.link->send(1, frame);
+  }
 }
 
 void SimSupervisor::on_prepare(const PrepareAttempt& message) {
   if (prepare_) return;
   prepare_ = message;
-  group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
-  say(Prepared{message.node_rank, message.bind_master ? 41000u : 0u, 1, ""});
+  stop_grace_ = milliseconds(message.stop_grace_ms);
+  group_.set_limits(stop_grace_, Duration{-1});
+  say(frame(Prepared{message.node_rank, message.bind_master ? 41000u : 0u, 1, ""}));
 }
 
 void SimSupervisor::on_start(const StartWorkers& message) {
@@ -113,8 +131,19 @@ void SimSupervisor::on_start(const StartWorkers& message) {
   feed(group);
 }
 
+void SimSupervisor::on_acks(const AckReports& message) {
+  for (const ReportAck& ack : message.acks) {
+    const auto found = seats_.find(Rank{ack.rank});
+    if (found == seats_.end()) continue;
+    Seat& seat = found->second;
+    sim_.check.acknowledged(key_.attempt, Rank{ack.rank}, ack.ordinal);
+    std::erase_if(seat.reports, [&](const auto& batch) { return batch.first <= ack.ordinal; });
+    if (seat.link) seat.link->send(1, frame(AckReports{{ack}}));
+  }
+}
+
 void SimSupervisor::feed(const GroupEvent& event) {
-  for (const GroupAction& action : group_.handle(event, timeline_.now())) perform(action);
+  for (const GroupAction& action : group_.handle(event, sim_.timeline.now())) perform(action);
   arm();
 }
 
@@ -122,7 +151,8 @@ void SimSupervisor::arm() {
   const auto deadline = group_.next_deadline();
   if (!deadline || *deadline == armed_) return;
   armed_ = *deadline;
-  timeline_.after(std::max(Duration{0}, *deadline - timeline_.now()), [this, at = *deadline] {
+  if (sim_.mutant == Mutant::OrphansForgotten && absent_since_) return;
+  sim_.after(std::max(Duration{0}, *deadline - sim_.timeline.now()), [this, at = *deadline] {
     if (!alive_ || armed_ != at) return;
     armed_ = {};
     feed(GroupTick{});
@@ -131,41 +161,52 @@ void SimSupervisor::arm() {
 
 void SimSupervisor::perform(const GroupAction& action) {
   if (const auto* spawned = std::get_if<SpawnWorker>(&action)) {
-    timeline_.after(timeline_.random.between(Duration{0}, milliseconds(3)),
-                    [this, rank = spawned->rank] {
-                      if (alive_) spawn(rank);
-                    });
-  } else if (const auto* signal = std::get_if<SignalWorker>(&action)) {
-    if (SimWorker* worker = seats_.at(signal->rank).worker) worker->signal(signal->signal);
+    sim_.after(sim_.between(Duration{0}, milliseconds(3)) * host_.slow,
+               [this, rank = spawned->rank] {
+                 if (alive_) spawn(rank);
+               });
+  } else if (const auto* wanted = std::get_if<SignalWorker>(&action)) {
+    signal(*wanted);
   } else if (const auto* started = std::get_if<TellStarted>(&action)) {
     WorkersStarted message;
     for (const auto& [rank, pid] : started->pids) message.workers.push_back({rank.value, pid});
-    say(message);
+    say(frame(message));
   } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
-    say(StartFailed{failed->rank.value, std::string(to_string(failed->error.code)),
-                    failed->error.message, ""});
+    say(frame(StartFailed{failed->rank.value, std::string(to_string(failed->error.code)),
+                          failed->error.message, ""}));
   } else if (const auto* exited = std::get_if<TellExited>(&action)) {
     exits_[exited->rank] = *exited;
   } else if (std::holds_alternative<TellGone>(action)) {
-    say(GroupGone{});
-  } else if (const auto* end_asked = std::get_if<EndSupervisor>(&action)) {
-    if (end_asked->reason != "released")
-      check_.supervisor_gave_up(key_.attempt, node_);  // what no launcher has taken is lost
-    timeline_.after(timeline_.random.between(Duration{0}, milliseconds(2)), [this] {
-      if (alive_) end();
-    });
+    say(frame(GroupGone{}));
+  } else if (const auto* over = std::get_if<EndSupervisor>(&action)) {
+    if (over->reason != "released")
+      sim_.check.supervisor_gave_up(key_.attempt, host_.index);  // what nobody has taken is lost
+    sim_.after(sim_.between(Duration{0}, milliseconds(2)),
+               [this, released = over->reason == "released"] {
+                 if (alive_) end(released);
+               });
   }
 }
 
+void SimSupervisor::signal(const SignalWorker& wanted) {
+  const Seat& seat = seats_.at(wanted.rank);
+  if (sim_.mutant == Mutant::KillNotSent && wanted.signal == SIGKILL) return;
+  SimWorker* hit = host_.process(seat.pid);
+  if (hit == nullptr) return;
+  sim_.check.signalled({.node = host_.index, .attempt = key_.attempt, .rank = wanted.rank}, hit);
+  hit->signal(wanted.signal);
+}
+
+// ---- workers
+
 void SimSupervisor::spawn(Rank rank) {
-  if (plan_.command_missing)
+  const Plan& plan = sim_.plan;
+  if (plan.command_missing)
     return feed(WorkerSpawnFailed{rank, Error{Errc::NotFound, "./train does not exist"}});
-  const bool faults_go_on = timeline_.now().time_since_epoch() < seconds(1) + plan_.faults_end;
-  if (faults_go_on && timeline_.random.chance(plan_.spawn_fails)) {
+  if (sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
     return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
-  }
   Seat& seat = seats_.at(rank);
-  const WorkerPlace place{.node = node_,
+  const WorkerPlace place{.node = host_.index,
                           .attempt = key_.attempt,
                           .rank = rank,
                           .local_rank = seat.plan.local_rank,
@@ -173,84 +214,102 @@ void SimSupervisor::spawn(Rank rank) {
                           .world_size = start_->world_size,
                           .node_rank = start_->node_rank};
   workers_.push_back(std::make_unique<SimWorker>(
-      timeline_, check_, plan_, place, std::max<std::int64_t>(0, start_->restored_epoch)));
+      sim_, host_, place, std::max<std::int64_t>(0, start_->restored_epoch)));
   SimWorker* worker = seat.worker = workers_.back().get();
-  check_.worker_started(*worker);
-  timeline_.trace("node {} attempt {} rank {} started", node_, key_.attempt.value, rank.value);
-  auto link = std::make_shared<SimLink>(timeline_, kSocketMin, kSocketMax);
-  link->set_end(1, {[this, rank](const SimFrame& frame) {
-                      if (alive_) from_worker(rank, frame);
-                    },
-                    [this, rank] {
-                      if (!alive_) return;
-                      seats_.at(rank).connected = false;
-                      drain_when_over(rank);
-                    }});
+  sim_.check.worker_started(*worker);
+  sim_.timeline.trace("node {} attempt {} rank {} started", host_.index, key_.attempt.value,
+                      rank.value);
+  seat.link = std::make_shared<SimLink>(sim_.timeline, host_.local);
+  seat.link->set_end(1, {[this, rank](const SimFrame& frame) {
+                           if (alive_) from_worker(rank, frame);
+                         },
+                         [this, rank] {
+                           if (!alive_) return;
+                           seats_.at(rank).connected = false;
+                           drain_when_over(rank);
+                         }});
   seat.connected = true;
-  worker_links_[rank] = link;
-  worker->start(std::move(link), [this, rank](WaitStatus status) {
-    if (alive_) reaped(rank, status);
+  worker->start(seat.link, [this, rank](const WorkerEnd& end) {
+    if (alive_) reaped(rank, end);
   });
-  feed(WorkerSpawned{rank, 1000 + rank.value});
+  seat.pid = worker->pid();
+  feed(WorkerSpawned{rank, seat.pid});
 }
 
 void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   Seat& seat = seats_.at(rank);
-  if (const auto* batch = std::get_if<ReportBatch>(&frame.payload)) {
-    seat.reports.push_back(*batch);
+  if (const auto* batch = frame.get<ReportBatch>()) {
     seat.last_ordinal = batch->first_ordinal + batch->count - 1;
-    check_.handed_over(key_.attempt, rank, seat.last_ordinal, node_);
-    send(*batch);
-  } else if (const auto* staged = std::get_if<CheckpointStaged>(&frame.payload)) {
-    PartWritten part;
-    part.rank = rank.value;
-    part.index = staged->index;
-    part.report_ordinal = staged->report_ordinal;
-    part.metadata_json = staged->metadata_json;
-    part.error = staged->error;
-    if (!part.error.empty())
-      return part_stored(rank, part);  // overtakes those that are being stored
-    ++seat.staging;
-    disk_free_ = std::max(disk_free_, timeline_.now()) +
-                 timeline_.random.between(milliseconds(1), milliseconds(60));
-    timeline_.after(disk_free_ - timeline_.now(), [this, rank, part] {
-      if (!alive_) return;
-      --seats_.at(rank).staging;
-      part_stored(rank, part);
-      drain_when_over(rank);
-    });
-  } else if (const auto* join = std::get_if<CollectiveJoin>(&frame.payload)) {
-    seat.collectives[join->sequence] = *join;
-    send(*join);
-  } else if (std::holds_alternative<WorkerPaused>(frame.payload) ||
-             std::holds_alternative<WorkerJoined>(frame.payload)) {
-    say(frame.payload);
+    seat.reports.emplace_back(seat.last_ordinal, frame);
+    sim_.check.handed_over({.node = host_.index, .attempt = key_.attempt, .rank = rank},
+                           seat.last_ordinal, seat.reports.size());
+    send(frame);
+  } else if (const auto* staged = frame.get<CheckpointStaged>()) {
+    store(rank, *staged);
+  } else if (const auto* join = frame.get<CollectiveJoin>()) {
+    seat.collectives[join->sequence] = frame;
+    send(frame);
+  } else if (frame.get<WorkerPaused>() != nullptr || frame.get<WorkerJoined>() != nullptr) {
+    say(frame);
   }
 }
 
-void SimSupervisor::part_stored(Rank rank, PartWritten part) {
-  if (part.error.empty()) check_.stored(key_.attempt, rank, part.index);
-  seats_.at(rank).parts[part.index] = part;
-  send(part);
+// One at a time, and then its folder is synced; what failed already overtakes them.
+void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
+  PartWritten part;
+  part.rank = rank.value;
+  part.index = staged.index;
+  part.report_ordinal = staged.report_ordinal;
+  part.metadata_json = staged.metadata_json;
+  part.error = staged.error;
+  if (!part.error.empty()) return part_stored(rank, part);
+  ++seats_.at(rank).staging;
+  Duration takes =
+      sim_.between(milliseconds(1), milliseconds(60)) + sim_.between(Duration{0}, sim_.disk_extra);
+  if (sim_.unlucky(Site::StoredOutOfTurn)) takes += sim_.between(Duration{0}, seconds(2));
+  disk_free_ = std::max(disk_free_, sim_.timeline.now()) + takes * host_.slow;
+  sim_.after(disk_free_ - sim_.timeline.now(), [this, rank, part]() mutable {
+    if (!alive_) return;
+    --seats_.at(rank).staging;
+    if (sim_.disk_full) part.error = "no space left on device";
+    part_stored(rank, part);
+    drain_when_over(rank);
+  });
+}
+
+void SimSupervisor::part_stored(Rank rank, const PartWritten& part) {
+  if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.index);
+  const SimFrame said = frame(part);
+  seats_.at(rank).parts[part.index] = said;
+  send(said);
 }
 
 // The news of a death waits a little for its last lines of output.
-void SimSupervisor::reaped(Rank rank, WaitStatus status) {
-  feed(WorkerReaped{rank, status});
-  timeline_.after(timeline_.random.between(Duration{0}, milliseconds(20)), [this, rank] {
-    if (!alive_) return;
-    if (const auto exit = exits_.find(rank); exit != exits_.end()) {
-      WorkerExited message;
-      message.rank = rank.value;
-      message.signaled = exit->second.status.signaled;
-      message.status = exit->second.status.status;
-      message.stop_requested = exit->second.stop_requested;
-      message.last_ordinal = seats_.at(rank).last_ordinal;
-      say(message);
-    }
-    seats_.at(rank).worker = nullptr;
-    drain_when_over(rank);
+void SimSupervisor::reaped(Rank rank, const WorkerEnd& end) {
+  Seat& seat = seats_.at(rank);
+  host_.remove_process(seat.pid);
+  seat.pid = 0;
+  feed(WorkerReaped{rank, end.status});
+  sim_.after(sim_.between(Duration{0}, milliseconds(20)), [this, rank, end] {
+    if (alive_) tell_exit(rank, end);
   });
+}
+
+void SimSupervisor::tell_exit(Rank rank, const WorkerEnd& end) {
+  Seat& seat = seats_.at(rank);
+  if (const auto exit = exits_.find(rank); exit != exits_.end()) {
+    WorkerExited message;
+    message.rank = rank.value;
+    message.signaled = exit->second.status.signaled;
+    message.status = exit->second.status.status;
+    message.stop_requested = exit->second.stop_requested;
+    message.oom_killed = end.out_of_memory;
+    message.wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now());
+    message.last_ordinal = seat.last_ordinal;
+    say(frame(message));
+  }
+  seat.worker = nullptr;
+  drain_when_over(rank);
 }
 
 void SimSupervisor::drain_when_over(Rank rank) {
@@ -258,21 +317,44 @@ void SimSupervisor::drain_when_over(Rank rank) {
   if (seat.worker == nullptr && !seat.connected && seat.staging == 0) feed(WorkerDrained{rank});
 }
 
+// ---- the end
+
 void SimSupervisor::crash() {
-  timeline_.trace("node {} attempt {} supervisor killed", node_, key_.attempt.value);
-  check_.supervisor_gave_up(key_.attempt, node_);
+  sim_.timeline.trace("node {} attempt {} supervisor killed", host_.index, key_.attempt.value);
+  sim_.check.supervisor_gave_up(key_.attempt, host_.index);
   for (auto& worker : workers_) {
     if (worker->alive()) worker->orphaned();
   }
-  end();
+  end(false);
 }
 
-void SimSupervisor::end() {
+void SimSupervisor::vanish() {
+  if (!alive_) return;
   alive_ = false;
-  timeline_.trace("node {} attempt {} supervisor ended", node_, key_.attempt.value);
+  sim_.check.supervisor_ended();
+  sim_.check.supervisor_gave_up(key_.attempt, host_.index);
+  for (auto& worker : workers_) worker->vanish();
+  if (link_) link_->forget();
+  link_.reset();
+  for (auto& [rank, seat] : seats_) {
+    if (seat.link) seat.link->forget();
+  }
+}
+
+void SimSupervisor::end(bool released) {
+  alive_ = false;
+  sim_.check.supervisor_ended();
+  sim_.timeline.trace("node {} attempt {} supervisor ended", host_.index, key_.attempt.value);
+  for (auto& [rank, seat] : seats_) {
+    if (released)
+      sim_.check.released({.node = host_.index, .attempt = key_.attempt, .rank = rank},
+                          seat.last_ordinal, seat.reports.size());
+  }
   if (link_) link_->close(1);
-  for (auto& [rank, link] : worker_links_) link->close(1);
-  timeline_.after(timeline_.random.between(Duration{0}, milliseconds(2)), [this] {
+  for (auto& [rank, seat] : seats_) {
+    if (seat.link) seat.link->close(1);
+  }
+  sim_.after(sim_.between(Duration{0}, milliseconds(2)), [this] {
     if (on_exit_) on_exit_();
   });
 }

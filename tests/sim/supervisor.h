@@ -3,38 +3,39 @@
 // launcher is back.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "daemon/core/node_agent.h"
 #include "daemon/supervisor/core/worker_group.h"
+#include "tests/sim/sim.h"
 #include "tests/sim/worker.h"
 
 namespace train::sim {
 
-enum class Mutant;
-
 class SimSupervisor {
  public:
-  SimSupervisor(Timeline& timeline, Checkers& check, const Plan& plan, Mutant mutant, int node,
-                const SpawnSupervisor& spawned);
+  SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spawned);
 
   /// traind is connected, newly or again; the supervisor is side 1.
   void attach(LinkPtr link);
   void on_exit(std::function<void()> what) { on_exit_ = std::move(what); }
   void crash();
+  void vanish();  // with its host
+  void say_everything_again();
   bool alive() const { return alive_; }
-  std::vector<std::unique_ptr<SimWorker>>& workers() { return workers_; }
+  const std::vector<std::unique_ptr<SimWorker>>& workers() const { return workers_; }
 
  private:
   struct Seat {
     WorkerPlan plan;
     SimWorker* worker = nullptr;
-    std::deque<ReportBatch> reports;                      // not acknowledged
-    std::map<std::uint64_t, PartWritten> parts;           // not settled
-    std::map<std::uint64_t, CollectiveJoin> collectives;  // not answered
+    std::int64_t pid = 0;
+    LinkPtr link;
+    std::vector<std::pair<std::uint64_t, SimFrame>> reports;  // by last ordinal; not acknowledged
+    std::map<std::uint64_t, SimFrame> parts;                  // not settled
+    std::map<std::uint64_t, SimFrame> collectives;            // not answered
     std::uint64_t last_ordinal = 0;
     int staging = 0;
     bool connected = false;
@@ -42,37 +43,45 @@ class SimSupervisor {
   void received(const SimFrame& frame);
   void on_prepare(const PrepareAttempt& message);
   void on_start(const StartWorkers& message);
+  void on_acks(const AckReports& message);
   void from_worker(Rank rank, const SimFrame& frame);
-  void part_stored(Rank rank, PartWritten part);
+  void store(Rank rank, const CheckpointStaged& staged);
+  void part_stored(Rank rank, const PartWritten& part);
   void spawn(Rank rank);
-  void reaped(Rank rank, WaitStatus status);
+  void reaped(Rank rank, const WorkerEnd& end);
+  void tell_exit(Rank rank, const WorkerEnd& end);
   void drain_when_over(Rank rank);
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
+  void signal(const SignalWorker& signal);
   void arm();
-  void send(Payload payload);
-  void say(Payload payload);
-  void say_everything_again();
+  void set_presence(bool present);
+  void expect_no_orphans();
+  void send(SimFrame frame);
+  template <class T>
+  SimFrame frame(T message) const {
+    return frame_of(key_.attempt, std::move(message));
+  }
+  void say(SimFrame frame);
   void to_workers(const SimFrame& frame);
-  void end();
+  void end(bool released);
 
-  Timeline& timeline_;
-  Checkers& check_;
-  const Plan& plan_;
-  Mutant mutant_;
-  int node_;
+  Sim& sim_;
+  SimHost& host_;
   AttemptKey key_;
   ResourceAmounts claimed_;
   WorkerGroup group_;
+  Duration orphan_timeout_, stop_grace_ = seconds(30);
+  std::uint64_t epoch_ = 0;                // the highest that it has heard of
+  std::optional<TimePoint> absent_since_;  // of a launcher, as far as it was told
   LinkPtr link_;
   std::function<void()> on_exit_;
   std::optional<PrepareAttempt> prepare_;
   std::optional<StartWorkers> start_;
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
-  std::vector<Payload> lifecycle_;
+  std::vector<SimFrame> lifecycle_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
-  std::map<Rank, LinkPtr> worker_links_;
   TimePoint disk_free_;
   TimePoint armed_;
   bool alive_ = true;

@@ -1,15 +1,17 @@
 // Virtual time, the one source of randomness, and the trace of a simulated run. Everything that
 // happens is an event on one queue; the same seed gives the same events in the same order, which
-// the trace's hash shows.
+// the hash shows.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <queue>
+#include <new>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lib/base/time.h"
@@ -36,41 +38,94 @@ class Random {
   std::uint64_t state_;
 };
 
+/// What an event does. Kept in place up to kInline bytes: a run has tens of millions of them.
+class Callback {
+ public:
+  static constexpr std::size_t kInline = 56;
+
+  Callback() = default;
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+  ~Callback() { clear(); }
+
+  template <class F>
+  void set(F&& what) {
+    using Function = std::decay_t<F>;
+    clear();
+    if constexpr (sizeof(Function) <= kInline && alignof(Function) <= alignof(std::max_align_t)) {
+      ::new (static_cast<void*>(storage_)) Function(std::forward<F>(what));
+      run_ = [](void* at) { (*std::launder(static_cast<Function*>(at)))(); };
+      destroy_ = [](void* at) { std::launder(static_cast<Function*>(at))->~Function(); };
+    } else {
+      ::new (static_cast<void*>(storage_)) Function*(new Function(std::forward<F>(what)));
+      run_ = [](void* at) { (**std::launder(static_cast<Function**>(at)))(); };
+      destroy_ = [](void* at) { delete *std::launder(static_cast<Function**>(at)); };
+    }
+  }
+  void run() { run_(storage_); }
+  void clear() {
+    if (destroy_ != nullptr) destroy_(storage_);
+    destroy_ = nullptr;
+  }
+
+ private:
+  alignas(std::max_align_t) std::byte storage_[kInline];
+  void (*run_)(void*) = nullptr;
+  void (*destroy_)(void*) = nullptr;
+};
+
 class Timeline {
  public:
   explicit Timeline(std::uint64_t seed) : random(seed) {}
 
   TimePoint now() const { return now_; }
-  void after(Duration delay, std::function<void()> what);
+  template <class F>
+  void after(Duration delay, F&& what) {
+    const std::uint32_t slot = take_slot();
+    slots_[slot].set(std::forward<F>(what));
+    push({now_ + delay, order_++, slot});
+  }
+  template <class F>
+  void at(TimePoint when, F&& what) {
+    after(when - now_, std::forward<F>(what));
+  }
   /// Run the next event; false when there is none.
   bool step();
 
+  /// A line of the story. Made only for somebody who reads it: a run that went wrong is run again.
   template <class... A>
   void trace(fmt::format_string<A...> format, A&&... values) {
-    add_line(fmt::format(format, std::forward<A>(values)...));
+    if (recording) add_line(fmt::format(format, std::forward<A>(values)...));
   }
   std::uint64_t hash() const { return hash_; }
-  std::uint64_t events() const { return order_; }
+  std::uint64_t events() const { return events_; }
+  std::size_t pending() const { return queue_.size(); }
   std::string tail() const;
 
   Random random;
+  bool recording = false;
   bool print = false;  // every line at once
 
  private:
-  struct Event {
+  struct Entry {
     TimePoint at;
     std::uint64_t order = 0;
-    std::function<void()> what;
-    bool operator<(const Event& other) const {
-      return at != other.at ? at > other.at : order > other.order;
+    std::uint32_t slot = 0;
+    bool before(const Entry& other) const {
+      return at != other.at ? at < other.at : order < other.order;
     }
   };
+  std::uint32_t take_slot();
+  void push(const Entry& entry);
+  Entry pop();
   void add_line(std::string line);
 
   TimePoint now_{seconds(1)};
-  std::uint64_t order_ = 0;
-  std::priority_queue<Event> queue_;
-  std::uint64_t hash_ = 14695981039346656037u;  // FNV-1a
+  std::uint64_t order_ = 0, events_ = 0;
+  std::vector<Entry> queue_;    // a heap of four children each
+  std::deque<Callback> slots_;  // a deque: what runs stays where it is while more is added
+  std::vector<std::uint32_t> free_slots_;
+  std::uint64_t hash_ = 14695981039346656037u;  // over the times and the order of all events
   std::deque<std::string> lines_;
 };
 

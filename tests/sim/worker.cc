@@ -2,56 +2,86 @@
 
 #include <csignal>
 
-#include "tests/sim/checkers.h"
+#include "tests/sim/sim.h"
 
 namespace train::sim {
+namespace {
 
-SimWorker::SimWorker(Timeline& timeline, Checkers& check, const Plan& plan, WorkerPlace place,
-                     std::int64_t first_step)
-    : timeline_(timeline), check_(check), plan_(plan), place_(place), step_(first_step) {}
+constexpr std::uint64_t kUnsettledCheckpointsMax = 2;  // as sdk/client/checkpoint_stager.h
+constexpr int kPouredMax = 20;
 
-void SimWorker::start(LinkPtr link, std::function<void(WaitStatus)> reaped) {
+}  // namespace
+
+SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerPlace place, std::int64_t first_step)
+    : sim_(sim), host_(host), place_(place), step_(first_step) {}
+
+void SimWorker::start(LinkPtr link, std::function<void(WorkerEnd)> reaped) {
   link_ = std::move(link);
   reaped_ = std::move(reaped);
+  pid_ = host_.add_process(this);
   link_->set_end(0, {[this](const SimFrame& frame) { received(frame); }, {}});
-  if (!plan_.habits.has_sdk)
-    return later(timeline_.random.between(milliseconds(100), seconds(5)), &SimWorker::go_on);
-  later(timeline_.random.between(milliseconds(1), milliseconds(300)), &SimWorker::begin_step);
+  if (!sim_.plan.habits.has_sdk)
+    return later(sim_.between(milliseconds(100), seconds(5)), &SimWorker::go_on);
+  Duration until_hello = sim_.between(milliseconds(1), milliseconds(300));
+  if (sim_.unlucky(Site::HelloLate)) until_hello += sim_.between(seconds(1), seconds(5));
+  later(until_hello, &SimWorker::begin_step);
 }
 
 void SimWorker::later(Duration delay, void (SimWorker::*what)()) {
-  timeline_.after(delay, [this, what] {
-    if (alive_ && !dying_ && !hung_) (this->*what)();
+  sim_.after(delay * host_.slow, [this, what] {
+    if (may_act()) (this->*what)();
   });
 }
 
 // The first step says hello first.
 void SimWorker::begin_step() {
-  if (ordinal_ == 0) send(WorkerJoined{place_.rank.value, "sim"});
+  if (!std::exchange(said_hello_, true)) send(WorkerJoined{place_.rank.value, "sim"});
   if (gate_.finished()) return leave(0);
-  if (step_ >= plan_.habits.steps) return leave(0);
-  const auto duration = timeline_.random.between(plan_.habits.step_min, plan_.habits.step_max);
-  later(duration, plan_.habits.barrier_every != 0 && (step_ + 1) % plan_.habits.barrier_every == 0
-                      ? &SimWorker::join_barrier
-                      : &SimWorker::report);
+  const Habits& habits = sim_.plan.habits;
+  if (step_ >= habits.steps) return leave(0);
+  later(sim_.between(habits.step_min, habits.step_max),
+        habits.barrier_every != 0 && (step_ + 1) % habits.barrier_every == 0
+            ? &SimWorker::join_barrier
+            : &SimWorker::report);
 }
 
 void SimWorker::join_barrier() {
   if (gate_.finished()) return leave(0);
   in_barrier_ = true;
   ++barriers_;
-  check_.joined_barrier(place_, barriers_);
+  sim_.check.joined_barrier(place_, barriers_);
   send(CollectiveJoin{place_.rank.value, barriers_, "barrier",
                       fmt::format("{}:{}", place_.rank.value, barriers_)});
 }
 
+bool SimWorker::checkpoint_due(std::int64_t step) const {
+  const int every = sim_.plan.habits.checkpoint_every;
+  return every != 0 && step % every == 0;
+}
+
+// report() waits for room: of reports that are not on disk, and of checkpoints that are not
+// settled.
 void SimWorker::report() {
   if (gate_.finished()) return leave(0);
-  ++step_;
-  ++ordinal_;
-  send(ReportBatch{place_.rank.value, ordinal_, 1, fmt::format("{}", step_)});
-  if (plan_.habits.checkpoint_every != 0 && step_ % plan_.habits.checkpoint_every == 0)
-    stage(ordinal_);
+  const Habits& habits = sim_.plan.habits;
+  const bool room =
+      unacknowledged_.size() < sim_.plan.report_window || sim_.mutant == Mutant::WindowNotKept;
+  const bool stager_free =
+      !checkpoint_due(step_ + 1) || checkpoint_index_ - settled_ < kUnsettledCheckpointsMax;
+  waits_for_room_ = !room || !stager_free;
+  if (waits_for_room_) return;
+  std::int64_t count = 1;
+  if (habits.barrier_every == 0 && habits.checkpoint_every == 0 && !gate_.stopping() &&
+      sim_.unlucky(Site::ReportsPoured))
+    count =
+        std::min<std::int64_t>(sim_.timeline.random.between(1, kPouredMax), habits.steps - step_);
+  const std::uint64_t first = ordinal_ + 1;
+  step_ += count;
+  ordinal_ += static_cast<std::uint64_t>(count);
+  unacknowledged_.push_back(ordinal_);
+  send(ReportBatch{place_.rank.value, first, static_cast<std::uint32_t>(count),
+                   fmt::format("{}", step_)});
+  if (checkpoint_due(step_)) stage(ordinal_);
   in_report_ = true;
   after_report();
 }
@@ -59,15 +89,16 @@ void SimWorker::report() {
 void SimWorker::stage(std::uint64_t ordinal) {
   ++checkpoint_index_;
   last_checkpoint_ordinal_ = ordinal;
-  const bool fails = timeline_.random.chance(plan_.part_fails);
+  const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.part_fails);
   send(CheckpointStaged{checkpoint_index_, ordinal, "", fmt::format("{}", step_), "",
                         fails ? "the disk is full" : ""});
 }
 
 // As SupervisedSession::report() waits.
 void SimWorker::after_report() {
-  if (!in_report_ || hung_ || dying_) return;
-  const auto next = gate_.after_report(ordinal_);
+  if (!in_report_ || !may_act()) return;
+  const auto next = gate_.after_report(
+      ordinal_, sim_.plan.habits.stop_checkpoint || last_checkpoint_ordinal_ == ordinal_);
   if (next == sdk::StopGate::Next::Stop) return leave(0);
   if (next == sdk::StopGate::Next::GoOn) {
     in_report_ = false;
@@ -76,53 +107,67 @@ void SimWorker::after_report() {
   const bool at_target = next == sdk::StopGate::Next::Checkpoint;
   if (at_target && !stop_checkpoint_made_) {
     stop_checkpoint_made_ = true;
-    if (plan_.habits.stop_checkpoint && last_checkpoint_ordinal_ != ordinal_) stage(ordinal_);
+    if (sim_.plan.habits.stop_checkpoint && last_checkpoint_ordinal_ != ordinal_) stage(ordinal_);
   }
   const std::pair here{ordinal_, at_target};
   if (announced_ == here) return;
   announced_ = here;
-  send(WorkerPaused{place_.rank.value, ordinal_, checkpoint_index_});
+  send(WorkerPaused{place_.rank.value, ordinal_, checkpoint_index_, at_target});
 }
 
 void SimWorker::go_on() {
-  if (!plan_.habits.has_sdk || step_ >= plan_.habits.steps) return leave(0);
+  if (!sim_.plan.habits.has_sdk || step_ >= sim_.plan.habits.steps) return leave(0);
   begin_step();
 }
 
 void SimWorker::received(const SimFrame& frame) {
-  if (!alive_ || dying_ || hung_) return;
-  if (const auto* result = std::get_if<CollectiveResult>(&frame.payload)) {
+  if (!may_act()) return;
+  if (const auto* acks = frame.get<AckReports>()) {
+    for (const ReportAck& ack : acks->acks)
+      std::erase_if(unacknowledged_, [&](std::uint64_t last) { return last <= ack.ordinal; });
+    if (waits_for_room_) report();
+  } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
+    settled_ = std::max(settled_, outcome->index);
+    if (waits_for_room_) report();
+  } else if (const auto* result = frame.get<CollectiveResult>()) {
     if (!in_barrier_ || result->sequence != barriers_) return;  // answered twice
     in_barrier_ = false;
     if (!result->error.empty()) return gate_.finished() ? leave(0) : leave(1);
-    check_.left_barrier(place_, barriers_, result->parts);
-    return report();
-  }
-  if (const auto* pause = std::get_if<PauseWorkers>(&frame.payload)) {
+    sim_.check.left_barrier(place_, barriers_, frame);
+    report();
+  } else if (const auto* pause = frame.get<PauseWorkers>()) {
     if (pause->step == "pause")
-      gate_.pause();
+      gate_.pause(pause->at_checkpoint);
     else if (pause->step == "advance")
-      gate_.advance(pause->ordinal);
+      gate_.advance(pause->ordinal, pause->at_checkpoint);
     else
       gate_.finish(pause->reason);
-    if (in_barrier_ && gate_.finished()) return leave(0);
+    if ((in_barrier_ || waits_for_room_) && gate_.finished()) return leave(0);
     after_report();
   }
 }
 
+// ---- the end
+
 void SimWorker::leave(int code) {
-  if (code == 0 && plan_.habits.has_sdk) send(WorkerGoodbye{});
-  check_.left(place_, code, stop_sent_ || gate_.stopping());
-  die({.signaled = false, .status = code}, milliseconds(5));
+  if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{});
+  sim_.check.left(place_, code, stop_sent_ || gate_.stopping());
+  die({{.signaled = false, .status = code}}, milliseconds(5));
 }
 
 void SimWorker::crash(int pick) {
   if (!alive_ || dying_) return;
-  check_.crashed(place_);
+  sim_.check.crashed(place_);
   if (pick % 3 == 0)
-    die({.signaled = true, .status = SIGSEGV}, Duration{0});
+    die({{.signaled = true, .status = SIGSEGV}}, Duration{0});
   else
-    die({.signaled = false, .status = 1 + pick % 7}, Duration{0});
+    die({{.signaled = false, .status = 1 + pick % 7}}, Duration{0});
+}
+
+void SimWorker::run_out_of_memory() {
+  if (!alive_ || dying_) return;
+  sim_.check.crashed(place_);
+  die({{.signaled = true, .status = SIGKILL}, true}, Duration{0});
 }
 
 void SimWorker::signal(int number) {
@@ -130,37 +175,51 @@ void SimWorker::signal(int number) {
   stop_sent_ = true;
   if (number == SIGKILL) {
     kill_sent_ = true;
-    return die({.signaled = true, .status = SIGKILL}, milliseconds(20));
+    sim_.check.worker_killed(*this);
+    return die({{.signaled = true, .status = SIGKILL}}, milliseconds(20));
   }
   if (hung_ || dying_) return;
-  if (timeline_.random.chance(plan_.habits.slow_to_term)) {
+  if (sim_.timeline.random.chance(sim_.plan.habits.slow_to_term)) {
     hung_ = true;
     return;
   }
-  if (timeline_.random.chance(plan_.habits.traps_term))
-    return die({.signaled = false, .status = 0}, milliseconds(300));
-  die({.signaled = true, .status = number}, milliseconds(50));
+  if (sim_.timeline.random.chance(sim_.plan.habits.traps_term))
+    return die({{.signaled = false, .status = 0}}, milliseconds(300));
+  die({{.signaled = true, .status = number}}, milliseconds(50));
 }
 
 void SimWorker::orphaned() {
   kill_sent_ = true;
-  reaped_ = nullptr;
-  die({.signaled = true, .status = SIGKILL}, milliseconds(20));
+  sim_.check.worker_killed(*this);
+  reaped_ = [this](WorkerEnd) { host_.remove_process(pid_); };  // traind's sweep reaps it
+  die({{.signaled = true, .status = SIGKILL}}, milliseconds(20));
 }
 
-void SimWorker::die(WaitStatus status, Duration within) {
+void SimWorker::vanish() {
+  if (!alive_) return;
+  alive_ = false;
+  reaped_ = nullptr;
+  sim_.check.worker_died(*this);
+}
+
+void SimWorker::die(WorkerEnd end, Duration within) {
   if (!alive_ || (dying_ && !kill_sent_)) return;
   dying_ = true;
-  timeline_.after(timeline_.random.between(Duration{0}, within), [this, status] {
-    if (!alive_) return;
-    alive_ = false;
-    timeline_.trace("node {} attempt {} rank {} {} {}", place_.node, place_.attempt.value,
-                    place_.rank.value, status.signaled ? "killed by" : "exited with",
-                    status.status);
-    link_->close(0);
-    timeline_.after(timeline_.random.between(Duration{0}, milliseconds(2)), [this, status] {
-      if (reaped_) reaped_(status);
-    });
+  sim_.after(sim_.between(Duration{0}, within), [this, end] { gone(end); });
+}
+
+void SimWorker::gone(WorkerEnd end) {
+  if (!alive_) return;
+  alive_ = false;
+  sim_.check.worker_died(*this);
+  sim_.timeline.trace("node {} attempt {} rank {} {} {}", place_.node, place_.attempt.value,
+                      place_.rank.value, end.status.signaled ? "killed by" : "exited with",
+                      end.status.status);
+  link_->close(0);
+  Duration until_reaped = sim_.between(Duration{0}, milliseconds(2));
+  if (sim_.unlucky(Site::ReapedLate)) until_reaped += sim_.between(Duration{0}, milliseconds(500));
+  sim_.after(until_reaped * host_.slow, [this, end] {
+    if (reaped_) reaped_(end);
   });
 }
 

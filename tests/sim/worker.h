@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "daemon/supervisor/core/worker_group.h"
 #include "sdk/client/stop_gate.h"
@@ -13,7 +14,8 @@
 
 namespace train::sim {
 
-class Checkers;
+struct Sim;
+struct SimHost;
 
 struct WorkerPlace {
   int node = 0;
@@ -22,25 +24,30 @@ struct WorkerPlace {
   int local_rank = 0, local_world_size = 1, world_size = 1, node_rank = 0;
 };
 
+struct WorkerEnd {
+  WaitStatus status;
+  bool out_of_memory = false;  // as its cgroup counted
+};
+
 class SimWorker {
  public:
-  SimWorker(Timeline& timeline, Checkers& check, const Plan& plan, WorkerPlace place,
-            std::int64_t first_step);
+  SimWorker(Sim& sim, SimHost& host, WorkerPlace place, std::int64_t first_step);
 
   /// Begin to run; `link`'s side 0 is the worker. `reaped` is called once, when its parent sees its
   /// end.
-  void start(LinkPtr link, std::function<void(WaitStatus)> reaped);
+  void start(LinkPtr link, std::function<void(WorkerEnd)> reaped);
   void signal(int number);
   void crash(int pick);
+  void run_out_of_memory();
   void hang() { hung_ = true; }
   void orphaned();  // its supervisor died: the kernel kills it, nobody reaps it for us
+  void vanish();    // with its host
 
   bool alive() const { return alive_; }
   bool kill_sent() const { return kill_sent_; }
-  bool stop_sent() const { return stop_sent_; }
   const WorkerPlace& place() const { return place_; }
   std::uint64_t ordinal() const { return ordinal_; }
-  bool stopped_at_gate() const { return gate_.finished(); }
+  std::int64_t pid() const { return pid_; }
 
  private:
   void received(const SimFrame& frame);
@@ -51,22 +58,31 @@ class SimWorker {
   void stage(std::uint64_t ordinal);
   void join_barrier();
   void leave(int code);
-  void die(WaitStatus status, Duration within);
-  void send(Payload payload) { link_->send(0, {place_.attempt, std::move(payload)}); }
-  /// Run `what` later, unless the worker is dead or hangs by then.
+  void die(WorkerEnd end, Duration within);
+  void gone(WorkerEnd end);
+  template <class T>
+  void send(T message) {
+    link_->send(0, frame_of(place_.attempt, std::move(message)));
+  }
+  bool may_act() const { return alive_ && !dying_ && !hung_; }
+  bool checkpoint_due(std::int64_t step) const;
+  /// Run `what` later, unless the worker is dead or hangs by then; a slow host takes longer.
   void later(Duration delay, void (SimWorker::*what)());
 
-  Timeline& timeline_;
-  Checkers& check_;
-  const Plan& plan_;
+  Sim& sim_;
+  SimHost& host_;
   WorkerPlace place_;
+  std::int64_t pid_ = 0;
   LinkPtr link_;
-  std::function<void(WaitStatus)> reaped_;
+  std::function<void(WorkerEnd)> reaped_;
   sdk::StopGate gate_;
   std::int64_t step_;  // steps done, over all attempts
   std::uint64_t ordinal_ = 0, checkpoint_index_ = 0, last_checkpoint_ordinal_ = 0, barriers_ = 0;
+  std::vector<std::uint64_t> unacknowledged_;  // last ordinals of batches
+  std::uint64_t settled_ = 0;                  // checkpoints
   std::optional<std::pair<std::uint64_t, bool>> announced_;
-  bool in_report_ = false, in_barrier_ = false, stop_checkpoint_made_ = false;
+  bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
+  bool stop_checkpoint_made_ = false, said_hello_ = false;
   bool alive_ = true, dying_ = false, hung_ = false, kill_sent_ = false, stop_sent_ = false;
 };
 

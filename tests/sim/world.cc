@@ -1,5 +1,9 @@
 #include "tests/sim/world.h"
 
+#include <memory>
+
+#include "tests/sim/injector.h"
+
 namespace train::sim {
 namespace {
 
@@ -7,157 +11,108 @@ constexpr Duration kEndsWithin = seconds(
     900);  // virtual, once faults have stopped: a daemon away for 2 min, backoffs, redone steps
 constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
-constexpr std::uint64_t kEventsMax = 3'000'000;
+constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;
+constexpr std::uint64_t kEpoch = 2;
 
 class World {
  public:
-  explicit World(const SimOptions& options)
-      : plan_(make_plan(options.seed, options.nodes)),
-        timeline_(options.seed),
-        check_(timeline_, plan_) {
-    timeline_.print = options.print;
-    for (int i = 0; i < plan_.nodes; ++i)
-      nodes_.push_back(std::make_unique<SimNode>(timeline_, check_, plan_, options.mutant, i));
-    launcher_ = std::make_unique<SimLauncher>(timeline_, check_, plan_, options.mutant, nodes_);
+  World(const SimOptions& options, std::uint64_t wall_seed, bool record)
+      : sim_(make_plan(options.seed,
+                       {options.nodes, options.ranks_per_node, options.lasts, wall_seed}),
+             options.mutant) {
+    sim_.timeline.recording = record;
+    sim_.timeline.print = options.print;
+    for (int i = 0; i < sim_.plan.nodes; ++i) nodes_.push_back(std::make_unique<SimNode>(sim_, i));
+    launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, kEpoch);
+    injector_ = std::make_unique<Injector>(sim_, nodes_, launcher_);
   }
 
   SimResult run() {
     describe_plan();
     launcher_->start();
-    for (const Fault& fault : plan_.faults)
-      timeline_.after(fault.at, [this, fault] { inject(fault); });
-    for (const StopRequest& stop : plan_.stops)
-      timeline_.after(stop.at, [this, stop] { launcher_->ask_to_stop(stop.kind); });
-    const TimePoint faults_end = timeline_.now() + plan_.faults_end;
-    std::optional<TimePoint> over;
-    while (!check_.violation() && timeline_.step()) {
-      if (!over && launcher_->finished()) over = std::max(timeline_.now(), faults_end);
-      if (over ? timeline_.now() > *over + kLeavesWithin
-               : timeline_.now() > faults_end + kEndsWithin)
-        break;
-      if (over && nobody_left()) break;
-      if (timeline_.events() > kEventsMax)
-        check_.fail("too many events: something goes round in circles");
-    }
-    if (!check_.violation()) check_.run_over();
-    if (!check_.violation() && !nobody_left()) check_.fail("a supervisor outlives its run");
-    return {check_.violation().value_or(""),
-            timeline_.tail(),
-            timeline_.hash(),
-            timeline_.events(),
-            launcher_->controller().state(),
-            static_cast<int>(launcher_->controller().attempt().value) + 1};
+    injector_->schedule();
+    for (const StopRequest& stop : sim_.plan.stops)
+      sim_.after(stop.at, [this, stop] { launcher_->ask_to_stop(stop.kind); });
+    run_events();
+    if (!sim_.check.violation()) sim_.check.run_over();
+    return {.violation = sim_.check.violation().value_or(""),
+            .trace_tail = sim_.timeline.tail(),
+            .trace_hash = sim_.timeline.hash(),
+            .events = sim_.timeline.events(),
+            .outcome = launcher_->controller().state(),
+            .attempts = static_cast<int>(launcher_->controller().attempt().value) + 1,
+            .nodes = sim_.plan.nodes,
+            .virtual_time = sim_.timeline.now().time_since_epoch() - seconds(1),
+            .sites_fired = sim_.fired};
   }
 
  private:
+  void run_events() {
+    const Checkers& check = sim_.check;
+    const TimePoint faults_end = sim_.timeline.now() + sim_.plan.faults_end;
+    TimePoint give_up = faults_end + kEndsWithin;
+    for (const StopRequest& stop : sim_.plan.stops)
+      give_up = std::max(give_up, TimePoint(seconds(1)) + stop.at + kEndsWithin);
+    const std::uint64_t events_max =
+        kEventsPerRank *
+        static_cast<std::uint64_t>(sim_.plan.nodes + sim_.plan.spec.scaling_config.num_workers.max);
+    std::optional<TimePoint> over;
+    std::uint64_t until_full_check = kFullCheckEvery;
+    while (!check.violation() && sim_.timeline.step()) {
+      sim_.check.after_event();
+      if (!over && launcher_->finished()) {
+        over = std::max(sim_.timeline.now(), faults_end);
+        give_up = *over + kLeavesWithin;
+      }
+      if (sim_.timeline.now() > give_up || (over && check.nobody_left())) break;
+      if (--until_full_check == 0) {
+        // A full check costs as much as a few events for each rank.
+        until_full_check =
+            kFullCheckEvery +
+            16 * static_cast<std::uint64_t>(sim_.plan.spec.scaling_config.num_workers.max);
+        sim_.check.full_check();
+      }
+      if (sim_.timeline.events() > events_max)
+        sim_.check.fail("L1", "too many events: something goes round in circles");
+    }
+  }
+
   void describe_plan() {
-    const FailureConfig& failure = plan_.spec.run_config.failure_config;
-    const WorkerCount& count = plan_.spec.scaling_config.num_workers;
-    timeline_.trace(
+    const Plan& plan = sim_.plan;
+    const FailureConfig& failure = plan.spec.run_config.failure_config;
+    const WorkerCount& count = plan.spec.scaling_config.num_workers;
+    sim_.timeline.trace(
         "seed {}: {} nodes of {} CPU, {} to {} workers, {} steps, barrier every {}, checkpoint "
-        "every {}, max_failures {}, "
-        "max_start_failures {}, orphan timeout {}, stop grace {}",
-        plan_.seed, plan_.nodes, plan_.cpus_per_node, count.min, count.max, plan_.habits.steps,
-        plan_.habits.barrier_every, plan_.habits.checkpoint_every, failure.max_failures,
+        "every {}, max_failures {}, max_start_failures {}, orphan timeout {}, stop grace {}",
+        plan.seed, plan.nodes, plan.cpus_per_node, count.min, count.max, plan.habits.steps,
+        plan.habits.barrier_every, plan.habits.checkpoint_every, failure.max_failures,
         failure.max_start_failures, format_duration(failure.orphan_timeout),
         format_duration(failure.stop_grace));
   }
 
-  bool nobody_left() const {
-    if (check_.workers_alive() != 0) return false;
-    for (const auto& node : nodes_) {
-      for (const auto& supervisor : node->supervisors()) {
-        if (supervisor->alive()) return false;
-      }
-    }
-    return true;
-  }
-
-  std::vector<SimWorker*> live_workers() {
-    std::vector<SimWorker*> workers;
-    for (const auto& node : nodes_) {
-      for (const auto& supervisor : node->supervisors()) {
-        for (const auto& worker : supervisor->workers()) {
-          if (worker->alive()) workers.push_back(worker.get());
-        }
-      }
-    }
-    return workers;
-  }
-
-  void inject(const Fault& fault) {
-    SimNode& node = *nodes_[fault.node];
-    switch (fault.kind) {
-      case FaultKind::CrashWorker:
-      case FaultKind::HangWorker: {
-        const auto workers = live_workers();
-        if (workers.empty()) return;
-        SimWorker& worker = *workers[static_cast<std::size_t>(fault.pick) % workers.size()];
-        timeline_.trace("fault: worker on node {}, attempt {} rank {} {}", worker.place().node,
-                        worker.place().attempt.value, worker.place().rank.value,
-                        fault.kind == FaultKind::HangWorker ? "hangs" : "crashes");
-        if (fault.kind == FaultKind::HangWorker)
-          worker.hang();
-        else
-          worker.crash(fault.pick);
-        return;
-      }
-      case FaultKind::CrashSupervisor:
-        for (const auto& supervisor : node.supervisors()) {
-          if (supervisor->alive()) return supervisor->crash();
-        }
-        return;
-      case FaultKind::CrashDaemon:
-        if (!node.up()) return;
-        node.crash();
-        timeline_.after(fault.length, [this, index = fault.node] {
-          timeline_.trace("node {} traind is back", index);
-          nodes_[index]->restart();
-        });
-        return;
-      case FaultKind::ResetLink:
-        timeline_.trace("fault: link to node {} is reset", fault.node);
-        return launcher_->cut(fault.node, false);
-      case FaultKind::CutNode:
-        timeline_.trace("fault: node {} is cut off", fault.node);
-        launcher_->cut(fault.node, true);
-        timeline_.after(fault.length, [this, index = fault.node] {
-          timeline_.trace("node {} is in reach again", index);
-          launcher_->restore(index);
-        });
-        return;
-      case FaultKind::StaleLauncher:
-        return attach_stale_launcher(fault.node);
-    }
-  }
-
-  // One that was taken over, and does not know it yet.
-  void attach_stale_launcher(int index) {
-    if (!nodes_[index]->up()) return;
-    timeline_.trace("fault: a launcher of epoch 1 calls node {}", index);
-    auto link = std::make_shared<SimLink>(timeline_, milliseconds(1), milliseconds(10));
-    link->set_end(0, {});
-    nodes_[index]->accept(link);
-    AttachRun stale_attach{"run", "run", 1};
-    stale_attach.orphan_timeout_ms = std::chrono::duration_cast<milliseconds>(
-                                         plan_.spec.run_config.failure_config.orphan_timeout)
-                                         .count();
-    link->send(0, {{}, stale_attach});
-    stale_.push_back(link);
-    timeline_.after(seconds(1), [link] { link->close(0); });
-  }
-
-  const Plan plan_;
-  Timeline timeline_;
-  Checkers check_;
-  std::vector<std::unique_ptr<SimNode>> nodes_;
+  Sim sim_;
+  SimLauncher::Nodes nodes_;
   std::unique_ptr<SimLauncher> launcher_;
-  std::vector<LinkPtr> stale_;
+  std::unique_ptr<Injector> injector_;
 };
 
 }  // namespace
 
-SimResult simulate(const SimOptions& options) { return World(options).run(); }
+// A run tells no story while it is well; one that went wrong, or is watched, is told from the
+// start.
+SimResult simulate(const SimOptions& options) {
+  SimResult result = World(options, options.seed, options.print).run();
+  if (options.wall_clocks && result.violation.empty()) {
+    // S14: no decision depends on a wall clock: under other ones everything happens as before.
+    const SimResult other = World(options, options.seed + 0x5eed, false).run();
+    if (other.trace_hash != result.trace_hash)
+      result.violation = "S14: the same seed goes another way under other wall clocks";
+    return result;
+  }
+  if (!result.violation.empty() && !options.print)
+    result.trace_tail = World(options, options.seed, true).run().trace_tail;
+  return result;
+}
 
 std::string SimResult::describe(const SimOptions& options) const {
   return fmt::format(

@@ -2,26 +2,31 @@
 // watch.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "tests/sim/launcher.h"
+#include "launcher/core/run_state.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/mutants.h"
 
 namespace train::sim {
 
 struct SimOptions {
   std::uint64_t seed = 1;
-  int nodes = 3;
+  int nodes = 3;  // 0: as many as the seed says
   Mutant mutant = Mutant::None;
   bool print = false;
+  int ranks_per_node = 0;    // 0: by the seed
+  Duration lasts{};          // 0: by the seed
+  bool wall_clocks = false;  // S14: run it again under other wall clocks, and compare
 };
 struct SimResult {
   std::string violation;  // empty: none
   std::string trace_tail;
   std::uint64_t trace_hash = 0, events = 0;
   RunState outcome{};
-  int attempts = 0;
+  int attempts = 0, nodes = 0;
+  Duration virtual_time{};
+  std::uint32_t sites_fired = 0;                          // a bit each, see Site
   std::string describe(const SimOptions& options) const;  // what to run to see it again
 };
 

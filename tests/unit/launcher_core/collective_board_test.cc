@@ -6,6 +6,7 @@ namespace train {
 namespace {
 
 constexpr TimePoint kStart{seconds(100)};
+using Parts = std::vector<std::string>;
 using Releases = std::vector<CollectiveRelease>;
 using Texts = std::vector<std::string>;
 
@@ -13,7 +14,8 @@ TEST(CollectiveBoard, ReleasesWhenTheLastRankHasJoined) {
   CollectiveBoard board(2);
 
   EXPECT_EQ(board.join(Rank{1}, 1, "reduce", "b", kStart), std::nullopt);
-  EXPECT_EQ(board.join(Rank{0}, 1, "reduce", "a", kStart), (CollectiveRelease{1, {"a", "b"}, ""}));
+  EXPECT_EQ(board.join(Rank{0}, 1, "reduce", "a", kStart),
+            (CollectiveRelease{1, Parts{"a", "b"}, ""}));
 }
 
 TEST(CollectiveBoard, AnswersARankThatAsksAgainAfterTheCallIsOver) {
@@ -22,7 +24,7 @@ TEST(CollectiveBoard, AnswersARankThatAsksAgainAfterTheCallIsOver) {
   board.join(Rank{1}, 1, "reduce", "b", kStart);
 
   EXPECT_EQ(board.join(Rank{1}, 1, "reduce", "b", kStart),
-            (CollectiveRelease{1, {"a", "b"}, "", Rank{1}}));
+            (CollectiveRelease{1, Parts{"a", "b"}, "", Rank{1}}));
 }
 
 TEST(CollectiveBoard, APartThatComesTwiceCountsOnce) {
@@ -38,7 +40,7 @@ TEST(CollectiveBoard, KeepsTheNewestAnswersOnly) {
     board.join(Rank{0}, sequence, "barrier", "", kStart);
 
   EXPECT_EQ(board.join(Rank{0}, 2, "barrier", "", kStart),
-            (CollectiveRelease{2, {""}, "", Rank{0}}));
+            (CollectiveRelease{2, Parts{""}, "", Rank{0}}));
   EXPECT_EQ(board.join(Rank{0}, 1, "barrier", "", kStart),
             (CollectiveRelease{1, {}, "call 1 ('barrier') was over long ago", Rank{0}}));
 }
@@ -71,7 +73,8 @@ TEST(CollectiveBoard, ARankThatEndedAfterItJoinedIsNotMissed) {
   board.join(Rank{1}, 1, "barrier", "b", kStart);
 
   EXPECT_EQ(board.rank_ended(Rank{1}), Releases{});
-  EXPECT_EQ(board.join(Rank{0}, 1, "barrier", "a", kStart), (CollectiveRelease{1, {"a", "b"}, ""}));
+  EXPECT_EQ(board.join(Rank{0}, 1, "barrier", "a", kStart),
+            (CollectiveRelease{1, Parts{"a", "b"}, ""}));
 }
 
 TEST(CollectiveBoard, NamesTheMissingRanksOnceAfterAMinute) {

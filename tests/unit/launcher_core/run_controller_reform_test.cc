@@ -128,8 +128,8 @@ TEST(RunControllerAttach, ACallThatTheEarlierLauncherAnsweredIsAnsweredToTheOthe
   d.attach_both();
   EXPECT_EQ(d.handle(CollectiveJoined{kFirst, Rank{1}, 12, "barrier", "b"}), Actions{});
   EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}),
-            (Actions{SendCollective{kFirst, kNodeA, 12, {"a", "b"}, ""},
-                     SendCollective{kFirst, kNodeB, 12, {"a", "b"}, ""}}));
+            (Actions{SendCollective{kFirst, kNodeA, 12, std::vector<std::string>{"a", "b"}, ""},
+                     SendCollective{kFirst, kNodeB, 12, std::vector<std::string>{"a", "b"}, ""}}));
   EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}), Actions{});
 }
 

@@ -1,0 +1,243 @@
+#include "tests/sim/injector.h"
+
+#include <algorithm>
+
+namespace train::sim {
+namespace {
+
+constexpr int kTowardsLauncher = 0, kTowardsNode = 1;  // directions of SimHost::network
+// L3: the verdict comes with the next call that fails after dead_after: the pause before it, its
+// connecting and its handshake.
+constexpr Duration kVerdictSlack = seconds(6);
+
+}  // namespace
+
+void Injector::schedule() {
+  for (const Fault& fault : sim_.plan.faults)
+    sim_.after(fault.at, [this, &fault] { inject(fault); });
+  sim_.after(sim_.plan.faults_end, [this] { heal(); });
+}
+
+void Injector::inject(const Fault& fault) {
+  SimNode& node = *nodes_[fault.node];
+  switch (fault.kind) {
+    case FaultKind::CrashWorker:
+    case FaultKind::OomWorker:
+    case FaultKind::HangWorker:
+      return strike_worker(fault);
+    case FaultKind::SlowNode:
+      sim_.timeline.trace("fault: node {} is slow", fault.node);
+      node.host().be_slow(2 + fault.pick % 9);
+      unwell(fault.node, fault.length);
+      return sim_.after(fault.length, [&node] { node.host().be_slow(1); });
+    case FaultKind::CrashSupervisor:
+      for (const auto& supervisor : node.supervisors()) {
+        if (supervisor->alive()) return supervisor->crash();
+      }
+      return;
+    case FaultKind::CrashDaemon:
+      return kill_daemon(fault);
+    case FaultKind::PowerLoss:
+      return cut_power(fault);
+    case FaultKind::ResetLink:
+      sim_.timeline.trace("fault: link to node {} is reset", fault.node);
+      unwell(fault.node, Duration{0});
+      return launcher_->link(fault.node).reset();
+    case FaultKind::ForgetLink:
+      sim_.timeline.trace("fault: link to node {} is forgotten", fault.node);
+      unwell(fault.node, Duration{0});
+      return launcher_->link(fault.node).forget();
+    case FaultKind::Partition:
+      return block(fault, true, true);
+    case FaultKind::PartitionUp:
+      return block(fault, true, false);
+    case FaultKind::PartitionDown:
+      return block(fault, false, true);
+    case FaultKind::Clog:
+      return clog(fault);
+    case FaultKind::SayAgain:
+      sim_.timeline.trace("fault: node {} says everything again", fault.node);
+      return node.say_everything_again();
+    case FaultKind::StaleLauncher:
+      return attach_stale_launcher(fault.node);
+    case FaultKind::DiskFull:
+    case FaultKind::DiskSlow:
+      return fill_disk(fault);
+    case FaultKind::KillLauncher:
+      return;
+  }
+}
+
+// ---- processes
+
+SimWorker* Injector::pick_worker(const Fault& fault) {
+  const auto on_node = [&](SimNode& node) -> SimWorker* {
+    std::vector<SimWorker*> workers;
+    for (const auto& supervisor : node.supervisors()) {
+      for (const auto& worker : supervisor->workers()) {
+        if (worker->alive()) workers.push_back(worker.get());
+      }
+    }
+    return workers.empty() ? nullptr
+                           : workers[static_cast<std::size_t>(fault.pick) % workers.size()];
+  };
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const std::size_t node = (static_cast<std::size_t>(fault.node) + i) % nodes_.size();
+    if (SimWorker* worker = on_node(*nodes_[node])) return worker;
+  }
+  return nullptr;
+}
+
+void Injector::strike_worker(const Fault& fault) {
+  SimWorker* worker = pick_worker(fault);
+  if (worker == nullptr) return;
+  const bool hangs = fault.kind == FaultKind::HangWorker;
+  const bool starves = fault.kind == FaultKind::OomWorker;
+  sim_.timeline.trace("fault: worker on node {}, attempt {} rank {} {}", worker->place().node,
+                      worker->place().attempt.value, worker->place().rank.value,
+                      hangs     ? "hangs"
+                      : starves ? "runs out of memory"
+                                : "crashes");
+  if (hangs)
+    worker->hang();
+  else if (starves)
+    worker->run_out_of_memory();
+  else
+    worker->crash(fault.pick);
+}
+
+void Injector::kill_daemon(const Fault& fault) {
+  SimNode& node = *nodes_[fault.node];
+  if (!node.up()) return;
+  node.crash();
+  unwell(fault.node, fault.length);
+  sim_.after(fault.length, [this, index = fault.node] {
+    if (nodes_[index]->up()) return;
+    sim_.timeline.trace("node {} traind is back", index);
+    nodes_[index]->restart();
+  });
+}
+
+void Injector::cut_power(const Fault& fault) {
+  SimNode& node = *nodes_[fault.node];
+  if (!node.host().powered) return;
+  node.lose_power();
+  unwell(fault.node, fault.length);
+  block({fault.at, FaultKind::Partition, fault.node, 0, fault.length}, true, true);
+  sim_.after(fault.length, [this, index = fault.node] {
+    if (!nodes_[index]->host().powered) nodes_[index]->boot();
+  });
+}
+
+// ---- the network
+
+/// Something is wrong with a node from now on, for `length`: no verdict about it would be wrong.
+void Injector::unwell(int node, Duration length) {
+  Isolation& state = isolations_[node];
+  state.unwell_until = std::max(state.unwell_until, sim_.timeline.now() + length);
+  nodes_[node]->host().healthy_since.reset();
+  sim_.timeline.at(state.unwell_until, [this, node] {
+    const Isolation& now = isolations_[node];
+    if (now.blocked == 0 && sim_.timeline.now() >= now.unwell_until)
+      nodes_[node]->host().healthy_since = sim_.timeline.now();
+  });
+}
+
+void Injector::block(const Fault& fault, bool up, bool down) {
+  SimPath& path = nodes_[fault.node]->host().network;
+  sim_.timeline.trace("fault: node {} is cut off{}", fault.node,
+                      up && down ? ""
+                      : up       ? ", nothing comes from it"
+                                 : ", nothing reaches it");
+  Isolation& state = isolations_[fault.node];
+  if (up) path.block(kTowardsLauncher);
+  if (down) path.block(kTowardsNode);
+  if (state.blocked++ == 0) expect_verdict(fault.node, ++state.number);
+  unwell(fault.node, fault.length);
+  sim_.after(fault.length, [this, node = fault.node] {
+    Isolation& isolation = isolations_[node];
+    if (--isolation.blocked > 0) return;
+    sim_.timeline.trace("node {} is in reach again", node);
+    ++isolation.number;
+    SimPath& healed = nodes_[node]->host().network;
+    healed.unblock(sim_.timeline, kTowardsLauncher);
+    healed.unblock(sim_.timeline, kTowardsNode);
+  });
+}
+
+// L3: a node that is silent is declared dead within a bound, and one that hears no launcher gives
+// up its lease.
+void Injector::expect_verdict(int node, std::uint64_t isolation) {
+  const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
+  const bool was_attached = launcher_->link(node).attached();
+  const Duration within = failure.node_dead_after + failure.node_suspect_after + kVerdictSlack +
+                          2 * nodes_[node]->host().network.delay_max;
+  sim_.after(within, [this, node, isolation, was_attached] {
+    if (isolations_[node].number != isolation || launcher_->finished()) return;
+    if (was_attached && !launcher_->link(node).told_down())
+      sim_.check.fail("L3", fmt::format("node {} is silent, and not declared dead", node));
+    if (nodes_[node]->host().network.blocked[kTowardsNode] && nodes_[node]->leased())
+      sim_.check.fail("L3", fmt::format("node {} believes in a launcher that is silent", node));
+  });
+}
+
+void Injector::clog(const Fault& fault) {
+  SimPath& path = nodes_[fault.node]->host().network;
+  sim_.timeline.trace("fault: the way to node {} stands still", fault.node);
+  const TimePoint until = sim_.timeline.now() + fault.length;
+  for (const int to : {kTowardsLauncher, kTowardsNode}) {
+    if (fault.pick % 3 != 1 - to) path.clogged_until[to] = std::max(path.clogged_until[to], until);
+  }
+  unwell(fault.node, fault.length);
+}
+
+// One that was taken over, and does not know it yet.
+void Injector::attach_stale_launcher(int index) {
+  if (!nodes_[index]->up() || !nodes_[index]->host().network.open()) return;
+  sim_.timeline.trace("fault: a launcher of epoch 1 calls node {}", index);
+  auto link = std::make_shared<SimLink>(sim_.timeline, nodes_[index]->host().network);
+  link->set_end(0, {});
+  nodes_[index]->accept(link);
+  AttachRun attach{"run", "run", 1};
+  attach.orphan_timeout_ms = std::chrono::duration_cast<milliseconds>(
+                                 sim_.plan.spec.run_config.failure_config.orphan_timeout)
+                                 .count();
+  link->send(0, frame_of({}, attach));
+  link->send(0, frame_of(launcher_->controller().attempt(), StopWorkers{0, "I am the launcher"}));
+  stale_.push_back(link);
+  sim_.after(seconds(1), [link] { link->close(0); });
+}
+
+// ---- storage
+
+void Injector::fill_disk(const Fault& fault) {
+  const bool full = fault.kind == FaultKind::DiskFull;
+  sim_.timeline.trace("fault: the storage is {}", full ? "full" : "slow");
+  int& faults = full ? full_disks_ : slow_disks_;
+  ++faults;
+  const auto apply = [this] {
+    sim_.disk_full = full_disks_ > 0;
+    sim_.disk_extra = slow_disks_ > 0 ? seconds(3) : Duration{0};
+  };
+  apply();
+  sim_.after(fault.length, [&faults, apply] {
+    --faults;
+    apply();
+  });
+}
+
+// ---- the end of faults
+
+// Every fault has ended by itself; links are quick and whole from here on.
+void Injector::heal() {
+  sim_.timeline.trace("the faults are over");
+  for (const auto& node : nodes_) {
+    SimPath& path = node->host().network;
+    path.loss = 0;
+    path.delay_max = std::min<Duration>(path.delay_max, milliseconds(20));
+    path.delay_min = std::min(path.delay_min, path.delay_max);
+  }
+  sim_.check.faults_over();
+}
+
+}  // namespace train::sim

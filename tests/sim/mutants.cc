@@ -1,0 +1,35 @@
+#include "tests/sim/mutants.h"
+
+namespace train::sim {
+
+std::string_view to_string(Mutant mutant) {
+  static constexpr std::string_view kNames[kMutants] = {
+      "None",
+      "OffByOneRank",
+      "EpochNotChecked",
+      "RestartBeforeGone",
+      "OrphansForgotten",
+      "BarrierOpensEarly",
+      "PartMissing",
+      "RestoresOldCheckpoint",
+      "CheckpointNumberTwice",
+      "AckBeforeWrite",
+      "ReportsTakenTwice",
+      "NothingSaidAgain",
+      "FramesPassOutOfStep",
+      "BudgetNotCounted",
+      "WrongEnd",
+      "WindowNotKept",
+      "WallClockInTimers",
+      "DeadlinesForgotten",
+      "KillNotSent",
+      "SuspectIsDead",
+      "SilenceIsPatience",
+      "AcksForgotten",
+      "JournalNotSynced",
+      "EpochNotRaised",
+  };
+  return kNames[static_cast<int>(mutant)];
+}
+
+}  // namespace train::sim

@@ -1,0 +1,161 @@
+// Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11 and L1 to L3.
+#include <algorithm>
+
+#include "tests/sim/checkers.h"
+
+namespace train::sim {
+namespace {
+
+// L1: from the end of the faults to a sign of progress: a node that was silent is declared dead,
+// its attempt is torn down with its grace, the backoff passes, workers start and report.
+constexpr Duration kProgressWithin = seconds(30);
+constexpr Duration kNodeHealthyFor = seconds(1);  // L3: news of it was on the way before
+
+}  // namespace
+
+// S1: the epoch of a run only grows, one at a time is current, and only its orders are followed.
+void Checkers::attached(std::uint64_t epoch, std::uint64_t held_by, bool holds) {
+  if (holds && epoch < held_by)
+    fail("S1",
+         fmt::format("a launcher of epoch {} took the lease from one of epoch {}", epoch, held_by));
+}
+
+void Checkers::order_passed(std::uint64_t epoch, std::uint64_t newest) {
+  if (epoch < newest)
+    fail("S1", fmt::format("an order of epoch {} is followed, {} is known", epoch, newest));
+}
+
+void Checkers::launcher_began(std::uint64_t epoch) {
+  if (epoch <= newest_epoch_)
+    fail("S1", fmt::format("a launcher begins with epoch {} after {}", epoch, newest_epoch_));
+  newest_epoch_ = epoch;
+}
+
+// L3: no healthy node is declared dead. (That a dead one is, the world asks.)
+void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_since) {
+  lost_nodes_.insert(node);
+  for (const auto& [id, attempt] : attempts_) lost_hosts_.insert({id, node});
+  if (!healthy_since || !plan_.healthy_link(node)) return;
+  const Duration healthy = timeline_.now() - *healthy_since;
+  if (healthy >= plan_.spec.run_config.failure_config.node_dead_after + kNodeHealthyFor)
+    fail("L3", fmt::format("node {} is declared dead after {} in which nothing was wrong with it",
+                           node, format_duration(healthy)));
+}
+
+void Checkers::acted(const RunAction& action) {
+  if (ended_) return fail("S11", "the controller acts after the end of the run");
+  if (const auto* ended = std::get_if<AttemptEnded>(&action)) attempt_ended(*ended);
+  if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
+  if (const auto* start = std::get_if<Start>(&action)) restored(*start);
+  if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
+  if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
+  if (const auto* changed = std::get_if<StateChanged>(&action)) {
+    state_ = changed->to;
+    if (changed->to != RunState::Running) known_by_.erase(changed->attempt);
+    if (changed->to == RunState::Preparing || changed->to == RunState::Running) progress();
+    if (changed->trigger == RunTrigger::RestartDecided) restart_decided();
+  }
+}
+
+// S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that re-forms,
+// or that loses a node which it can do without, has not failed.
+void Checkers::restart_decided() {
+  const bool elastic = plan_.spec.scaling_config.num_workers.elastic();
+  const auto& failure_kind = last_attempt_->failure;
+  if (!failure_kind || failure_kind == FailureKind::Preempted ||
+      (failure_kind == FailureKind::NodeLost && elastic))
+    return;
+  ++restarts_without_progress_;
+  const FailureConfig& failure = plan_.spec.run_config.failure_config;
+  const bool unlimited =
+      failure.max_failures == kUnlimited || failure.max_start_failures == kUnlimited;
+  if (!unlimited && restarts_without_progress_ > failure.max_failures + failure.max_start_failures)
+    fail("S10",
+         fmt::format("{} restarts without progress, {} and {} are allowed",
+                     restarts_without_progress_, failure.max_failures, failure.max_start_failures));
+}
+
+// Those that wait in report() when the end is announced all wait at the same one.
+void Checkers::paused(const Pause& pause) {
+  const bool again = pausing_ == pause.attempt && pause.step == Pause::Step::Finish;
+  pausing_ = pause.attempt;
+  if (pause.step != Pause::Step::Finish) return;
+  AttemptView& attempt = view(pause.attempt);
+  if (attempt.crashed || (again && finish_checked_ == pause.attempt)) return;
+  finish_checked_ = pause.attempt;
+  for (const SimWorker* worker : attempt.members) {
+    if (worker == nullptr || !worker->alive() || worker->ordinal() == 0 ||
+        attempt.has_left_well[worker->place().rank.value])
+      continue;
+    if (worker->ordinal() != pause.ordinal)
+      fail("S7", fmt::format("rank {} is to end at report {}, the others at {}",
+                             worker->place().rank.value, worker->ordinal(), pause.ordinal));
+  }
+}
+
+// A stop that nothing disturbs needs no signal: the workers meet, and leave by themselves.
+void Checkers::stopped(const StopGroup& stop) {
+  const bool undisturbed = plan_.faults.empty() && plan_.stops.size() <= 1 &&
+                           plan_.spawn_fails == 0 && plan_.habits.has_sdk && plan_.armed == 0;
+  const bool time_enough = plan_.spec.run_config.failure_config.stop_grace >= seconds(5);
+  if (undisturbed && time_enough && quick_links_ && pausing_ == stop.attempt &&
+      stop.reason != "every rank ended")
+    fail("L2", "a stop in good order ends by signals: " + stop.reason);
+}
+
+void Checkers::attempt_ended(const AttemptEnded& ended) {
+  progress();
+  last_attempt_ = ended;
+  known_by_.erase(ended.attempt);
+  const AttemptView& attempt = view(ended.attempt);
+  for (Rank rank : attempt.live) {
+    if (lost(attempt.members[rank.value]->place().node)) continue;
+    fail("S2",
+         fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
+  }
+}
+
+// S11: a run ends once, and its end is the right one.
+void Checkers::run_ended(const RunEnded& ended) {
+  ended_ = ended;
+  timeline_.trace("run ended: {} ({})", to_string(ended.outcome), ended.reason);
+  const bool by_condition = ended.stop == StopKind::StopCondition;
+  switch (ended.outcome) {
+    case RunState::Stopped:
+      if (!stop_asked_) fail("S11", "the run is stopped, and nobody asked");
+      return;
+    case RunState::Finished:
+      if (by_condition) return;
+      if (ended.stop) fail("S11", "a run that somebody stopped counts as finished");
+      if (!last_attempt_) return fail("S11", "a run is finished that never ran");
+      if (view(last_attempt_->attempt).left_well != view(last_attempt_->attempt).world_size)
+        fail("S11", "the run is finished, but not every rank left by itself with 0");
+      return;
+    case RunState::Errored:
+      if (last_attempt_ && !last_attempt_->failed)
+        fail("S11", "the run is in error after an attempt that ended well");
+      return;
+    default:
+      return fail("S11", "the run ended in a state that is none of an end");
+  }
+}
+
+// L2: a stop ends with no live worker within its grace and five seconds, while nothing is in its
+// way.
+void Checkers::stop_asked(StopKind kind, TimePoint workers_gone_by) {
+  if (ended_) return;
+  if (kind != StopKind::StopCondition) stop_asked_ = true;
+  if (!gone_by_ || workers_gone_by < *gone_by_) gone_by_ = workers_gone_by;
+}
+
+// L1: once the faults are over, training goes on within 30 s.
+void Checkers::faults_over() {
+  const bool may_hang = plan_.has(FaultKind::HangWorker);
+  if (!ended_ && !may_hang)
+    progress_by_ = timeline_.now() + kProgressWithin +
+                   plan_.spec.run_config.failure_config.stop_grace + plan_.habits.step_max;
+}
+
+void Checkers::progress() { progress_by_.reset(); }
+
+}  // namespace train::sim
