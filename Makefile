@@ -1,9 +1,9 @@
-# make demo | build | test | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | sim | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test bench lint asan tsan install
+.PHONY: demo build test sim bench lint asan tsan install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 # Ninja speaks only when there is work.
@@ -23,6 +23,15 @@ test:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,all)
 	@packaging/run_tests.sh build
+
+# Simulated runs (docs/testing.md): SEEDS=10000 FIRST=1 on all cores; what fails is printed with how to see it again.
+SEEDS ?= 1000
+FIRST ?= 1
+sim:
+	@$(call deps,test)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,train-sim)
+	@exec build/bin/train-sim --seed $(FIRST) --seeds $(SEEDS)
 
 bench: build
 	@$(call deps,bench)
