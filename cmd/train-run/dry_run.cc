@@ -102,11 +102,12 @@ int dry_run(const ParsedSpec& parsed) {
              spec.run_config.name, spec.run_config.storage_path, spec.run_config.name,
              fmt::join(spec.command, " "), spec.working_dir);
   const FailureConfig& failure = spec.run_config.failure_config;
-  fmt::print(
-      "failures:  {} worker failures, {} at start\n",
-      failure.max_failures == kUnlimited ? "unlimited" : std::to_string(failure.max_failures),
-      failure.max_start_failures == kUnlimited ? "unlimited"
-                                               : std::to_string(failure.max_start_failures));
+  const auto budget = [](int allowed) {
+    return allowed == kUnlimited ? std::string("unlimited") : std::to_string(allowed);
+  };
+  fmt::print("failures:  {} worker failures, {} at start, {} preemptions\n",
+             budget(failure.max_failures), budget(failure.max_start_failures),
+             budget(failure.max_preemptions));
   fmt::print("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
              placement.nodes.size() == 1 ? "node" : "nodes",
              spec.cluster.nodes.empty() ? "" : " (if each has room; the daemons were not asked)");

@@ -23,6 +23,7 @@
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/private_daemon.h"
 #include "launcher/cluster/report_pipeline.h"
+#include "launcher/cluster/report_sinks.h"
 #include "launcher/cluster/run_ledger.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/cluster/run_screen.h"
@@ -33,8 +34,6 @@
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
-#include "lib/observe/progress_csv.h"
-#include "lib/observe/tensorboard.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -120,19 +119,6 @@ class RunDriver {
   Scope scope_;
 };
 
-ProgressOptions progress_options(const RunOptions& options, const RunRecord& record) {
-  ProgressOptions progress{.mode = options.output,
-                           .color = options.color,
-                           .run = record.name(),
-                           .path = record.folder().path(),
-                           .metrics = {}};
-  const RunConfig& run = options.parsed.spec.run_config;
-  for (const StopCondition& stop : run.stop) progress.metrics.push_back(stop.metric);
-  if (run.checkpoint_config.score_attribute)
-    progress.metrics.push_back(*run.checkpoint_config.score_attribute);
-  return progress;
-}
-
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
                      std::optional<PrivateDaemon> daemon, std::optional<Token> token,
                      std::map<std::string, std::string> worker_env)
@@ -146,7 +132,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       controller_(spec_, record_->start(), clock_.now()),
       ledger_(spec_, *record_, clock_),
       keeper_(spec_.run_config.checkpoint_config, *record_),
-      screen_(progress_options(options, *record_), clock_, ledger_),
+      screen_(progress_options(spec_.run_config, *record_, options.output, options.color), clock_,
+              ledger_),
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), kOutputBytesMax),
@@ -166,24 +153,8 @@ Result<Unit> RunDriver::open_sinks() {
         feed(RankReported{living->id, Rank{held.rank}, held.last_ordinal});
     }
   }
-  std::vector<std::unique_ptr<ReportSink>> sinks;
-  for (const std::string& name : spec_.run_config.callbacks) {
-    if (name == "csv") {
-      TRY(auto csv, ProgressCsv::open(record_->folder().progress_csv()));
-      sinks.push_back(std::make_unique<ProgressCsv>(std::move(csv)));
-    } else if (name == "tensorboard") {
-      const std::int64_t now_us =
-          std::chrono::duration_cast<std::chrono::microseconds>(clock_.wall().time_since_epoch())
-              .count();
-      char host[256] = {};
-      ::gethostname(host, sizeof host - 1);
-      TRY(auto events,
-          TensorboardFile::open(
-              {.folder = record_->folder().tensorboard(), .hostname = host, .wall_us = now_us}));
-      events.write_text("spec", "```yaml\n" + options_.parsed.annotated_yaml + "\n```", now_us);
-      sinks.push_back(std::make_unique<TensorboardFile>(std::move(events)));
-    }
-  }
+  TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
+                                    options_.parsed.annotated_yaml));
   std::vector<StopRule> rules;
   for (const StopCondition& stop : spec_.run_config.stop)
     rules.push_back({stop.metric, stop.at_least});
@@ -234,25 +205,8 @@ void RunDriver::connect() {
 }
 
 void RunDriver::add_link(NodeId id, const Endpoint& endpoint) {
-  const FailureConfig& failure = spec_.run_config.failure_config;
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  DaemonLinkOptions link{.endpoint = endpoint,
-                         .self = {options_.build, "launcher", host, ::getpid(), ""},
-                         .attach = {}};
-  link.attach.run_id = record_->run_id();
-  link.attach.run_name = record_->name();
-  link.attach.epoch = record_->epoch().value;
-  link.attach.dead_after_ms =
-      std::chrono::duration_cast<milliseconds>(failure.node_dead_after).count();
-  // A node is suspect after the second heartbeat that is missing.
-  link.attach.heartbeat_ms = std::min<std::int64_t>(
-      1000, std::chrono::duration_cast<milliseconds>(failure.node_suspect_after).count() / 3);
-  link.attach.orphan_timeout_ms =
-      std::chrono::duration_cast<milliseconds>(failure.orphan_timeout).count();
-  link.has_workers = record_->start().living.has_value();
-  link.suspect_after = failure.node_suspect_after;
-  link.dead_after = failure.node_dead_after;
+  DaemonLinkOptions link = link_options(spec_.run_config.failure_config, *record_, endpoint);
+  link.self.build = options_.build;
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
     offers_[id] = offer;

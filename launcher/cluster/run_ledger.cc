@@ -129,8 +129,17 @@ void RunLedger::attempt_ended(const AttemptEnded& ended) {
   }
   if (attempts_.empty() || attempts_.back().attempt != ended.attempt.value)
     attempt_started(ended.attempt, placement_.world_size);
-  attempts_.back().duration = clock_.now() - attempt_began_;
-  if (ended.failed) attempts_.back().cause = last_cause_;
+  AttemptSummary& attempt = attempts_.back();
+  attempt.duration = clock_.now() - attempt_began_;
+  if (!ended.failed) return;
+  attempt.cause = last_cause_;
+  const bool has_checkpoint = checkpoint_report_ && checkpoint_report_->first == ended.attempt;
+  attempt.lost = clock_.now() - (has_checkpoint ? checkpoint_at_ : attempt_began_);
+  if (newest_report_ && Attempt{newest_report_->attempt} == ended.attempt) {
+    const std::uint64_t kept = has_checkpoint ? checkpoint_report_->second : 0;
+    attempt.redone = static_cast<std::int64_t>(newest_report_->ordinal -
+                                               std::min(kept, newest_report_->ordinal));
+  }
 }
 
 void RunLedger::checkpoint_committed(const CheckpointKeeper::Outcome& outcome, Attempt attempt,
@@ -138,6 +147,7 @@ void RunLedger::checkpoint_committed(const CheckpointKeeper::Outcome& outcome, A
   latest_ = outcome.committed;
   best_ = outcome.best;
   checkpoint_report_ = {attempt, report_ordinal};
+  checkpoint_at_ = clock_.now();
 }
 
 void RunLedger::checkpoints_found(const CheckpointKeeper& keeper) {

@@ -52,6 +52,7 @@ class RunLedger {
   std::string last_cause_;
   std::optional<KeptCheckpoint> best_, latest_;
   std::optional<std::pair<Attempt, std::uint64_t>> checkpoint_report_;
+  TimePoint checkpoint_at_;
   std::optional<ReportRecord> newest_report_;
   std::map<Rank, std::string> results_;
   std::vector<std::string> warnings_;

@@ -27,11 +27,6 @@ std::string random_hex() {
   return fmt::format("{:012x}", value & 0xffffffffffffULL);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
 /// Under another name first: a reader never sees half of it.
 Result<Unit> put_private_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
@@ -72,6 +67,11 @@ std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
 
 Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                                                    const RunRecordOptions& options) {

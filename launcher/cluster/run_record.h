@@ -75,6 +75,7 @@ class RunRecord {
   std::vector<std::string> warnings_;
 };
 
+std::string host_name();
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);

@@ -21,6 +21,19 @@ ProgressOptions fit_to_terminal(ProgressOptions options) {
 
 }  // namespace
 
+ProgressOptions progress_options(const RunConfig& config, const RunRecord& record, OutputMode mode,
+                                 bool color) {
+  ProgressOptions progress{.mode = mode,
+                           .color = color,
+                           .run = record.name(),
+                           .path = record.folder().path(),
+                           .metrics = {}};
+  for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);
+  if (config.checkpoint_config.score_attribute)
+    progress.metrics.push_back(*config.checkpoint_config.score_attribute);
+  return progress;
+}
+
 RunScreen::RunScreen(ProgressOptions options, const Clock& clock, RunLedger& ledger)
     : clock_(clock),
       ledger_(ledger),

@@ -16,6 +16,10 @@ namespace train {
 
 namespace asio = boost::asio;
 
+/// What to show of a run, and where.
+ProgressOptions progress_options(const RunConfig& config, const RunRecord& record, OutputMode mode,
+                                 bool color);
+
 class RunScreen {
  public:
   RunScreen(ProgressOptions options, const Clock& clock, RunLedger& ledger);

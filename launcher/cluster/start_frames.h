@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "launcher/cluster/daemon_link.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/core/run_events.h"
 #include "lib/wire/messages.h"
@@ -20,6 +21,9 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
                                const std::string& bind_address);
 StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
                            const std::map<std::string, std::string>& env);
+/// How the launcher of this run talks to a daemon.
+DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
+                               const Endpoint& endpoint);
 CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
                              const Metrics& metrics);
 

@@ -150,8 +150,13 @@ void put_attempts(Block& block, const std::vector<AttemptSummary>& attempts) {
   }
   for (std::size_t i = attempts.size() - shown; i < attempts.size(); ++i) {
     const AttemptSummary& attempt = attempts[i];
-    block.row(label, fmt::format("{}: {}, {}", attempt.attempt, format_duration(attempt.duration),
-                                 attempt.cause.empty() ? "done" : attempt.cause));
+    std::string text = fmt::format("{}: {}, {}", attempt.attempt, format_duration(attempt.duration),
+                                   attempt.cause.empty() ? "done" : attempt.cause);
+    if (attempt.lost > Duration::zero()) {
+      text += fmt::format("; lost {} and {}", format_duration(attempt.lost),
+                          plural(static_cast<std::size_t>(attempt.redone), "report"));
+    }
+    block.row(label, text);
     label.clear();
   }
 }

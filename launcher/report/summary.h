@@ -47,6 +47,9 @@ struct AttemptSummary {
   std::chrono::system_clock::time_point begun = {};
   Duration duration = Duration::zero();
   std::string cause = {};  // why it ended; empty: it did what it was to do
+  std::int64_t redone =
+      0;  // rank 0's reports after the newest checkpoint: the next one makes them again
+  Duration lost = Duration::zero();  // the time since that checkpoint, or since it began
 };
 
 struct CheckpointSummary {

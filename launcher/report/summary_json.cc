@@ -168,6 +168,8 @@ std::string run_json(const RunSummary& summary) {
     json.member("nnodes", attempt.nnodes).member("begun", format_utc(attempt.begun));
     json.member("duration_s", seconds_of(attempt.duration))
         .text_or_null("cause", attempt.cause)
+        .member("lost_s", seconds_of(attempt.lost))
+        .member("redone_reports", attempt.redone)
         .end();
   }
   json.end().key("results").array();

@@ -1,0 +1,21 @@
+// Where reports go beside metrics.jsonl: what run_config.callbacks names.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/observe/report_sink.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+
+/// Open the sinks of `callbacks` (csv, tensorboard; json is metrics.jsonl itself). `spec_yaml` is
+/// shown by TensorBoard.
+Result<std::vector<std::unique_ptr<ReportSink>>> open_report_sinks(
+    const std::vector<std::string>& callbacks, const RunFolder& folder,
+    std::chrono::system_clock::time_point wall, const std::string& spec_yaml);
+
+}  // namespace train
