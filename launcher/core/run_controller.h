@@ -192,6 +192,7 @@ class RunController {
   Member* member_of(Attempt attempt, Rank rank);
   bool all_members_ended() const;
   bool all_paused_at(std::uint64_t ordinal) const;
+  bool somebody_is_on_the_way() const;
   void advance_to(std::uint64_t ordinal);
   bool nodes_may_come() const;
   bool any_member_ended() const;

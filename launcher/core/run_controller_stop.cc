@@ -122,6 +122,13 @@ void RunController::advance_pausing() {
                                               ? "workers went on after the end was announced"
                                               : "the ranks did not meet at one report in time");
   }
+  if (pause.step == PauseProgress::Step::Finish) return;
+  if (pause.first_paused_at && somebody_is_on_the_way()) {
+    // The news of one rank among thousands: the others need not be looked at.
+    if (pause.step == PauseProgress::Step::Advance) return;
+    const auto until = gather_until();
+    if (!until || now_ < *until) return pause.all_reporting_paused.reset();
+  }
   bool reporting_paused = true, all_paused = true, all_arrived = true;
   std::uint64_t highest = 0;
   std::uint64_t common_checkpoint = UINT64_MAX;
@@ -168,6 +175,15 @@ void RunController::advance_pausing() {
     case PauseProgress::Step::Finish:
       return;
   }
+}
+
+bool RunController::somebody_is_on_the_way() const {
+  const PauseProgress& pause = attempt_.pause;
+  const bool anywhere = pause.step == PauseProgress::Step::Gather || pause.at_checkpoint;
+  return std::any_of(attempt_.members.begin(), attempt_.members.end(), [&](const Member& m) {
+    if (!m.alive() || !m.joined || m.reported == 0) return false;
+    return anywhere ? !m.paused : m.paused != pause.ordinal;
+  });
 }
 
 // Each says so again once it is there; those that an earlier launcher had told are there already.
