@@ -111,4 +111,20 @@ int start_epoch() {
   return epoch ? static_cast<int>(*epoch) + 1 : 0;
 }
 
+int restored_world_size() {
+  const std::string& folder = sdk::worker_info().restore_dir;
+  if (folder.empty()) return 0;
+  PosixFileSystem files;
+  const auto manifest = read_manifest(files, folder);
+  if (manifest.has_error())
+    throw Failure(std::string(to_string(manifest.error().code)), manifest.error().describe());
+  return manifest->world_size;
+}
+
+void on_resize(const std::function<void(int old_size, int new_size)>& f) {
+  const int old_size = restored_world_size();
+  const int new_size = sdk::worker_info().world_size;
+  if (old_size != 0 && old_size != new_size) f(old_size, new_size);
+}
+
 }  // namespace train

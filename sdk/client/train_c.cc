@@ -136,6 +136,10 @@ int trainrun_start_epoch(void) {
   return number([] { return train::start_epoch(); });
 }
 
+int trainrun_restored_world_size(void) {
+  return number([] { return train::restored_world_size(); });
+}
+
 const char* trainrun_run_name(void) {
   thread_local std::string kept;
   return text(kept, [] { return train::get_context().run_name(); });

@@ -149,6 +149,21 @@ TEST_F(Resume, CtrlCAfterResumingStopsInGoodOrder) {
   expect_nothing_left();
 }
 
+TEST_F(Resume, WithAnotherNumberOfWorkersTheyAreToldOfTheChange) {
+  Process& first = start("[]");
+  ASSERT_EQ(first.wait(), 0) << first.out() << first.err();
+  const std::string again = cluster.job(
+      "again",
+      fmt::format("command: [{}]\nscaling_config: {{num_workers: 3, resources_per_worker: {{CPU: "
+                  "0}}}}\ntrain_loop_config: {{mode: epochs, epochs: {}}}\n"
+                  "resume_from_checkpoint: {}/checkpoints/checkpoint_000012\n",
+                  program("sdk_worker"), kEpochs + 1, cluster.run_dir("job")));
+  Process& second = cluster.train_run({again});
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_TRUE(contains(second.out(), "resized 2 to 3")) << second.out();
+  EXPECT_FALSE(contains(first.out(), "resized")) << first.out();
+}
+
 TEST_F(Resume, ASecondLauncherOfALivingRunIsRefused) {
   Process& first = start("[6]");
   ASSERT_TRUE(committed(6));

@@ -62,4 +62,15 @@ std::optional<Checkpoint> get_checkpoint();
 /// One after the `epoch` that the restored checkpoint was reported with, else 0.
 int start_epoch();
 
+/// How many workers made the checkpoint that this attempt starts from; 0 where there is none. Reads
+/// its manifest, not its files. Throws Failure("corrupt") when that cannot be read.
+int restored_world_size();
+
+/// Call `f(old_size, new_size)` now, on this thread, if the group has another size than the one
+/// that made the restored checkpoint: to scale a learning rate, or to deal out anew what each rank
+/// kept for itself. A group changes its size only between attempts, so f is called at most once a
+/// process. What f throws leaves from here. The global batch needs nothing: see per_worker_batch().
+/// (Horovod's reset callbacks.)
+void on_resize(const std::function<void(int old_size, int new_size)>& f);
+
 }  // namespace train

@@ -47,6 +47,7 @@ int trainrun_node_count(void);
 int trainrun_attempt(void);
 int trainrun_supervised(void); /* 1 or 0 */
 int trainrun_start_epoch(void);
+int trainrun_restored_world_size(void); /* of the checkpoint to start from; 0: none */
 /* Texts; NULL when there is no context. */
 const char* trainrun_run_name(void);
 const char* trainrun_run_id(void);

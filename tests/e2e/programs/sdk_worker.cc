@@ -1,4 +1,6 @@
 // A worker with the SDK, without LibTorch. train_loop_config.mode says what it does.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <signal.h>
 #include <train/train.h>
 #include <unistd.h>
@@ -6,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -52,10 +55,28 @@ class Pace {
   std::optional<train::e2e::GrowingLog> log_;
 };
 
-// The test decides when this rank begins epochs of hold_at: once it writes HOLD_FILE-ATTEMPT-EPOCH.
-// Attempts from hold_attempts on do not wait.
+// Whether this machine, or network namespace, has the IPv4 address.
+bool has_address(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return false;
+  bool found = false;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    sockaddr_in in{};
+    std::memcpy(&in, one->ifa_addr, sizeof in);
+    char text[INET_ADDRSTRLEN] = {};
+    found |= ::inet_ntop(AF_INET, &in.sin_addr, text, sizeof text) == address;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+// The test decides when this rank begins epochs of hold_at (or of hold_at_RANK): once it writes
+// HOLD_FILE-ATTEMPT-EPOCH. Attempts from hold_attempts on do not wait.
 void hold(const Config& config, int epoch) {
-  const auto epochs = config.get<std::vector<int>>("hold_at", {});
+  auto epochs = config.get<std::vector<int>>("hold_at", {});
+  epochs = config.get<std::vector<int>>("hold_at_" + std::to_string(get_context().world_rank()),
+                                        std::move(epochs));
   const auto attempt = static_cast<int>(get_context().attempt());
   if (attempt >= config.get<int>("hold_attempts", 1) ||
       std::find(epochs.begin(), epochs.end(), epoch) == epochs.end())
@@ -67,7 +88,8 @@ void hold(const Config& config, int epoch) {
 // epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every
 // epochs, the others with an empty one). die_rank dies by die_signal in epoch die_epoch of the
 // attempts below die_attempts; every rank in those below die_each_attempts, once a new checkpoint
-// is committed. epochs_after_restore: how many epochs an attempt does that begins from a
+// is committed; ranks on the machine die_on_address likewise, an epoch later each time.
+// epochs_after_restore: how many epochs an attempt does that begins from a
 // checkpoint.
 void epochs(const Config& config) {
   const int rank = get_context().world_rank();
@@ -81,6 +103,7 @@ void epochs(const Config& config) {
   } else {
     std::printf("fresh start\n");
   }
+  train::on_resize([](int before, int now) { std::printf("resized %d to %d\n", before, now); });
   std::printf("start_epoch %d\n", train::start_epoch());
   std::fflush(stdout);
   if (config.get<bool>("on_stop", false)) {
@@ -102,6 +125,10 @@ void epochs(const Config& config) {
       wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
       ::kill(::getpid(), SIGKILL);
     }
+    if (epoch == config.get<int>("die_epoch", 0) + static_cast<int>(get_context().attempt()) &&
+        get_context().attempt() < config.get<int>("die_attempts", 99) &&
+        has_address(config.get<std::string>("die_on_address", "")))
+      ::kill(::getpid(), SIGKILL);
     pace.before_a_report();
     const train::Dict metrics{
         {"epoch", epoch}, {"loss", 1.0 / (epoch + 1)}, {"attempt", get_context().attempt()}};
