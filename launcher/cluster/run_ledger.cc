@@ -50,6 +50,7 @@ void RunLedger::warn(const std::string& text) {
 
 void RunLedger::attempt_started(Attempt attempt, int world_size) {
   attempt_began_ = clock_.now();
+  began_attempt_ = true;
   if (!attempts_.empty() && attempts_.back().attempt == attempt.value) {  // found running
     attempt_began_ -= std::chrono::duration_cast<Duration>(clock_.wall() - attempts_.back().begun);
     attempts_.back().cause.clear();
@@ -169,7 +170,7 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
           ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
       break;
     default:
-      summary.outcome = refused_ || attempts_.empty() ? Outcome::Refused : Outcome::Failed;
+      summary.outcome = began_attempt_ ? Outcome::Failed : Outcome::Refused;
   }
   summary.reason = ended.reason;
   if (summary.outcome == Outcome::Refused)

@@ -47,6 +47,7 @@ class RunLedger {
   Placement placement_;
   std::vector<AttemptSummary> attempts_;
   TimePoint attempt_began_;
+  bool began_attempt_ = false;  // here, not under an earlier launcher
   std::map<std::pair<Attempt, Rank>, WorkerFailure> failures_;
   std::optional<RootCause> root_;
   std::string last_cause_;

@@ -197,7 +197,14 @@ std::string Progress::warning(std::string_view text, Moment at) {
     return json(event.member("text", text));
   }
   const std::string_view word = options_.color ? "\x1b[33mwarning:\x1b[0m" : "warning:";
-  return lasting(fmt::format("{} {}", word, terminal_safe(text)), at);
+  std::string lines(word);
+  for (std::size_t begin = 0; begin <= text.size();) {  // a text of several lines keeps them
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines += begin == 0 ? " " : "\n  ";
+    lines += terminal_safe(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lasting(lines, at);
 }
 
 std::string Progress::phase(std::string_view text, Moment at) {

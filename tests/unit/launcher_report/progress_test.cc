@@ -150,6 +150,8 @@ TEST(PlainProgress, SaysWhyItRestartsAndWaits) {
                 at(seconds(13))),
             "attempt 1: 2 workers on 2 nodes, from checkpoint_000002\n");
   EXPECT_EQ(plain.warning("storage is\x1b[2J full", at(seconds(14))), "warning: storage is full\n");
+  EXPECT_EQ(plain.warning("a file\nand another", at(seconds(14))),
+            "warning: a file\n  and another\n");
 }
 
 TEST(JsonProgress, IsAnObjectALine) {
