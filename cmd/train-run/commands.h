@@ -29,6 +29,8 @@ int validate_command(const JobOptions& job);
 int schema_command();
 int status_command(const RunReference& reference, bool json);
 int logs_command(const RunReference& reference, const LogsCommand& options);
+/// Follow a run from now on; its exit code, 69 where its launcher died.
+int attach_command(const RunReference& reference);
 int stop_command(const RunReference& reference);
 int resume_command(const RunReference& reference, const RunCommand& options);
 

@@ -15,7 +15,8 @@
 namespace {
 
 // What a first word may be, if not the path of a job.
-constexpr std::array kCommands{"run", "validate", "schema", "status", "logs", "stop", "resume"};
+constexpr std::array kCommands{"run",  "validate", "schema", "status",
+                               "logs", "attach",   "stop",   "resume"};
 
 // `train-run job.yaml …` means `train-run run job.yaml …`.
 std::vector<std::string> with_command(int argc, char** argv) {
@@ -97,9 +98,13 @@ int main(int argc, char** argv) {
   logs_command->add_option("--rank", logs.rank, "Only this rank");
   logs_command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
   logs_command->add_flag("-f,--follow", logs.follow, "Go on until the run ends");
+  CLI::App* attach =
+      app.add_subcommand("attach", "Follow a running run to its end, and end with its exit code");
+  add_reference(attach);
   CLI::App* stop = app.add_subcommand("stop", "Ask a run to checkpoint and stop");
   add_reference(stop);
-  CLI::App* resume = app.add_subcommand("resume", "Go on with a run from its newest checkpoint");
+  CLI::App* resume = app.add_subcommand(
+      "resume", "Take up a run whose train-run is gone: its workers, or its newest checkpoint");
   add_reference(resume);
   add_output_option(resume, run.output);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
@@ -114,6 +119,7 @@ int main(int argc, char** argv) {
   if (run_command->parsed()) return train::run_command(job, run);
   if (validate->parsed()) return train::validate_command(job);
   if (status->parsed()) return train::status_command(reference, output == "json");
+  if (attach->parsed()) return train::attach_command(reference);
   if (logs_command->parsed()) return train::logs_command(reference, logs);
   if (stop->parsed()) return train::stop_command(reference);
   if (resume->parsed()) return train::resume_command(reference, run);

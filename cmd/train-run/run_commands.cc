@@ -240,6 +240,31 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
   return 0;
 }
 
+int attach_command(const RunReference& reference) {
+  const auto folder = folder_of(reference);
+  if (!folder) return kNotFound;
+  if (const int shown = status_command(reference, false); shown != 0) return shown;
+  std::vector<Followed> streams;
+  for (int attempt = newest_attempt(*folder), first = attempt;; attempt = newest_attempt(*folder)) {
+    const bool going_on = is_running(*folder);
+    const std::size_t known = streams.size();
+    if (attempt >= 0) find_streams(*folder, attempt, {}, streams);
+    std::error_code ec;
+    if (known == 0 && attempt == first) {  // what was printed before is for `train-run logs`
+      for (Followed& stream : streams) stream.offset = fs::file_size(stream.path, ec);
+    }
+    bool any = false;
+    for (Followed& stream : streams) any |= print_new(stream, !going_on);
+    if (!going_on) break;
+    if (!any) std::this_thread::sleep_for(kPollEvery);
+  }
+  fmt::print("\n");
+  status_command(reference, false);
+  const boost::json::object exit = read_json(folder->exit_json());
+  const auto* code = exit.if_contains("code");
+  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64()) : kNotFound;
+}
+
 int stop_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;

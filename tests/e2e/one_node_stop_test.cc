@@ -214,6 +214,26 @@ TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
   EXPECT_EQ(all.out(), "[0] hello from 0\n[0] bye from 0\n[1] hello from 1\n[1] bye from 1\n");
 }
 
+TEST(Attach, FollowsARunToItsEndAndEndsWithItsExitCode) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run({cluster.job(
+      "job", "command: [" + program("plain_worker") + ", print, before, wait-for, " + go +
+                 ", print, after, exit, '7']\nscaling_config: {num_workers: 1}")});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+
+  Process& attached = cluster.train_run({"attach", cluster.run_dir("job")});
+  ASSERT_TRUE(wait_until([&] {
+    return contains(attached.out(), "metrics:") || contains(attached.out(), "checkpoint:");
+  }));
+  cluster.write("go", "");
+
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_EQ(attached.wait(), 7) << attached.out();
+  EXPECT_TRUE(contains(attached.out(), "[0] after")) << attached.out();
+  EXPECT_FALSE(contains(attached.out(), "before")) << attached.out();
+}
+
 TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
   Cluster cluster;
   Process& run = cluster.train_run({training(cluster, "epochs: 1000000, epochs_after_restore: 3")});
