@@ -64,6 +64,8 @@ class Checkers {
   void acted(const RunAction& action);
   void stop_asked(StopKind kind, TimePoint workers_gone_by);
   void faults_over();
+  void node_unwell(int node) { unwell_nodes_.insert(node); }  // its news may be late
+  void node_well(int node) { unwell_nodes_.erase(node); }
   bool lost(int node) const { return lost_nodes_.count(node) != 0; }
   bool ended() const { return ended_.has_value(); }
 
@@ -116,7 +118,7 @@ class Checkers {
   int slots_per_node_ = 0;
   int alive_ = 0, supervisors_ = 0;
   std::optional<CheckpointInfo> newest_;
-  std::set<int> lost_nodes_;
+  std::set<int> lost_nodes_, unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_epoch_ = 0;

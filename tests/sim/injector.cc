@@ -136,10 +136,12 @@ void Injector::unwell(int node, Duration length) {
   Isolation& state = isolations_[node];
   state.unwell_until = std::max(state.unwell_until, sim_.timeline.now() + length);
   nodes_[node]->host().healthy_since.reset();
+  sim_.check.node_unwell(node);
   sim_.timeline.at(state.unwell_until, [this, node] {
     const Isolation& now = isolations_[node];
-    if (now.blocked == 0 && sim_.timeline.now() >= now.unwell_until)
-      nodes_[node]->host().healthy_since = sim_.timeline.now();
+    if (now.blocked > 0 || sim_.timeline.now() < now.unwell_until) return;
+    nodes_[node]->host().healthy_since = sim_.timeline.now();
+    sim_.check.node_well(node);
   });
 }
 

@@ -3,6 +3,7 @@
 //   train-sim --seed 1 --seeds 1000              sizes by the seed, on all cores
 //   train-sim --seed 42 --nodes 3 --trace
 //   train-sim --seed 1 --nodes 4096 --ranks 8 --minutes 10
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,32 +174,40 @@ void print_result(const Totals& totals, double wall_s) {
 
 // A child that dies before it has told all leaves the count short.
 Totals run_jobs(const Arguments& arguments) {
-  std::vector<int> pipes;
-  for (int job = 0; job < arguments.jobs; ++job) pipes.push_back(start_job(arguments, job));
+  std::vector<pollfd> pipes;
+  for (int job = 0; job < arguments.jobs; ++job)
+    pipes.push_back({start_job(arguments, job), POLLIN, 0});
   Totals totals;
   std::uint64_t told = 0;
   const bool progress = !arguments.quiet && ::isatty(STDERR_FILENO);
-  for (std::uint64_t i = 0; i < arguments.seeds; ++i) {
-    Totals one;
-    const int from = pipes[i % pipes.size()];
-    if (from < 0 || ::read(from, &one, sizeof one) != static_cast<ssize_t>(sizeof one)) {
-      std::printf("seed %llu: the simulation itself ended\n",
-                  static_cast<unsigned long long>(arguments.options.seed + i));
-      ++totals.failed;
-      break;
+  const auto open = [](const pollfd& pipe) { return pipe.fd >= 0; };
+  while (std::any_of(pipes.begin(), pipes.end(), open)) {
+    if (::poll(pipes.data(), pipes.size(), -1) < 0) break;
+    for (pollfd& pipe : pipes) {
+      if (!open(pipe) || pipe.revents == 0) continue;
+      Totals one;
+      if (::read(pipe.fd, &one, sizeof one) != static_cast<ssize_t>(sizeof one)) {
+        ::close(pipe.fd);
+        pipe.fd = -1;
+        continue;
+      }
+      add(totals, one);
+      if (progress && ++told % 50 == 0)
+        std::fprintf(stderr, "\r%llu of %llu seeds, %llu failed, %llu events ",
+                     static_cast<unsigned long long>(told),
+                     static_cast<unsigned long long>(arguments.seeds),
+                     static_cast<unsigned long long>(totals.failed),
+                     static_cast<unsigned long long>(totals.events));
     }
-    add(totals, one);
-    if (progress && ++told % 50 == 0)
-      std::fprintf(stderr, "\r%llu of %llu seeds, %llu failed, %llu events ",
-                   static_cast<unsigned long long>(told),
-                   static_cast<unsigned long long>(arguments.seeds),
-                   static_cast<unsigned long long>(totals.failed),
-                   static_cast<unsigned long long>(totals.events));
   }
-  for (const int end : pipes) ::close(end);
-  while (::wait(nullptr) > 0) {
-  }
+  int broken = 0;
+  for (int status = 0; ::wait(&status) > 0;) broken += status == 0 ? 0 : 1;
   if (progress) std::fputs("\n", stderr);
+  if (broken != 0) {
+    std::printf("%d of %d processes of the simulation itself ended early\n", broken,
+                arguments.jobs);
+    totals.failed += static_cast<std::uint64_t>(broken);
+  }
   return totals;
 }
 
