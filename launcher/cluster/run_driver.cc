@@ -491,13 +491,12 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
 }
 
 void RunDriver::on_report_news(ReportPipeline::News news) {
-  std::map<Attempt, AckReports> acks;
-  for (const auto& [attempt, ack] : news.acks) acks[attempt].acks.push_back(ack);
-  for (const auto& [attempt, message] : acks) {
-    const Frame frame = encode(message, attempt);
-    for (auto& link : links_)
-      link->send(frame);  // a supervisor passes over ranks that are not its own
+  std::map<std::pair<Attempt, NodeId>, AckReports> acks;
+  for (const auto& [attempt, ack] : news.acks) {
+    if (const auto node = controller_.node_of(attempt, Rank{ack.rank}))
+      acks[{attempt, *node}].acks.push_back(ack);
   }
+  for (const auto& [to, message] : acks) send(to.second, encode(message, to.first));
   settled_ = std::max(settled_, news.settled);
   for (ReportRecord& record : news.with_checkpoint) {
     checkpoint_metrics_[{Attempt{record.attempt}, record.ordinal}] = std::move(record.metrics);

@@ -341,6 +341,13 @@ RunController::Member* RunController::member_of(Attempt attempt, Rank rank) {
   return &attempt_.members[rank.value];
 }
 
+std::optional<NodeId> RunController::node_of(Attempt attempt, Rank rank) const {
+  if (!current(attempt) || rank.value < 0 ||
+      rank.value >= static_cast<std::int32_t>(attempt_.members.size()))
+    return std::nullopt;
+  return attempt_.members[static_cast<std::size_t>(rank.value)].node;
+}
+
 bool RunController::all_members_ended() const {
   return std::none_of(attempt_.members.begin(), attempt_.members.end(),
                       [](const Member& m) { return m.alive(); });

@@ -56,6 +56,8 @@ class RunController {
   RunState state() const { return state_; }
   Attempt attempt() const { return attempt_.id; }
   int world_size() const { return attempt_.placement.world_size; }
+  /// Where a rank of the current attempt is; none for other attempts.
+  std::optional<NodeId> node_of(Attempt attempt, Rank rank) const;
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
   int restarts() const { return restart_count_; }
   bool pauses_at_checkpoint() const { return attempt_.pause.at_checkpoint; }
