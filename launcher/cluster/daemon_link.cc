@@ -56,11 +56,12 @@ asio::awaitable<void> DaemonLink::run() {
 Task<Unit> DaemonLink::serve() {
   // A node that was silent is dialled with little patience: a stalled SYN would wait past the
   // verdict.
-  const Duration limit = ever_attached_ ? redial_every_ : kConnectLimit;
+  const bool known = ever_attached_ || options_.has_workers;
+  const Duration limit = known ? redial_every_ : kConnectLimit;
   CO_TRY(auto made, co_await Connection::connect(executor_, options_.endpoint, limit));
   std::shared_ptr<Connection> connection = std::move(made);
   HandshakeLimits limits;
-  if (ever_attached_) limits.time = 2 * redial_every_;
+  if (known) limits.time = 2 * redial_every_;
   const auto peer = co_await connect_handshake(*connection, options_.self, token_, limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;

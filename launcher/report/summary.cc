@@ -229,6 +229,7 @@ std::string summary_text(const RunSummary& summary, TextStyle style) {
   block.gap();
   if (summary.error && !summary.error->hint.empty()) block.row("what to do", summary.error->hint);
   if (summary.root) put_root_cause(block, *summary.root);
+  if (summary.root && !summary.reason.empty()) block.row("gave up", summary.reason);
   put_result(block, summary);
   put_checkpoints(block, summary);
   put_attempts(block, summary.attempts);

@@ -172,8 +172,13 @@ Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
 Task<Unit> connect_tcp(Socket& socket, StreamAddress address) {
   auto [error] = co_await socket.async_connect(address, asio::as_tuple(asio::use_awaitable));
   if (error == asio::error::operation_aborted) co_return detail::cancelled_error();
-  if (error) co_return Error{Errc::Unavailable, fmt::format("connecting: {}", error.message())};
-  co_return Unit{};
+  if (!error) co_return Unit{};
+  // Nobody there to answer, as far as the network knows: the same silence as without its word.
+  const bool silence = error == asio::error::host_unreachable ||
+                       error == asio::error::network_unreachable ||
+                       error == asio::error::network_down || error == asio::error::timed_out;
+  co_return Error{silence ? Errc::Timeout : Errc::Unavailable,
+                  fmt::format("connecting: {}", error.message())};
 }
 
 Task<std::unique_ptr<Connection>> connect_address(asio::any_io_executor executor,

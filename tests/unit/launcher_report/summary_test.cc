@@ -119,6 +119,7 @@ TEST(Summary, FailedByAnErrorOfUserCode) {
 
 TEST(Summary, FailedByALostNode) {
   RunSummary summary = run(Outcome::Failed);
+  summary.reason = "no restart left: 2 of 2 used (failure_config.max_failures)";
   summary.root = root_cause_of_lost_node("node-b", {3, 2, 7}, "no heartbeat for 10 s", 2);
   expect_all_golden("failed_by_lost_node", summary);
 }
