@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,38 @@ Process& Nodes::train_run(const std::string& job, int count, const std::vector<s
   StartOptions options;
   if (network_ != nullptr) options.prefix = network_->on_hub();
   return cluster_.train_run(arguments, options);
+}
+
+Process& Nodes::resume(const std::string& run) {
+  StartOptions options;
+  if (network_ != nullptr) options.prefix = network_->on_hub();
+  return cluster_.train_run({"resume", cluster_.run_dir(run)}, options);
+}
+
+Process& Nodes::drain(int node) {
+  return cluster_.traind({"drain", "--runtime-dir", cluster_.path(fmt::format("rt-n{}", node))});
+}
+
+void Nodes::power_off(int node) {
+  network_->cut(node);
+  EXPECT_TRUE(wait_until([&] {
+    bool any = false;
+    for (const Seen& seen : cluster_.processes()) {
+      if (!network_->holds(node, seen.pid)) continue;
+      any = true;
+      send_signal(seen.pid, SIGKILL);
+    }
+    return !any;
+  }));
+  (void)daemon(node).wait();
+}
+
+Process& Nodes::power_on(int node) {
+  std::error_code ec;
+  std::filesystem::remove_all(cluster_.path(fmt::format("rt-n{}", node)), ec);
+  Process& daemon = start(node);
+  network_->mend(node);
+  return daemon;
 }
 
 std::optional<pid_t> Nodes::supervisor_on(int node) const {

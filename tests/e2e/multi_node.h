@@ -30,6 +30,15 @@ class Nodes {
   /// train-run over the first `count` nodes; from the hub where there are namespaces.
   Process& train_run(const std::string& job, int count, const std::vector<std::string>& more = {});
 
+  /// `train-run resume` of a run that train_run() began.
+  Process& resume(const std::string& run);
+  /// `traind drain` on node i.
+  Process& drain(int node);
+  /// Node i's power fails: its link goes first, then every process at once, with nobody told.
+  void power_off(int node);
+  /// And it comes back, with an empty /run and a traind that was started at boot.
+  Process& power_on(int node);
+
   /// Workers whose traind is node i's.
   std::vector<pid_t> workers_on(int node) const;
   std::optional<pid_t> supervisor_on(int node) const;

@@ -1,13 +1,16 @@
 #include "tests/e2e/netns.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 
 namespace train::e2e {
 namespace {
@@ -105,7 +108,12 @@ std::vector<std::string> Network::on_hub() const {
 void Network::cut(int node) const {
   must(fmt::format("ip -n {} link set port{} down", name("hub"), node));
 }
+void Network::cut_off(int node) const {
+  cut(node);
+  must(fmt::format("ip -n {} route add unreachable {}", name("hub"), address(node)));
+}
 void Network::mend(int node) const {
+  (void)shell(fmt::format("ip -n {} route del unreachable {}", name("hub"), address(node)));
   must(fmt::format("ip -n {} link set port{} up", name("hub"), node));
 }
 
@@ -116,6 +124,61 @@ void Network::deafen(int node) const {
                   "add rule inet deaf in iifname {} drop'",
                   kNamespaces, name(node), kInterface));
 }
+void Network::silence(int node) const {
+  must(
+      fmt::format("nsenter --net={}/{} nft 'add table inet dumb; add chain inet dumb out {{ type "
+                  "filter hook output priority 0; }}; "
+                  "add rule inet dumb out oifname {} counter drop'",
+                  kNamespaces, name(node), kInterface));
+}
+void Network::lose(int node, int percent) const {
+  must(fmt::format(
+      "nsenter --net={0}/{1} nft 'add table inet lossy; add chain inet lossy in {{ type filter "
+      "hook input priority 0; }}; add chain inet lossy out {{ type filter hook output priority 0; "
+      "}}; add rule inet lossy in iifname {2} numgen random mod 100 < {3} counter drop; "
+      "add rule inet lossy out oifname {2} numgen random mod 100 < {3} counter drop'",
+      kNamespaces, name(node), kInterface, percent));
+}
+std::uint64_t Network::dropped(int node) const {
+  FILE* pipe = ::popen(
+      fmt::format("nsenter --net={}/{} nft list ruleset", kNamespaces, name(node)).c_str(), "r");
+  if (pipe == nullptr) return 0;
+  std::uint64_t sum = 0;
+  char line[512];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) {
+    if (const char* counter = std::strstr(line, "counter packets "))
+      sum += std::strtoull(counter + std::strlen("counter packets "), nullptr, 10);
+  }
+  ::pclose(pipe);
+  return sum;
+}
+
+bool Network::dialled(int node) const {
+  constexpr const char* kSynSent = " 02 ";  // the state's column, between addresses and queues
+  FILE* pipe = ::popen(
+      fmt::format("nsenter --net={}/{} cat /proc/net/tcp", kNamespaces, name("hub")).c_str(), "r");
+  if (pipe == nullptr) return false;
+  in_addr there{};
+  ::inet_pton(AF_INET, address(node).c_str(), &there);
+  const std::string wanted = fmt::format(" {:08X}:", there.s_addr);
+  bool found = false;
+  char line[512];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) {
+    const std::string text = line;
+    found |= text.find(wanted) != std::string::npos && text.find(kSynSent) != std::string::npos;
+  }
+  ::pclose(pipe);
+  return found;
+}
+
+bool Network::holds(int node, pid_t pid) const {
+  struct stat here {
+  }, there{};
+  return ::stat(fmt::format("{}/{}", kNamespaces, name(node)).c_str(), &here) == 0 &&
+         ::stat(fmt::format("/proc/{}/ns/net", pid).c_str(), &there) == 0 &&
+         here.st_ino == there.st_ino;
+}
+
 void Network::undeafen(int node) const {
   must(fmt::format("nsenter --net={}/{} nft delete table inet deaf", kNamespaces, name(node)));
 }

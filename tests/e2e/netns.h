@@ -4,6 +4,9 @@
 // left behind, the next one removes.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,9 +34,21 @@ class Network {
   /// Take a node's cable out; nothing passes, and neither side is told.
   void cut(int node) const;
   void mend(int node) const;
+  /// As cut(), and a router tells the hub at once that the node cannot be reached.
+  void cut_off(int node) const;
   /// Packets from the node arrive, packets to it do not.
   void deafen(int node) const;
   void undeafen(int node) const;
+  /// Packets to the node arrive, packets from it do not.
+  void silence(int node) const;
+  /// Of every hundred packets to the node, and of those from it, so many are lost.
+  void lose(int node, int percent) const;
+  /// How many packets silence() and lose() have dropped so far.
+  std::uint64_t dropped(int node) const;
+  /// Whether somebody on the hub waits for an answer to connecting to the node.
+  bool dialled(int node) const;
+  /// Whether the process runs on the node.
+  bool holds(int node, pid_t pid) const;
 
  private:
   std::string name(const std::string& who) const;

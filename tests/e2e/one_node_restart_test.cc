@@ -92,11 +92,38 @@ TEST(Restart, GivesUpWithTheLastCauseWhenNoFailuresAreLeft) {
 
 TEST(Restart, MinusOneIsWithoutLimit) {
   Cluster cluster;
-
+  // Given deaths that are each in another place.
   Process& run = cluster.train_run({training(
       cluster, 2,
-      "mode: epochs, epochs: 2, checkpoint_every: 0, die_rank: 0, die_epoch: 1, die_attempts: 5",
+      "mode: epochs, epochs: 7, checkpoint_every: 0, die_epoch: 1, die_on_address: 127.0.0.1, "
+      "die_attempts: 5",
       "  failure_config: {max_failures: -1, backoff: {initial: 10ms, max: 10ms}}")});
+
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(restarts_in_journal(cluster), 5);
+}
+
+TEST(Restart, ACrashLoopEndsEarlyWhateverTheBudget) {
+  Cluster cluster;
+  Process& run = cluster.train_run({training(
+      cluster, 2,
+      "mode: epochs, epochs: 5, checkpoint_every: 0, ahead: 1, die_rank: 1, die_epoch: 3, "
+      "die_attempts: 99",
+      "  failure_config: {max_failures: -1, backoff: {initial: 10ms, max: 10ms}}")});
+
+  EXPECT_EQ(run.wait(), 137);
+  EXPECT_EQ(restarts_in_journal(cluster), 2);
+  EXPECT_TRUE(contains(run.out(),
+                       "rank 1 died after its report 3 3 times in a row, with no newer checkpoint"))
+      << run.out();
+}
+
+TEST(Restart, ACrashLoopThatGetsFurtherThanItsCheckpointIsNone) {
+  Cluster cluster;
+  // Given a worker that dies at the same report of each attempt, with a new checkpoint in between.
+  Process& run = cluster.train_run(
+      {training(cluster, 1, "mode: epochs, epochs: 8, die_each_attempts: 5",
+                "  failure_config: {max_failures: -1, backoff: {initial: 10ms, max: 10ms}}")});
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(restarts_in_journal(cluster), 5);

@@ -114,6 +114,7 @@ void epochs(const Config& config) {
   Pace pace(config.get<std::uint64_t>("ahead", 0));
   for (int epoch = train::start_epoch(); epoch < end; ++epoch) {
     hold(config, epoch);
+    pace.before_a_report();
     if (here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
         get_context().attempt() < config.get<int>("die_attempts", 1)) {
       if (const auto file = config.get<std::string>("die_after_file", ""); !file.empty())
@@ -129,7 +130,6 @@ void epochs(const Config& config) {
         get_context().attempt() < config.get<int>("die_attempts", 99) &&
         has_address(config.get<std::string>("die_on_address", "")))
       ::kill(::getpid(), SIGKILL);
-    pace.before_a_report();
     const train::Dict metrics{
         {"epoch", epoch}, {"loss", 1.0 / (epoch + 1)}, {"attempt", get_context().attempt()}};
     if (every <= 0 || (epoch + 1) % every != 0) {
