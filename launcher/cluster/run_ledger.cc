@@ -120,6 +120,7 @@ RootCause RunLedger::root_cause(const AttemptEnded& ended) const {
 
 void RunLedger::attempt_ended(const AttemptEnded& ended) {
   last_cause_ = ended.cause;
+  last_failed_ = ended.failed;
   if (ended.failed) {
     root_ = root_cause(ended);
     last_cause_ = root_->text.cause;
@@ -132,8 +133,8 @@ void RunLedger::attempt_ended(const AttemptEnded& ended) {
     attempt_started(ended.attempt, placement_.world_size);
   AttemptSummary& attempt = attempts_.back();
   attempt.duration = clock_.now() - attempt_began_;
+  if (ended.failed || ended.reformed) attempt.cause = last_cause_;
   if (!ended.failed) return;
-  attempt.cause = last_cause_;
   const bool has_checkpoint = checkpoint_report_ && checkpoint_report_->first == ended.attempt;
   attempt.lost = clock_.now() - (has_checkpoint ? checkpoint_at_ : attempt_began_);
   if (newest_report_ && Attempt{newest_report_->attempt} == ended.attempt) {

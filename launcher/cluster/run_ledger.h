@@ -34,6 +34,7 @@ class RunLedger {
 
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
   const std::string& last_cause() const { return last_cause_; }
+  bool last_failed() const { return last_failed_; }
   RunSummary summary(const RunEnded& ended, const Metrics& last_metrics) const;
 
  private:
@@ -51,6 +52,7 @@ class RunLedger {
   std::map<std::pair<Attempt, Rank>, WorkerFailure> failures_;
   std::optional<RootCause> root_;
   std::string last_cause_;
+  bool last_failed_ = false;
   std::optional<KeptCheckpoint> best_, latest_;
   std::optional<std::pair<Attempt, std::uint64_t>> checkpoint_report_;
   TimePoint checkpoint_at_;

@@ -429,6 +429,7 @@ void RunController::conclude_attempt() {
                               : attempt_.reform ? attempt_.reform->reason
                                                 : "every rank ended with 0",
                      .failed = false,
+                     .reformed = attempt_.reform && !attempt_.failure && !stop_,
                      .failure = {},
                      .root_rank = {},
                      .root_end = {},

@@ -254,6 +254,7 @@ struct AttemptEnded {  // for cause.json and the summary
   Attempt attempt;
   std::string cause;  // one line
   bool failed = false;
+  bool reformed = false;                    // it ended so that a group of another size could begin
   std::optional<FailureKind> failure = {};  // where it failed
   std::optional<Rank> root_rank;
   std::optional<RankEnd> root_end;

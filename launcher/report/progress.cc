@@ -173,13 +173,15 @@ std::string Progress::restarting(const RestartNews& news, Moment at) {
     event.member("attempt", news.attempt)
         .member("cause", news.cause)
         .text_or_null("resumes_from", news.resumes_from);
+    if (!news.failed) event.member("failed", false);
     return out + json(event.member("wait_s", std::chrono::duration<double>(news.wait).count()));
   }
   const std::string failures = news.failures.empty() ? "" : fmt::format(" ({})", news.failures);
   const std::string wait =
       news.wait > Duration::zero() ? fmt::format(" in {}", format_duration(news.wait)) : "";
-  return out + lasting(fmt::format("attempt {} failed: {}\nrestarting{} {}{}", news.attempt,
-                                   terminal_safe(news.cause), wait,
+  return out + lasting(fmt::format("attempt {} {}: {}\n{}{} {}{}", news.attempt,
+                                   news.failed ? "failed" : "ended", terminal_safe(news.cause),
+                                   news.failed ? "restarting" : "forming anew", wait,
                                    starting_point(news.resumes_from), failures),
                        at);
 }

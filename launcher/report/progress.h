@@ -57,6 +57,7 @@ struct CheckpointNews {
 
 struct RestartNews {
   std::uint32_t attempt = 0;  // the one that ended
+  bool failed = true;         // else the group only changes its size
   std::string cause = {};     // failure_text's
   std::string resumes_from = {};
   std::string failures = {};         // "1 of 3 failures used"; empty: unlimited
