@@ -131,6 +131,9 @@ void Network::silence(int node) const {
                   "add rule inet dumb out oifname {} counter drop'",
                   kNamespaces, name(node), kInterface));
 }
+void Network::unsilence(int node) const {
+  must(fmt::format("nsenter --net={}/{} nft delete table inet dumb", kNamespaces, name(node)));
+}
 void Network::lose(int node, int percent) const {
   must(fmt::format(
       "nsenter --net={0}/{1} nft 'add table inet lossy; add chain inet lossy in {{ type filter "

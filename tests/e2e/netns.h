@@ -41,6 +41,7 @@ class Network {
   void undeafen(int node) const;
   /// Packets to the node arrive, packets from it do not.
   void silence(int node) const;
+  void unsilence(int node) const;
   /// Of every hundred packets to the node, and of those from it, so many are lost.
   void lose(int node, int percent) const;
   /// How many packets silence() and lose() have dropped so far.
