@@ -31,6 +31,8 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
     (void)store.discard(request.pending);
     return committed.error();
   }
+  // A node that was cut off may have gone on after its attempt had ended: look each time.
+  (void)store.discard_before(action.attempt);
   const Score score = score_of(policy_, request.number, metrics);
   checkpoints_.push_back({request.number, score.value});
   Outcome outcome{

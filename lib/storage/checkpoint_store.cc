@@ -207,4 +207,13 @@ Result<Unit> CheckpointStore::discard(const PendingCheckpoint& pending) {
   return remove_tree(fs_, join_path(folder_, pending_name(pending)));
 }
 
+Result<Unit> CheckpointStore::discard_before(Attempt attempt) {
+  TRY(const auto entries, fs_.list(folder_));
+  for (const FolderEntry& entry : entries) {
+    const auto pending = parse_pending_name(entry.name);
+    if (pending && pending->attempt < attempt) TRY_VOID(discard(*pending));
+  }
+  return Unit{};
+}
+
 }  // namespace train

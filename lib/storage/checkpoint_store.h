@@ -88,6 +88,8 @@ class CheckpointStore {
   Result<Unit> remove(CheckpointNumber number);
   /// Remove a pending one: a part failed, or its attempt ended.
   Result<Unit> discard(const PendingCheckpoint& pending);
+  /// Remove what attempts before this one have handed over and nobody will commit.
+  Result<Unit> discard_before(Attempt attempt);
 
   std::string path_of(CheckpointNumber number) const {
     return join_path(folder_, checkpoint_name(number));

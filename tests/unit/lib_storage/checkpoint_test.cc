@@ -321,6 +321,20 @@ TEST_F(Checkpoints, OpeningClearsWhatOlderEpochsLeft) {
                    "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
 }
 
+TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
+  disk.put(kFolder + "/.tmp-1-0.7/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-1-1.2/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-1-2.1/.rank-0000/model.pt", "x");
+  disk.put(kFolder + "/.tmp-notes/mine.txt", "x");
+
+  EXPECT_FALSE(store.discard_before(Attempt{2}).has_error());
+
+  EXPECT_EQ(disk.tree(kFolder),
+            (Paths{"/run/checkpoints/.tmp-1-2.1/", "/run/checkpoints/.tmp-1-2.1/.rank-0000/",
+                   "/run/checkpoints/.tmp-1-2.1/.rank-0000/model.pt",
+                   "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
+}
+
 TEST(PendingName, IsReadOnlyAsItIsWritten) {
   const PendingCheckpoint pending{Epoch{3}, Attempt{1}, Ordinal{12}};
   EXPECT_EQ(pending_name(pending), ".tmp-3-1.12");
