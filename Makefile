@@ -1,9 +1,9 @@
-# make demo | build | test | sim | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | sim | chaos | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test sim bench lint asan tsan install
+.PHONY: demo build test sim chaos bench lint asan tsan install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 # Ninja speaks only when there is work.
@@ -32,6 +32,15 @@ sim:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,train-sim)
 	@exec build/bin/train-sim --seed $(FIRST) --seeds $(SEEDS)
+
+# Real processes, killed and cut off (docs/testing.md): MINUTES=30 EVERY=5 SEED=7, as root. KILLS=1: one kill -9 a minute.
+MINUTES ?= 5
+EVERY ?= $(if $(KILLS),60,5)
+chaos:
+	@$(call deps,test)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,chaos)
+	@exec build/tests/chaos --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
 
 bench: build
 	@$(call deps,bench)

