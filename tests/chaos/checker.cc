@@ -151,7 +151,11 @@ class ResultCheck {
     std::int64_t newest = 0;
     for (const boost::json::object& event : cluster_.journal(kRun)) {
       const std::string what = e2e::text_of(event, "event");
-      if (what == "checkpoint_committed") newest = std::max(newest, number(event, "checkpoint"));
+      if (what == "checkpoint_committed") {
+        newest = std::max(newest, number(event, "checkpoint"));
+        if (number(event, "trained_epoch") < 0)
+          broken("checkpoint {} does not know its epoch", number(event, "checkpoint"));
+      }
       if (what != "attempt_started") continue;
       const int attempt = static_cast<int>(number(event, "attempt"));
       const auto* restore = event.if_contains("restore");
