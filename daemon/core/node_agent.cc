@@ -84,10 +84,10 @@ void NodeAgent::on(const LauncherDetached& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
   runs_[*run_id].lease.orphan_timeout_ms = 0;  // whatever is left of it has nobody to wait for
-  tell_supervisors(*run_id, false);
-  runs_.erase(*run_id);
+  on(LauncherLinkClosed{event.link});
 }
 
+// As long as a supervisor lives the epoch is known: an older launcher is still refused.
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;

@@ -221,6 +221,16 @@ TEST(NodeAgent, ALauncherThatDetachesLeavesNothingToWaitFor) {
   EXPECT_TRUE(node.agent.idle());
 }
 
+TEST(NodeAgent, KnowsTheEpochOfARunThatIsOverAsLongAsASupervisorOfItLives) {
+  Node node;
+  node.handle(attach(kLink, 2));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(LauncherDetached{kLink});
+
+  EXPECT_EQ(node.one<RefuseLink>(attach(kOther, 1)).link, kOther);
+  EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
+}
+
 /// A supervisor of r1 that a restarted traind finds again, which has heard of this epoch.
 SupervisorUp found(std::uint64_t epoch) {
   SupervisorUp event = up(kFirst);
