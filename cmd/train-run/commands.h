@@ -14,6 +14,10 @@ struct JobOptions {
 struct RunCommand {
   std::string output = "text";
   bool dry_run = false, print_config = false, force = false;
+  bool detach = false;
+  std::string runtime_dir;     // of the traind that keeps a detached run's controller
+  bool kept = false;           // we are that controller
+  std::string private_daemon;  // the runtime folder of a private traind that keeps us
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name

@@ -10,6 +10,7 @@
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
 #include "launcher/cluster/run_driver.h"
 #include "launcher/cluster/run_record.h"
@@ -109,17 +110,31 @@ OutputMode output_mode(const std::string& output) {
   return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
 }
 
+/// `words`: the arguments that say the same to a controller in the background.
 int run_parsed(ParsedSpec parsed, const std::string& spec_text, bool unique_name,
-               const RunCommand& options) {
+               const RunCommand& options, std::vector<std::string> words) {
   RunOptions run{.parsed = std::move(parsed),
                  .spec_text = spec_text,
                  .unique_name = unique_name,
                  .force = options.force,
-                 .output = output_mode(options.output),
+                 .kept = options.kept,
+                 .private_daemon = options.private_daemon,
+                 .output = options.kept ? OutputMode::Plain : output_mode(options.output),
                  .environment = environment(),
                  .build = kBuild};
   run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
-  return run_job(run);
+  if (!options.detach) return run_job(run);
+  if (options.force) words.push_back("--force");
+  return detach(std::move(run), std::move(words), options);
+}
+
+std::vector<std::string> words_of(const JobOptions& job) {
+  std::vector<std::string> words{"run", job.path};
+  for (const std::string& text : job.overrides) words.insert(words.end(), {"--set", text});
+  if (!job.hosts.empty()) words.insert(words.end(), {"--hosts", job.hosts});
+  if (!job.hosts_file.empty()) words.insert(words.end(), {"--hosts-file", job.hosts_file});
+  if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
+  return words;
 }
 
 }  // namespace
@@ -134,7 +149,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
   }
   if (options.dry_run) return dry_run(*parsed);
   const bool unique_name = parsed->spec.run_config.name.ends_with(source.timestamp);
-  return run_parsed(std::move(*parsed), read_text(job.path), unique_name, options);
+  return run_parsed(std::move(*parsed), read_text(job.path), unique_name, options, words_of(job));
 }
 
 int validate_command(const JobOptions& job) {
@@ -178,7 +193,8 @@ int resume_command(const RunReference& reference, const RunCommand& options) {
                       &source);
   if (!parsed) return kBadSpec;
   parsed->warnings.clear();  // said when the run began, of the file that its user wrote
-  return run_parsed(std::move(*parsed), read_text(folder.spec()), false, options);
+  return run_parsed(std::move(*parsed), read_text(folder.spec()), false, options,
+                    {"resume", folder.path()});
 }
 
 }  // namespace train

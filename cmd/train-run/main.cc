@@ -55,6 +55,15 @@ void add_output_option(CLI::App* command, std::string& output) {
       ->envname("TRAINRUN_OUTPUT");
 }
 
+void add_detach_options(CLI::App* command, train::RunCommand& run) {
+  command->add_flag("--detach", run.detach,
+                    "Leave the run to a traind of this machine, and return once it has begun");
+  command->add_option("--runtime-dir", run.runtime_dir,
+                      "With --detach: of a traind of yours, instead of one of the run's own");
+  command->add_flag("--kept", run.kept)->group("");
+  command->add_option("--private-daemon", run.private_daemon)->group("");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,6 +85,7 @@ int main(int argc, char** argv) {
   run_command->add_flag("--print-config", run.print_config,
                         "Print the resolved spec with the origin of each value, and stop");
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
+  add_detach_options(run_command, run);
 
   CLI::App* validate = app.add_subcommand(
       "validate", "Check a job's YAML, and say everything that is wrong with it");
@@ -108,6 +118,7 @@ int main(int argc, char** argv) {
   add_reference(resume);
   add_output_option(resume, run.output);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
+  add_detach_options(resume, run);
 
   try {
     std::vector<std::string> words = with_command(argc, argv);

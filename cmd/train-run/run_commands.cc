@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cmd/train-run/commands.h"
+#include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/run_record.h"
 #include "lib/observe/metrics_log.h"
 
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kNotFound = 66;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
+constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
 
 std::optional<RunFolder> folder_of(const RunReference& reference) {
   const char* home = std::getenv("HOME");
@@ -42,6 +44,20 @@ bool is_running(const RunFolder& folder) {
   const auto lock = files.lock(folder.lock());
   return lock.has_error() && lock.error().code == Errc::Unavailable;
 }
+
+/// Somebody holds the run's lock, or will soon: a traind keeps its controller.
+class Life {
+ public:
+  bool goes_on(const RunFolder& folder) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool running = is_running(folder);
+    if (running) seen_ = now;
+    return running || (is_kept(folder) && now - seen_ < kComeBackLimit);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
+};
 
 boost::json::object read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -225,8 +241,9 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;
   std::vector<Followed> streams;
+  Life life;
   for (;;) {
-    const bool going_on = options.follow && is_running(*folder);
+    const bool going_on = options.follow && life.goes_on(*folder);
     const int attempt = options.attempt >= 0 ? options.attempt : newest_attempt(*folder);
     if (attempt >= 0) find_streams(*folder, attempt, options, streams);
     bool any = false;
@@ -246,9 +263,11 @@ int attach_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;
   if (const int shown = status_command(reference, false); shown != 0) return shown;
+  std::fflush(stdout);
   std::vector<Followed> streams;
+  Life life;
   for (int attempt = newest_attempt(*folder), first = attempt;; attempt = newest_attempt(*folder)) {
-    const bool going_on = is_running(*folder);
+    const bool going_on = life.goes_on(*folder);
     const std::size_t known = streams.size();
     if (attempt >= 0) find_streams(*folder, attempt, {}, streams);
     std::error_code ec;

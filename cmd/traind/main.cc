@@ -7,6 +7,7 @@
 #include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
 #include "daemon/supervisor/supervisor.h"
+#include "lib/net/runtime_dir.h"
 #include "lib/net/token.h"
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "lib/net/runtime_dir.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 
@@ -12,10 +13,6 @@ namespace train {
 namespace {
 
 constexpr Duration kCommandLimit = seconds(5);  // for a peer to say what it wants
-
-Endpoint control_endpoint(const std::string& runtime_dir) {
-  return Endpoint::unix_socket(runtime_dir + "/control.sock");
-}
 
 asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest request,
                                    Result<Unit>* result) {
@@ -48,17 +45,17 @@ asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest 
 
 Result<std::unique_ptr<ControlPort>> ControlPort::open(asio::any_io_executor executor, Scope& scope,
                                                        const std::string& runtime_dir,
-                                                       const Identity& self, OnDrain on_drain) {
+                                                       const Identity& self, Handlers handlers) {
   TRY(auto listener, Listener::listen(std::move(executor), control_endpoint(runtime_dir)));
   std::unique_ptr<ControlPort> port(
-      new ControlPort(std::move(listener), scope, self, std::move(on_drain)));
+      new ControlPort(std::move(listener), scope, self, std::move(handlers)));
   scope.spawn("accept commands", port->accept_loop());
   return port;
 }
 
 ControlPort::ControlPort(std::unique_ptr<Listener> listener, Scope& scope, const Identity& self,
-                         OnDrain on_drain)
-    : listener_(std::move(listener)), scope_(scope), self_(self), on_drain_(std::move(on_drain)) {}
+                         Handlers handlers)
+    : listener_(std::move(listener)), scope_(scope), self_(self), handlers_(std::move(handlers)) {}
 
 asio::awaitable<void> ControlPort::accept_loop() {
   for (;;) {
@@ -70,15 +67,23 @@ asio::awaitable<void> ControlPort::accept_loop() {
   }
 }
 
-asio::awaitable<void> ControlPort::serve(std::unique_ptr<Connection> connection) {
+asio::awaitable<void> ControlPort::serve(std::shared_ptr<Connection> connection) {
   const std::optional<Token> no_token;  // only this user reaches the socket
   auto peer = co_await accept_handshake(*connection, self_, no_token);
   if (!peer) co_return;
   auto frame = co_await within(kCommandLimit, connection->receive());
-  if (!frame || frame->type != MessageType::DrainNode) co_return;
-  auto message = decode<DrainNode>(*frame);
-  if (!message) co_return;
-  on_drain_(*message);
+  if (!frame) co_return;
+  if (frame->type == MessageType::DrainNode) {
+    const auto message = decode<DrainNode>(*frame);
+    if (!message) co_return;
+    handlers_.drain(*message);
+  } else if (frame->type == MessageType::KeepController) {
+    auto message = decode<KeepController>(*frame);
+    if (!message || message->argv.empty() || message->resume_argv.empty()) co_return;
+    handlers_.keep(std::move(*message), connection);
+  } else {
+    co_return;
+  }
   for (;;) {
     auto more = co_await connection->receive();
     if (!more) co_return;

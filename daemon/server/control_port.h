@@ -1,5 +1,5 @@
-// traind's own socket in its runtime folder, for commands of its user on this node (`traind
-// drain`), and the other end of it.
+// traind's own socket in its runtime folder, for commands of its user on this node (`traind drain`,
+// `train-run --detach`), and the other end of it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -19,21 +19,24 @@ inline constexpr std::int64_t kDrainGraceMsMax = std::int64_t{30} * 24 * 3600 * 
 /// waits for that reads the end of the stream.
 class ControlPort {
  public:
-  using OnDrain = std::function<void(const DrainNode& message)>;
+  struct Handlers {
+    std::function<void(const DrainNode& message)> drain;
+    std::function<void(KeepController message, std::shared_ptr<Connection> asker)> keep;
+  };
   static Result<std::unique_ptr<ControlPort>> open(asio::any_io_executor executor, Scope& scope,
                                                    const std::string& runtime_dir,
-                                                   const Identity& self, OnDrain on_drain);
+                                                   const Identity& self, Handlers handlers);
 
  private:
   ControlPort(std::unique_ptr<Listener> listener, Scope& scope, const Identity& self,
-              OnDrain on_drain);
+              Handlers handlers);
   asio::awaitable<void> accept_loop();
-  asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
+  asio::awaitable<void> serve(std::shared_ptr<Connection> connection);
 
   std::unique_ptr<Listener> listener_;
   Scope& scope_;
   Identity self_;
-  OnDrain on_drain_;
+  Handlers handlers_;
 };
 
 struct DrainRequest {

@@ -19,6 +19,7 @@
 #include "daemon/core/node_agent.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
+#include "daemon/server/controller_watch.h"
 #include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/supervisor/cgroup.h"
@@ -55,7 +56,8 @@ class Daemon {
         host_(read_host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
-        scope_(executor_) {}
+        scope_(executor_),
+        controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
   Result<Unit> open();
   void serve() { context_.run(); }
@@ -65,6 +67,7 @@ class Daemon {
                                              // for room in its queue
 
   Result<Unit> lock_runtime_dir();
+  Result<Unit> open_control_port();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -104,6 +107,7 @@ class Daemon {
   std::map<AttemptKey, pid_t> children_;
   bool had_launcher_ = false;
   Scope scope_;
+  ControllerWatch controllers_;
 };
 
 // ---- starting
@@ -118,14 +122,9 @@ Result<Unit> Daemon::open() {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
       return system_error(errno, "making the folder " + folder);
   }
-  if (!options_.leave_with_last_run) {  // a private one's folder is nobody else's
+  if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
     TRY_VOID(lock_runtime_dir());
-    const auto on_drain = [this](const DrainNode& message) {
-      begin_drain(milliseconds(std::clamp<std::int64_t>(message.grace_ms, 0, kDrainGraceMsMax)),
-                  message.reason);
-    };
-    TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), on_drain));
-  }
+  TRY_VOID(open_control_port());
   for (const std::string& text : options_.listen) {
     TRY(const Endpoint endpoint, parse_endpoint(text));
     if (!endpoint.is_loopback() && !token_) {
@@ -153,8 +152,24 @@ Result<Unit> Daemon::open() {
     listeners_.push_back(std::move(listener));
   }
   adopt_supervisors();
+  controllers_.take_up();
+  had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
+  return Unit{};
+}
+
+Result<Unit> Daemon::open_control_port() {
+  ControlPort::Handlers handlers;
+  handlers.drain = [this](const DrainNode& message) {
+    begin_drain(milliseconds(std::clamp<std::int64_t>(message.grace_ms, 0, kDrainGraceMsMax)),
+                message.reason);
+  };
+  handlers.keep = [this](KeepController message, Link asker) {
+    had_launcher_ = true;
+    controllers_.keep(std::move(message), std::move(asker));
+  };
+  TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), handlers));
   return Unit{};
 }
 
@@ -440,7 +455,7 @@ asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
 // What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
 // zombies that it leaves us be reaped.
 void Daemon::sweep(const SupervisorFiles& files) {
-  std::string known;
+  std::string known = controllers_.pids();
   for (const auto& [key, pid] : children_) known += fmt::format("{} ", pid);
   const auto cgroup = Cgroup::existing(files.cgroup);
   if (cgroup) cgroup->kill();
@@ -509,7 +524,7 @@ asio::awaitable<void> Daemon::leave_when_idle() {
     const bool over = had_launcher_
                           ? launchers_.empty()
                           : launchers_.empty() && clock_.now() >= started + kFirstLauncherLimit;
-    if (over && agent_.idle()) break;
+    if (over && agent_.idle() && controllers_.empty()) break;
     auto woken = co_await changed_.wait_until(had_launcher_ ? TimePoint::max()
                                                             : started + kFirstLauncherLimit);
     if (!woken) co_return;
@@ -521,13 +536,6 @@ asio::awaitable<void> Daemon::leave_when_idle() {
 }
 
 }  // namespace
-
-std::string default_runtime_dir() {
-  if (::geteuid() == 0) return "/run/trainrun";
-  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir != '\0')
-    return std::string(dir) + "/trainrun";
-  return fmt::format("/tmp/trainrun-{}", ::geteuid());
-}
 
 std::string default_spool_dir() { return fmt::format("/var/tmp/trainrun-{}", ::geteuid()); }
 

@@ -32,9 +32,7 @@ struct DaemonOptions {
 /// code, after a message on stderr where it could not start.
 int run_daemon(const DaemonOptions& options);
 
-/// Runtime and spool folders where no flag names them: /run/trainrun as root, else
-/// $XDG_RUNTIME_DIR/trainrun; /var/tmp/trainrun-UID.
-std::string default_runtime_dir();
+/// Where no flag names it: /var/tmp/trainrun-UID.
 std::string default_spool_dir();
 
 }  // namespace train

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +26,16 @@ std::string runtime_root() {
   return "/tmp";
 }
 
+/// Also of a process that nobody has reaped yet.
+bool is_gone(pid_t pid) {
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return true;
+  pollfd ended{fd, POLLIN, 0};
+  const bool gone = ::poll(&ended, 1, 0) > 0;
+  ::close(fd);
+  return gone;
+}
+
 }  // namespace
 
 PrivateDaemon::PrivateDaemon(const std::string& tag)
@@ -33,6 +45,10 @@ std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
   std::ifstream file(note);
   std::string runtime_dir;
   if (!std::getline(file, runtime_dir) || runtime_dir.empty()) return std::nullopt;
+  return at(runtime_dir);
+}
+
+std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
   struct stat status {};
   if (::lstat(runtime_dir.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
       status.st_uid != ::geteuid())
@@ -107,7 +123,7 @@ Result<Unit> PrivateDaemon::start() {
 
 bool PrivateDaemon::ended() {
   if (pid_ <= 0) return true;
-  if (found_) return ::kill(pid_, 0) != 0;
+  if (found_) return is_gone(pid_);
   if (::waitpid(pid_, nullptr, WNOHANG) == 0) return false;
   pid_ = -1;
   return true;
@@ -124,6 +140,7 @@ void PrivateDaemon::stop() {
 void PrivateDaemon::clean_up() {
   ::unlink((runtime_dir_ + "/traind.log").c_str());
   ::unlink((runtime_dir_ + "/traind.sock").c_str());
+  ::unlink((runtime_dir_ + "/control.sock").c_str());
   ::rmdir((runtime_dir_ + "/spool").c_str());
   ::rmdir(runtime_dir_.c_str());
 }

@@ -21,6 +21,8 @@ class PrivateDaemon {
   /// remember()'s file. It may have ended() meanwhile: start() it again then, it finds its
   /// supervisors. None where its folder is gone.
   static std::optional<PrivateDaemon> find(const std::string& note);
+  /// The one of a runtime folder, as find() finds it.
+  static std::optional<PrivateDaemon> at(const std::string& runtime_dir);
   /// Leave word for a later launcher where the daemon is. Not synced: after a power cut it is not
   /// there either.
   void remember(const std::string& note) const;

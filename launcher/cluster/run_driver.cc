@@ -19,6 +19,7 @@
 #include "launcher/cluster/controller_frames.h"
 #include "launcher/cluster/daemon_link.h"
 #include "launcher/cluster/journal_writer.h"
+#include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/node_address.h"
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/private_daemon.h"
@@ -42,8 +43,6 @@ namespace {
 constexpr std::uint64_t kOutputBytesMax = 1u << 30;  // of the run's copy, a rank and stream
 constexpr Duration kStopFileEvery = milliseconds(500);
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
-constexpr std::string_view kDaemonNote =
-    ".daemon";  // in the run's folder: where its private traind is
 
 class RunDriver {
  public:
@@ -196,7 +195,7 @@ int RunDriver::run() {
 // ---- links
 
 void RunDriver::connect() {
-  if (daemon_) return add_link(NodeId{0}, daemon_->endpoint());
+  if (spec_.cluster.nodes.empty()) return add_link(NodeId{0}, daemon_->endpoint());
   on_this_machine_ =
       std::all_of(spec_.cluster.nodes.begin(), spec_.cluster.nodes.end(),
                   [](const std::string& text) { return parse_endpoint(text)->is_loopback(); });
@@ -570,16 +569,9 @@ int run_job(const RunOptions& options) {
   auto env = worker_environment_base(spec, options.environment);
   if (!env) return refuse(options, env.error(), 78);
   // The private traind comes up while the run's folder is made and synced.
-  std::optional<PrivateDaemon> daemon;
-  if (spec.cluster.nodes.empty()) {
-    const std::string folder = join_path(spec.run_config.storage_path, spec.run_config.name);
-    if (!options.unique_name) daemon = PrivateDaemon::find(join_path(folder, kDaemonNote));
-    if (!daemon) daemon.emplace(fmt::format("{}", ::getpid()));
-    if (daemon->ended()) {
-      if (const auto started = daemon->start(); !started)
-        return refuse(options, started.error(), 69);
-    }
-  }
+  auto found = private_daemon_of(options);
+  if (!found) return refuse(options, found.error(), 69);
+  std::optional<PrivateDaemon> daemon = std::move(*found);
   auto record = RunRecord::open(
       spec, {.unique_name = options.unique_name, .force = options.force, .build = options.build});
   if (!record) {
@@ -587,11 +579,18 @@ int run_job(const RunOptions& options) {
     return refuse(options, record.error(),
                   exit_code_of(Ending{Outcome::Refused, {}, record.error().code}));
   }
-  if (daemon) daemon->remember(join_path((*record)->folder().path(), kDaemonNote));
+  const RunFolder folder = (*record)->folder();
+  if (daemon) remember_daemon(*daemon, folder);
+  if (options.kept) {
+    if (const auto begun = begin_kept(folder); !begun) return refuse(options, begun.error(), 74);
+  } else {
+    end_kept(folder);
+  }
   auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(token),
                                std::move(*env));
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
   const int code = driver->run();
+  if (options.kept) end_kept(folder);
   std::fflush(nullptr);
   ::_exit(code);  // flows that wait for the network are not unwound; all that matters is on disk
 }

@@ -48,6 +48,9 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(SupervisorHello);
     TRAIN_NAME(NodeDraining);
     TRAIN_NAME(DrainNode);
+    TRAIN_NAME(KeepController);
+    TRAIN_NAME(KeptController);
+    TRAIN_NAME(ControllerEnded);
     TRAIN_NAME(Prepared);
     TRAIN_NAME(StartWorkers);
     TRAIN_NAME(WorkersStarted);

@@ -33,6 +33,9 @@ enum class MessageType : std::uint16_t {
   SupervisorHello = 0x16,
   NodeDraining = 0x17,
   DrainNode = 0x18,
+  KeepController = 0x19,
+  KeptController = 0x1a,
+  ControllerEnded = 0x1b,
   // launcher ↔ supervisor, relayed by traind on the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,
@@ -204,6 +207,26 @@ struct DrainNode {  // `traind drain` → traind, over its control socket
   std::int64_t grace_ms = 0;
   std::string reason;
   MSGPACK_DEFINE_MAP(grace_ms, reason)
+};
+struct KeepController {  // `train-run --detach` → traind, over its control socket
+  static constexpr MessageType kType = MessageType::KeepController;
+  std::vector<std::string> argv;
+  std::vector<std::string> resume_argv;  // in its place when it dies, once run_dir is there
+  std::string working_dir;
+  std::map<std::string, std::string> env;  // the whole of it
+  std::string run_dir;
+  MSGPACK_DEFINE_MAP(argv, resume_argv, working_dir, env, run_dir)
+};
+struct KeptController {  // traind's answer, and again when it has started another one
+  static constexpr MessageType kType = MessageType::KeptController;
+  std::int64_t pid = 0;
+  MSGPACK_DEFINE_MAP(pid)
+};
+struct ControllerEnded {  // and is not started again
+  static constexpr MessageType kType = MessageType::ControllerEnded;
+  std::int32_t exit_code = 0;  // 128 + signal
+  std::string said;            // before it owned the run: why it did not come to that
+  MSGPACK_DEFINE_MAP(exit_code, said)
 };
 
 // ---- launcher ↔ supervisor

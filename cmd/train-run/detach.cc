@@ -1,0 +1,106 @@
+#include "cmd/train-run/detach.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+
+#include "cmd/build_info.h"
+#include "launcher/cluster/kept_run.h"
+#include "launcher/cluster/run_record.h"
+
+namespace train {
+namespace {
+
+constexpr int kNoCluster = 69;
+constexpr Duration kPrivateDaemonPatience = seconds(30);  // to come up
+
+std::string own_program() {
+  char path[PATH_MAX] = {};
+  return ::readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "train-run";
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "train-run: error: {}\n", error.message);
+  if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
+  return kNoCluster;
+}
+
+// Its controller must know which folder a later one resumes.
+void settle_name(RunOptions& run, std::vector<std::string>& words) {
+  if (!run.unique_name) return;
+  std::string& name = run.parsed.spec.run_config.name;
+  const std::string first = name;
+  const std::string& storage = run.parsed.spec.run_config.storage_path;
+  std::error_code ec;
+  for (int i = 2; std::filesystem::exists(join_path(storage, name), ec); ++i)
+    name = fmt::format("{}-{}", first, i);
+  words.insert(words.end(), {"--set", fmt::format("run_config.name=\"{}\"", name)});
+  run.unique_name = false;
+}
+
+bool holds_lock(const RunFolder& folder, pid_t pid) {
+  PosixFileSystem files;
+  std::error_code ec;
+  if (!std::filesystem::exists(folder.lock(), ec)) return false;
+  const auto holder = read_lock_holder(files, folder.lock());
+  if (!holder || holder->pid != pid || holder->host != host_name()) return false;
+  const auto lock = files.lock(folder.lock());
+  return lock.has_error() && lock.error().code == Errc::Unavailable;
+}
+
+}  // namespace
+
+int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options) {
+  settle_name(run, words);
+  const JobSpec& spec = run.parsed.spec;
+  const RunFolder folder(join_path(spec.run_config.storage_path, spec.run_config.name));
+  KeepRequest request;
+  request.build = kBuild;
+  request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
+  request.message.working_dir = std::filesystem::current_path().string();
+  request.message.env = run.environment;
+  request.message.run_dir = folder.path();
+  const auto ask = [&](const std::string& runtime_dir, bool is_private, Duration patience) {
+    request.runtime_dir = runtime_dir;
+    request.patience = patience;
+    const auto command = [&](std::vector<std::string> argv) {
+      argv.insert(argv.begin(), own_program());
+      argv.push_back("--kept");
+      if (is_private) argv.insert(argv.end(), {"--private-daemon", runtime_dir});
+      return argv;
+    };
+    request.message.argv = command(words);
+    request.message.resume_argv = command({"resume", folder.path()});
+    return keep_controller(request);
+  };
+
+  // A traind of the user's own outlives the private one of a run. A run without nodes has that one
+  // in any case: whoever keeps both begins both again.
+  Result<KeepOutcome> kept = Error{Errc::Unavailable, ""};
+  const bool named = !options.runtime_dir.empty();
+  if (named || !spec.cluster.nodes.empty())
+    kept = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});
+  if (!kept && (named || kept.error().code != Errc::Unavailable)) return fail(kept.error());
+  if (!kept) {
+    const auto daemon = private_daemon_of(run, true);
+    if (!daemon) return fail(daemon.error());
+    kept = ask((*daemon)->runtime_dir(), true, kPrivateDaemonPatience);
+    if (!kept) return fail(kept.error());
+  }
+  if (!kept->up) {
+    if (kept->said.empty())
+      fmt::print(stderr, "train-run: error: the run did not begin: see {}/launcher.log\n",
+                 folder.path());
+    fmt::print(stderr, "{}", kept->said);
+    return kept->exit_code;
+  }
+  fmt::print(
+      "run {} goes on in the background\nfolder: {}\n"
+      "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
+      spec.run_config.name, folder.path(), spec.run_config.name, spec.run_config.name);
+  return 0;
+}
+
+}  // namespace train

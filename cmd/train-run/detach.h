@@ -1,0 +1,16 @@
+// --detach: hand a run's controller to a traind of this machine, and return.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cmd/train-run/commands.h"
+#include "launcher/cluster/run_driver.h"
+
+namespace train {
+
+/// `run`: what this process would run in the foreground. `words`: the arguments of the controller
+/// that runs it.
+int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options);
+
+}  // namespace train

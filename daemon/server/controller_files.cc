@@ -1,0 +1,112 @@
+#include "daemon/server/controller_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "lib/storage/posix_file_system.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kPrefix = "c-", kSuffix = ".kept";
+constexpr std::size_t kTailBytes = 16u << 10;
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+ControllerFiles controller_files(const std::string& runtime_dir, const std::string& tag) {
+  return {fmt::format("{}/{}{}{}", runtime_dir, kPrefix, tag, kSuffix),
+          fmt::format("{}/{}{}.log", runtime_dir, kPrefix, tag)};
+}
+
+std::vector<std::string> list_controller_tags(const std::string& runtime_dir) {
+  std::vector<std::string> tags;
+  PosixFileSystem files;
+  const auto entries = files.list(runtime_dir);
+  if (!entries) return tags;
+  for (const FolderEntry& entry : *entries) {
+    const std::string& name = entry.name;
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix))
+      tags.push_back(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
+  }
+  return tags;
+}
+
+void remove_controller_files(const ControllerFiles& files) {
+  ::unlink(files.note.c_str());
+  ::unlink(files.log.c_str());
+}
+
+// A line of words, then the request as it came. Mode 0600: the environment may hold secrets.
+Result<Unit> write_note(const std::string& path, const KeptNote& note) {
+  const std::string text =
+      fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
+                  note.exit_at_keep.empty() ? "-" : note.exit_at_keep) +
+      encode(note.request).payload;
+  const std::string temporary = path + ".tmp";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error(errno, "creating " + temporary);
+  std::string_view rest = text;
+  int failed = 0;
+  while (!rest.empty() && failed == 0) {
+    const ssize_t written = ::write(fd, rest.data(), rest.size());
+    if (written > 0)
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      failed = errno;
+  }
+  ::close(fd);
+  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed != 0) return system_error(failed, "writing " + path);
+  return Unit{};
+}
+
+std::optional<KeptNote> read_note(const std::string& path) {
+  const std::string text = read_all(path);
+  const auto newline = text.find('\n');
+  if (newline == std::string::npos) return std::nullopt;
+  KeptNote note;
+  std::istringstream words(text.substr(0, newline));
+  if (!(words >> note.pid >> note.pid_start >> note.exit_at_keep)) return std::nullopt;
+  if (note.exit_at_keep == "-") note.exit_at_keep.clear();
+  auto request =
+      decode<KeepController>(Frame{KeepController::kType, kNoAttempt, text.substr(newline + 1)});
+  if (!request || request->resume_argv.empty()) return std::nullopt;
+  note.request = std::move(*request);
+  return note;
+}
+
+std::string process_start(pid_t pid) {
+  const std::string stat = read_all(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return "";
+  std::istringstream words(stat.substr(name_end + 1));
+  std::string word, state;
+  words >> state;
+  for (int field = 4; field <= 22; ++field) words >> word;
+  return state == "Z" || state == "X" ? "" : word;
+}
+
+std::string exit_mark(const std::string& run_dir) {
+  struct stat status {};
+  if (::stat((run_dir + "/exit.json").c_str(), &status) != 0) return "";
+  return fmt::format("{}:{}.{}", status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+std::string tail_of(const std::string& path) {
+  const std::string text = read_all(path);
+  return text.size() <= kTailBytes ? text : text.substr(text.size() - kTailBytes);
+}
+
+}  // namespace train

@@ -1,0 +1,186 @@
+#include "daemon/server/controller_watch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "daemon/supervisor/spawn.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kTellLimit = seconds(1);
+
+/// Until a process that need not be our child has ended.
+Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) co_return Unit{};
+  asio::posix::stream_descriptor watcher(executor, fd);
+  if (process_start(pid) != start) co_return Unit{};  // the pid was given to another one
+  const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,
+                                                   asio::as_tuple(asio::use_awaitable));
+  if (error) co_return Error{Errc::Cancelled, "waiting for a process was cancelled"};
+  co_return Unit{};
+}
+
+std::string text_of(const ControllerEnd& end) {
+  switch (end.how) {
+    case ControllerEnd::How::Exited:
+      return fmt::format("exit code {}", end.exit_code);
+    case ControllerEnd::How::Killed:
+      return fmt::format("killed by signal {}", end.exit_code - 128);
+    case ControllerEnd::How::Unknown:
+      break;
+  }
+  return "nobody saw it";
+}
+
+}  // namespace
+
+ControllerWatch::ControllerWatch(asio::any_io_executor executor, Scope& scope,
+                                 std::string runtime_dir, Log log, std::function<void()> on_end)
+    : executor_(std::move(executor)),
+      scope_(scope),
+      runtime_dir_(std::move(runtime_dir)),
+      log_(std::move(log)),
+      on_end_(std::move(on_end)) {}
+
+void ControllerWatch::take_up() {
+  for (const std::string& tag : list_controller_tags(runtime_dir_)) {
+    const ControllerFiles files = controller_files(runtime_dir_, tag);
+    auto note = read_note(files.note);
+    if (!note) {
+      remove_controller_files(files);
+      continue;
+    }
+    auto kept = std::make_shared<Kept>();
+    kept->note = std::move(*note);
+    kept->files = files;
+    kept->started = clock_.now();
+    kept_[files.note] = kept;
+    log_.info("found a controller again",
+              {{"run", kept->note.request.run_dir}, {"pid", kept->note.pid}});
+    scope_.spawn("controller", hold(kept));
+  }
+}
+
+void ControllerWatch::keep(KeepController request, std::shared_ptr<Connection> asker) {
+  for (const auto& [note, kept] : kept_) {  // it is resumed already, by ourselves
+    if (kept->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
+        kept->note.pid < 0)
+      continue;
+    kept->asker = std::move(asker);
+    kept->asker->send(encode(KeptController{kept->note.pid}));
+    return;
+  }
+  const auto tag = clock_.wall().time_since_epoch().count();
+  auto kept = std::make_shared<Kept>();
+  kept->files = controller_files(runtime_dir_, fmt::format("{:x}", tag));
+  kept->note.exit_at_keep = exit_mark(request.run_dir);
+  kept->note.request = std::move(request);
+  kept->asker = std::move(asker);
+  if (const auto started = start(*kept); !started) {
+    const Error& error = started.error();
+    kept->asker->send(
+        encode(Refused{std::string(to_string(error.code)), error.message, error.hint}));
+    remove_controller_files(kept->files);
+    return;
+  }
+  kept_[kept->files.note] = kept;
+  scope_.spawn("controller", hold(kept));
+}
+
+std::string ControllerWatch::pids() const {
+  std::string pids;
+  for (const auto& [note, kept] : kept_) {
+    if (kept->ours && kept->note.pid > 0) pids += fmt::format("{} ", kept->note.pid);
+  }
+  return pids;
+}
+
+// Its log is here until it owns the run: then it goes on in the run's folder, and says so by an
+// empty log.
+Result<Unit> ControllerWatch::start(Kept& kept) {
+  const KeepController& asked = kept.note.request;
+  struct stat status {};
+  const bool begun = ::stat((asked.run_dir + "/spec.resolved.yaml").c_str(), &status) == 0;
+  const int log =
+      ::open(kept.files.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0) return system_error(errno, "creating " + kept.files.log);
+  SpawnRequest request;
+  request.argv = begun && kept.started != TimePoint{} ? asked.resume_argv : asked.argv;
+  request.working_dir = asked.working_dir;
+  request.env = asked.env;
+  request.stdout_fd = request.stderr_fd = log;
+  request.die_with_parent = false;
+  const auto pid = spawn_process(executor_, request);
+  ::close(log);
+  kept.started = clock_.now();
+  kept.ours = pid.has_value();
+  kept.note.pid = pid ? *pid : -1;
+  kept.note.pid_start = pid ? process_start(*pid) : "";
+  if (const auto written = write_note(kept.files.note, kept.note); !written)
+    log_.error("a controller will not be found again", {{"why", written.error().describe()}});
+  if (!pid) return pid.error();
+  log_.info("started a controller", {{"run", asked.run_dir}, {"pid", *pid}});
+  if (kept.asker) kept.asker->send(encode(KeptController{*pid}));
+  return Unit{};
+}
+
+Task<ControllerEnd> ControllerWatch::end_of(std::shared_ptr<Kept> kept) {
+  ControllerEnd end;
+  if (kept->ours) {
+    auto status = co_await wait_for_end(executor_, kept->note.pid);
+    if (!status) co_return status.error();
+    end.how = status->signaled ? ControllerEnd::How::Killed : ControllerEnd::How::Exited;
+    end.exit_code = status->signaled ? 128 + status->status : status->status;
+  } else if (kept->note.pid > 0) {
+    auto gone = co_await wait_until_gone(executor_, kept->note.pid, kept->note.pid_start);
+    if (!gone) co_return gone.error();
+  }
+  const std::string mark = exit_mark(kept->note.request.run_dir);
+  end.run_ended = !mark.empty() && mark != kept->note.exit_at_keep;
+  co_return end;
+}
+
+asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<Kept> kept) {
+  for (;;) {
+    auto end = co_await end_of(kept);
+    if (!end) co_return;  // traind leaves
+    kept->ours = false;
+    kept->note.pid = -1;
+    const auto pause = kept->keeper.ended(*end, clock_.now() - kept->started);
+    log_.info("a controller ended", {{"run", kept->note.request.run_dir},
+                                     {"how", text_of(*end)},
+                                     {"said", tail_of(kept->files.log)}});
+    if (!pause) {
+      co_return co_await forget(kept, *end);
+    }
+    if (*pause > Duration{0}) {
+      const auto paused = co_await pause_for(*pause);
+      if (!paused) co_return;
+    }
+    if (const auto started = start(*kept); !started)
+      log_.warn("no controller", {{"why", started.error().describe()}});
+  }
+}
+
+asio::awaitable<void> ControllerWatch::forget(std::shared_ptr<Kept> kept, ControllerEnd end) {
+  if (kept->asker) {
+    kept->asker->send(encode(ControllerEnded{end.exit_code, tail_of(kept->files.log)}));
+    (void)co_await within(kTellLimit, kept->asker->flush());  // a private traind leaves then
+  }
+  remove_controller_files(kept->files);
+  kept_.erase(kept->files.note);
+  on_end_();
+}
+
+}  // namespace train

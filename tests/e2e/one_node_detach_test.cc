@@ -1,0 +1,237 @@
+// train-run --detach: the run goes on without a terminal, whoever of traind and its controller
+// dies.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <map>
+#include <set>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+constexpr int kEpochs = 12;
+
+class Detach : public ::testing::Test {
+ protected:
+  /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before the sixth.
+  std::string training() {
+    return cluster.job(
+        "job",
+        fmt::format("command: [{}]\nscaling_config: {{num_workers: 2, resources_per_worker: {{CPU: "
+                    "0}}}}\ntrain_loop_config: {{mode: epochs, epochs: {}, on_stop: true, "
+                    "hold_file: '{}', hold_at: [6]}}\n",
+                    program("sdk_worker"), kEpochs, cluster.path("go")));
+  }
+  void go_on() { cluster.write("go-0-6", ""); }
+  /// Detached, and at the sixth epoch.
+  void detach(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "--detach");
+    Process& run = cluster.train_run(arguments);
+    ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+    EXPECT_TRUE(contains(run.out(), "train-run attach job")) << run.out();
+    ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() >= 6; })) << log();
+  }
+  std::string log() { return cluster.read(cluster.run_dir("job") + "/launcher.log"); }
+  std::set<pid_t> pids(const std::string& containing) {
+    std::set<pid_t> all;
+    for (const Seen& seen : cluster.processes(containing)) all.insert(seen.pid);
+    return all;
+  }
+  std::set<pid_t> controllers() { return pids("--kept"); }
+  std::set<pid_t> worker_pids() {
+    std::set<pid_t> all;
+    for (const Seen& seen : cluster.workers()) all.insert(seen.pid);
+    return all;
+  }
+  void kill_all(const std::set<pid_t>& all) {
+    ASSERT_EQ(all.size(), 1u);
+    for (const pid_t pid : all) send_signal(pid, SIGKILL);
+  }
+  /// How often a controller has found the workers of the one before.
+  bool taken_up(std::size_t times) {
+    return wait_until([&] {
+      const std::string text = log();
+      std::size_t found = 0;
+      for (std::size_t at = 0; (at = text.find("still running on", at)) != std::string::npos; ++at)
+        ++found;
+      return found >= times;
+    });
+  }
+  void expect_good_end() {
+    EXPECT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/exit.json"); })) << log();
+    EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
+    std::map<std::string, int> times;
+    for (const auto& line : cluster.metrics("job")) {
+      EXPECT_EQ(text_of(line, "attempt"), "0");
+      ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
+    }
+    EXPECT_EQ(times.size(), 2u * kEpochs);
+    for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
+  }
+  void expect_nothing_left() {
+    EXPECT_TRUE(wait_until(
+        [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
+    EXPECT_FALSE(exists(cluster.run_dir("job") + "/.kept"));
+  }
+
+  Cluster cluster;
+};
+
+TEST_F(Detach, AKilledControllerIsBackByItself) {
+  detach({training()});
+  const std::set<pid_t> workers = worker_pids();
+  EXPECT_EQ(workers.size(), 2u);
+
+  const std::set<pid_t> first = controllers();
+  kill_all(first);
+  ASSERT_TRUE(taken_up(1)) << log();
+  EXPECT_NE(controllers(), first);
+  EXPECT_EQ(worker_pids(), workers);
+
+  go_on();
+  expect_good_end();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
+  detach({training()});
+  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> daemon = pids("traind --private");
+  kill_all(daemon);
+  ASSERT_TRUE(wait_until([&] {
+    const std::set<pid_t> now = pids("traind --private");
+    return now.size() == 1 && now != daemon;
+  })) << log();
+
+  kill_all(controllers());
+  ASSERT_TRUE(taken_up(1)) << log();
+  EXPECT_EQ(worker_pids(), workers);
+
+  go_on();
+  expect_good_end();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
+  detach({training()});
+  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> first = controllers();
+  for (const pid_t pid : first) send_signal(pid, SIGSTOP);  // else it starts its traind again
+  kill_all(pids("traind --private"));
+  kill_all(first);
+
+  Process& resume = cluster.train_run({"resume", "--detach", cluster.run_dir("job")});
+  ASSERT_EQ(resume.wait(), 0) << resume.out() << resume.err();
+  ASSERT_TRUE(taken_up(1)) << log();
+  kill_all(controllers());
+  ASSERT_TRUE(taken_up(2)) << log();
+  EXPECT_EQ(worker_pids(), workers);
+
+  go_on();
+  expect_good_end();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, ATraindOfTheUsersTakesItsControllersUpAgain) {
+  const auto daemon = [&](const std::string& listen) -> Process& {
+    return cluster.traind({"--listen", listen, "--runtime-dir", cluster.path("own"), "--spool-dir",
+                           cluster.path("spool")});
+  };
+  Process& first = daemon("127.0.0.1:0");
+  const std::string said = "on=127.0.0.1:";
+  ASSERT_TRUE(wait_until([&] { return contains(first.err(), said); })) << first.err();
+  const std::string listen =
+      "127.0.0.1:" +
+      std::to_string(std::stoi(first.err().substr(first.err().find(said) + said.size())));
+  detach({"--runtime-dir", cluster.path("own"), "--hosts", listen, training()});
+  const std::set<pid_t> workers = worker_pids();
+  EXPECT_TRUE(pids("traind --private").empty());
+
+  first.signal(SIGKILL);
+  EXPECT_EQ(first.wait(), 137);
+  kill_all(controllers());
+  Process& second = daemon(listen);
+  ASSERT_TRUE(taken_up(1)) << log() << second.err();
+  kill_all(controllers());
+  ASSERT_TRUE(taken_up(2)) << log() << second.err();
+  EXPECT_EQ(worker_pids(), workers);
+
+  go_on();
+  expect_good_end();
+  EXPECT_TRUE(wait_until([&] { return cluster.processes().size() == 1; }));
+  second.signal(SIGINT);
+  EXPECT_EQ(second.wait(), 0);
+  expect_nothing_left();
+}
+
+TEST_F(Detach, AttachFollowsItThroughTheDeathOfAController) {
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {"--detach", cluster.job("job", "command: [" + program("plain_worker") + ", wait-for, " + go +
+                                          ", exit, 3]\nscaling_config: {num_workers: 1}")});
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  ASSERT_TRUE(wait_until([&] { return !cluster.workers().empty(); }));
+  Process& attached = cluster.train_run({"attach", "job"});
+  ASSERT_TRUE(wait_until([&] { return contains(attached.out(), "checkpoint:"); }));
+
+  kill_all(controllers());
+  ASSERT_TRUE(taken_up(1)) << log();
+  cluster.write("go", "");
+
+  EXPECT_EQ(attached.wait(), 3) << attached.out() << attached.err();
+  EXPECT_TRUE(contains(attached.out(), "errored, exit code 3")) << attached.out();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, StopStopsIt) {
+  detach({training()});
+  Process& stop = cluster.train_run({"stop", "job"});
+  ASSERT_TRUE(wait_until([&] { return contains(log(), "stopping"); })) << log();
+  go_on();
+
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "130");
+  expect_nothing_left();
+}
+
+TEST_F(Detach, WhatKeepsItFromStartingIsSaidHere) {
+  const std::string wrong = cluster.write("wrong.yaml", "comand: [x]\n");
+  Process& misspelt = cluster.train_run({"--detach", wrong});
+  EXPECT_EQ(misspelt.wait(), 78);
+  EXPECT_TRUE(contains(misspelt.err(), "did you mean command")) << misspelt.err();
+
+  const std::string job = cluster.job("job", "command: [\"true\"]\n");
+  ASSERT_EQ(cluster.run({job}), 0);
+  Process& again = cluster.train_run({"--detach", job});
+  EXPECT_EQ(again.wait(), 73) << again.err();
+  EXPECT_TRUE(contains(again.err(), "the run job has finished")) << again.err();
+
+  Process& nobody = cluster.train_run({"--detach", "--runtime-dir", cluster.path("none"), job});
+  EXPECT_EQ(nobody.wait(), 69);
+  EXPECT_TRUE(contains(nobody.err(), "no traind runs in " + cluster.path("none"))) << nobody.err();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, ADefaultNameIsSettledBefore) {
+  const std::string job = cluster.write(
+      "my.yaml",
+      "command: [\"true\"]\nscaling_config: {num_workers: 1}\nrun_config: {storage_path: " +
+          cluster.storage() + "}\n");
+  Process& run = cluster.train_run({"--detach", job});
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  const std::string said = "\nfolder: ";
+  const auto at = run.out().find(said);
+  ASSERT_NE(at, std::string::npos) << run.out();
+  const std::string text = run.out().substr(at + said.size());
+  const std::string folder = text.substr(0, text.find('\n'));
+  EXPECT_TRUE(contains(folder, cluster.storage() + "/my-")) << folder;
+  EXPECT_TRUE(wait_until([&] { return exists(folder + "/exit.json"); })) << run.out();
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace train::e2e
