@@ -10,6 +10,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
     : spec_(spec),
       expected_nodes_(start.expected_nodes),
       started_(now),
+      finished_before_(start.finished),
       now_(now),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.failures),
@@ -47,7 +48,7 @@ void RunController::on(const NodeUp& event) {
         current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
     if (!ours) actions_.push_back(Release{attempt, node});
     // An earlier launcher died before its journal knew of it: the number is taken all the same.
-    if (!facts(state_).has_attempt) next_attempt_ = std::max(next_attempt_, attempt.next());
+    next_attempt_ = std::max(next_attempt_, attempt.next());
   }
   const auto found = attempt_.hosts.find(node);
   if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
@@ -152,6 +153,12 @@ void RunController::advance_scheduling() {
         stop_->kind == StopKind::StopCondition ? RunTrigger::EndedWell : RunTrigger::EndedByRequest,
         stop_->reason);
   if (now_ < schedule_at_) return;
+  if (finished_before_) {
+    // Its last supervisors are told that they may go.
+    if (!nodes_may_come() || now_ >= started_ + kAllNodesWait)
+      end_run(RunTrigger::EndedWell, "it had finished under an earlier launcher");
+    return;
+  }
   if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) return;
   Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
@@ -272,6 +279,7 @@ void RunController::on(const RankPaused& event) {
   member->arrived = event.arrived;
   if (state_ != RunState::Running) return;
   // Asked by an earlier launcher, whose journal did not come to that.
+  attempt_.was_pausing = true;
   begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
 }
@@ -284,9 +292,12 @@ void RunController::on(const RankExited& event) {
   release_collectives(attempt_.collectives.rank_ended(event.rank));
   // A supervisor stops its workers without being asked when no launcher came back in time: that is
   // no good end.
-  const bool stopped_by_us = event.end.stop_requested && state_ == RunState::TearingDown;
+  const bool stopped_by_us =
+      event.end.stop_requested && (state_ == RunState::TearingDown || attempt_.was_ending);
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
-  if (attempt_.failure || state_ == RunState::TearingDown) return;
+  // Of a group that an earlier launcher was stopping, why is still to be found out.
+  const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending;
+  if (attempt_.failure || ending) return;
   const bool at_start = !attempt_.progressed && member->joined;
   fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
         .cause = "",  // how it ended says it; the words are launcher/report's
@@ -421,6 +432,14 @@ void RunController::advance_teardown() {
 }
 
 void RunController::conclude_attempt() {
+  // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
+  // themselves.
+  const bool by_themselves =
+      std::all_of(attempt_.members.begin(), attempt_.members.end(), [](const Member& member) {
+        return member.end && member.end->clean() && !member.end->stop_requested;
+      });
+  if (attempt_.was_ending && !attempt_.reform && (attempt_.was_pausing || !by_themselves))
+    attempt_.reform = Reform{.reason = "an earlier launcher had begun to stop the workers"};
   for (const auto& [id, host] : attempt_.hosts) {
     if (!host.lost) actions_.push_back(Release{attempt_.id, id});
   }
@@ -526,6 +545,8 @@ std::optional<TimePoint> RunController::next_deadline() const {
   if (state_ == RunState::Scheduling) {
     if (now_ < schedule_at_)
       consider(schedule_at_);
+    else if (finished_before_)
+      consider(started_ + kAllNodesWait);
     else if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) {
       consider(std::max(started_, schedule_at_) + kAllNodesWait);
     } else {

@@ -41,6 +41,7 @@ struct RunStart {
   std::size_t expected_nodes = 1;            // how many daemons the job names
   FailureCounts failures = {};               // of the budgets, used by earlier launchers
   int restarts = 0;                          // of the worker group, so far
+  bool finished = false;                     // an earlier launcher died before it said so
   std::optional<LivingAttempt> living = {};  // its workers may still run: they are looked for first
 };
 
@@ -120,7 +121,7 @@ class RunController {
     std::optional<Failure> failure;
     std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
-    bool was_pausing = false;  // under an earlier launcher
+    bool was_pausing = false, was_ending = false;  // under an earlier launcher
     int collateral = 0;
     PauseProgress pause;
     TimePoint kill_at;  // what was last asked of the hosts that stop
@@ -208,6 +209,7 @@ class RunController {
   const JobSpec spec_;
   const std::size_t expected_nodes_;
   const TimePoint started_;
+  const bool finished_before_;
   TimePoint now_;
   RunState state_ = RunState::Scheduling;
   std::map<NodeId, NodeUp> nodes_;

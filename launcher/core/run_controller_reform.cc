@@ -18,6 +18,7 @@ void RunController::adopt(const LivingAttempt& living) {
   attempt_.placement = living.placement;
   attempt_.restored = living.restored;
   attempt_.was_pausing = living.pausing;
+  attempt_.was_ending = living.ending;
   next_attempt_ = std::max(next_attempt_, living.id.next());
   restart_count_ = living.restart_count;
   const int world_size = living.placement.world_size;
@@ -45,6 +46,8 @@ void RunController::advance_attaching() {
     attempt_.reform = Reform{.reason = "an earlier launcher had not started all workers"};
     return begin_teardown(kSurvivorGrace, attempt_.reform->reason);
   }
+  if (attempt_.was_ending)
+    return begin_teardown(kSurvivorGrace, "an earlier launcher had begun to stop the workers");
   if (!attempt_.was_pausing) return change_state(RunTrigger::GroupFound, "");
   begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);

@@ -283,6 +283,7 @@ struct LivingAttempt {
   std::optional<CheckpointInfo> restored;
   int restart_count = 0;
   bool pausing = false;             // its ranks had been asked to stop
+  bool ending = false;              // its workers were being stopped, or had ended
   std::uint64_t settled_index = 0;  // of its newest committed checkpoint, at `settled_path`
   std::string settled_path;
 };

@@ -111,10 +111,13 @@ void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::ob
     living_.reset();
     return;
   }
+  const std::string state = what == "state" ? text_of(event, "state") : "";
+  if (state == to_string(RunState::Finished))
+    finished_ = true;  // its launcher died before it said so
   if (what != "state" || !begun_ || begun_->id != attempt) return;
-  const std::string state = text_of(event, "state");
   if (state == to_string(RunState::Starting)) living_ = begun_;
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;
+  if (state == to_string(RunState::TearingDown) && living_) living_->ending = true;
 }
 
 void RunHistory::attempt_began(Epoch epoch, const std::string& time,
@@ -126,6 +129,7 @@ void RunHistory::attempt_began(Epoch epoch, const std::string& time,
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
   attempt.restored = checkpoint_of(event);
   restarts_ = attempt.restart_count;
+  finished_ = false;
   next_attempt_ = std::max(next_attempt_, attempt.id.next());
   attempts_.push_back({.id = attempt.id,
                        .world_size = static_cast<int>(number_of(event, "world_size")),

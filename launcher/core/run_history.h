@@ -49,6 +49,8 @@ class RunHistory {
   int restarts() const { return restarts_; }
   /// The attempt whose workers were told to start, and of which no end is known.
   const std::optional<LivingAttempt>& living() const { return living_; }
+  /// Every rank had ended with 0, or a stop condition was met: nothing is left to be trained.
+  bool finished() const { return finished_; }
   /// What of the budgets was used by this run since it was last started by hand.
   FailureCounts failures() const { return policy_.counts(); }
 
@@ -62,6 +64,7 @@ class RunHistory {
   std::vector<PastAttempt> attempts_;
   Attempt next_attempt_{0};
   int restarts_ = 0;
+  bool finished_ = false;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;
 };

@@ -150,7 +150,7 @@ void Checkers::crashed(const WorkerPlace& place) {
   attempt.crashed = true;
   const bool undisturbed = plan_.only_worker_faults() && plan_.spawn_fails == 0 &&
                            plan_.healthy_link(place.node) && plan_.links[place.node].loss == 0;
-  if (!undisturbed || state_ != RunState::Running) return;
+  if (!undisturbed || launcher_away_ || state_ != RunState::Running) return;
   known_by_.try_emplace(place.attempt, timeline_.now() + kDeathKnownWithin);
 }
 

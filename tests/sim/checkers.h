@@ -58,7 +58,11 @@ class Checkers {
   // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t epoch, std::uint64_t held_by, bool holds);
   void order_passed(std::uint64_t epoch, std::uint64_t newest);
-  void launcher_began(std::uint64_t epoch);
+  /// `finished`: so says its journal.
+  void launcher_began(std::uint64_t epoch, const std::optional<LivingAttempt>& living,
+                      bool finished);
+  void launcher_died();
+  void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // stopped by its supervisors
   void node_declared_lost(int node, std::optional<TimePoint> healthy_since);
   void supervisor_gave_up(Attempt attempt, int node) { lost_hosts_.insert({attempt, node}); }
   void acted(const RunAction& action);
@@ -84,7 +88,7 @@ class Checkers {
   };
   struct AttemptView {
     int world_size = 0, started = 0, left_well = 0;
-    bool crashed = false;
+    bool crashed = false, orphaned = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
     std::set<Rank> live;  // and not killed
@@ -104,6 +108,7 @@ class Checkers {
   void attempt_ended(const AttemptEnded& ended);
   void run_ended(const RunEnded& ended);
   void restart_decided();
+  void check_cause();
   void paused(const Pause& pause);
   void stopped(const StopGroup& stop);
   void progress();
@@ -122,6 +127,9 @@ class Checkers {
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_epoch_ = 0;
+  std::optional<Attempt> whole_;  // all its ranks were there when this launcher came
+  std::optional<Attempt> restart_counted_;
+  bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};
   int restarts_without_progress_ = 0;
   std::optional<Attempt> pausing_, finish_checked_;

@@ -10,8 +10,14 @@ constexpr Duration kFirstRedial = milliseconds(5), kAwayLimit = seconds(120);
 
 }  // namespace
 
-SimDaemonLink::SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, Handlers handlers)
-    : sim_(sim), node_(node), epoch_(epoch), handlers_(std::move(handlers)) {
+SimDaemonLink::SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, bool has_workers,
+                             Handlers handlers)
+    : sim_(sim),
+      node_(node),
+      epoch_(epoch),
+      handlers_(std::move(handlers)),
+      has_workers_(has_workers),
+      told_down_(!has_workers) {
   const FailureConfig& failure = sim.plan.spec.run_config.failure_config;
   suspect_after_ = failure.node_suspect_after;
   dead_after_ = failure.node_dead_after;
@@ -29,7 +35,7 @@ void SimDaemonLink::dial() {
   const SimHost& host = node_.host();
   const SimPath& path = host.network;
   began_ = sim_.timeline.now();
-  const Duration connect_limit = ever_attached_ ? redial_max_ : kConnectLimit;
+  const Duration connect_limit = ever_attached_ || has_workers_ ? redial_max_ : kConnectLimit;
   const Duration round_trip = path.sample(sim_.timeline, 1) + path.sample(sim_.timeline, 0);
   const std::uint64_t serial = ++serial_;
   const bool no_way = !path.open() || !host.powered || round_trip > connect_limit;
@@ -44,7 +50,7 @@ void SimDaemonLink::dial() {
 // Then a hello, an answer and a proof.
 void SimDaemonLink::dialled(TimePoint, std::uint64_t boots) {
   const SimPath& path = node_.host().network;
-  const Duration limit = ever_attached_ ? 2 * redial_max_ : kConnectLimit;
+  const Duration limit = ever_attached_ || has_workers_ ? 2 * redial_max_ : kConnectLimit;
   const Duration takes = path.sample(sim_.timeline, 1) + path.sample(sim_.timeline, 0);
   const bool too_long = takes > limit;
   sim_.after(too_long ? limit : takes, [this, serial = serial_, too_long, boots] {

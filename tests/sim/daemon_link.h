@@ -18,7 +18,7 @@ class SimDaemonLink {
     std::function<void(const std::string& reason)> down;
     std::function<void()> refused;
   };
-  SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, Handlers handlers);
+  SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, bool has_workers, Handlers handlers);
 
   void start() { dial(); }
   void send(SimFrame frame);
@@ -49,6 +49,7 @@ class SimDaemonLink {
   LinkPtr link_;
   std::uint64_t serial_ = 0;  // of the connection: events of older ones are void
   TimePoint last_heard_, began_, listening_since_;
+  const bool has_workers_;  // of an attempt that an earlier launcher began
   bool ever_attached_ = false, told_down_ = true, over_ = false;
 };
 

@@ -143,6 +143,21 @@ void add_storm(Plan& plan, Random& random) {
   }
 }
 
+// A seed in five: the launcher dies, and another one comes, sometimes after the orphan timeout.
+void add_launcher_deaths(Plan& plan) {
+  Random random(plan.seed * 6151 + 29);  // of its own: the rest of the plan is as without them
+  if (!random.chance(0.2)) return;
+  plan.dies_at_end = random.chance(0.3);
+  const int deaths = random.between(1, 3);
+  for (int i = 0; i < deaths; ++i) {
+    plan.faults.push_back({.at = milliseconds(random.between(0, 12000)),
+                           .kind = FaultKind::KillLauncher,
+                           .node = 0,
+                           .pick = 0,
+                           .length = length_of(FaultKind::KillLauncher, random)});
+  }
+}
+
 void end_faults(Plan& plan) {
   plan.faults_end = seconds(10);
   for (const Fault& fault : plan.faults)
@@ -244,6 +259,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   }
   if (!large && seed % 10 == 7) add_storm(plan, random);
   if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
+  add_launcher_deaths(plan);
   end_faults(plan);
   return plan;
 }

@@ -90,6 +90,7 @@ struct Plan {
   std::vector<StopRequest> stops;
   Duration faults_end{};  // also of the failures below
   double commit_fails = 0, spawn_fails = 0, part_fails = 0;
+  bool dies_at_end = false;      // the launcher, just after an attempt has ended
   bool command_missing = false;  // every spawn fails, for good
   std::size_t report_window = 64;
   std::uint32_t armed = 0;  // sites, a bit each

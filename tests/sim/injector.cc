@@ -9,6 +9,7 @@ constexpr int kTowardsLauncher = 0, kTowardsNode = 1;  // directions of SimHost:
 // L3: the verdict comes with the next call that fails after dead_after: the pause before it, its
 // connecting and its handshake.
 constexpr Duration kVerdictSlack = seconds(6);
+constexpr Duration kNewsOnTheWay = seconds(2);  // of a node that is well again
 
 }  // namespace
 
@@ -64,7 +65,7 @@ void Injector::inject(const Fault& fault) {
     case FaultKind::DiskSlow:
       return fill_disk(fault);
     case FaultKind::KillLauncher:
-      return;
+      return sim_.kill_launcher(fault.length);
   }
 }
 
@@ -154,7 +155,12 @@ void Injector::block(const Fault& fault, bool up, bool down) {
   Isolation& state = isolations_[fault.node];
   if (up) path.block(kTowardsLauncher);
   if (down) path.block(kTowardsNode);
-  if (state.blocked++ == 0) expect_verdict(fault.node, ++state.number);
+  if (state.blocked++ == 0) {
+    // One that may still speak is silent once it has given up a launcher that it does not hear.
+    const Duration speaks =
+        up ? Duration{0} : sim_.plan.spec.run_config.failure_config.node_dead_after;
+    expect_verdict(fault.node, ++state.number, speaks);
+  }
   unwell(fault.node, fault.length);
   sim_.after(fault.length, [this, node = fault.node] {
     Isolation& isolation = isolations_[node];
@@ -169,14 +175,15 @@ void Injector::block(const Fault& fault, bool up, bool down) {
 
 // L3: a node that is silent is declared dead within a bound, and one that hears no launcher gives
 // up its lease.
-void Injector::expect_verdict(int node, std::uint64_t isolation) {
+void Injector::expect_verdict(int node, std::uint64_t isolation, Duration speaks) {
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const bool was_attached = launcher_->link(node).attached();
-  const Duration within = failure.node_dead_after + failure.node_suspect_after + kVerdictSlack +
-                          2 * nodes_[node]->host().network.delay_max;
-  sim_.after(within, [this, node, isolation, was_attached] {
+  const Duration within = speaks + failure.node_dead_after + failure.node_suspect_after +
+                          kVerdictSlack + 2 * nodes_[node]->host().network.delay_max;
+  sim_.after(within, [this, node, isolation, was_attached, launcher = launcher_.get()] {
     if (isolations_[node].number != isolation || launcher_->finished()) return;
-    if (was_attached && !launcher_->link(node).told_down())
+    const bool the_same = launcher_.get() == launcher && launcher_->alive();
+    if (the_same && was_attached && !launcher_->link(node).told_down())
       sim_.check.fail("L3", fmt::format("node {} is silent, and not declared dead", node));
     if (nodes_[node]->host().network.blocked[kTowardsNode] && nodes_[node]->leased())
       sim_.check.fail("L3", fmt::format("node {} believes in a launcher that is silent", node));
@@ -190,7 +197,7 @@ void Injector::clog(const Fault& fault) {
   for (const int to : {kTowardsLauncher, kTowardsNode}) {
     if (fault.pick % 3 != 1 - to) path.clogged_until[to] = std::max(path.clogged_until[to], until);
   }
-  unwell(fault.node, fault.length);
+  unwell(fault.node, fault.length + kNewsOnTheWay);
 }
 
 // One that was taken over, and does not know it yet.

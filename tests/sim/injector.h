@@ -26,7 +26,7 @@ class Injector {
   void attach_stale_launcher(int node);
   void heal();
   void unwell(int node, Duration length);
-  void expect_verdict(int node, std::uint64_t isolation);
+  void expect_verdict(int node, std::uint64_t isolation, Duration speaks);
   SimWorker* pick_worker(const Fault& fault);
 
   Sim& sim_;

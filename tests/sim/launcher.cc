@@ -1,15 +1,12 @@
 #include "tests/sim/launcher.h"
 
 #include <algorithm>
+#include <set>
+
+#include "launcher/core/run_history.h"
 
 namespace train::sim {
 namespace {
-
-RunStart start_of(const Plan& plan) {
-  RunStart start;
-  start.expected_nodes = static_cast<std::size_t>(plan.nodes);
-  return start;
-}
 
 JobSpec spec_of(const Sim& sim) {
   JobSpec spec = sim.plan.spec;
@@ -22,8 +19,24 @@ std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d)
 
 }  // namespace
 
-SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, std::uint64_t epoch)
-    : sim_(sim), nodes_(nodes), controller_(spec_of(sim), start_of(sim.plan), sim.timeline.now()) {
+SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t epoch)
+    : sim_(sim),
+      nodes_(nodes),
+      folder_(folder),
+      epoch_(epoch),
+      start_(start_from(folder, sim.plan)),
+      controller_(spec_of(sim), start_, sim.timeline.now()) {
+  for (const auto& [attempt, ranks] : folder.reports) {
+    for (const auto& [rank, last] : ranks) ledgers_[attempt].restore(rank, last);
+  }
+  const std::uint32_t first = start_.living ? start_.living->id.value : start_.first_attempt.value;
+  if (first > 0) ended_attempt_ = Attempt{first - 1};
+  sim_.check.launcher_began(epoch, start_.living, start_.finished);
+  std::set<int> has_workers;
+  if (start_.living) {
+    for (const PlacedNode& placed : start_.living->placement.nodes)
+      has_workers.insert(placed.node.value);
+  }
   for (int node = 0; node < sim.plan.nodes; ++node) {
     SimDaemonLink::Handlers handlers;
     handlers.offered = [this, node](const NodeOffer& offer) { offered(node, offer); };
@@ -33,14 +46,21 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, std::uint64_t epoch)
       feed(NodeDown{NodeId{node}, reason});
     };
     handlers.refused = [this] { sim_.check.fail("S1", "the newest launcher was refused"); };
-    links_.push_back(
-        std::make_unique<SimDaemonLink>(sim, *nodes[node], epoch, std::move(handlers)));
+    links_.push_back(std::make_unique<SimDaemonLink>(
+        sim, *nodes[node], epoch, has_workers.count(node) != 0, std::move(handlers)));
   }
-  sim_.check.launcher_began(epoch);
 }
 
 void SimLauncher::start() {
+  if (start_.living) {
+    const auto held = folder_.reports.find(start_.living->id);
+    if (held != folder_.reports.end()) {
+      for (const auto& [rank, last] : held->second)
+        feed(RankReported{start_.living->id, rank, last});
+    }
+  }
   for (const auto& link : links_) link->start();
+  if (start_.finished) feed(Tick{});
   arm();
 }
 
@@ -58,7 +78,7 @@ void SimLauncher::offered(int node, const NodeOffer& offer) {
 }
 
 void SimLauncher::received(int index, const SimFrame& frame) {
-  if (finished_) return;
+  if (finished_ || dead_) return;
   const NodeId node{index};
   const Attempt attempt = frame.attempt;
   if (const auto* batch = frame.get<ReportBatch>()) {
@@ -87,11 +107,13 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     feed(NodeGroupGone{attempt, node});
   } else if (const auto* lost = frame.get<AttemptLost>()) {
     feed(SupervisorLost{attempt, node, lost->reason});
-  } else if (frame.get<AttemptSnapshot>() != nullptr) {
+  } else if (const auto* snapshot = frame.get<AttemptSnapshot>()) {
     ++said_again_;
-    feed(SupervisorAttached{attempt, node});
+    feed(SupervisorAttached{attempt, node,
+                            snapshot->phase != "spawned" && snapshot->phase != "prepared"});
   } else if (const auto* paused = frame.get<WorkerPaused>()) {
-    feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index});
+    feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
+                    paused->arrived});
   } else if (const auto* part = frame.get<PartWritten>()) {
     feed(PartStaged{attempt,
                     {Rank{part->rank},
@@ -101,6 +123,8 @@ void SimLauncher::received(int index, const SimFrame& frame) {
                      {},
                      part->metadata_json,
                      part->error}});
+  } else if (const auto* answered = frame.get<CollectiveAnswered>()) {
+    feed(CollectiveSettled{attempt, answered->sequence, answered->parts, answered->error});
   } else if (const auto* join = frame.get<CollectiveJoin>()) {
     feed(CollectiveJoined{attempt, Rank{join->rank}, join->sequence, join->name, join->data});
     if (sim_.mutant == Mutant::BarrierOpensEarly && join->rank == 0) {
@@ -129,7 +153,7 @@ void SimLauncher::on_exit(Attempt attempt, const WorkerExited& exited) {
 // ---- the controller
 
 void SimLauncher::ask_to_stop(StopKind kind) {
-  if (finished_) return;
+  if (finished_ || dead_) return;
   sim_.timeline.trace("asked to stop");
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const bool undisturbed = sim_.plan.only_worker_faults() &&
@@ -143,7 +167,7 @@ void SimLauncher::ask_to_stop(StopKind kind) {
 }
 
 void SimLauncher::feed(const RunEvent& event) {
-  if (finished_) return;
+  if (finished_ || dead_) return;
   for (const RunAction& action : controller_.handle(event, sim_.timeline.now())) {
     if (sim_.mutant == Mutant::WrongEnd && std::holds_alternative<RunEnded>(action)) {
       RunEnded wrong = std::get<RunEnded>(action);
@@ -184,8 +208,9 @@ void SimLauncher::perform(const RunAction& action) {
     }
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
     static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
-    send(pause->node, frame_of(pause->attempt, PauseWorkers{kSteps[static_cast<int>(pause->step)],
-                                                            pause->ordinal, pause->reason}));
+    send(pause->node, frame_of(pause->attempt,
+                               PauseWorkers{kSteps[static_cast<int>(pause->step)], pause->ordinal,
+                                            pause->reason, pause->at_checkpoint}));
   } else if (const auto* released = std::get_if<Release>(&action)) {
     release(*released);
   } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
@@ -198,13 +223,31 @@ void SimLauncher::perform(const RunAction& action) {
   } else if (const auto* changed = std::get_if<StateChanged>(&action)) {
     sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed->from), to_string(changed->to),
                         to_string(changed->trigger), changed->reason);
+    remember(record_of(*changed));
+  } else if (const auto* begun = std::get_if<AttemptBegun>(&action)) {
+    remember(record_of(*begun));
   } else if (const auto* ended = std::get_if<AttemptEnded>(&action)) {
     ended_attempt_ = ended->attempt;
+    if (sim_.plan.dies_at_end && sim_.faults_go_on() && sim_.timeline.random.chance(0.5)) {
+      later(sim_.between(Duration{0}, milliseconds(30)),
+            [this] { sim_.kill_launcher(sim_.between(Duration{0}, seconds(5))); });
+    }
+    if (sim_.mutant != Mutant::EndBeforeReports) {
+      ++journal_holds_;
+      when_settled([this] {
+        --journal_holds_;
+        write_journal();
+      });
+    }
+    remember(record_of(*ended, ended->cause));
   } else if (const auto* note = std::get_if<Note>(&action)) {
     sim_.timeline.trace("note: {}", note->text);
   } else if (std::holds_alternative<RunEnded>(action)) {
     ending_ = true;
-    when_settled([this] { finish(); });
+    when_settled([this, ended = std::get<RunEnded>(action)] {
+      run_ended_ = record_of(ended);
+      finish();
+    });
   }
 }
 
@@ -238,9 +281,10 @@ void SimLauncher::start_workers(Start start) {
   if (start.restore) message.restored_epoch = start.restore->epoch;
   Duration takes = sim_.between(Duration{0}, milliseconds(10));
   if (sim_.unlucky(Site::StartSlow)) takes += sim_.between(Duration{0}, seconds(2));
-  later(takes, [this, node = start.node, frame = frame_of(start.attempt, std::move(message))] {
-    send(node, frame);
-  });
+  when_journaled(
+      [this, takes, node = start.node, frame = frame_of(start.attempt, std::move(message))] {
+        later(takes, [this, node, frame] { send(node, frame); });
+      });
 }
 
 // One frame goes to all nodes.
@@ -261,7 +305,11 @@ void SimLauncher::commit(Commit what) {
     Duration takes = sim_.between(milliseconds(1), milliseconds(100)) +
                      sim_.between(Duration{0}, sim_.disk_extra);
     if (sim_.unlucky(Site::CommitSlow)) takes += sim_.between(Duration{0}, seconds(5));
-    later(takes, [this, what] { commit_now(*what); });
+    committing_ = what;
+    later(takes, [this, what] {
+      committing_.reset();
+      commit_now(*what);
+    });
   });
 }
 
@@ -270,30 +318,25 @@ void SimLauncher::commit_now(const Commit& what) {
     if (sim_.mutant == Mutant::CheckpointNumberTwice) ++numbers_skipped_;
     return feed(CommitFinished{what.attempt, what.index, {}, "the disk is full"});
   }
-  CheckpointInfo info{.number = what.number - std::min(what.number - 1, 2 * numbers_skipped_),
-                      .path = fmt::format("checkpoint_{:06}", what.number),
-                      .epoch = -1};
-  for (const PartOfCheckpoint& part : what.parts) {
-    if (part.rank == Rank{0}) info.epoch = std::stoll(part.metadata_json);
-  }
-  sim_.check.committed(what, info);
-  sim_.timeline.trace("checkpoint {} committed: attempt {}, epoch {}", info.number,
-                      what.attempt.value, info.epoch);
+  const CheckpointInfo info = put_checkpoint(what);
   feed(CommitFinished{what.attempt, what.index, info, ""});
 }
 
 void SimLauncher::release(const Release& what) {
   ++releases_;
   when_settled([this, what] {
-    send(what.node, frame_of(what.attempt, ReleaseAttempt{}));
-    --releases_;
-    if (ending_) finish();
+    when_journaled([this, what] {
+      send(what.node, frame_of(what.attempt, ReleaseAttempt{}));
+      --releases_;
+      if (ending_) finish();
+    });
   });
 }
 
 void SimLauncher::finish() {
-  if (finished_ || releases_ > 0) return;
+  if (finished_ || releases_ > 0 || !run_ended_) return;
   finished_ = true;
+  folder_.journal.push_back({epoch_, *run_ended_});
   for (const auto& link : links_) link->detach();
 }
 
@@ -334,6 +377,8 @@ void SimLauncher::take(const Item& item) {
   auto known = ledgers_[item.attempt].accept(Rank{batch.rank}, batch.first_ordinal, batch.count);
   if (!known) return sim_.check.fail("S8", known.error().message);
   if (sim_.mutant == Mutant::ReportsTakenTwice) *known = 0;
+  if (*known < batch.count)
+    folder_.reports[item.attempt][Rank{batch.rank}] = batch.first_ordinal + batch.count - 1;
   for (std::uint32_t i = *known; i < batch.count; ++i)
     sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_ordinal + i);
   const auto& stop = sim_.plan.spec.run_config.stop;

@@ -10,18 +10,21 @@
 #include "launcher/core/report_ledger.h"
 #include "launcher/core/run_controller.h"
 #include "tests/sim/daemon_link.h"
+#include "tests/sim/run_folder.h"
 
 namespace train::sim {
 
 class SimLauncher {
  public:
   using Nodes = std::vector<std::unique_ptr<SimNode>>;
-  SimLauncher(Sim& sim, Nodes& nodes, std::uint64_t epoch);
+  SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t epoch);
 
   void start();
+  void die();  // what is not on disk is lost
   void ask_to_stop(StopKind kind);
   SimDaemonLink& link(int node) { return *links_[node]; }
   bool finished() const { return finished_; }
+  bool alive() const { return !dead_; }
   const RunController& controller() const { return controller_; }
 
  private:
@@ -42,6 +45,13 @@ class SimLauncher {
   void send_collective(const SendCollective& collective);
   void finish();
 
+  // the journal
+  void remember(boost::json::object event);
+  void write_journal();
+  void journal_written(std::size_t records);
+  CheckpointInfo put_checkpoint(const Commit& commit);
+  void when_journaled(std::function<void()> what);
+
   // reports
   struct Item {
     Attempt attempt;
@@ -56,11 +66,16 @@ class SimLauncher {
   void when_settled(std::function<void()> what) { add({{}, {}, std::move(what)}); }
   template <class F>
   void later(Duration delay, F&& what) {
-    sim_.after(delay, std::forward<F>(what));
+    sim_.after(delay, [this, what = std::forward<F>(what)]() mutable {
+      if (!dead_) what();
+    });
   }
 
   Sim& sim_;
   Nodes& nodes_;
+  SimFolder& folder_;
+  const Epoch epoch_;
+  const RunStart start_;
   RunController controller_;
   std::vector<std::unique_ptr<SimDaemonLink>> links_;
   std::deque<Item> queue_;
@@ -72,7 +87,13 @@ class SimLauncher {
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;
   std::uint64_t numbers_skipped_ = 0;
-  bool condition_met_ = false, ending_ = false, finished_ = false;
+  std::vector<boost::json::object> journal_queue_, journal_group_;  // the group is being written
+  std::uint64_t journal_asked_ = 0, journal_written_ = 0;
+  std::deque<std::pair<std::uint64_t, std::function<void()>>> journal_waits_;
+  int journal_holds_ = 0;
+  std::optional<boost::json::object> run_ended_;
+  std::shared_ptr<const Commit> committing_;
+  bool condition_met_ = false, ending_ = false, finished_ = false, dead_ = false;
   int releases_ = 0;
 };
 

@@ -28,6 +28,7 @@ std::string_view to_string(Mutant mutant) {
       "AcksForgotten",
       "JournalNotSynced",
       "EpochNotRaised",
+      "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];
 }

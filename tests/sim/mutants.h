@@ -31,8 +31,10 @@ enum class Mutant {
   AcksForgotten,          // L4: reports are never acknowledged
   JournalNotSynced,       // L4: what the journal holds is lost with the launcher
   EpochNotRaised,         // S1: the next launcher takes the epoch of the last
+  EndBeforeReports,  // L4, one seed in 5,000: the journal knows of an end before its reports are on
+                     // disk
 };
-inline constexpr int kMutants = static_cast<int>(Mutant::EpochNotRaised) + 1;
+inline constexpr int kMutants = static_cast<int>(Mutant::EndBeforeReports) + 1;
 std::string_view to_string(Mutant mutant);
 
 }  // namespace train::sim

@@ -25,10 +25,39 @@ void Checkers::order_passed(std::uint64_t epoch, std::uint64_t newest) {
     fail("S1", fmt::format("an order of epoch {} is followed, {} is known", epoch, newest));
 }
 
-void Checkers::launcher_began(std::uint64_t epoch) {
+void Checkers::launcher_began(std::uint64_t epoch, const std::optional<LivingAttempt>& living,
+                              bool finished) {
   if (epoch <= newest_epoch_)
     fail("S1", fmt::format("a launcher begins with epoch {} after {}", epoch, newest_epoch_));
   newest_epoch_ = epoch;
+  launcher_away_ = false;
+  was_finished_ = finished;
+  whole_.reset();
+  if (!living) return;
+  const AttemptView& attempt = view(living->id);
+  if (attempt.world_size > 0 && attempt.started == attempt.world_size) whole_ = living->id;
+}
+
+// What it had decided and nobody has written down did not happen.
+void Checkers::launcher_died() {
+  launcher_away_ = true;
+  ended_.reset();
+  pausing_.reset();
+  finish_checked_.reset();
+  known_by_.clear();
+  state_ = {};
+}
+
+// L4: workers that go on by themselves are found again: a launcher's death alone restarts nobody.
+void Checkers::check_cause() {
+  if (whole_ != last_attempt_->attempt) return;
+  const AttemptView& attempt = view(*whole_);
+  const bool lost = std::any_of(lost_hosts_.begin(), lost_hosts_.end(),
+                                [this](const auto& host) { return host.first == *whole_; });
+  if (attempt.crashed || attempt.orphaned || lost) return;
+  if (last_attempt_->failed || last_attempt_->cause.find("not started all") != std::string::npos)
+    fail("L4", fmt::format("attempt {} starts again, and only its launcher had died: {}",
+                           whole_->value, last_attempt_->cause));
 }
 
 // L3: no healthy node is declared dead. (That a dead one is, the world asks.)
@@ -47,6 +76,8 @@ void Checkers::acted(const RunAction& action) {
   if (const auto* ended = std::get_if<AttemptEnded>(&action)) attempt_ended(*ended);
   if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
   if (const auto* start = std::get_if<Start>(&action)) restored(*start);
+  if (std::holds_alternative<AttemptBegun>(action) && was_finished_)
+    fail("S11", "a run that had finished begins again");
   if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
   if (const auto* changed = std::get_if<StateChanged>(&action)) {
@@ -60,6 +91,8 @@ void Checkers::acted(const RunAction& action) {
 // S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that re-forms,
 // or that loses a node which it can do without, has not failed.
 void Checkers::restart_decided() {
+  check_cause();
+  if (std::exchange(restart_counted_, last_attempt_->attempt) == last_attempt_->attempt) return;
   const bool elastic = plan_.spec.scaling_config.num_workers.elastic();
   const auto& failure_kind = last_attempt_->failure;
   if (!failure_kind || failure_kind == FailureKind::Preempted ||
@@ -125,7 +158,7 @@ void Checkers::run_ended(const RunEnded& ended) {
       if (!stop_asked_) fail("S11", "the run is stopped, and nobody asked");
       return;
     case RunState::Finished:
-      if (by_condition) return;
+      if (by_condition || was_finished_) return;
       if (ended.stop) fail("S11", "a run that somebody stopped counts as finished");
       if (!last_attempt_) return fail("S11", "a run is finished that never ran");
       if (view(last_attempt_->attempt).left_well != view(last_attempt_->attempt).world_size)
@@ -154,7 +187,9 @@ void Checkers::faults_over() {
   const bool may_hang = plan_.has(FaultKind::HangWorker);
   if (ended_ || may_hang) return;
   const Duration step = plan_.habits.has_sdk ? plan_.habits.step_max : Duration(seconds(5));
-  progress_by_ = timeline_.now() + kProgressWithin +
+  // Parts that a slow node stores on a slow disk, one after the other.
+  const bool slow_disk = plan_.has(FaultKind::SlowNode) && plan_.has(FaultKind::DiskSlow);
+  progress_by_ = timeline_.now() + kProgressWithin + seconds(slow_disk ? 180 : 0) +
                  plan_.spec.run_config.failure_config.stop_grace +
                  step * (plan_.has(FaultKind::SlowNode) ? 10 : 1);
 }

@@ -1,6 +1,7 @@
 // What all simulated programs of one run share, and what they share on one host.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct Sim {
   Timeline timeline;
   Checkers check;
   const Mutant mutant;
-  std::uint32_t fired = 0;  // sites
+  std::uint32_t fired = 0;                      // sites
+  std::function<void(Duration)> kill_launcher;  // for so long; by the world
   bool disk_full = false;
   Duration disk_extra{};  // each store takes up to this much longer
 };

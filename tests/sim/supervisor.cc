@@ -52,6 +52,8 @@ void SimSupervisor::say_everything_again() {
     for (const auto& [index, part] : seat.parts) send(part);
     for (const auto& [sequence, join] : seat.collectives) send(join);
   }
+  for (CollectiveAnswered& answered : answered_.from_before(epoch_))
+    send(frame(std::move(answered)));
   for (const SimFrame& frame : lifecycle_) send(frame);
 }
 
@@ -98,6 +100,7 @@ void SimSupervisor::received(const SimFrame& frame) {
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     for (auto& [rank, seat] : seats_) seat.collectives.erase(result->sequence);
+    answered_.add(epoch_, *result);
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
     to_workers(frame);
@@ -193,6 +196,7 @@ void SimSupervisor::signal(const SignalWorker& wanted) {
   if (sim_.mutant == Mutant::KillNotSent && wanted.signal == SIGKILL) return;
   SimWorker* hit = host_.process(seat.pid);
   if (hit == nullptr) return;
+  if (absent_since_) sim_.check.orphaned(key_.attempt);
   sim_.check.signalled({.node = host_.index, .attempt = key_.attempt, .rank = wanted.rank}, hit);
   hit->signal(wanted.signal);
 }

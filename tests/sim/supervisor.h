@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/core/node_agent.h"
+#include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker.h"
@@ -22,8 +23,8 @@ class SimSupervisor {
   void attach(LinkPtr link);
   void on_exit(std::function<void()> what) { on_exit_ = std::move(what); }
   void crash();
-  void vanish();  // with its host
-  void say_everything_again();
+  void vanish();                // with its host
+  void say_everything_again();  // to the launcher that is there
   bool alive() const { return alive_; }
   const std::vector<std::unique_ptr<SimWorker>>& workers() const { return workers_; }
 
@@ -80,6 +81,7 @@ class SimSupervisor {
   std::optional<StartWorkers> start_;
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
+  AnsweredCollectives answered_;
   std::vector<SimFrame> lifecycle_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   TimePoint disk_free_;

@@ -12,7 +12,7 @@ constexpr Duration kEndsWithin = seconds(
 constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
 constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;
-constexpr std::uint64_t kEpoch = 2;
+constexpr std::uint64_t kFirstEpoch = 2;
 
 class World {
  public:
@@ -23,16 +23,17 @@ class World {
     sim_.timeline.recording = record;
     sim_.timeline.print = options.print;
     for (int i = 0; i < sim_.plan.nodes; ++i) nodes_.push_back(std::make_unique<SimNode>(sim_, i));
-    launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, kEpoch);
+    launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, epoch_);
     injector_ = std::make_unique<Injector>(sim_, nodes_, launcher_);
   }
 
   SimResult run() {
+    sim_.kill_launcher = [this](Duration away) { kill_launcher(away); };
     describe_plan();
     launcher_->start();
     injector_->schedule();
     for (const StopRequest& stop : sim_.plan.stops)
-      sim_.after(stop.at, [this, stop] { launcher_->ask_to_stop(stop.kind); });
+      sim_.after(stop.at, [this, stop] { ask_to_stop(stop.kind); });
     run_events();
     if (!sim_.check.violation()) sim_.check.run_over();
     return {.violation = sim_.check.violation().value_or(""),
@@ -47,6 +48,26 @@ class World {
   }
 
  private:
+  void ask_to_stop(StopKind kind) {
+    last_stop_ = kind;
+    launcher_->ask_to_stop(kind);
+  }
+
+  void kill_launcher(Duration away) {
+    if (launcher_->finished() || !launcher_->alive()) return;
+    launcher_->die();
+    sim_.after(away, [this] {
+      dead_.push_back(std::move(launcher_));  // what it had under way finds that it is dead
+      if (sim_.mutant != Mutant::EpochNotRaised) ++epoch_;
+      sim_.timeline.trace("a launcher of epoch {} takes the run up", epoch_);
+      launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, epoch_);
+      launcher_->start();
+      // Whoever had asked the last one to stop asks again, if there is no other way to an end.
+      if (last_stop_ && (sim_.plan.has(FaultKind::HangWorker) || sim_.timeline.random.chance(0.5)))
+        sim_.after(sim_.between(Duration{0}, seconds(3)), [this] { ask_to_stop(*last_stop_); });
+    });
+  }
+
   void run_events() {
     const Checkers& check = sim_.check;
     const TimePoint faults_end = sim_.timeline.now() + sim_.plan.faults_end;
@@ -92,6 +113,10 @@ class World {
 
   Sim sim_;
   SimLauncher::Nodes nodes_;
+  SimFolder folder_;
+  std::uint64_t epoch_ = kFirstEpoch;
+  std::vector<std::unique_ptr<SimLauncher>> dead_;
+  std::optional<StopKind> last_stop_;
   std::unique_ptr<SimLauncher> launcher_;
   std::unique_ptr<Injector> injector_;
 };

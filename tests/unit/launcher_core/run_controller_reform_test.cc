@@ -34,6 +34,25 @@ RunStart with_living(bool pausing = false) {
   return start;
 }
 
+TEST(RunController, ARunThatHadFinishedOnlyEnds) {
+  RunStart start{.first_attempt = kSecond, .expected_nodes = 2};
+  start.finished = true;
+  Driven driven(two_workers(1), std::move(start));
+
+  EXPECT_EQ(driven.handle(node_up(kNodeA, {kFirst})), (Actions{Release{kFirst, kNodeA}}));
+  const Actions actions = driven.handle(node_up(kNodeB));
+
+  EXPECT_EQ(driven.run.state(), RunState::Finished);
+  EXPECT_EQ(std::get<RunEnded>(actions.back()).outcome, RunState::Finished);
+}
+
+/// Of a launcher that died while it stopped the workers, because rank 1 had failed.
+RunStart with_ending() {
+  RunStart start = with_living();
+  start.living->ending = true;
+  return start;
+}
+
 struct Taken : Driven {
   explicit Taken(RunStart start = with_living(), int max_failures = 1)
       : Driven(two_workers(max_failures), std::move(start)) {}
@@ -331,6 +350,79 @@ TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsSetAside) {
   EXPECT_EQ(d.run.world_size(), 2);
   EXPECT_FALSE(d.handle(NodeGroupGone{Attempt{3}, kNodeB}, at).size() > 0);
   EXPECT_EQ(only<Prepare>(d.handle(node_up(kNodeC), at)).size(), 1U);  // it is in the new group
+}
+
+TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
+  Taken taken(with_ending());
+  taken.attach(kNodeA);
+  taken.handle(
+      RankExited{kFirst, Rank{0}, {.signaled = true, .status = 15, .stop_requested = true}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.attach(kNodeB);
+  taken.handle(
+      RankExited{kFirst, Rank{1}, {.signaled = true, .status = 15, .stop_requested = true}});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_NE(taken.run.state(), RunState::Errored);
+  EXPECT_EQ(taken.run.restarts(), 2);
+}
+
+TEST(RunController, TheFirstFailureIsStillTheCauseUnderALaterLauncher) {
+  Taken taken(with_ending(), 0);
+  taken.attach(kNodeA);
+  taken.handle(
+      RankExited{kFirst, Rank{0}, {.signaled = true, .status = 15, .stop_requested = true}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.attach(kNodeB);
+  taken.handle(RankExited{kFirst, Rank{1}, {.signaled = true, .status = 11}});
+
+  const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Errored);
+  const auto ended = std::find_if(actions.begin(), actions.end(), [](const RunAction& action) {
+    return std::holds_alternative<AttemptEnded>(action);
+  });
+  ASSERT_NE(ended, actions.end());
+  EXPECT_EQ(std::get<AttemptEnded>(*ended).root_rank, Rank{1});
+}
+
+TEST(RunController, RanksThatHadAllEndedUnderAnEarlierLauncherHaveFinished) {
+  Taken taken(with_ending());
+  for (const auto& [node, rank] : {std::pair(kNodeA, 0), std::pair(kNodeB, 1)}) {
+    taken.attach(node);
+    taken.handle(RankExited{kFirst, Rank{rank}, {}});
+  }
+
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Finished);
+}
+
+TEST(RunController, ANumberThatNoJournalKnowsIsNotGivenAgainAfterAnAdoptedAttempt) {
+  Taken taken;
+  taken.handle(node_up(kNodeA, {kFirst, kSecond}));
+  taken.handle(SupervisorAttached{kFirst, kNodeA, false});
+  taken.attach(kNodeB);
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.attempt(), Attempt{2});
+}
+
+TEST(RunController, RanksThatAnEarlierLauncherStoppedHaveNotComeToTheirEnd) {
+  Taken taken;
+  taken.attach_both();
+  taken.handle(RankPaused{kFirst, Rank{0}, 10});
+  taken.handle(RankExited{kFirst, Rank{0}, {}});
+  taken.handle(RankExited{kFirst, Rank{1}, {}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_NE(taken.run.state(), RunState::Finished);
 }
 
 }  // namespace

@@ -102,6 +102,17 @@ TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
   EXPECT_EQ(journal.history.failures(), FailureCounts{});
 }
 
+TEST(RunHistory, ARunWhoseLauncherDiedAfterItsLastWorkerHasFinished) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst);
+  EXPECT_FALSE(journal.history.finished());
+  journal.state(S::Finished);
+
+  EXPECT_TRUE(journal.history.finished());
+}
+
 TEST(RunHistory, RecordsSurviveBeingText) {
   const boost::json::object record =
       record_of(begun(kSecond, both(), {"node-a", "node-b"}, 1, checkpoint(4)));

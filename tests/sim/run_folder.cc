@@ -1,0 +1,29 @@
+#include "tests/sim/run_folder.h"
+
+#include "launcher/core/run_history.h"
+
+namespace train::sim {
+
+RunStart start_from(const SimFolder& folder, const Plan& plan) {
+  RunHistory history(plan.spec.run_config.failure_config,
+                     plan.spec.scaling_config.num_workers.elastic());
+  for (const SimFolder::Record& record : folder.journal)
+    history.add(record.epoch, "", record.event);
+  RunStart start;
+  start.expected_nodes = static_cast<std::size_t>(plan.nodes);
+  start.first_attempt = history.next_attempt();
+  start.failures = history.failures();
+  start.living = history.living();
+  start.finished = history.finished();
+  if (!history.attempts().empty()) start.restarts = history.restarts() + (start.living ? 0 : 1);
+  for (const SimFolder::Committed& one : folder.checkpoints) {
+    start.checkpoint = one.info;
+    start.last_checkpoint_number = one.info.number;
+    if (!start.living || start.living->id != one.attempt) continue;
+    start.living->settled_index = one.index;
+    start.living->settled_path = one.info.path;
+  }
+  return start;
+}
+
+}  // namespace train::sim

@@ -1,0 +1,32 @@
+// What a run has on disk, and what outlives its launchers: the synced part of its journal, its
+// report log, its committed checkpoints. And what a launcher that takes the run up makes of it, as
+// launcher/cluster/run_record.cc does.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <map>
+#include <vector>
+
+#include "launcher/core/run_controller.h"
+#include "tests/sim/faults.h"
+
+namespace train::sim {
+
+struct SimFolder {
+  struct Record {
+    Epoch epoch;
+    boost::json::object event;
+  };
+  struct Committed {
+    Attempt attempt;
+    std::uint64_t index = 0;
+    CheckpointInfo info;
+  };
+  std::vector<Record> journal;
+  std::map<Attempt, std::map<Rank, std::uint64_t>> reports;  // last ordinals
+  std::vector<Committed> checkpoints;                        // by number
+};
+
+RunStart start_from(const SimFolder& folder, const Plan& plan);
+
+}  // namespace train::sim
