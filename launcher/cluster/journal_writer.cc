@@ -34,7 +34,8 @@ Task<Unit> JournalWriter::written() {
 
 asio::awaitable<void> JournalWriter::run() {
   for (;;) {
-    if (queue_.empty()) {
+    std::erase_if(holds_, [](const auto& reached) { return reached(); });
+    if (queue_.empty() || !holds_.empty()) {
       if (!co_await changed_.wait_until(TimePoint::max())) co_return;
       continue;
     }

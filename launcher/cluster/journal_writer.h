@@ -23,6 +23,10 @@ class JournalWriter {
                 std::function<void(const std::string&)> complain);
 
   void remember(boost::json::object event);
+  /// Nothing is written before `reached`, which is asked at every look_again(). An attempt's end
+  /// waits for its reports: a later launcher that knows of the end lets go of those that are left.
+  void hold_until(std::function<bool()> reached) { holds_.push_back(std::move(reached)); }
+  void look_again() { changed_.notify(); }
   /// Wait until all that was remembered before this call is on disk, or could not be written.
   Task<Unit> written();
   /// Writes until cancelled.
@@ -35,6 +39,7 @@ class JournalWriter {
   Notifier changed_;
   std::vector<boost::json::object> queue_;
   std::uint64_t asked_ = 0, written_ = 0;
+  std::vector<std::function<bool()>> holds_;
   asio::thread_pool disk_{1};
 };
 
