@@ -40,7 +40,7 @@ chaos:
 	@$(call deps,test)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,chaos)
-	@exec build/tests/chaos --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
+	@exec build/tests/chaos_runner --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
 
 bench: build
 	@$(call deps,bench)

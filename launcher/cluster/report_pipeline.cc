@@ -14,12 +14,27 @@ constexpr std::size_t kShownMax = 64;  // the screen shows a few a second at mos
 
 }  // namespace
 
+Result<EarlierReports> earlier_reports(const std::string& metrics_log,
+                                       const std::optional<LivingAttempt>& living) {
+  EarlierReports earlier;
+  TRY_VOID(read_metrics_log(metrics_log, [&](ReportRecord&& report) {
+    if (report.rank != 0) return true;
+    const Attempt attempt{report.attempt};
+    if (living && attempt == living->id && report.has_checkpoint)
+      earlier.with_checkpoint[{attempt, report.ordinal}] = report.metrics;
+    earlier.newest = std::move(report.metrics);
+    return true;
+  }));
+  return earlier;
+}
+
 ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks,
-                               StopRules stop, std::function<void(News)> post)
+                               StopRules stop, std::function<void(News)> post, Metrics last_metrics)
     : log_(std::move(log)),
       sinks_(std::move(sinks)),
       stop_(std::move(stop)),
-      post_(std::move(post)) {
+      post_(std::move(post)),
+      last_metrics_(std::move(last_metrics)) {
   for (const HeldReports& held : log_.held())
     ledgers_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
   thread_ = std::thread([this] { run(); });

@@ -15,12 +15,22 @@
 #include <vector>
 
 #include "launcher/core/report_ledger.h"
+#include "launcher/core/run_events.h"
 #include "lib/observe/metrics_log.h"
 #include "lib/observe/report_sink.h"
 #include "lib/observe/stop_rules.h"
 #include "lib/wire/messages.h"
 
 namespace train {
+
+/// Of rank 0, under earlier launchers: its newest metrics, and those of the living attempt's
+/// reports with a checkpoint, which may not be committed yet.
+struct EarlierReports {
+  Metrics newest;
+  std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report ordinal
+};
+Result<EarlierReports> earlier_reports(const std::string& metrics_log,
+                                       const std::optional<LivingAttempt>& living);
 
 class ReportPipeline {
  public:
@@ -33,8 +43,9 @@ class ReportPipeline {
     std::uint64_t settled = 0;                        // the n-th call of settle() is done
   };
 
+  /// `last_metrics`: rank 0's newest under earlier launchers.
   ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks, StopRules stop,
-                 std::function<void(News)> post);
+                 std::function<void(News)> post, Metrics last_metrics = {});
   ~ReportPipeline();  // writes and syncs what is left
 
   void add(Attempt attempt, ReportBatch batch);

@@ -154,6 +154,8 @@ Result<Unit> RunDriver::open_sinks() {
   }
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
                                     options_.parsed.annotated_yaml));
+  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living));
+  checkpoint_metrics_ = std::move(earlier.with_checkpoint);
   std::vector<StopRule> rules;
   for (const StopCondition& stop : spec_.run_config.stop)
     rules.push_back({stop.metric, stop.at_least});
@@ -162,7 +164,8 @@ Result<Unit> RunDriver::open_sinks() {
       [this](ReportPipeline::News news) {
         asio::post(context_,
                    [this, news = std::move(news)]() mutable { on_report_news(std::move(news)); });
-      });
+      },
+      std::move(earlier.newest));
   return Unit{};
 }
 
@@ -377,6 +380,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   ended_ = ended.attempt;
   ledger_.attempt_ended(ended);
+  journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });
   journal_.remember(record_of(ended, ledger_.last_cause()));
   output_log_.close(ended.attempt);
 }
@@ -498,6 +502,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   }
   for (const auto& [to, message] : acks) send(to.second, encode(message, to.first));
   settled_ = std::max(settled_, news.settled);
+  journal_.look_again();
   for (ReportRecord& record : news.with_checkpoint) {
     checkpoint_metrics_[{Attempt{record.attempt}, record.ordinal}] = std::move(record.metrics);
   }

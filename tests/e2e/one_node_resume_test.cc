@@ -75,6 +75,11 @@ TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
   EXPECT_TRUE(contains(second.out(), "attempt 0: found 2 workers still running")) << second.out();
   expect_whole_log();
   EXPECT_EQ(cluster.checkpoints("job").back(), fmt::format("checkpoint_{:06}", kEpochs));
+  for (const auto& event : cluster.journal("job")) {
+    if (text_of(event, "event") != "checkpoint_committed") continue;
+    // Also those whose reports the first launcher had written: with their metrics.
+    EXPECT_NE(text_of(event, "trained_epoch"), "-1") << text_of(event, "checkpoint");
+  }
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
   expect_nothing_left();
 }
