@@ -152,7 +152,10 @@ AttemptSnapshot Supervisor::snapshot() const {
   AttemptSnapshot snapshot{prepare_ ? std::string(to_string(group_.phase())) : "spawned",
                            master_port_ ? master_port_->port() : 0u,
                            {}};
-  for (const auto& [rank, pid] : group_.alive()) snapshot.alive.push_back({rank.value, pid});
+  for (const auto& [rank, pid] : group_.alive()) {
+    const WorkerSeat& seat = seats_.at(rank);
+    snapshot.alive.push_back({rank.value, pid, seat.connected, seat.reports.last_ordinal()});
+  }
   return snapshot;
 }
 

@@ -22,6 +22,14 @@ AttemptStarted started_of(const Frame& frame, NodeId node, const WorkersStarted&
   return event;
 }
 
+SupervisorAttached attached_of(const Frame& frame, NodeId node, const AttemptSnapshot& message) {
+  SupervisorAttached event{frame.attempt, node,
+                           message.phase != "spawned" && message.phase != "prepared"};
+  for (const LivingWorker& worker : message.alive)
+    event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
+  return event;
+}
+
 }  // namespace
 
 std::optional<RunEvent> to_event(NodeId node, const Frame& frame) {
@@ -53,9 +61,8 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame) {
     case MessageType::GroupGone:
       return NodeGroupGone{attempt, node};
     case MessageType::AttemptSnapshot:
-      return event_of<AttemptSnapshot>(frame, [&](const AttemptSnapshot& m) {
-        return SupervisorAttached{attempt, node, m.phase != "spawned" && m.phase != "prepared"};
-      });
+      return event_of<AttemptSnapshot>(
+          frame, [&](const AttemptSnapshot& m) { return attached_of(frame, node, m); });
     case MessageType::AttemptLost:
       return event_of<AttemptLost>(frame, [&](const AttemptLost& m) {
         return SupervisorLost{attempt, node, m.reason};

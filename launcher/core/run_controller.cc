@@ -75,6 +75,12 @@ void RunController::on(const SupervisorAttached& event) {
   }
   host->second.attached = true;
   host->second.has_workers = event.has_workers;
+  for (const RankState& rank : event.ranks) {
+    Member* member = member_of(event.attempt, rank.rank);
+    if (member == nullptr) continue;
+    member->joined |= rank.joined;
+    member->reported = std::max(member->reported, rank.reported);
+  }
   if (!host->second.gone) send_again(host->second);
 }
 

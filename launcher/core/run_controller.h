@@ -167,6 +167,7 @@ class RunController {
   void begin_attempt(Placement placement);
   std::vector<NodeCapacity> usable_nodes();
   void count_node_failure(NodeId node);
+  void begin_stop();
   bool can_pause() const;
   void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
   void hurry_pause(TimePoint deadline);

@@ -48,7 +48,11 @@ void RunController::advance_attaching() {
   }
   if (attempt_.was_ending)
     return begin_teardown(kSurvivorGrace, "an earlier launcher had begun to stop the workers");
-  if (!attempt_.was_pausing) return change_state(RunTrigger::GroupFound, "");
+  if (!attempt_.was_pausing) {
+    change_state(RunTrigger::GroupFound, "");
+    if (stop_) begin_stop();
+    return;
+  }
   begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
 }

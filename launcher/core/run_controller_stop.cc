@@ -42,16 +42,15 @@ void RunController::on(const StopAsked& event) {
   if (stop_ && event.kind == StopKind::StopCondition) return;
   if (!stop_ || stop_->kind == StopKind::StopCondition) stop_ = Stop{event.kind, event.reason};
   switch (state_) {
-    case RunState::Attaching:
+    case RunState::Attaching:  // advance_attaching comes back to it
+      if (again) begin_teardown(Duration{0}, "asked to stop at once");
+      break;
     case RunState::Preparing:
     case RunState::Starting:
       begin_teardown(spec_.run_config.failure_config.stop_grace, event.reason);
       break;
     case RunState::Running:
-      if (can_pause())
-        begin_pause(event.reason, now_ + spec_.run_config.failure_config.stop_grace, false);
-      else
-        begin_teardown(spec_.run_config.failure_config.stop_grace, event.reason);
+      begin_stop();
       break;
     case RunState::Pausing:
       if (again)
@@ -68,6 +67,13 @@ void RunController::on(const StopAsked& event) {
     case RunState::Stopped:
       break;
   }
+}
+
+// In good order where the ranks can.
+void RunController::begin_stop() {
+  const Duration grace = spec_.run_config.failure_config.stop_grace;
+  if (can_pause()) return begin_pause(stop_->reason, now_ + grace, false);
+  begin_teardown(grace, stop_->reason);
 }
 
 bool RunController::can_pause() const {

@@ -69,12 +69,19 @@ struct NodeUp {
   std::string address;
   std::vector<Attempt> attempts = {};
 };
+struct RankState {
+  Rank rank;
+  bool joined = false;         // its SDK is connected
+  std::uint64_t reported = 0;  // ordinal of its last report
+};
 /// Its supervisor is in reach, for the first time or again: what was sent to it over an older link
 /// may be lost.
 struct SupervisorAttached {
   Attempt attempt;
   NodeId node;
   bool has_workers = true;  // it was told to start them
+  /// Of the workers that live there: what may have been acknowledged, and is not said again.
+  std::vector<RankState> ranks = {};
 };
 /// Its traind was told to leave: no new workers there, and those it has are to leave within
 /// `grace`.

@@ -428,11 +428,18 @@ struct ReleaseAttempt {  // the launcher has all it needs: remove the spool and 
   static constexpr MessageType kType = MessageType::ReleaseAttempt;
   TRAIN_NO_FIELDS
 };
+struct LivingWorker {
+  std::int32_t rank = 0;
+  std::int64_t pid = 0;
+  bool joined = false;         // its SDK has said hello
+  std::uint64_t reported = 0;  // its last report, acknowledged or not; 0: none yet
+  MSGPACK_DEFINE_MAP(rank, pid, joined, reported)
+};
 struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attaches: who lives
   static constexpr MessageType kType = MessageType::AttemptSnapshot;
   std::string phase;  // spawned | prepared | starting | running | stopping | gone
   std::uint32_t master_port = 0;
-  std::vector<StartedWorker> alive;
+  std::vector<LivingWorker> alive;
   MSGPACK_DEFINE_MAP(phase, master_port, alive)
 };
 

@@ -109,8 +109,11 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     feed(SupervisorLost{attempt, node, lost->reason});
   } else if (const auto* snapshot = frame.get<AttemptSnapshot>()) {
     ++said_again_;
-    feed(SupervisorAttached{attempt, node,
-                            snapshot->phase != "spawned" && snapshot->phase != "prepared"});
+    SupervisorAttached event{attempt, node,
+                             snapshot->phase != "spawned" && snapshot->phase != "prepared"};
+    for (const LivingWorker& worker : snapshot->alive)
+      event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
+    feed(event);
   } else if (const auto* paused = frame.get<WorkerPaused>()) {
     feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
                     paused->arrived});

@@ -44,7 +44,10 @@ void SimSupervisor::say(SimFrame frame) {
 void SimSupervisor::say_everything_again() {
   AttemptSnapshot snapshot;
   snapshot.phase = std::string(to_string(group_.phase()));
-  for (const auto& [rank, pid] : group_.alive()) snapshot.alive.push_back({rank.value, pid});
+  for (const auto& [rank, pid] : group_.alive()) {
+    const Seat& seat = seats_.at(rank);
+    snapshot.alive.push_back({rank.value, pid, seat.connected, seat.last_ordinal});
+  }
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {

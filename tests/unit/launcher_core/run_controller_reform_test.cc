@@ -172,9 +172,31 @@ TEST(RunControllerAttach, RanksThatHadBeenAskedToStopFormAnew) {
   EXPECT_EQ(d.run.state(), S::Preparing);
 }
 
-TEST(RunControllerAttach, AStopIsObeyed) {
+TEST(RunControllerAttach, RanksWhoseReportsAreAllAcknowledgedCanStillMeet) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+  EXPECT_EQ(only<Pause>(d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"})).size(), 2U);
+  EXPECT_EQ(d.run.state(), S::Pausing);
+}
+
+TEST(RunControllerAttach, AStopWaitsForTheSupervisorsThatHaveNotAnswered) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  EXPECT_EQ(d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"}), Actions{});
+  EXPECT_EQ(d.run.state(), S::Attaching);
+  d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+  EXPECT_EQ(d.run.state(), S::Pausing);
+}
+
+TEST(RunControllerAttach, ASecondStopIsObeyedAtOnce) {
   Taken d;
   d.attach(kNodeA);
+  d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
   d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
   EXPECT_EQ(d.run.state(), S::TearingDown);
   EXPECT_EQ(only<StopGroup>(d.handle(SupervisorAttached{kFirst, kNodeB})).size(), 1U);

@@ -139,9 +139,10 @@ inline std::vector<Frame> golden_frames() {
       encode(CollectiveAnswered{.sequence = 1, .parts = {"p", "q"}, .error = "e"}, attempt),
       encode(WorkerResult{.rank = 1, .json = "{}"}, attempt),
       encode(ReleaseAttempt{}, attempt),
-      encode(
-          AttemptSnapshot{.phase = "running", .master_port = 1, .alive = {{.rank = 2, .pid = 3}}},
-          attempt),
+      encode(AttemptSnapshot{.phase = "running",
+                             .master_port = 1,
+                             .alive = {{.rank = 2, .pid = 3, .joined = true, .reported = 4}}},
+             attempt),
       encode(WorkerHello{
           .protocol_min = 1, .protocol_max = 2, .build = "b", .rank = 3, .attempt = 4, .pid = 5}),
       encode(Welcome{.protocol = 1,
