@@ -16,11 +16,10 @@
 #include <filesystem>
 
 #include "launcher/cluster/checkpoint_keeper.h"
+#include "launcher/cluster/cluster_links.h"
 #include "launcher/cluster/controller_frames.h"
-#include "launcher/cluster/daemon_link.h"
 #include "launcher/cluster/journal_writer.h"
 #include "launcher/cluster/kept_run.h"
-#include "launcher/cluster/node_address.h"
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/private_daemon.h"
 #include "launcher/cluster/report_pipeline.h"
@@ -56,9 +55,8 @@ class RunDriver {
  private:
   // links
   void connect();
-  void add_link(NodeId id, const Endpoint& endpoint);
+  void refused(const Error& error);
   void received(NodeId node, const Frame& frame);
-  void send(NodeId node, const Frame& frame);
   asio::awaitable<void> keep_private_daemon();
 
   // the controller
@@ -81,7 +79,6 @@ class RunDriver {
   asio::awaitable<void> handle_signals();
   asio::awaitable<void> watch_stop_file();
 
-  std::string node_name(NodeId node) const;
   std::string newest_checkpoint_name() const;
   std::vector<WaitingNode> missing_nodes() const;
 
@@ -92,7 +89,6 @@ class RunDriver {
   asio::any_io_executor executor_;
   std::unique_ptr<RunRecord> record_;
   std::optional<PrivateDaemon> daemon_;
-  std::optional<Token> token_;
   std::map<std::string, std::string> worker_env_;
   RunController controller_;
   RunLedger ledger_;         // for the summary
@@ -101,11 +97,7 @@ class RunDriver {
   JournalWriter journal_;
   OutputLog output_log_;
   std::unique_ptr<ReportPipeline> pipeline_;
-  std::vector<std::unique_ptr<DaemonLink>> links_;  // by NodeId
-  std::map<NodeId, NodeOffer> offers_;
-  std::map<NodeId, std::string> addresses_;  // for the workers of other nodes
-  bool on_this_machine_ = true;              // every daemon is reached over loopback
-  std::map<NodeId, std::string> problems_;   // of daemons that do not answer
+  ClusterLinks links_;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics>
       checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
@@ -126,7 +118,6 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       executor_(context_.get_executor()),
       record_(std::move(record)),
       daemon_(std::move(daemon)),
-      token_(std::move(token)),
       worker_env_(std::move(worker_env)),
       controller_(spec_, record_->start(), clock_.now()),
       ledger_(spec_, *record_, clock_),
@@ -136,6 +127,10 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), kOutputBytesMax),
+      links_(executor_, scope_, std::move(token),
+             {.event = [this](const RunEvent& event) { feed(event); },
+              .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
+              .refused = [this](const Error& error) { refused(error); }}),
       changed_(executor_),
       scope_(executor_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
@@ -198,51 +193,20 @@ int RunDriver::run() {
 // ---- links
 
 void RunDriver::connect() {
-  if (spec_.cluster.nodes.empty()) return add_link(NodeId{0}, daemon_->endpoint());
-  on_this_machine_ =
-      std::all_of(spec_.cluster.nodes.begin(), spec_.cluster.nodes.end(),
-                  [](const std::string& text) { return parse_endpoint(text)->is_loopback(); });
-  for (const std::string& text : spec_.cluster.nodes)
-    add_link(NodeId{static_cast<int>(links_.size())}, *parse_endpoint(text));
+  std::vector<DaemonLinkOptions> all;
+  const auto add = [&](const Endpoint& endpoint) {
+    all.push_back(link_options(spec_.run_config.failure_config, *record_, endpoint));
+    all.back().self.build = options_.build;
+  };
+  if (spec_.cluster.nodes.empty()) add(daemon_->endpoint());
+  for (const std::string& text : spec_.cluster.nodes) add(*parse_endpoint(text));
+  links_.connect(std::move(all));
 }
 
-void RunDriver::add_link(NodeId id, const Endpoint& endpoint) {
-  DaemonLinkOptions link = link_options(spec_.run_config.failure_config, *record_, endpoint);
-  link.self.build = options_.build;
-  DaemonLink::Handlers handlers;
-  handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
-    offers_[id] = offer;
-    problems_.erase(id);
-    const std::string address =
-        on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
-    addresses_[id] = address;
-    NodeUp up{NodeCapacity{id, offer.node_name, to_resources(offer.total), to_resources(offer.free),
-                           offer.draining},
-              address};
-    for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
-    feed(up);
-  };
-  handlers.received = [this, id](const Frame& frame) { received(id, frame); };
-  handlers.away = [this, id](const std::string& problem) { problems_[id] = problem; };
-  handlers.down = [this, id](const std::string& reason) {
-    feed(NodeDown{id, reason});
-    offers_.erase(id);
-  };
-  handlers.refused = [this](const Error& error) {
-    ledger_.refuse(error);
-    if (!finished_)
-      scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
-  };
-  links_.push_back(
-      std::make_unique<DaemonLink>(executor_, std::move(link), token_, std::move(handlers)));
-  scope_.spawn("link", links_.back()->run());
-}
-
-void RunDriver::send(NodeId node, const Frame& frame) { links_.at(node.value)->send(frame); }
-
-std::string RunDriver::node_name(NodeId node) const {
-  const auto offer = offers_.find(node);
-  return offer == offers_.end() ? links_.at(node.value)->endpoint_text() : offer->second.node_name;
+void RunDriver::refused(const Error& error) {
+  ledger_.refuse(error);
+  if (!finished_)
+    scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
 }
 
 asio::awaitable<void> RunDriver::keep_private_daemon() {
@@ -270,7 +234,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
         pipeline_->add(attempt, std::move(*m));
       break;
     case MessageType::WorkerExited:
-      if (auto m = decode<WorkerExited>(frame)) ledger_.rank_exited(attempt, node_name(node), *m);
+      if (auto m = decode<WorkerExited>(frame)) ledger_.rank_exited(attempt, links_.name(node), *m);
       break;
     default:
       break;
@@ -289,23 +253,23 @@ void RunDriver::feed(const RunEvent& event) {
 void RunDriver::perform(const RunAction& action) {
   if (const auto* prepare = std::get_if<Prepare>(&action)) {
     const bool alone = prepare->placed.local_world_size == controller_.world_size();
-    send(prepare->placed.node,
-         encode(prepare_message(spec_, *record_, *prepare,
-                                alone ? "127.0.0.1" : addresses_[prepare->placed.node]),
-                prepare->attempt));
+    links_.send(prepare->placed.node,
+                encode(prepare_message(spec_, *record_, *prepare,
+                                       alone ? "127.0.0.1" : links_.address(prepare->placed.node)),
+                       prepare->attempt));
   } else if (const auto* start = std::get_if<Start>(&action)) {
     scope_.spawn("start workers", start_workers(*start));
   } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
-    send(stop->node, to_frame(*stop));
+    links_.send(stop->node, to_frame(*stop));
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
-    send(pause->node, to_frame(*pause));
+    links_.send(pause->node, to_frame(*pause));
   } else if (const auto* released = std::get_if<Release>(&action)) {
     ++releases_;
     scope_.spawn("release", release(*released));
   } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
-    send(collective->node, to_frame(*collective));
+    links_.send(collective->node, to_frame(*collective));
   } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    send(tell->node, to_frame(*tell));
+    links_.send(tell->node, to_frame(*tell));
   } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
     scope_.spawn("commit", commit(*commit_action));
   } else if (const auto* note = std::get_if<Note>(&action)) {
@@ -404,7 +368,8 @@ asio::awaitable<void> RunDriver::tick_loop() {
 asio::awaitable<void> RunDriver::start_workers(Start action) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
-  send(action.node, encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
+  links_.send(action.node,
+              encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
 }
 
 Task<Unit> RunDriver::settled(std::uint64_t number) {
@@ -456,7 +421,7 @@ asio::awaitable<void> RunDriver::release(Release action) {
   // Its last reports are acknowledged, and its end is remembered, before it may forget them.
   (void)co_await settled(pipeline_->settle());
   (void)co_await journal_.written();
-  send(action.node, encode(ReleaseAttempt{}, action.attempt));
+  links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
   --releases_;
   changed_.notify();
 }
@@ -469,7 +434,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   }
   finished_ = true;
   journal_.remember(record_of(ended));
-  for (auto& link : links_) co_await link->detach();
+  co_await links_.detach();
   (void)co_await journal_.written();
   pipeline_->finish();
   for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);
@@ -490,8 +455,8 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
   const auto acked =
       output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
   if (!acked) return ledger_.warn(acked.error().describe());  // it stays in the node's spool
-  screen_.worker_output(node_name(node), chunk.rank, chunk.stream, fresh, chunk.end);
-  if (!chunk.end) send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
+  screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);
+  if (!chunk.end) links_.send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
 }
 
 void RunDriver::on_report_news(ReportPipeline::News news) {
@@ -500,7 +465,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
     if (const auto node = controller_.node_of(attempt, Rank{ack.rank}))
       acks[{attempt, *node}].acks.push_back(ack);
   }
-  for (const auto& [to, message] : acks) send(to.second, encode(message, to.first));
+  for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
   settled_ = std::max(settled_, news.settled);
   journal_.look_again();
   for (ReportRecord& record : news.with_checkpoint) {
@@ -542,12 +507,9 @@ asio::awaitable<void> RunDriver::watch_stop_file() {
 }
 
 std::vector<WaitingNode> RunDriver::missing_nodes() const {
-  std::vector<WaitingNode> missing;
   const RunState state = controller_.state();
-  if (state != RunState::Scheduling && state != RunState::Attaching) return missing;
-  for (const auto& [node, problem] : problems_)
-    missing.push_back({links_[node.value]->endpoint_text(), problem, {}});
-  return missing;
+  if (state != RunState::Scheduling && state != RunState::Attaching) return {};
+  return links_.away();
 }
 
 int refuse(const RunOptions& options, const Error& error, int code) {
