@@ -50,26 +50,10 @@ void remove_controller_files(const ControllerFiles& files) {
 
 // A line of words, then the request as it came. Mode 0600: the environment may hold secrets.
 Result<Unit> write_note(const std::string& path, const KeptNote& note) {
-  const std::string text =
-      fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
-                  note.exit_at_keep.empty() ? "-" : note.exit_at_keep) +
-      encode(note.request).payload;
-  const std::string temporary = path + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return system_error(errno, "creating " + temporary);
-  std::string_view rest = text;
-  int failed = 0;
-  while (!rest.empty() && failed == 0) {
-    const ssize_t written = ::write(fd, rest.data(), rest.size());
-    if (written > 0)
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    else if (errno != EINTR)
-      failed = errno;
-  }
-  ::close(fd);
-  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed != 0) return system_error(failed, "writing " + path);
-  return Unit{};
+  return replace_private_file(
+      path, fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
+                        note.exit_at_keep.empty() ? "-" : note.exit_at_keep) +
+                encode(note.request).payload);
 }
 
 std::optional<KeptNote> read_note(const std::string& path) {

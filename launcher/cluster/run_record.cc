@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,25 +24,6 @@ std::string random_hex() {
     value =
         static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint64_t>(::time(nullptr));
   return fmt::format("{:012x}", value & 0xffffffffffffULL);
-}
-
-/// Under another name first: a reader never sees half of it.
-Result<Unit> put_private_file(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return system_error(errno, "creating " + temporary);
-  int failed = 0;
-  while (!text.empty() && failed == 0) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written > 0)
-      text.remove_prefix(static_cast<std::size_t>(written));
-    else if (errno != EINTR)
-      failed = errno;
-  }
-  ::close(fd);
-  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed != 0) return system_error(failed, "writing " + path);
-  return Unit{};
 }
 
 std::filesystem::path registry_dir() {
@@ -202,8 +182,8 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
 }
 
 Result<Unit> RunRecord::put_specs(const std::string& spec_text, const std::string& resolved_spec) {
-  TRY_VOID(put_private_file(folder_.spec(), spec_text));
-  return put_private_file(folder_.resolved_spec(), resolved_spec);
+  TRY_VOID(replace_private_file(folder_.spec(), spec_text));
+  return replace_private_file(folder_.resolved_spec(), resolved_spec);
 }
 
 Result<Unit> RunRecord::sync_specs() {

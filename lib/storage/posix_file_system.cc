@@ -254,4 +254,22 @@ Result<bool> PosixFileSystem::same_file_system(const std::string& a, const std::
   return first.st_dev == second.st_dev;
 }
 
+Result<Unit> replace_private_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error(errno, "creating " + temporary);
+  int failed = 0;
+  while (!text.empty() && failed == 0) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written > 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      failed = errno;
+  }
+  ::close(fd);
+  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed != 0) return system_error(failed, "writing " + path);
+  return Unit{};
+}
+
 }  // namespace train

@@ -23,4 +23,8 @@ class PosixFileSystem final : public FileSystem {
   Result<bool> same_file_system(const std::string& a, const std::string& b) override;
 };
 
+/// Replace a file whole, readable by its owner only: what may hold secrets. Nothing is synced; see
+/// write_small_file() for what must survive a power cut. One writer a path at a time.
+Result<Unit> replace_private_file(const std::string& path, std::string_view text);
+
 }  // namespace train
