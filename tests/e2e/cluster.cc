@@ -96,6 +96,21 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 
 }  // namespace
 
+void expect_one_attempt(const Cluster& cluster, const std::string& run, int ranks, int count) {
+  std::map<std::string, int> times;
+  for (const auto& line : cluster.metrics(run)) {
+    EXPECT_EQ(text_of(line, "attempt"), "0");
+    ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
+  }
+  EXPECT_EQ(times.size(), static_cast<std::size_t>(ranks * count));
+  for (const auto& [report, seen] : times) EXPECT_EQ(seen, 1) << report;
+}
+
+bool nothing_left(const Cluster& cluster) {
+  return wait_until(
+      [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); });
+}
+
 void send_signal(pid_t pid, int number) {
   if (pid <= 1)
     ADD_FAILURE() << "the process to be signalled was not found";
@@ -350,6 +365,12 @@ std::vector<boost::json::object> Cluster::journal(const std::string& run) const 
 }
 
 std::string Cluster::read(const std::string& path) const { return read_file(path); }
+
+std::set<pid_t> Cluster::worker_pids() const {
+  std::set<pid_t> pids;
+  for (const Seen& seen : workers()) pids.insert(seen.pid);
+  return pids;
+}
 
 std::vector<std::string> Cluster::checkpoints(const std::string& run) const {
   std::vector<std::string> names;

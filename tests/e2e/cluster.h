@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,7 @@ class Cluster {
   /// The worker processes: whose environment has RANK (of this rank, if one is given).
   std::vector<Seen> workers(int rank = -1) const;
   std::optional<pid_t> worker(int rank) const;
+  std::set<pid_t> worker_pids() const;
   /// What is in runtime_dir(): the folders of private daemons.
   std::vector<std::string> runtime_folders() const;
 
@@ -107,6 +109,10 @@ class Cluster {
   std::list<Process> processes_;
 };
 
+/// The log holds `count` reports of each of `ranks` ranks, each once, and all by attempt 0.
+void expect_one_attempt(const Cluster& cluster, const std::string& run, int ranks, int count);
+/// No process is left, and no folder of a private traind.
+bool nothing_left(const Cluster& cluster);
 /// kill(2) on one process of a test: 0 and −1, which are many others, fail the test instead.
 void send_signal(pid_t pid, int number);
 /// Look until `condition` holds; false when it did not in time.

@@ -124,6 +124,20 @@ std::vector<pid_t> Nodes::workers_on(int node) const {
   return pids;
 }
 
+void ThreeNodes::SetUp() {
+  static const std::string missing = Network::missing();
+  if (!missing.empty()) GTEST_SKIP() << "SKIPPED: " << missing;
+  network = std::make_unique<Network>(3);
+  cluster = std::make_unique<Cluster>();
+  nodes = std::make_unique<Nodes>(*cluster, *network, 3);
+}
+
+void ThreeNodes::TearDown() {
+  nodes.reset();
+  cluster.reset();  // its processes keep the namespaces alive
+  network.reset();
+}
+
 std::vector<Reported> reports(const Cluster& cluster, const std::string& run) {
   std::vector<Reported> all;
   for (const boost::json::object& line : cluster.metrics(run)) {

@@ -2,6 +2,8 @@
 // namespace, with a token.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,6 +53,17 @@ class Nodes {
   std::string token_;
   std::vector<std::string> addresses_;
   std::vector<Process*> daemons_;
+};
+
+/// Three nodes, each a network namespace; skipped where there can be none.
+class ThreeNodes : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  std::unique_ptr<Network> network;
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<Nodes> nodes;  // not started yet
 };
 
 /// What a run's ranks reported, in the order of the log.

@@ -19,21 +19,8 @@ constexpr int kEpochs = 12;
 constexpr const char* kQuick = "node_suspect_after: 1s, node_dead_after: 3s, stop_grace: 10s";
 constexpr const char* kElastic = "{min: 1, max: 3}";
 
-class MultiNodeElastic : public ::testing::Test {
+class MultiNodeElastic : public ThreeNodes {
  protected:
-  static void SetUpTestSuite() { missing_ = Network::missing(); }
-  void SetUp() override {
-    if (!missing_.empty()) GTEST_SKIP() << "SKIPPED: " << missing_;
-    network = std::make_unique<Network>(3);
-    cluster = std::make_unique<Cluster>();
-    nodes = std::make_unique<Nodes>(*cluster, *network, 3);
-  }
-  void TearDown() override {
-    nodes.reset();
-    cluster.reset();  // its processes keep the namespaces alive
-    network.reset();
-  }
-
   /// A worker on each node, which trains for some epochs and waits where `loop` says until
   /// go_on().
   Process& train(const std::string& num_workers, const std::string& loop,
@@ -117,15 +104,7 @@ class MultiNodeElastic : public ::testing::Test {
               text_of(line, "ordinal")];
     for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
   }
-
-  std::unique_ptr<Network> network;
-  std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<Nodes> nodes;
-
- private:
-  static std::string missing_;
 };
-std::string MultiNodeElastic::missing_;
 
 constexpr const char* kMeeting = "the workers meet at their next checkpoint, and checkpoint";
 

@@ -20,20 +20,11 @@ constexpr const char* kPatientOneFailure =
 constexpr const char* kPatientNoFailure =
     "max_failures: 0, node_dead_after: 1h, orphan_timeout: 1h";
 
-class MultiNodeFaults : public ::testing::Test {
+class MultiNodeFaults : public ThreeNodes {
  protected:
-  static void SetUpTestSuite() { missing_ = Network::missing(); }
   void SetUp() override {
-    if (!missing_.empty()) GTEST_SKIP() << "SKIPPED: " << missing_;
-    network = std::make_unique<Network>(3);
-    cluster = std::make_unique<Cluster>();
-    nodes = std::make_unique<Nodes>(*cluster, *network, 3);
-    nodes->start_all();
-  }
-  void TearDown() override {
-    nodes.reset();
-    cluster.reset();  // its processes keep the namespaces alive
-    network.reset();
+    ThreeNodes::SetUp();
+    if (!IsSkipped()) nodes->start_all();
   }
 
   /// Four workers that report kEpochs epochs, with a checkpoint each, and wait before some of them
@@ -95,15 +86,7 @@ class MultiNodeFaults : public ::testing::Test {
     }
     return "";
   }
-
-  std::unique_ptr<Network> network;
-  std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<Nodes> nodes;
-
- private:
-  static std::string missing_;
 };
-std::string MultiNodeFaults::missing_;
 
 TEST_F(MultiNodeFaults, AKilledWorkerRestartsTheGroupOnBothNodes) {
   Process& run = nodes->train_run(job("hold_at: [6]", kPatientOneFailure), 3);

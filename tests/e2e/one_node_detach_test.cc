@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
-#include <map>
 #include <set>
 
 #include "tests/e2e/cluster.h"
@@ -42,11 +41,6 @@ class Detach : public ::testing::Test {
     return all;
   }
   std::set<pid_t> controllers() { return pids("--kept"); }
-  std::set<pid_t> worker_pids() {
-    std::set<pid_t> all;
-    for (const Seen& seen : cluster.workers()) all.insert(seen.pid);
-    return all;
-  }
   void kill_all(const std::set<pid_t>& all) {
     ASSERT_EQ(all.size(), 1u);
     for (const pid_t pid : all) send_signal(pid, SIGKILL);
@@ -64,17 +58,10 @@ class Detach : public ::testing::Test {
   void expect_good_end() {
     EXPECT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/exit.json"); })) << log();
     EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
-    std::map<std::string, int> times;
-    for (const auto& line : cluster.metrics("job")) {
-      EXPECT_EQ(text_of(line, "attempt"), "0");
-      ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
-    }
-    EXPECT_EQ(times.size(), 2u * kEpochs);
-    for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
+    expect_one_attempt(cluster, "job", 2, kEpochs);
   }
   void expect_nothing_left() {
-    EXPECT_TRUE(wait_until(
-        [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
+    EXPECT_TRUE(nothing_left(cluster));
     EXPECT_FALSE(exists(cluster.run_dir("job") + "/.kept"));
   }
 
@@ -83,14 +70,14 @@ class Detach : public ::testing::Test {
 
 TEST_F(Detach, AKilledControllerIsBackByItself) {
   detach({training()});
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   EXPECT_EQ(workers.size(), 2u);
 
   const std::set<pid_t> first = controllers();
   kill_all(first);
   ASSERT_TRUE(taken_up(1)) << log();
   EXPECT_NE(controllers(), first);
-  EXPECT_EQ(worker_pids(), workers);
+  EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
   expect_good_end();
@@ -99,7 +86,7 @@ TEST_F(Detach, AKilledControllerIsBackByItself) {
 
 TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
   detach({training()});
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   const std::set<pid_t> daemon = pids("traind --private");
   kill_all(daemon);
   ASSERT_TRUE(wait_until([&] {
@@ -109,7 +96,7 @@ TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
 
   kill_all(controllers());
   ASSERT_TRUE(taken_up(1)) << log();
-  EXPECT_EQ(worker_pids(), workers);
+  EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
   expect_good_end();
@@ -118,7 +105,7 @@ TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
 
 TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
   detach({training()});
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   const std::set<pid_t> first = controllers();
   for (const pid_t pid : first) send_signal(pid, SIGSTOP);  // else it starts its traind again
   kill_all(pids("traind --private"));
@@ -129,7 +116,7 @@ TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
   ASSERT_TRUE(taken_up(1)) << log();
   kill_all(controllers());
   ASSERT_TRUE(taken_up(2)) << log();
-  EXPECT_EQ(worker_pids(), workers);
+  EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
   expect_good_end();
@@ -148,7 +135,7 @@ TEST_F(Detach, ATraindOfTheUsersTakesItsControllersUpAgain) {
       "127.0.0.1:" +
       std::to_string(std::stoi(first.err().substr(first.err().find(said) + said.size())));
   detach({"--runtime-dir", cluster.path("own"), "--hosts", listen, training()});
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   EXPECT_TRUE(pids("traind --private").empty());
 
   first.signal(SIGKILL);
@@ -158,7 +145,7 @@ TEST_F(Detach, ATraindOfTheUsersTakesItsControllersUpAgain) {
   ASSERT_TRUE(taken_up(1)) << log() << second.err();
   kill_all(controllers());
   ASSERT_TRUE(taken_up(2)) << log() << second.err();
-  EXPECT_EQ(worker_pids(), workers);
+  EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
   expect_good_end();

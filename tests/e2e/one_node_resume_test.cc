@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
-#include <map>
 #include <set>
 
 #include "tests/e2e/cluster.h"
@@ -39,25 +38,6 @@ class Resume : public ::testing::Test {
     run.signal(SIGKILL);
     ASSERT_EQ(run.wait(), 137);
   }
-  std::set<pid_t> worker_pids() {
-    std::set<pid_t> pids;
-    for (const Seen& seen : cluster.workers()) pids.insert(seen.pid);
-    return pids;
-  }
-  /// Every epoch of every rank is in the log once, and all by the first attempt.
-  void expect_whole_log() {
-    std::map<std::string, int> times;
-    for (const auto& line : cluster.metrics("job")) {
-      EXPECT_EQ(text_of(line, "attempt"), "0");
-      ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
-    }
-    EXPECT_EQ(times.size(), 2u * kEpochs);
-    for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
-  }
-  void expect_nothing_left() {
-    EXPECT_TRUE(wait_until(
-        [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
-  }
 
   Cluster cluster;
 };
@@ -65,7 +45,7 @@ class Resume : public ::testing::Test {
 TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
   Process& first = start("[6]");
   ASSERT_TRUE(committed(6));
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   kill_and_reap(first);
   go_on(6);  // they finish the epochs while nobody listens
   Process& second = resume();
@@ -73,7 +53,7 @@ TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_EQ(workers.size(), 2u);
   EXPECT_TRUE(contains(second.out(), "attempt 0: found 2 workers still running")) << second.out();
-  expect_whole_log();
+  expect_one_attempt(cluster, "job", 2, kEpochs);
   EXPECT_EQ(cluster.checkpoints("job").back(), fmt::format("checkpoint_{:06}", kEpochs));
   for (const auto& event : cluster.journal("job")) {
     if (text_of(event, "event") != "checkpoint_committed") continue;
@@ -81,7 +61,7 @@ TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
     EXPECT_NE(text_of(event, "trained_epoch"), "-1") << text_of(event, "checkpoint");
   }
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
-  expect_nothing_left();
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Resume, TheSameProcessesTrainOnWhileLaunchersComeAndGo) {
@@ -89,32 +69,32 @@ TEST_F(Resume, TheSameProcessesTrainOnWhileLaunchersComeAndGo) {
   std::set<pid_t> workers;
   for (int epoch : {2, 4, 6, 8}) {
     ASSERT_TRUE(committed(static_cast<std::size_t>(epoch))) << run->out() << run->err();
-    if (workers.empty()) workers = worker_pids();
-    EXPECT_EQ(worker_pids(), workers);
+    if (workers.empty()) workers = cluster.worker_pids();
+    EXPECT_EQ(cluster.worker_pids(), workers);
     kill_and_reap(*run);
     run = &resume();
     ASSERT_TRUE(wait_until([&] { return contains(run->out(), "still running"); })) << run->err();
     go_on(epoch);
   }
   EXPECT_EQ(run->wait(), 0) << run->out() << run->err();
-  expect_whole_log();
-  expect_nothing_left();
+  expect_one_attempt(cluster, "job", 2, kEpochs);
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Resume, LauncherAndDaemonMayDieTogether) {
   Process& first = start("[6]");
   ASSERT_TRUE(committed(6));
-  const std::set<pid_t> workers = worker_pids();
+  const std::set<pid_t> workers = cluster.worker_pids();
   kill_and_reap(first);
   for (const Seen& seen : cluster.processes("traind --private")) send_signal(seen.pid, SIGKILL);
   Process& second = resume();
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); }))
       << second.out() << second.err();
-  EXPECT_EQ(worker_pids(), workers);
+  EXPECT_EQ(cluster.worker_pids(), workers);
   go_on(6);
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
-  expect_whole_log();
-  expect_nothing_left();
+  expect_one_attempt(cluster, "job", 2, kEpochs);
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Resume, AWorkerThatDiedMeanwhileIsAFailureWithItsCause) {
@@ -125,7 +105,7 @@ TEST_F(Resume, AWorkerThatDiedMeanwhileIsAFailureWithItsCause) {
   Process& second = resume();
   EXPECT_EQ(second.wait(), 139) << second.out();
   EXPECT_TRUE(contains(second.out(), "rank 1")) << second.out();
-  expect_nothing_left();
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Resume, WithoutItsWorkersTheRunBeginsAgainFromTheCheckpoint) {
@@ -151,7 +131,7 @@ TEST_F(Resume, CtrlCAfterResumingStopsInGoodOrder) {
   go_on(6);
   EXPECT_EQ(second.wait(), 130) << second.out();
   EXPECT_EQ(cluster.checkpoints("job").size(), 7u);
-  expect_nothing_left();
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Resume, WithAnotherNumberOfWorkersTheyAreToldOfTheChange) {
