@@ -1,5 +1,5 @@
-// Start a process and learn how it ended, by Boost.Process v2 and pidfds. Call it from the main
-// thread: a child's PDEATHSIG is tied to the thread that forked it.
+// Start a process and learn how it ended, by Boost.Process v2 and pidfds; into a cgroup v2 by
+// clone3(2). Call it from the main thread: a child's PDEATHSIG is tied to the thread that forked it.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ struct SpawnRequest {
   std::map<std::string, std::string> env;  // the whole of it
   int stdout_fd = -1, stderr_fd = -1;      // −1: /dev/null; stdin always is
   std::vector<int> inherit_fds;            // kept open under the same number
-  std::string cgroup_procs;                // joined before exec; empty: none
+  std::string cgroup;                      // the folder of the one it is in; empty: ours
   bool die_with_parent = true;             // PDEATHSIG KILL
 };
 

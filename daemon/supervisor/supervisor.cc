@@ -358,7 +358,7 @@ Result<pid_t> Supervisor::start_process(WorkerSeat& seat, int stdout_fd, int std
       .stdout_fd = stdout_fd,
       .stderr_fd = stderr_fd,
       .inherit_fds = {},
-      .cgroup_procs = seat.cgroup ? seat.cgroup->procs_path() : ""};
+      .cgroup = seat.cgroup ? seat.cgroup->path() : ""};
   if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
   return spawn_process(executor_, request);
 }

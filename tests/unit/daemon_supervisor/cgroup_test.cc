@@ -8,7 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <fstream>
+
+#include "daemon/supervisor/spawn.h"
 
 namespace train {
 namespace {
@@ -66,6 +70,32 @@ TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
   ASSERT_FALSE(rank->populated());
   group->remove();
   EXPECT_NE(::access(group->path().c_str(), F_OK), 0);
+}
+
+// v2: born there; v1: it moves itself there before it becomes the program.
+TEST_P(CgroupTest, AProgramIsInItFromItsFirstInstruction) {
+  const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
+  if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
+  boost::asio::io_context context;
+  SpawnRequest request{.argv = {"tail", "-f", "/dev/null"}, .cgroup = group->path()};
+
+  const auto pid = spawn_process(context.get_executor(), request);
+  ASSERT_TRUE(pid) << pid.error().message;
+  std::ifstream procs(group->procs_path());
+  pid_t listed = 0;
+  EXPECT_TRUE(procs >> listed);
+  EXPECT_EQ(listed, *pid);
+
+  request.argv = {"no-such-program"};
+  const auto none = spawn_process(context.get_executor(), request);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::NotFound);
+
+  group->kill();
+  ASSERT_EQ(::waitpid(*pid, nullptr, 0), *pid);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (group->populated() && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 1);
+  group->remove();
 }
 
 INSTANTIATE_TEST_SUITE_P(Hierarchies, CgroupTest,
