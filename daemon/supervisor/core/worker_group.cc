@@ -96,16 +96,19 @@ void WorkerGroup::on(const WorkerDrained& event) { workers_.at(event.rank).drain
 
 void WorkerGroup::on(const GroupStop& event) { stop(event.grace); }
 
+// One that comes back too late still takes what the workers left, and releases it.
 void WorkerGroup::on(const LauncherPresence& event) {
-  if (event.present)
+  if (event.present) {
     absent_since_.reset();
-  else if (!absent_since_)
+    abandoned_ = false;
+  } else if (!absent_since_) {
     absent_since_ = now_;
+  }
 }
 
 void WorkerGroup::on(const GroupRelease&) {
   if (phase_ != GroupPhase::Gone) stop(Duration{0});
-  ending_ = released_ = true;
+  released_ = true;
 }
 
 void WorkerGroup::stop(Duration grace) {
@@ -129,8 +132,9 @@ void WorkerGroup::signal_alive(int signal) {
 }
 
 void WorkerGroup::advance() {
-  if (absent_since_ && now_ >= *absent_since_ + orphan_timeout_ && !ending_) {
-    ending_ = true;
+  const auto due = orphaned_at();
+  if (due && now_ >= *due) {
+    abandoned_ = true;
     stop(stop_grace_);
   }
   if (phase_ == GroupPhase::Stopping && kill_at_ && now_ >= *kill_at_) {
@@ -154,20 +158,23 @@ void WorkerGroup::advance() {
     else
       actions_.push_back(TellGone{});
   }
-  if (phase_ == GroupPhase::Gone && ending_ && !over_) {
+  if (phase_ == GroupPhase::Gone && (abandoned_ || released_) && !over_) {
     over_ = true;
-    actions_.push_back(EndSupervisor{absent_since_ ? "no launcher came back in time" : "released"});
+    actions_.push_back(EndSupervisor{released_ ? "released" : "no launcher came back in time"});
   }
 }
 
 std::optional<TimePoint> WorkerGroup::next_deadline() const {
   if (over_) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  if (absent_since_ && !ending_) {
-    const TimePoint due = *absent_since_ + orphan_timeout_;
-    if (!next || due < *next) next = due;
-  }
+  if (const auto due = orphaned_at(); due && (!next || *due < *next)) next = due;
   return next;
+}
+
+/// When its workers are to stop, unless a launcher comes back before.
+std::optional<TimePoint> WorkerGroup::orphaned_at() const {
+  if (!absent_since_ || abandoned_ || released_) return std::nullopt;
+  return *absent_since_ + orphan_timeout_;
 }
 
 }  // namespace train

@@ -130,6 +130,7 @@ class WorkerGroup {
   void stop(Duration grace);
   void signal_alive(int signal);
   void advance();
+  std::optional<TimePoint> orphaned_at() const;
 
   Duration stop_grace_, orphan_timeout_;
   TimePoint now_;
@@ -139,9 +140,9 @@ class WorkerGroup {
   std::optional<TimePoint> kill_at_;
   std::optional<TimePoint> absent_since_;  // of the launcher
   bool told_gone_ = false;
-  bool ending_ = false;  // once nothing is left
+  bool abandoned_ = false;  // no launcher came back in time; until one does after all
   bool released_ = false;
-  bool over_ = false;    // EndSupervisor was said
+  bool over_ = false;  // EndSupervisor was said
   std::vector<GroupAction> actions_;
 };
 

@@ -110,6 +110,37 @@ TEST(WorkerGroup, GoesOnWhenALauncherComesBack) {
   EXPECT_EQ(g.handle(GroupTick{}, seconds(700)), Actions{});
 }
 
+TEST(WorkerGroup, ALauncherThatComesBackTooLateStillReleasesIt) {
+  Group g;
+  g.running();
+  g.handle(LauncherPresence{false}, seconds(10));
+  g.handle(GroupTick{}, seconds(610));
+  g.handle(LauncherPresence{true}, seconds(611));
+  for (int rank = 0; rank < 2; ++rank) {
+    g.handle(WorkerReaped{Rank{rank}, kTerminated}, seconds(612));
+    g.handle(WorkerDrained{Rank{rank}}, seconds(612));
+  }
+  EXPECT_EQ(g.group.phase(), GroupPhase::Gone);
+
+  EXPECT_EQ(g.handle(GroupRelease{}, seconds(613)), (Actions{EndSupervisor{"released"}}));
+}
+
+TEST(WorkerGroup, ALauncherThatLeavesOnceMoreIsNotWaitedForAnyLonger) {
+  Group g;
+  g.running();
+  g.handle(LauncherPresence{false}, seconds(10));
+  g.handle(GroupTick{}, seconds(610));
+  g.handle(LauncherPresence{true}, seconds(611));
+  for (int rank = 0; rank < 2; ++rank) {
+    g.handle(WorkerReaped{Rank{rank}, kTerminated}, seconds(612));
+    g.handle(WorkerDrained{Rank{rank}}, seconds(612));
+  }
+  g.handle(LauncherPresence{false}, seconds(613));
+
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(1213)),
+            (Actions{EndSupervisor{"no launcher came back in time"}}));
+}
+
 TEST(WorkerGroup, KeepsItsOrphanTimeoutWhenADaemonDoesNotKnowIt) {
   Group g;
   g.group.set_limits(seconds(30), seconds(20));
