@@ -40,7 +40,8 @@ FailurePolicy::Budget FailurePolicy::budget_of(FailureKind kind) {
 }
 
 FailureDecision FailurePolicy::on_failure(FailureKind kind,
-                                          const std::optional<FailurePlace>& place) {
+                                          const std::optional<FailurePlace>& place,
+                                          bool moves_away) {
   if (kind == FailureKind::Permanent)
     return {.restart = false, .delay = {}, .reason = "a restart would fail the same way"};
   const Budget budget = budget_of(kind);
@@ -52,13 +53,18 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                           : fmt::format("no restart left: {} of {} used (failure_config.{})",
                                         *budget.used, budget.allowed, budget.key)};
   }
-  if (same_place_again(place)) {
-    return {
-        .restart = false,
-        .delay = {},
-        .reason = fmt::format("rank {} died after its report {} {} times in a row, with no newer "
-                              "checkpoint: a restart would end the same way",
-                              place->rank.value, place->report, kSamePlaceMax)};
+  remember(place);
+  // Always on one node, and the next attempt is elsewhere: the step is not to blame yet.
+  const bool perhaps_the_node = place_ && place_->one_node && moves_away;
+  if (place_ && place_->times >= kSamePlaceMax && !perhaps_the_node) {
+    const std::string where = place_->furthest == 0
+                                  ? "at its first report"
+                                  : fmt::format("after its report {}", place_->furthest);
+    return {.restart = false,
+            .delay = {},
+            .reason = fmt::format("rank {} died {} {} times in a row, with no newer checkpoint: a "
+                                  "restart would end the same way",
+                                  place->rank.value, where, place_->times)};
   }
   ++*budget.used;
   const Duration delay = backoff_delay(config_.backoff, used_.restarts_without_progress++);
@@ -71,16 +77,26 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
               delay.count() == 0 ? which : fmt::format("{} in {}", which, format_duration(delay))};
 }
 
-bool FailurePolicy::same_place_again(const std::optional<FailurePlace>& place) {
-  times_there_ = place && place == last_place_ ? times_there_ + 1 : 1;
-  last_place_ = place;
-  return place && place->report > 0 && times_there_ >= kSamePlaceMax;
+bool FailurePolicy::SamePlace::includes(const FailurePlace& place) const {
+  // What a worker reported as it died may be known of one attempt and not of another: a report, or
+  // as many as are on their way at once where they come fast.
+  const std::uint64_t unknown = std::max<std::uint64_t>(1, first.report / 100);
+  const std::uint64_t apart =
+      std::max(first.report, place.report) - std::min(first.report, place.report);
+  return place.rank == first.rank && place.checkpoint == first.checkpoint && apart <= unknown;
+}
+
+void FailurePolicy::remember(const std::optional<FailurePlace>& place) {
+  if (!place) return place_.reset();
+  if (!place_ || !place_->includes(*place)) place_ = SamePlace{.first = *place};
+  ++place_->times;
+  place_->furthest = std::max(place_->furthest, place->report);
+  place_->one_node &= place->node == place_->first.node;
 }
 
 void FailurePolicy::on_progress() {
   used_ = {};
-  times_there_ = 0;
-  last_place_.reset();
+  place_.reset();
 }
 
 }  // namespace train

@@ -37,12 +37,13 @@ struct FailureCounts {
   bool operator==(const FailureCounts&) const = default;
 };
 
-/// Where a worker died: the same place again and again is a bug that no restart mends.
+/// Where a worker died: the same place again and again is a bug that no restart mends, unless it is
+/// the node's.
 struct FailurePlace {
   Rank rank;
-  std::uint64_t report = 0;      // its last one
+  NodeId node;
+  std::uint64_t report = 0;      // its last one that is known; what it said as it died may be lost
   std::uint64_t checkpoint = 0;  // that the attempt began from
-  bool operator==(const FailurePlace&) const = default;
 };
 inline constexpr int kSamePlaceMax = 3;
 
@@ -53,8 +54,10 @@ class FailurePolicy {
                          const FailureCounts& used = {})
       : config_(config), elastic_(elastic), used_(used) {}
 
-  /// Count a failure and decide.
-  FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {});
+  /// Count a failure and decide. `place`: of a worker that died in a group that had reported;
+  /// `moves_away`: the next attempt does without that node.
+  FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {},
+                             bool moves_away = false);
   /// A newer checkpoint is committed: failures before it no longer count.
   void on_progress();
 
@@ -67,13 +70,19 @@ class FailurePolicy {
     const char* key;
   };
   Budget budget_of(FailureKind kind);
-  bool same_place_again(const std::optional<FailurePlace>& place);
+  struct SamePlace {
+    FailurePlace first;
+    std::uint64_t furthest = 0;  // report
+    int times = 0;
+    bool one_node = true;
+    bool includes(const FailurePlace& place) const;
+  };
+  void remember(const std::optional<FailurePlace>& place);
 
   FailureConfig config_;
   bool elastic_ = false;
   FailureCounts used_;
-  std::optional<FailurePlace> last_place_;
-  int times_there_ = 0;
+  std::optional<SamePlace> place_;  // of the newest failures
 };
 
 }  // namespace train

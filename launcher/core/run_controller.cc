@@ -348,6 +348,7 @@ void RunController::on(const NodeGroupGone& event) {
 void RunController::advance_running() {
   if (attempt_.failure) return;
   if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  forgive_nodes();
   consider_growth();
 }
 
@@ -480,8 +481,10 @@ void RunController::conclude_attempt() {
     return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
   FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
   if (failed) {
-    decision = policy_.on_failure(attempt_.failure->kind, place_of(*attempt_.failure));
-    if (attempt_.failure->node) count_node_failure(*attempt_.failure->node);
+    const Failure& failure = *attempt_.failure;
+    if (failure.node) count_node_failure(*failure.node);
+    decision = policy_.on_failure(failure.kind, place_of(failure),
+                                  failure.node && !may_be_used(*failure.node));
   } else if (attempt_.reform->preempted) {
     decision = policy_.on_failure(FailureKind::Preempted);
     decision.delay = {};
@@ -492,9 +495,13 @@ void RunController::conclude_attempt() {
   change_state(RunTrigger::RestartDecided, decision.reason);
 }
 
+// Of a program that never reports nothing is known about where it dies.
 std::optional<FailurePlace> RunController::place_of(const Failure& failure) const {
-  if (failure.kind != FailureKind::Worker || !failure.rank || !failure.end) return std::nullopt;
-  return FailurePlace{*failure.rank, failure.end->last_ordinal,
+  const bool reporting = std::any_of(attempt_.members.begin(), attempt_.members.end(),
+                                     [](const Member& m) { return m.known_report() > 0; });
+  if (failure.kind != FailureKind::Worker || !failure.rank || !reporting) return std::nullopt;
+  const Member& member = attempt_.members[static_cast<std::size_t>(failure.rank->value)];
+  return FailurePlace{*failure.rank, member.node, member.known_report(),
                       attempt_.restored ? attempt_.restored->number : 0};
 }
 
@@ -560,7 +567,10 @@ std::optional<TimePoint> RunController::next_deadline() const {
     }
     return next;
   }
-  if (state_ == RunState::Running) consider(grow_at_);
+  if (state_ == RunState::Running) {
+    consider(grow_at_);
+    for (const auto& [node, until] : set_aside_) consider(until);
+  }
   if (state_ == RunState::Pausing) {
     if (attempt_.pause.deadline != TimePoint::max()) consider(attempt_.pause.deadline);
     const auto hopeless_at = attempt_.pause.all_arrived_at.value_or(now_) + kStragglerPause;

@@ -3,6 +3,7 @@
 // tests/sim does so in virtual time.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,6 +76,10 @@ class RunController {
     bool lost = false;     // its node is: no end will come
     bool arrived = false;  // it paused where it was told to go on to
     bool alive() const { return !end && !lost; }
+    /// By what came from it, or by its supervisor's word at its end.
+    std::uint64_t known_report() const {
+      return std::max(reported, end ? end->last_ordinal : std::uint64_t{0});
+    }
   };
   struct Host {
     PlacedNode placed;
@@ -166,7 +171,9 @@ class RunController {
   void adopt(const LivingAttempt& living);
   void begin_attempt(Placement placement);
   std::vector<NodeCapacity> usable_nodes();
+  bool may_be_used(NodeId node);
   void count_node_failure(NodeId node);
+  void forgive_nodes();
   void begin_stop();
   bool can_pause() const;
   void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);

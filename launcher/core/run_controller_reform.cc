@@ -121,7 +121,7 @@ void RunController::on(const NodeDrain& event) {
 /// Where workers may go now. Nodes that are set aside are left out as long as there is room without
 /// them.
 std::vector<NodeCapacity> RunController::usable_nodes() {
-  std::erase_if(set_aside_, [this](const auto& entry) { return entry.second <= now_; });
+  forgive_nodes();
   std::vector<NodeCapacity> all, good;
   for (const auto& [id, node] : nodes_) {
     if (draining_.count(id) != 0) continue;
@@ -130,6 +130,18 @@ std::vector<NodeCapacity> RunController::usable_nodes() {
   }
   if (good.size() == all.size()) return all;
   return place(spec_.scaling_config, good, expected_nodes_).world_size > 0 ? good : all;
+}
+
+bool RunController::may_be_used(NodeId node) {
+  const std::vector<NodeCapacity> usable = usable_nodes();
+  return std::any_of(usable.begin(), usable.end(),
+                     [node](const NodeCapacity& capacity) { return capacity.node == node; });
+}
+
+// Their time is over: there is more room.
+void RunController::forgive_nodes() {
+  const auto is_over = [this](const auto& entry) { return entry.second <= now_; };
+  if (std::erase_if(set_aside_, is_over) > 0) room_changed_ = true;
 }
 
 void RunController::count_node_failure(NodeId node) {

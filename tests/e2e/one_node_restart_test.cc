@@ -92,12 +92,12 @@ TEST(Restart, GivesUpWithTheLastCauseWhenNoFailuresAreLeft) {
 
 TEST(Restart, MinusOneIsWithoutLimit) {
   Cluster cluster;
-  // Given deaths that are each in another place.
-  Process& run = cluster.train_run({training(
-      cluster, 2,
-      "mode: epochs, epochs: 7, checkpoint_every: 0, die_epoch: 1, die_on_address: 127.0.0.1, "
-      "die_attempts: 5",
-      "  failure_config: {max_failures: -1, backoff: {initial: 10ms, max: 10ms}}")});
+  // Given a program that never reports: of its deaths nobody knows whether they are in one place.
+  Process& run = cluster.train_run(
+      {cluster.job("job",
+                   "command: \"[ $TORCHELASTIC_RESTART_COUNT = 5 ] || exit 9\"\nscaling_config: "
+                   "{num_workers: 1}",
+                   "  failure_config: {max_failures: -1, backoff: {initial: 10ms, max: 10ms}}")});
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(restarts_in_journal(cluster), 5);

@@ -88,7 +88,7 @@ void hold(const Config& config, int epoch) {
 // epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every
 // epochs, the others with an empty one). die_rank dies by die_signal in epoch die_epoch of the
 // attempts below die_attempts; every rank in those below die_each_attempts, once a new checkpoint
-// is committed; ranks on the machine die_on_address likewise, an epoch later each time.
+// is committed; ranks on the machine die_on_address in epoch die_epoch of each.
 // epochs_after_restore: how many epochs an attempt does that begins from a
 // checkpoint.
 void epochs(const Config& config) {
@@ -126,8 +126,7 @@ void epochs(const Config& config) {
       wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
       ::kill(::getpid(), SIGKILL);
     }
-    if (epoch == config.get<int>("die_epoch", 0) + static_cast<int>(get_context().attempt()) &&
-        get_context().attempt() < config.get<int>("die_attempts", 99) &&
+    if (epoch == config.get<int>("die_epoch", 0) &&
         has_address(config.get<std::string>("die_on_address", "")))
       ::kill(::getpid(), SIGKILL);
     const train::Dict metrics{

@@ -64,9 +64,13 @@ TEST(FailurePolicy, CountsLostNodesAsPreemptionsWhereTheGroupMayShrink) {
             "no restart left: 1 of 1 used (failure_config.max_preemptions)");
 }
 
+FailurePlace at_report(std::uint64_t report, NodeId node = NodeId{0}) {
+  return {.rank = Rank{1}, .node = node, .report = report, .checkpoint = 2};
+}
+
 TEST(FailurePolicy, GivesUpWhenTheSameRankDiesAtTheSameReportAgainAndAgain) {
   FailurePolicy policy(allowing(kUnlimited));
-  const FailurePlace there{Rank{1}, 41, 2}, elsewhere{Rank{1}, 42, 2};
+  const FailurePlace there = at_report(41), elsewhere = at_report(44);
 
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
@@ -78,10 +82,58 @@ TEST(FailurePolicy, GivesUpWhenTheSameRankDiesAtTheSameReportAgainAndAgain) {
                   "restart would end the same way");
 }
 
-TEST(FailurePolicy, DoesNotCountDeathsBeforeTheFirstReportAsTheSamePlace) {
+TEST(FailurePolicy, ALastReportThatDidNotArriveMakesNoOtherPlace) {
   FailurePolicy policy(allowing(kUnlimited));
-  for (int i = 0; i < 10; ++i)
-    EXPECT_TRUE(policy.on_failure(FailureKind::Worker, FailurePlace{Rank{1}, 0, 0}).restart);
+
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(41)).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(40)).restart);
+  EXPECT_EQ(policy.on_failure(FailureKind::Worker, at_report(41)).reason,
+            "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(FailurePolicy, WhereReportsComeFastMoreOfThemMayBeLost) {
+  FailurePolicy policy(allowing(kUnlimited));
+
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(5000)).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(4960)).restart);
+  EXPECT_FALSE(policy.on_failure(FailureKind::Worker, at_report(5040)).restart);
+}
+
+TEST(FailurePolicy, AFirstReportThatNeverArrivesIsAPlaceToo) {
+  FailurePolicy policy(allowing(kUnlimited));
+
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(0)).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(0)).restart);
+  expect_decision(policy.on_failure(FailureKind::Worker, at_report(0)), false, Duration{0},
+                  "rank 1 died at its first report 3 times in a row, with no newer checkpoint: a "
+                  "restart would end the same way");
+}
+
+TEST(FailurePolicy, DeathsOfWhichThePlaceIsNotKnownAreNotTheSamePlace) {
+  FailurePolicy policy(allowing(kUnlimited));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(policy.on_failure(FailureKind::Worker).restart);
+}
+
+TEST(FailurePolicy, TheNodeIsToBlameBeforeTheStepIs) {
+  FailurePolicy policy(allowing(kUnlimited));
+  const FailurePlace there = at_report(41, NodeId{1}), elsewhere = at_report(41, NodeId{0});
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
+
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there, /*moves_away=*/true).restart);
+
+  expect_decision(policy.on_failure(FailureKind::Worker, elsewhere), false, Duration{0},
+                  "rank 1 died after its report 41 4 times in a row, with no newer checkpoint: a "
+                  "restart would end the same way");
+}
+
+TEST(FailurePolicy, WhereTwoNodesFailedAtOneReportTheStepIsToBlame) {
+  FailurePolicy policy(allowing(kUnlimited));
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(41, NodeId{0})).restart);
+  EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(41, NodeId{1})).restart);
+
+  EXPECT_FALSE(policy.on_failure(FailureKind::Worker, at_report(41, NodeId{1}), true).restart);
 }
 
 TEST(FailurePolicy, GoesOnFromWhatEarlierLaunchersUsed) {

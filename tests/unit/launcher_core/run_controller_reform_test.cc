@@ -374,6 +374,110 @@ TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsSetAside) {
   EXPECT_EQ(only<Prepare>(d.handle(node_up(kNodeC), at)).size(), 1U);  // it is in the new group
 }
 
+/// A group of two, where three nodes are fit, and whose rank 1 dies in attempt after attempt.
+struct Failing : Driven {
+  explicit Failing(JobSpec spec, std::size_t nodes_there = 3)
+      : Driven(std::move(spec), {.checkpoint = {}, .expected_nodes = nodes_there}) {
+    nodes();
+    if (nodes_there == 3) handle(node_up(kNodeC));
+  }
+  /// Both ranks report `report` times, of which rank 1's last may be lost; then rank 1 dies.
+  Actions die(std::uint32_t number, std::uint64_t report, NodeId first, NodeId second,
+              std::uint64_t lost = 0) {
+    const Attempt attempt{number};
+    EXPECT_EQ(run.attempt(), attempt);
+    for (int rank : {0, 1}) handle(RankJoined{attempt, Rank{rank}}, at);
+    handle(RankReported{attempt, Rank{0}, report}, at);
+    if (report > lost) handle(RankReported{attempt, Rank{1}, report - lost}, at);
+    handle(RankExited{attempt, Rank{1}, killed(SIGBUS)}, at);
+    return leave(attempt, first, second);
+  }
+  Actions leave(Attempt attempt, NodeId first, NodeId second) {
+    handle(NodeGroupGone{attempt, first}, at);
+    Actions actions = handle(NodeGroupGone{attempt, second}, at);
+    at += seconds(100);
+    handle(Tick{}, at);
+    return actions;
+  }
+  Duration at{};
+};
+
+TEST(RunControllerNodes, ANodeIsSetAsideRatherThanTheStepBlamed) {
+  Failing d(two_workers(kUnlimited));
+  for (std::uint32_t i = 0; i < 3; ++i) d.die(i, 41, kNodeA, kNodeB);
+  EXPECT_EQ(d.run.attempt(), Attempt{3});
+
+  const Actions actions = d.die(3, 41, kNodeA, kNodeC);
+
+  EXPECT_EQ(only<RunEnded>(actions).at(0).reason,
+            "rank 1 died after its report 41 4 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(RunControllerNodes, WithoutRoomElsewhereACrashLoopEndsTheRun) {
+  Failing d(elastic(2, 2, kUnlimited), 2);
+  for (std::uint32_t i = 0; i < 2; ++i) d.die(i, 41, kNodeA, kNodeB);
+
+  const Actions actions = d.die(2, 41, kNodeA, kNodeB);
+
+  EXPECT_EQ(only<RunEnded>(actions).at(0).reason,
+            "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(RunControllerNodes, WhatIsKnownOfTheGroupTellsThatAFirstReportWasMade) {
+  Failing d(elastic(2, 2, kUnlimited), 2);
+  for (std::uint32_t i = 0; i < 2; ++i) d.die(i, 1, kNodeA, kNodeB, /*lost=*/1);
+
+  EXPECT_EQ(only<RunEnded>(d.die(2, 1, kNodeA, kNodeB, 1)).at(0).reason,
+            "rank 1 died at its first report 3 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(RunControllerNodes, ASupervisorThatDiesAtTheSameReportIsACrashLoop) {
+  Failing d(elastic(2, 2, kUnlimited), 2);
+  Actions actions;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const Attempt attempt{i};
+    for (int rank : {0, 1}) {
+      d.handle(RankJoined{attempt, Rank{rank}}, d.at);
+      d.handle(RankReported{attempt, Rank{rank}, 41}, d.at);
+    }
+    d.handle(SupervisorLost{attempt, kNodeB, "killed by SIGKILL"}, d.at);
+    actions = d.leave(attempt, kNodeB, kNodeA);
+  }
+  EXPECT_EQ(only<RunEnded>(actions).at(0).reason,
+            "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(RunControllerNodes, ProgramsThatNeverReportAreInNoCrashLoop) {
+  Failing d(elastic(2, 2, kUnlimited), 2);
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    d.handle(RankExited{Attempt{i}, Rank{1}, killed(SIGBUS)}, d.at);
+    d.leave(Attempt{i}, kNodeA, kNodeB);
+  }
+  EXPECT_EQ(d.run.attempt(), Attempt{6});
+}
+
+TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerSetAside) {
+  Failing d(elastic(1, 2, kUnlimited), 2);
+  for (std::uint32_t i = 0; i < 3; ++i) d.die(i, 10 * i + 1, kNodeA, kNodeB);
+  const Attempt fourth{3};
+  ASSERT_EQ(d.run.world_size(), 1);
+  d.handle(AttemptPrepared{fourth, kNodeA, 41000}, d.at);
+  d.handle(AttemptStarted{fourth, kNodeA, {{Rank{0}, 100}}}, d.at);
+  d.handle(RankJoined{fourth, Rank{0}}, d.at);
+  d.handle(RankReported{fourth, Rank{0}, 1}, d.at + kGrowSettle);
+  const auto forgiven = d.run.next_deadline();
+  EXPECT_EQ(forgiven, kStart + seconds(200) + kNodeCooldown);
+
+  d.handle(Tick{}, *forgiven - kStart);
+  d.handle(Tick{}, *forgiven - kStart + kGrowSettle);
+
+  EXPECT_EQ(d.run.state(), S::Pausing);
+}
+
 TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
   Taken taken(with_ending());
   taken.attach(kNodeA);
