@@ -35,8 +35,10 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
       stop_(std::move(stop)),
       post_(std::move(post)),
       last_metrics_(std::move(last_metrics)) {
-  for (const HeldReports& held : log_.held())
-    ledgers_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
+  for (const HeldReports& held : log_.held()) {
+    for (auto* ledgers : {&ledgers_, &added_})
+      (*ledgers)[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -44,13 +46,27 @@ ReportPipeline::~ReportPipeline() { finish(); }
 
 void ReportPipeline::add(Attempt attempt, ReportBatch batch) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(Item{attempt, std::move(batch), 0});
+  const Rank rank{batch.rank};
+  const auto known = added_[attempt].accept(rank, batch.first_ordinal, batch.count);
+  if (!known)
+    work_.gaps.insert(known.error().message);
+  else if (*known == batch.count)
+    work_.again.emplace(attempt, rank);
+  else
+    work_.items.push_back(Item{attempt, std::move(batch), 0});
   wake_.notify_one();
+}
+
+std::size_t ReportPipeline::queued_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Item& item : work_.items) bytes += item.batch.data.size();
+  return bytes;
 }
 
 std::uint64_t ReportPipeline::settle() {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(Item{{}, {}, ++settle_count_});
+  work_.items.push_back(Item{{}, {}, ++settle_count_});
   wake_.notify_one();
   return settle_count_;
 }
@@ -76,29 +92,35 @@ std::uint64_t ReportPipeline::last_ordinal(Attempt attempt) const {
 
 void ReportPipeline::run() {
   for (bool over = false; !over;) {
-    std::deque<Item> items;
+    Work work;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return !queue_.empty() || finishing_; });
-      items.swap(queue_);
-      over = finishing_ && items.empty();
+      wake_.wait(lock, [this] { return !work_.empty() || finishing_; });
+      std::swap(work, work_);
+      over = finishing_ && work.empty();
     }
+    if (work.empty()) continue;
     News news;
     const auto began = std::chrono::steady_clock::now();
-    for (Item& item : items) {
+    for (Item& item : work.items) {
       if (item.settle != 0)
         news.settled = item.settle;
       else
         take(item, news);
     }
-    if (items.empty()) continue;
+    for (const auto& [attempt, rank] : work.again) {
+      ReportLedger& ledger = ledgers_[attempt];
+      if (const std::uint64_t last = ledger.last(rank); last > 0)
+        (void)ledger.accept(rank, last, 1);
+    }
+    news.warnings.insert(news.warnings.end(), work.gaps.begin(), work.gaps.end());
     sync(news);
     const bool waited_for = news.settled != 0;
     post_(std::move(news));
     if (!waited_for) {
       std::unique_lock lock(mutex_);
       wake_.wait_until(lock, began + kSyncEvery, [this] {
-        return finishing_ || (!queue_.empty() && queue_.back().settle != 0);
+        return finishing_ || (!work_.items.empty() && work_.items.back().settle != 0);
       });
     }
   }

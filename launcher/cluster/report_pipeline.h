@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +49,10 @@ class ReportPipeline {
                  std::function<void(News)> post, Metrics last_metrics = {});
   ~ReportPipeline();  // writes and syncs what is left
 
+  /// What comes again is dropped here, and acknowledged again: what waits for the disk is at most
+  /// what workers hold unacknowledged, however often a link breaks.
   void add(Attempt attempt, ReportBatch batch);
+  std::size_t queued_bytes() const;
   /// Everything added so far is to be on disk; News.settled says when.
   std::uint64_t settle();
   /// Rank 0's newest, so far.
@@ -65,6 +69,13 @@ class ReportPipeline {
     ReportBatch batch;
     std::uint64_t settle = 0;  // or a request
   };
+  /// What is to be done with one lock of the mutex.
+  struct Work {
+    std::deque<Item> items;
+    std::set<std::pair<Attempt, Rank>> again;
+    std::set<std::string> gaps;
+    bool empty() const { return items.empty() && again.empty() && gaps.empty(); }
+  };
   void run();
   void take(Item& item, News& news);
   void sync(News& news);
@@ -73,12 +84,13 @@ class ReportPipeline {
   std::vector<std::unique_ptr<ReportSink>> sinks_;
   StopRules stop_;
   std::function<void(News)> post_;
-  std::map<Attempt, ReportLedger> ledgers_;
+  std::map<Attempt, ReportLedger> ledgers_;  // of what is written
   bool sink_failed_ = false;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable wake_;
-  std::deque<Item> queue_;
+  std::map<Attempt, ReportLedger> added_;
+  Work work_;
   std::uint64_t settle_count_ = 0;
   bool finishing_ = false;
   Metrics last_metrics_;

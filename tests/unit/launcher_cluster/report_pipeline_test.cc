@@ -1,6 +1,7 @@
 #include "launcher/cluster/report_pipeline.h"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "lib/wire/reports.h"
@@ -148,6 +149,48 @@ TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
   EXPECT_EQ(box.warnings, std::vector<std::string>{"reports 1 to 2 of rank 0 are missing"});
   EXPECT_TRUE(box.acks.empty());
   EXPECT_TRUE(written(temp.path()).empty());
+}
+
+// While the disk is slow, links may break as often as they like.
+TEST(ReportPipeline, KeepsOnceWhatComesAgainWhileItWaits) {
+  TempFolder temp;
+  std::promise<void> stall;
+  NewsBox box;
+  ReportPipeline pipeline(*MetricsLog::open(temp.path() + "/metrics.jsonl"), {}, StopRules({}),
+                          [&, post = box.poster(), go_on = stall.get_future().share()](auto news) {
+                            go_on.wait();
+                            post(std::move(news));
+                          });
+  const ReportBatch first = batch(0, 1, {0.5, 0.4}), second = batch(0, 3, {0.3});
+  pipeline.add(kAttempt, first);
+
+  for (int i = 0; i < 1000; ++i) {
+    pipeline.add(kAttempt, first);
+    pipeline.add(kAttempt, second);
+  }
+
+  EXPECT_LE(pipeline.queued_bytes(), first.data.size() + second.data.size());
+  stall.set_value();
+  ASSERT_TRUE(box.wait_settled(pipeline.settle()));
+  pipeline.finish();
+  EXPECT_EQ(box.acks.back().second.ordinal, 3u);
+  EXPECT_EQ(written(temp.path()),
+            (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
+}
+
+TEST(ReportPipeline, AcknowledgesAgainWhatComesAgainAfterItWasWritten) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+  pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
+  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  box.acks.clear();
+
+  pipeline->add(kAttempt, batch(0, 1, {0.5}));
+  pipeline->finish();
+
+  ASSERT_EQ(box.acks.size(), 1u);
+  EXPECT_EQ(box.acks[0].second.ordinal, 2u);
 }
 
 TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {
