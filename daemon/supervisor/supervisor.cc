@@ -96,7 +96,8 @@ class Supervisor {
   std::map<Rank, WorkerSeat> seats_;
   OnceBoard once_;
   AnsweredCollectives answered_;
-  std::uint64_t epoch_ = 0;  // the highest of a launcher that we have heard of
+  std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
+  std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -151,7 +152,8 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 AttemptSnapshot Supervisor::snapshot() const {
   AttemptSnapshot snapshot{prepare_ ? std::string(to_string(group_.phase())) : "spawned",
                            master_port_ ? master_port_->port() : 0u,
-                           {}};
+                           {},
+                           settled_checkpoint_};
   for (const auto& [rank, pid] : group_.alive()) {
     const WorkerSeat& seat = seats_.at(rank);
     snapshot.alive.push_back({rank.value, pid, seat.connected, seat.reports.last_ordinal()});
@@ -197,6 +199,7 @@ void Supervisor::received(const Frame& frame) {
       return;
     case MessageType::CheckpointOutcome:
       if (auto message = decode<CheckpointOutcome>(frame)) {
+        settled_checkpoint_ = std::max(settled_checkpoint_, message->index);
         for (auto& [rank, seat] : seats_) seat.unsettled_parts.erase(message->index);
       }
       if (workers_) workers_->send_to_all(frame);

@@ -27,6 +27,7 @@ SupervisorAttached attached_of(const Frame& frame, NodeId node, const AttemptSna
                            message.phase != "spawned" && message.phase != "prepared"};
   for (const LivingWorker& worker : message.alive)
     event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
+  event.settled_checkpoint = message.settled_checkpoint;
   return event;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launcher/core/collective_board.h"
 
 namespace train {
@@ -9,7 +11,6 @@ namespace train {
 CheckpointLedger CheckpointLedger::adopted(int world_size, std::uint64_t settled,
                                            const std::string& path) {
   CheckpointLedger ledger(world_size);
-  ledger.may_skip_ = true;
   ledger.settled_ = settled;
   if (settled > 0) ledger.remember({settled, path, ""});
   return ledger;
@@ -21,19 +22,27 @@ std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint 
     if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
     const auto known = outcomes_.find(part.index);
     return known != outcomes_.end() ? known->second
-                                    : Outcome{part.index, "", "it was settled long ago"};
+                                    : Outcome{part.index, "", "it was settled before"};
   }
   Waiting& waiting = waiting_.try_emplace(part.index, Waiting{{}, now, false}).first->second;
   waiting.parts.insert_or_assign(part.rank, std::move(part));
   return std::nullopt;
 }
 
+std::vector<CheckpointLedger::Outcome> CheckpointLedger::settled_before(std::uint64_t index) {
+  std::vector<Outcome> unheard;
+  while (!waiting_.empty() && waiting_.begin()->first <= index) {
+    unheard.push_back({waiting_.begin()->first, "", "an earlier launcher gave it up"});
+    waiting_.erase(waiting_.begin());
+  }
+  settled_ = std::max(settled_, index);
+  return unheard;
+}
+
 std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
-  // An earlier one is on its way; or, when its parts never come, an earlier launcher gave it up: a
-  // rank hands its parts over in order, so those of a complete checkpoint leave no older one open.
-  if (first->first != settled_ + 1 && !may_skip_) return std::nullopt;
+  if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
   if (static_cast<int>(first->second.parts.size()) < world_size_) return std::nullopt;
   Ready ready{first->first, {}, {}};
   for (auto& [rank, part] : first->second.parts) {

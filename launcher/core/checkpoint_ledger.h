@@ -19,8 +19,8 @@ inline constexpr std::size_t kOutcomesKept =
 class CheckpointLedger {
  public:
   explicit CheckpointLedger(int world_size = 0) : world_size_(world_size) {}
-  /// Of an attempt that an earlier launcher began: its checkpoints up to `settled` are committed,
-  /// the newest at `path`. It may have given up others after that one, of which nothing is known.
+  /// Of an attempt that an earlier launcher began: the newest of its checkpoints that is committed
+  /// is the `settled`-th, at `path`. Those that it gave up after that one are in settled_before().
   static CheckpointLedger adopted(int world_size, std::uint64_t settled, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
@@ -36,6 +36,9 @@ class CheckpointLedger {
   /// Take a part in (a second one of the same rank and index replaces it: it was sent again).
   /// Answers when its checkpoint is settled already: the sender has not heard of the outcome.
   std::optional<Outcome> add(PartOfCheckpoint part, TimePoint now);
+  /// An earlier launcher had settled all up to `index`, as those know whom it told. Answers with
+  /// what became of those that wait here for parts: the ranks of these have not heard of it.
+  std::vector<Outcome> settled_before(std::uint64_t index);
   /// The next checkpoint in order whose parts are complete; none while one is being committed.
   std::optional<Ready> take_ready();
   /// The commit under way is over; a second answer, or one to another index, changes nothing and is
@@ -57,7 +60,6 @@ class CheckpointLedger {
     bool warned = false;
   };
   int world_size_ = 0;
-  bool may_skip_ = false;
   void remember(Outcome outcome);
 
   std::map<std::uint64_t, Waiting> waiting_;

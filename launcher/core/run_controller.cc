@@ -81,6 +81,8 @@ void RunController::on(const SupervisorAttached& event) {
     member->joined |= rank.joined;
     member->reported = std::max(member->reported, rank.reported);
   }
+  for (const auto& outcome : attempt_.checkpoints.settled_before(event.settled_checkpoint))
+    tell_checkpoint(outcome);
   if (!host->second.gone) send_again(host->second);
 }
 
@@ -402,17 +404,22 @@ void RunController::advance_checkpoints() {
     note(NoteLevel::Warning,
          fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", ready->index,
                      attempt_.id.value, ready->error));
-    for_each_reachable_host([&](NodeId node) {
-      actions_.push_back(TellCheckpoint{attempt_.id, node, ready->index, "", ready->error});
-    });
+    tell_checkpoint({ready->index, "", ready->error});
   }
+}
+
+void RunController::tell_checkpoint(const CheckpointLedger::Outcome& outcome) {
+  for_each_reachable_host([&](NodeId node) {
+    actions_.push_back(
+        TellCheckpoint{attempt_.id, node, outcome.index, outcome.path, outcome.error});
+  });
 }
 
 void RunController::on(const CommitFinished& event) {
   if (!current(event.attempt)) return;
-  if (!attempt_.checkpoints.commit_finished(
-          {event.index, event.checkpoint ? event.checkpoint->path : "", event.error}))
-    return;
+  const CheckpointLedger::Outcome outcome{
+      event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
+  if (!attempt_.checkpoints.commit_finished(outcome)) return;
   if (event.checkpoint) {
     newest_ = event.checkpoint;
     policy_.on_progress();
@@ -422,10 +429,7 @@ void RunController::on(const CommitFinished& event) {
          fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", event.index,
                      attempt_.id.value, event.error));
   }
-  for_each_reachable_host([&](NodeId node) {
-    actions_.push_back(TellCheckpoint{attempt_.id, node, event.index,
-                                      event.checkpoint ? event.checkpoint->path : "", event.error});
-  });
+  tell_checkpoint(outcome);
 }
 
 // ---- ending

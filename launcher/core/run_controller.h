@@ -192,6 +192,7 @@ class RunController {
   void end_run(RunTrigger trigger, const std::string& reason);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
+  void tell_checkpoint(const CheckpointLedger::Outcome& outcome);
 
   void change_state(RunTrigger trigger, std::string reason);
   void note(NoteLevel level, std::string text);

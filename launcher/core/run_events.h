@@ -82,6 +82,8 @@ struct SupervisorAttached {
   bool has_workers = true;  // it was told to start them
   /// Of the workers that live there: what may have been acknowledged, and is not said again.
   std::vector<RankState> ranks = {};
+  /// The newest checkpoint whose outcome it has heard; 0: none.
+  std::uint64_t settled_checkpoint = 0;
 };
 /// Its traind was told to leave: no new workers there, and those it has are to leave within
 /// `grace`.

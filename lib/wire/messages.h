@@ -440,7 +440,8 @@ struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attach
   std::string phase;  // spawned | prepared | starting | running | stopping | gone
   std::uint32_t master_port = 0;
   std::vector<LivingWorker> alive;
-  MSGPACK_DEFINE_MAP(phase, master_port, alive)
+  std::uint64_t settled_checkpoint = 0;  // the newest whose CheckpointOutcome has come; 0: none yet
+  MSGPACK_DEFINE_MAP(phase, master_port, alive, settled_checkpoint)
 };
 
 // ---- supervisor ↔ worker

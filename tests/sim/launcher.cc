@@ -113,6 +113,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
                              snapshot->phase != "spawned" && snapshot->phase != "prepared"};
     for (const LivingWorker& worker : snapshot->alive)
       event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
+    event.settled_checkpoint = snapshot->settled_checkpoint;
     feed(event);
   } else if (const auto* paused = frame.get<WorkerPaused>()) {
     feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,

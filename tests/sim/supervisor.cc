@@ -44,6 +44,7 @@ void SimSupervisor::say(SimFrame frame) {
 void SimSupervisor::say_everything_again() {
   AttemptSnapshot snapshot;
   snapshot.phase = std::string(to_string(group_.phase()));
+  snapshot.settled_checkpoint = settled_checkpoint_;
   for (const auto& [rank, pid] : group_.alive()) {
     const Seat& seat = seats_.at(rank);
     snapshot.alive.push_back({rank.value, pid, seat.connected, seat.last_ordinal});
@@ -99,6 +100,7 @@ void SimSupervisor::received(const SimFrame& frame) {
   } else if (const auto* acks = frame.get<AckReports>()) {
     on_acks(*acks);
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
+    settled_checkpoint_ = std::max(settled_checkpoint_, outcome->index);
     for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->index);
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {

@@ -74,6 +74,7 @@ class SimSupervisor {
   WorkerGroup group_;
   Duration orphan_timeout_, stop_grace_ = seconds(30);
   std::uint64_t epoch_ = 0;                // the highest that it has heard of
+  std::uint64_t settled_checkpoint_ = 0;   // the newest of which it has heard
   std::optional<TimePoint> absent_since_;  // of a launcher, as far as it was told
   LinkPtr link_;
   std::function<void()> on_exit_;

@@ -64,6 +64,18 @@ TEST(Supervisor, TellsANewerLauncherTheResultsThatAnOlderOneSent) {
   EXPECT_EQ(answered_to(supervisor, 2), (std::vector<std::uint64_t>{1}));
 }
 
+TEST(Supervisor, TellsALauncherWhichCheckpointsAreSettled) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 0u);
+  supervisor.send(CheckpointOutcome{.index = 1, .path = "", .error = "the disk is full"});
+  supervisor.send(CheckpointOutcome{.index = 2, .path = "checkpoint_000001", .error = ""});
+
+  supervisor.attach(2);
+
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 2u);
+}
+
 TEST(Supervisor, TellsARestartedTraindTheHighestEpoch) {
   SupervisorProcess supervisor;
   EXPECT_EQ(supervisor.wait_for<SupervisorHello>().epoch, 0u);

@@ -135,11 +135,29 @@ TEST(RunControllerAttach, CheckpointsGoOnWhereTheJournalEnds) {
   // Of the last one the commit had succeeded, and not all ranks had heard of it.
   EXPECT_EQ(d.handle(staged(kFirst, 0, 5, 10)),
             (Actions{TellCheckpoint{kFirst, kNodeA, 5, "checkpoint_3", ""}}));
-  // The sixth was given up by the earlier launcher: its parts never come.
-  d.handle(staged(kFirst, 0, 7, 20));
-  const auto commits = only<Commit>(d.handle(staged(kFirst, 1, 7, 20)));
+  d.handle(staged(kFirst, 0, 6, 20));
+  const auto commits = only<Commit>(d.handle(staged(kFirst, 1, 6, 20)));
   ASSERT_EQ(commits.size(), 1U);
-  EXPECT_EQ(commits[0].index, 7U);
+  EXPECT_EQ(commits[0].index, 6U);
+}
+
+// Rank 0 waits for what became of them; rank 1 has heard it, and hands in no part again.
+TEST(RunControllerAttach, CheckpointsThatTheEarlierLauncherGaveUpAreToldToTheOthers) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(staged(kFirst, 0, 6, 20));
+  d.handle(node_up(kNodeB, {kFirst}));
+
+  const Actions actions = d.handle(SupervisorAttached{kFirst, kNodeB, true, {}, 7});
+
+  const std::string why = "an earlier launcher gave it up";
+  EXPECT_EQ(only<TellCheckpoint>(actions),
+            (std::vector{TellCheckpoint{kFirst, kNodeA, 6, "", why},
+                         TellCheckpoint{kFirst, kNodeB, 6, "", why}}));
+  EXPECT_EQ(d.handle(staged(kFirst, 0, 7, 30)),
+            (Actions{TellCheckpoint{kFirst, kNodeA, 7, "", "it was settled before"}}));
+  d.handle(staged(kFirst, 0, 8, 40));
+  EXPECT_EQ(only<Commit>(d.handle(staged(kFirst, 1, 8, 40))).size(), 1U);
 }
 
 TEST(RunControllerAttach, ACallThatTheEarlierLauncherAnsweredIsAnsweredToTheOthers) {

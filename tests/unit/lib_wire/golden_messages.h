@@ -141,7 +141,8 @@ inline std::vector<Frame> golden_frames() {
       encode(ReleaseAttempt{}, attempt),
       encode(AttemptSnapshot{.phase = "running",
                              .master_port = 1,
-                             .alive = {{.rank = 2, .pid = 3, .joined = true, .reported = 4}}},
+                             .alive = {{.rank = 2, .pid = 3, .joined = true, .reported = 4}},
+                             .settled_checkpoint = 5},
              attempt),
       encode(WorkerHello{
           .protocol_min = 1, .protocol_max = 2, .build = "b", .rank = 3, .attempt = 4, .pid = 5}),
