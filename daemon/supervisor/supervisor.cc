@@ -150,7 +150,8 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 AttemptSnapshot Supervisor::snapshot() const {
-  AttemptSnapshot snapshot{prepare_ ? std::string(to_string(group_.phase())) : "spawned",
+  const GroupPhase phase = group_.began() ? group_.phase() : GroupPhase::Prepared;
+  AttemptSnapshot snapshot{prepare_ ? std::string(to_string(phase)) : "spawned",
                            master_port_ ? master_port_->port() : 0u,
                            {},
                            settled_checkpoint_};

@@ -43,7 +43,7 @@ void SimSupervisor::say(SimFrame frame) {
 
 void SimSupervisor::say_everything_again() {
   AttemptSnapshot snapshot;
-  snapshot.phase = std::string(to_string(group_.phase()));
+  snapshot.phase = std::string(to_string(group_.began() ? group_.phase() : GroupPhase::Prepared));
   snapshot.settled_checkpoint = settled_checkpoint_;
   for (const auto& [rank, pid] : group_.alive()) {
     const Seat& seat = seats_.at(rank);

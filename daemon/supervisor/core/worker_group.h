@@ -105,6 +105,8 @@ class WorkerGroup {
   std::vector<GroupAction> handle(const GroupEvent& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   GroupPhase phase() const { return phase_; }
+  /// Its workers were asked for; a group that is stopped before never has any.
+  bool began() const { return !workers_.empty(); }
   std::map<Rank, std::int64_t> alive() const;
   /// A negative orphan timeout leaves the one that is known.
   void set_limits(Duration stop_grace, Duration orphan_timeout);

@@ -70,14 +70,18 @@ void SupervisorProcess::attach(std::uint64_t epoch) {
   send(LauncherState{.present = true, .epoch = epoch, .orphan_timeout_ms = 600000});
 }
 
+void SupervisorProcess::prepare(int workers) {
+  PrepareAttempt message;
+  message.local_world_size = workers;
+  message.run_dir = dir_ + "/run";
+  send(message);
+}
+
 void SupervisorProcess::start(const std::vector<std::string>& scripts) {
-  PrepareAttempt prepare;
-  prepare.local_world_size = static_cast<std::int32_t>(scripts.size());
-  prepare.run_dir = dir_ + "/run";
-  send(prepare);
+  prepare(static_cast<int>(scripts.size()));
   StartWorkers start;
   start.run_id = start.run_name = "r1";
-  start.world_size = prepare.local_world_size;
+  start.world_size = static_cast<std::int32_t>(scripts.size());
   start.node_count = 1;
   start.working_dir = dir_;
   start.env = {{"PATH", "/usr/bin:/bin"}};

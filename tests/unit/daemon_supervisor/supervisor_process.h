@@ -31,6 +31,7 @@ class SupervisorProcess {
   }
   /// A launcher of this epoch is there.
   void attach(std::uint64_t epoch);
+  void prepare(int workers);
   /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
   void start(const std::vector<std::string>& scripts);
 

@@ -64,6 +64,19 @@ TEST(Supervisor, TellsANewerLauncherTheResultsThatAnOlderOneSent) {
   EXPECT_EQ(answered_to(supervisor, 2), (std::vector<std::uint64_t>{1}));
 }
 
+TEST(Supervisor, StoppedBeforeItWasToldToStartItHasNoWorkersToTellOf) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.prepare(1);
+  supervisor.wait_for<Prepared>();
+  supervisor.send(StopWorkers{.grace_ms = 0, .reason = "Ctrl-C"});
+  supervisor.wait_for<GroupGone>();
+
+  supervisor.attach(2);
+
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().phase, "prepared");
+}
+
 TEST(Supervisor, TellsALauncherWhichCheckpointsAreSettled) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
