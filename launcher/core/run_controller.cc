@@ -299,10 +299,11 @@ void RunController::on(const RankExited& event) {
   if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
   release_collectives(attempt_.collectives.rank_ended(event.rank));
   // A supervisor stops its workers without being asked when no launcher came back in time: that is
-  // no good end.
+  // no good end. Where there was none, it is no failure either.
   const bool stopped_by_us =
       event.end.stop_requested && (state_ == RunState::TearingDown || attempt_.was_ending);
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
+  if (event.end.stop_requested && attempt_.adopted) return stopped_before();
   // Of a group that an earlier launcher was stopping, why is still to be found out.
   const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending;
   if (attempt_.failure || ending) return;
@@ -450,7 +451,7 @@ void RunController::conclude_attempt() {
         return member.end && member.end->clean() && !member.end->stop_requested;
       });
   if (attempt_.was_ending && !attempt_.reform && (attempt_.was_pausing || !by_themselves))
-    attempt_.reform = Reform{.reason = "an earlier launcher had begun to stop the workers"};
+    attempt_.reform = Reform{.reason = kStoppedBefore};
   for (const auto& [id, host] : attempt_.hosts) {
     if (!host.lost) actions_.push_back(Release{attempt_.id, id});
   }

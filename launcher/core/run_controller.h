@@ -32,6 +32,8 @@ inline constexpr Duration kGrowSettle =
     seconds(3);  // from the last news of more room to asking the group to re-form
 inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is set aside
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
+inline constexpr const char* kStoppedBefore =
+    "the workers were being stopped when this launcher came";
 
 /// Where a run begins: at a fresh start all defaults; when it is taken up again, what its journal
 /// and its folder say.
@@ -126,7 +128,8 @@ class RunController {
     std::optional<Failure> failure;
     std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
-    bool was_pausing = false, was_ending = false;  // under an earlier launcher
+    bool adopted = false;                          // from an earlier launcher
+    bool was_pausing = false, was_ending = false;  // under it
     int collateral = 0;
     PauseProgress pause;
     TimePoint kill_at;  // what was last asked of the hosts that stop
@@ -169,6 +172,7 @@ class RunController {
   void advance_checkpoints();
 
   void adopt(const LivingAttempt& living);
+  void stopped_before();
   void begin_attempt(Placement placement);
   std::vector<NodeCapacity> usable_nodes();
   bool may_be_used(NodeId node);

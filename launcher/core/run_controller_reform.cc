@@ -17,6 +17,7 @@ void RunController::adopt(const LivingAttempt& living) {
   attempt_.id = living.id;
   attempt_.placement = living.placement;
   attempt_.restored = living.restored;
+  attempt_.adopted = true;
   attempt_.was_pausing = living.pausing;
   attempt_.was_ending = living.ending;
   next_attempt_ = std::max(next_attempt_, living.id.next());
@@ -46,8 +47,7 @@ void RunController::advance_attaching() {
     attempt_.reform = Reform{.reason = "an earlier launcher had not started all workers"};
     return begin_teardown(kSurvivorGrace, attempt_.reform->reason);
   }
-  if (attempt_.was_ending)
-    return begin_teardown(kSurvivorGrace, "an earlier launcher had begun to stop the workers");
+  if (attempt_.was_ending) return begin_teardown(kSurvivorGrace, kStoppedBefore);
   if (!attempt_.was_pausing) {
     change_state(RunTrigger::GroupFound, "");
     if (stop_) begin_stop();
@@ -55,6 +55,14 @@ void RunController::advance_attaching() {
   }
   begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
+}
+
+// By an earlier launcher, which died before its journal knew of it; or by a supervisor that it left
+// alone too long.
+void RunController::stopped_before() {
+  attempt_.was_ending = true;
+  if (state_ == RunState::Attaching) return;  // advance_attaching comes to it
+  begin_teardown(kSurvivorGrace, attempt_.reform ? attempt_.reform->reason : kStoppedBefore);
 }
 
 // ---- re-forming

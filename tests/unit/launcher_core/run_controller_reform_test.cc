@@ -512,6 +512,39 @@ TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
   EXPECT_EQ(taken.run.restarts(), 2);
 }
 
+// That launcher died before its journal knew of it: as far as it says, they run.
+TEST(RunController, WorkersThatAnEarlierLauncherStoppedInItsLastMomentHaveNotFailed) {
+  Taken taken(with_living(), 0);
+  taken.attach(kNodeA);
+  taken.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)});
+  EXPECT_EQ(taken.run.state(), RunState::Attaching);
+
+  taken.attach(kNodeB);
+  EXPECT_EQ(taken.run.state(), RunState::TearingDown);
+  taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).cause, kStoppedBefore);
+  EXPECT_EQ(taken.run.attempt(), kSecond);
+}
+
+TEST(RunController, TheOrderOfAnEarlierLauncherIsCarriedOutOnAllNodes) {
+  Taken taken(with_living(), 0);
+  taken.attach_both();
+  EXPECT_EQ(taken.run.state(), RunState::Running);
+
+  const auto stops =
+      only<StopGroup>(taken.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)}));
+
+  ASSERT_EQ(stops.size(), 2U);
+  EXPECT_EQ(stops[1].reason, kStoppedBefore);
+  taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_NE(taken.run.state(), RunState::Errored);
+}
+
 TEST(RunController, TheFirstFailureIsStillTheCauseUnderALaterLauncher) {
   Taken taken(with_ending(), 0);
   taken.attach(kNodeA);
