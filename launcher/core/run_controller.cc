@@ -150,6 +150,12 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
     if (!first) first = Rank{static_cast<std::int32_t>(i)};
     release_collectives(attempt_.collectives.rank_ended(Rank{static_cast<std::int32_t>(i)}));
   }
+  // It ended while no launcher was there, as it does when none comes back in time.
+  if (attempt_.adopted && !host.attached && kind == FailureKind::Worker) {
+    if (!attempt_.failure && !attempt_.reform) attempt_.reform = Reform{.reason = reason};
+    if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
+    return;
+  }
   fail({.kind = kind, .cause = reason, .rank = first, .end = {}, .node = node, .start_error = {}});
 }
 

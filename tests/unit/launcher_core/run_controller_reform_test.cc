@@ -104,6 +104,15 @@ TEST(RunControllerAttach, ASupervisorThatIsGoneFailsTheGroup) {
   EXPECT_EQ(d.run.state(), S::Preparing);
 }
 
+TEST(RunControllerAttach, SupervisorsThatEndedWithoutALauncherAreNoFailure) {
+  Taken d(with_living(), 0);
+  d.handle(node_up(kNodeA));
+  const Actions actions = d.handle(node_up(kNodeB));
+  EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
 TEST(RunControllerAttach, ANodeThatStaysAwayFailsTheGroup) {
   Taken d;
   d.attach(kNodeA);
