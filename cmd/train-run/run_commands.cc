@@ -220,10 +220,7 @@ int status_command(const RunReference& reference, bool json) {
                    ? fmt::format(": {}", std::string_view(cause->as_string()))
                    : "");
   } else {
-    fmt::print(
-        "state:      interrupted: its train-run is gone; `train-run resume {}` finds its workers, "
-        "or goes on from the newest checkpoint\n",
-        folder->path());
+    fmt::print("state:      {}\n", left_text(*folder));
   }
   fmt::print("attempt:    {} ({} workers, {} restarts)\n", view.attempt, view.world_size,
              view.restarts);
@@ -290,7 +287,8 @@ int stop_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;
   if (!is_running(*folder)) {
-    fmt::print(stderr, "train-run: error: {} is not running\n", folder->path());
+    fmt::print(stderr, "train-run: error: {} is not running{}\n", folder->path(),
+               read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");
     return 1;
   }
   std::ofstream(folder->path() + "/.stop") << "stop\n";

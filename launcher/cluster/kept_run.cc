@@ -141,6 +141,22 @@ bool is_kept(const RunFolder& folder) {
   return ::access(join_path(folder.path(), kKeptNote).c_str(), F_OK) == 0;
 }
 
+std::string left_text(const RunFolder& folder) {
+  const bool kept = is_kept(folder);
+  std::string what = "its train-run is gone";
+  if (kept) {
+    auto daemon = PrivateDaemon::find(join_path(folder.path(), kDaemonNote));
+    if (daemon && !daemon->ended())
+      return "interrupted: its controller is gone; its traind starts another";
+    what = daemon ? "its controller and its traind are gone"
+                  : "its controller is gone, and no traind has started another yet";
+  }
+  return fmt::format(
+      "interrupted: {}; `train-run resume {}{}` finds its workers, or goes on from the newest "
+      "checkpoint",
+      what, kept ? "--detach " : "", folder.path());
+}
+
 Result<KeepOutcome> keep_controller(const KeepRequest& request) {
   asio::io_context context;
   Scope scope(context.get_executor());

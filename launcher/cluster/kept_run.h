@@ -28,6 +28,8 @@ void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder);
 Result<Unit> begin_kept(const RunFolder& folder);
 void end_kept(const RunFolder& folder);
 bool is_kept(const RunFolder& folder);
+/// Of an unfinished run that no launcher holds: why, and what takes it up.
+std::string left_text(const RunFolder& folder);
 
 struct KeepOutcome {
   bool up = false;    // or it ended before it owned the run:

@@ -17,13 +17,14 @@ constexpr int kEpochs = 12;
 class Detach : public ::testing::Test {
  protected:
   /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before the sixth.
-  std::string training() {
+  std::string training(const std::string& run_config = "") {
     return cluster.job(
         "job",
         fmt::format("command: [{}]\nscaling_config: {{num_workers: 2, resources_per_worker: {{CPU: "
                     "0}}}}\ntrain_loop_config: {{mode: epochs, epochs: {}, on_stop: true, "
                     "hold_file: '{}', hold_at: [6]}}\n",
-                    program("sdk_worker"), kEpochs, cluster.path("go")));
+                    program("sdk_worker"), kEpochs, cluster.path("go")),
+        run_config);
   }
   void go_on() { cluster.write("go-0-6", ""); }
   /// Detached, and at the sixth epoch.
@@ -44,6 +45,18 @@ class Detach : public ::testing::Test {
   void kill_all(const std::set<pid_t>& all) {
     ASSERT_EQ(all.size(), 1u);
     for (const pid_t pid : all) send_signal(pid, SIGKILL);
+  }
+  /// Both at one moment: neither starts the other again.
+  void kill_controller_and_traind() {
+    const std::set<pid_t> controller = controllers();
+    for (const pid_t pid : controller) send_signal(pid, SIGSTOP);
+    kill_all(pids("traind --private"));
+    kill_all(controller);
+  }
+  std::string said_by(std::vector<std::string> arguments) {
+    Process& process = cluster.train_run(arguments);
+    EXPECT_TRUE(process.wait().has_value());
+    return process.out() + process.err();
   }
   /// How often a controller has found the workers of the one before.
   bool taken_up(std::size_t times) {
@@ -106,10 +119,7 @@ TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
 TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
   detach({training()});
   const std::set<pid_t> workers = cluster.worker_pids();
-  const std::set<pid_t> first = controllers();
-  for (const pid_t pid : first) send_signal(pid, SIGSTOP);  // else it starts its traind again
-  kill_all(pids("traind --private"));
-  kill_all(first);
+  kill_controller_and_traind();
 
   Process& resume = cluster.train_run({"resume", "--detach", cluster.run_dir("job")});
   ASSERT_EQ(resume.wait(), 0) << resume.out() << resume.err();
@@ -120,6 +130,25 @@ TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
 
   go_on();
   expect_good_end();
+  expect_nothing_left();
+}
+
+TEST_F(Detach, NobodyTakesItUpByItselfAfterBoth) {
+  detach({training("  failure_config: {orphan_timeout: 1s, stop_grace: 100ms}")});
+  kill_controller_and_traind();
+
+  const std::string how = "its controller and its traind are gone; `train-run resume --detach " +
+                          cluster.run_dir("job") + "`";
+  for (const char* command : {"status", "stop"})
+    EXPECT_TRUE(contains(said_by({command, "job"}), how)) << said_by({command, "job"});
+  EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));  // their orphan timeout
+  EXPECT_TRUE(contains(said_by({"status", "job"}), how)) << said_by({"status", "job"});
+
+  go_on();
+  ASSERT_EQ(cluster.run({"resume", "--detach", cluster.run_dir("job")}), 0);
+  EXPECT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/exit.json"); })) << log();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
+  EXPECT_EQ(cluster.checkpoints("job").size(), static_cast<std::size_t>(kEpochs)) << log();
   expect_nothing_left();
 }
 
