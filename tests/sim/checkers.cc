@@ -244,7 +244,7 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   if (newest_ && info.number <= newest_->number)
     fail("S5", "a checkpoint's number was given twice");
   newest_ = info;
-  restarts_without_progress_ = 0;
+  failures_.clear();
   progress();
 }
 

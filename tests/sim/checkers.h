@@ -62,6 +62,7 @@ class Checkers {
   void launcher_began(std::uint64_t epoch, const std::optional<LivingAttempt>& living,
                       bool finished);
   void launcher_died();
+  void end_journaled(Attempt attempt) { view(attempt).end_journaled = true; }
   void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // stopped by its supervisors
   void node_declared_lost(int node, std::optional<TimePoint> healthy_since);
   void supervisor_gave_up(Attempt attempt, int node) { lost_hosts_.insert({attempt, node}); }
@@ -88,7 +89,7 @@ class Checkers {
   };
   struct AttemptView {
     int world_size = 0, started = 0, left_well = 0;
-    bool crashed = false, orphaned = false;
+    bool crashed = false, orphaned = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
     std::set<Rank> live;  // and not killed
@@ -128,10 +129,9 @@ class Checkers {
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_epoch_ = 0;
   std::optional<Attempt> whole_;  // all its ranks were there when this launcher came
-  std::optional<Attempt> restart_counted_;
   bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};
-  int restarts_without_progress_ = 0;
+  std::set<Attempt> failures_;  // of the budget, since the last progress
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // of all nodes
   bool stop_asked_ = false;

@@ -43,7 +43,12 @@ void SimLauncher::write_journal() {
 }
 
 void SimLauncher::journal_written(std::size_t records) {
-  for (std::size_t i = 0; i < records; ++i) folder_.journal.push_back({epoch_, journal_group_[i]});
+  for (std::size_t i = 0; i < records; ++i) {
+    const boost::json::object& event = journal_group_[i];
+    if (event.at("event") == "attempt_ended")
+      sim_.check.end_journaled(Attempt{event.at("attempt").to_number<std::uint32_t>()});
+    folder_.journal.push_back({epoch_, event});
+  }
 }
 
 void SimLauncher::when_journaled(std::function<void()> what) {

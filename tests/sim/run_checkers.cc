@@ -33,6 +33,7 @@ void Checkers::launcher_began(std::uint64_t epoch, const std::optional<LivingAtt
   launcher_away_ = false;
   was_finished_ = finished;
   whole_.reset();
+  std::erase_if(failures_, [this](Attempt attempt) { return !view(attempt).end_journaled; });
   if (!living) return;
   const AttemptView& attempt = view(living->id);
   if (attempt.world_size > 0 && attempt.started == attempt.world_size) whole_ = living->id;
@@ -89,23 +90,24 @@ void Checkers::acted(const RunAction& action) {
 }
 
 // S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that re-forms,
-// or that loses a node which it can do without, has not failed.
+// or that loses a node which it can do without, has not failed; and a failure that a launcher took
+// with it, before its journal knew of it, is nobody's to count.
 void Checkers::restart_decided() {
   check_cause();
-  if (std::exchange(restart_counted_, last_attempt_->attempt) == last_attempt_->attempt) return;
   const bool elastic = plan_.spec.scaling_config.num_workers.elastic();
   const auto& failure_kind = last_attempt_->failure;
   if (!failure_kind || failure_kind == FailureKind::Preempted ||
       (failure_kind == FailureKind::NodeLost && elastic))
     return;
-  ++restarts_without_progress_;
+  failures_.insert(last_attempt_->attempt);
   const FailureConfig& failure = plan_.spec.run_config.failure_config;
   const bool unlimited =
       failure.max_failures == kUnlimited || failure.max_start_failures == kUnlimited;
-  if (!unlimited && restarts_without_progress_ > failure.max_failures + failure.max_start_failures)
-    fail("S10",
-         fmt::format("{} restarts without progress, {} and {} are allowed",
-                     restarts_without_progress_, failure.max_failures, failure.max_start_failures));
+  const auto allowed = static_cast<std::size_t>(failure.max_failures) +
+                       static_cast<std::size_t>(failure.max_start_failures);
+  if (!unlimited && failures_.size() > allowed)
+    fail("S10", fmt::format("{} restarts without progress, {} and {} are allowed", failures_.size(),
+                            failure.max_failures, failure.max_start_failures));
 }
 
 // Those that wait in report() when the end is announced all wait at the same one.
