@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/result.h"
+
 namespace train {
 
 struct JobOptions {
@@ -28,6 +30,9 @@ struct LogsCommand {
   bool follow = false;
 };
 
+/// The folder that is meant; NotFound says where it was looked for.
+Result<std::string> path_of(const RunReference& reference);
+
 int run_command(const JobOptions& job, const RunCommand& options);
 int validate_command(const JobOptions& job);
 int schema_command();
@@ -36,6 +41,10 @@ int logs_command(const RunReference& reference, const LogsCommand& options);
 /// Follow a run from now on; its exit code, 69 where its launcher died.
 int attach_command(const RunReference& reference);
 int stop_command(const RunReference& reference);
-int resume_command(const RunReference& reference, const RunCommand& options);
+/// `overrides`: --set, for the attempts to come.
+int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
+                   const RunCommand& options);
+/// 0 and what resume would go on with, or 1 and why it would not.
+int can_restore_command(const RunReference& reference);
 
 }  // namespace train

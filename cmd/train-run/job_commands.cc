@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -111,12 +112,14 @@ OutputMode output_mode(const std::string& output) {
 }
 
 /// `words`: the arguments that say the same to a controller in the background.
-int run_parsed(ParsedSpec parsed, const std::string& spec_text, bool unique_name,
-               const RunCommand& options, std::vector<std::string> words) {
+int run_parsed(ParsedSpec parsed, const std::string& spec_text,
+               std::vector<std::string> changed_keys, bool unique_name, const RunCommand& options,
+               std::vector<std::string> words) {
   RunOptions run{.parsed = std::move(parsed),
                  .spec_text = spec_text,
                  .unique_name = unique_name,
                  .force = options.force,
+                 .changed_keys = std::move(changed_keys),
                  .kept = options.kept,
                  .private_daemon = options.private_daemon,
                  .output = options.kept ? OutputMode::Plain : output_mode(options.output),
@@ -126,6 +129,19 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text, bool unique_name
   if (!options.detach) return run_job(run);
   if (options.force) words.push_back("--force");
   return detach(std::move(run), std::move(words), options);
+}
+
+// The resolved spec in the run's folder is the whole job: paths are absolute, secrets are
+// references.
+std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
+                                       const std::vector<std::string>& overrides) {
+  SpecSource source;
+  return parse(JobOptions{.path = folder.resolved_spec(),
+                          .overrides = overrides,
+                          .hosts = "",
+                          .hosts_file = "",
+                          .token_file = ""},
+               &source);
 }
 
 std::vector<std::string> words_of(const JobOptions& job) {
@@ -149,7 +165,8 @@ int run_command(const JobOptions& job, const RunCommand& options) {
   }
   if (options.dry_run) return dry_run(*parsed);
   const bool unique_name = parsed->spec.run_config.name.ends_with(source.timestamp);
-  return run_parsed(std::move(*parsed), read_text(job.path), unique_name, options, words_of(job));
+  return run_parsed(std::move(*parsed), read_text(job.path), {}, unique_name, options,
+                    words_of(job));
 }
 
 int validate_command(const JobOptions& job) {
@@ -170,31 +187,62 @@ int schema_command() {
   return 0;
 }
 
-// The resolved spec in the run's folder is the whole job: paths are absolute, secrets are
-// references.
-int resume_command(const RunReference& reference, const RunCommand& options) {
-  const char* home = std::getenv("HOME");
-  const auto path =
-      find_run(reference.run, reference.storage_path.empty()
-                                  ? std::string(home != nullptr ? home : "") + "/train_results"
-                                  : reference.storage_path);
+int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
+                   const RunCommand& options) {
+  const auto path = path_of(reference);
   if (!path) {
     fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
                path.error().hint);
     return kNotFound;
   }
   const RunFolder folder(*path);
-  SpecSource source;
-  auto parsed = parse(JobOptions{.path = folder.resolved_spec(),
-                                 .overrides = {},
-                                 .hosts = "",
-                                 .hosts_file = "",
-                                 .token_file = ""},
-                      &source);
+  auto parsed = parse_stored(folder, overrides);
   if (!parsed) return kBadSpec;
+  const RunConfig& config = parsed->spec.run_config;
+  std::error_code ec;
+  if (!overrides.empty() &&
+      !std::filesystem::equivalent(join_path(config.storage_path, config.name), *path, ec)) {
+    fmt::print(stderr,
+               "train-run: error: run_config.name and run_config.storage_path say which run it is: "
+               "they cannot change\n"
+               "train-run: give a new run the newest checkpoint with resume_from_checkpoint\n");
+    return kUsage;
+  }
+  std::vector<std::string> words{"resume", folder.path()}, keys;
+  for (const std::string& text : overrides) {
+    words.insert(words.end(), {"--set", text});
+    keys.push_back(text.substr(0, text.find('=')));
+  }
   parsed->warnings.clear();  // said when the run began, of the file that its user wrote
-  return run_parsed(std::move(*parsed), read_text(folder.spec()), false, options,
-                    {"resume", folder.path()});
+  return run_parsed(std::move(*parsed), read_text(folder.spec()), std::move(keys), false, options,
+                    std::move(words));
+}
+
+int can_restore_command(const RunReference& reference) {
+  const auto no = [&](const std::string& why) {
+    fmt::print("{} cannot be resumed: {}\n", reference.run, why);
+    return 1;
+  };
+  const auto path = path_of(reference);
+  if (!path) return no(path.error().message);
+  const RunFolder folder(*path);
+  PosixFileSystem files;
+  if (const auto lock = files.lock(folder.lock()); lock.has_error()) {
+    const auto holder = read_lock_holder(files, folder.lock());
+    return no(holder ? fmt::format("train-run {} on {} runs it", holder->pid, holder->host)
+                     : lock.error().message);
+  }
+  const auto parsed = parse_stored(folder, {});
+  if (!parsed) return no(fmt::format("{} cannot be read", folder.resolved_spec()));
+  const auto point = resume_point(parsed->spec, folder);
+  if (!point) return no(point.error().message);
+  for (const std::string& warning : point->warnings) fmt::print(stderr, "{}\n", warning);
+  fmt::print("{} can be resumed: {}attempt {} from {}\n", parsed->spec.run_config.name,
+             point->living ? fmt::format("the workers of attempt {} where they still run, else ",
+                                         point->living->value)
+                           : "",
+             point->next.value, point->checkpoint.empty() ? "the beginning" : point->checkpoint);
+  return 0;
 }
 
 }  // namespace train

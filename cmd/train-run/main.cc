@@ -15,8 +15,8 @@
 namespace {
 
 // What a first word may be, if not the path of a job.
-constexpr std::array kCommands{"run",  "validate", "schema", "status",
-                               "logs", "attach",   "stop",   "resume"};
+constexpr std::array kCommands{"run",    "validate", "schema", "status",     "logs",
+                               "attach", "stop",     "resume", "can-restore"};
 
 // `train-run job.yaml …` means `train-run run job.yaml …`.
 std::vector<std::string> with_command(int argc, char** argv) {
@@ -117,8 +117,16 @@ int main(int argc, char** argv) {
       "resume", "Take up a run whose train-run is gone: its workers, or its newest checkpoint");
   add_reference(resume);
   add_output_option(resume, run.output);
+  resume
+      ->add_option("--set", job.overrides,
+                   "KEY.PATH=VALUE: change a value of the spec, once the run's workers have ended; "
+                   "may be repeated")
+      ->allow_extra_args(false);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
   add_detach_options(resume, run);
+  CLI::App* can_restore = app.add_subcommand(
+      "can-restore", "Say what resume would go on with, or end with 1 and say why it cannot");
+  add_reference(can_restore);
 
   try {
     std::vector<std::string> words = with_command(argc, argv);
@@ -133,6 +141,7 @@ int main(int argc, char** argv) {
   if (attach->parsed()) return train::attach_command(reference);
   if (logs_command->parsed()) return train::logs_command(reference, logs);
   if (stop->parsed()) return train::stop_command(reference);
-  if (resume->parsed()) return train::resume_command(reference, run);
+  if (resume->parsed()) return train::resume_command(reference, job.overrides, run);
+  if (can_restore->parsed()) return train::can_restore_command(reference);
   return train::schema_command();
 }

@@ -26,11 +26,7 @@ constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
 
 std::optional<RunFolder> folder_of(const RunReference& reference) {
-  const char* home = std::getenv("HOME");
-  const auto path =
-      find_run(reference.run, reference.storage_path.empty()
-                                  ? std::string(home != nullptr ? home : "") + "/train_results"
-                                  : reference.storage_path);
+  const auto path = path_of(reference);
   if (path) return RunFolder(*path);
   fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
              path.error().hint);
@@ -174,6 +170,13 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
 }
 
 }  // namespace
+
+Result<std::string> path_of(const RunReference& reference) {
+  const char* home = std::getenv("HOME");
+  return find_run(reference.run, reference.storage_path.empty()
+                                     ? std::string(home != nullptr ? home : "") + "/train_results"
+                                     : reference.storage_path);
+}
 
 int status_command(const RunReference& reference, bool json) {
   const auto folder = folder_of(reference);

@@ -169,6 +169,13 @@ int RunDriver::run() {
     screen_.show([&](Progress& p, Moment at) { return p.warning(warning, at); });
   }
   for (const std::string& warning : record_->warnings()) screen_.warn(warning);
+  if (!options_.changed_keys.empty()) {
+    boost::json::array keys(options_.changed_keys.begin(), options_.changed_keys.end());
+    journal_.remember({{"event", "spec_changed"}, {"keys", std::move(keys)}});
+    screen_.warn(fmt::format("the spec was changed for attempts from {} on: {}",
+                             record_->start().first_attempt.value,
+                             fmt::join(options_.changed_keys, ", ")));
+  }
   ledger_.checkpoints_found(keeper_);
   connect();
   scope_.spawn("journal", journal_.run());
@@ -539,8 +546,10 @@ int run_job(const RunOptions& options) {
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), 69);
   std::optional<PrivateDaemon> daemon = std::move(*found);
-  auto record = RunRecord::open(
-      spec, {.unique_name = options.unique_name, .force = options.force, .build = options.build});
+  auto record = RunRecord::open(spec, {.unique_name = options.unique_name,
+                                       .force = options.force,
+                                       .changed = !options.changed_keys.empty(),
+                                       .build = options.build});
   if (!record) {
     if (daemon) daemon->stop();
     return refuse(options, record.error(),

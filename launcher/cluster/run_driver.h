@@ -12,10 +12,11 @@ namespace train {
 struct RunOptions {
   ParsedSpec parsed;
   std::string spec_text;
-  bool unique_name = false;    // the run's name is a default
-  bool force = false;          // take the run over
-  bool kept = false;           // a traind keeps this controller
-  std::string private_daemon;  // its runtime folder, where a private one does
+  bool unique_name = false;                    // the run's name is a default
+  bool force = false;                          // take the run over
+  std::vector<std::string> changed_keys = {};  // of the spec, against that of the run before
+  bool kept = false;                           // a traind keeps this controller
+  std::string private_daemon;                  // its runtime folder, where a private one does
   OutputMode output = OutputMode::Plain;
   bool color = false;
   std::map<std::string, std::string> environment;  // of the submitter; workers get it

@@ -48,6 +48,23 @@ std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
 
 }  // namespace
 
+Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
+  PosixFileSystem files;
+  RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
+  TRY(const auto journal, read_journal(files, folder.journal()));
+  for (const JournalRecord& record : journal.records)
+    history.add(record.epoch, record.time, record.event);
+  if (finished_code(files, folder) == 0 || history.finished())
+    return Error{Errc::AlreadyExists, "it has finished"};
+  ResumePoint point{.next = history.next_attempt(), .checkpoint = "", .warnings = {}};
+  if (history.living()) point.living = history.living()->id;
+  TRY(auto choice, CheckpointStore(files, folder.checkpoints()).open_for_restore());
+  point.warnings = std::move(choice.warnings);
+  point.checkpoint =
+      choice.checkpoint ? checkpoint_name(choice.checkpoint->number) : spec.resume_from_checkpoint;
+  return point;
+}
+
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
@@ -72,7 +89,11 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                  "give run_config.name another value, or remove that folder"};
   }
   TRY_VOID(record->take_ownership(options));
-  TRY_VOID(record->read_start(spec));
+  TRY_VOID(record->read_start(spec, options.changed));
+  // It goes on: how an earlier launcher ended it no longer holds.
+  if (const auto removed = files.remove_file(record->folder_.exit_json());
+      removed.has_error() && removed.error().code != Errc::NotFound)
+    return removed.error();
   register_run(record->name_, record->folder_.path());
   return record;
 }
@@ -154,8 +175,17 @@ void RunRecord::find_settled() {
   }
 }
 
-Result<Unit> RunRecord::read_start(const JobSpec& spec) {
+Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   read_history(spec);
+  if (changed && start_.living) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("attempt {} of {} has not ended: its workers may still run, with the "
+                             "spec they began with",
+                             start_.living->id.value, name_),
+                 fmt::format("take it up with `train-run resume {}`, stop it with Ctrl-C or "
+                             "`train-run stop`, and resume it with --set then",
+                             folder_.path())};
+  }
   store_.emplace(files_, folder_.checkpoints());
   TRY(const auto keep, pending_of_living());
   TRY_VOID(store_->open(epoch_, keep));

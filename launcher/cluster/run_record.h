@@ -21,6 +21,7 @@ namespace train {
 struct RunRecordOptions {
   bool unique_name = false;  // the name is a default: another one with a suffix where it is taken
   bool force = false;        // take the run over from a launcher that still holds it
+  bool changed = false;      // another spec than before: refused while its workers may live
   std::string build;
 };
 
@@ -57,7 +58,7 @@ class RunRecord {
  private:
   explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
   Result<Unit> take_ownership(const RunRecordOptions& options);
-  Result<Unit> read_start(const JobSpec& spec);
+  Result<Unit> read_start(const JobSpec& spec, bool changed);
   void read_history(const JobSpec& spec);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   void find_settled();
@@ -74,6 +75,16 @@ class RunRecord {
   std::vector<PastAttempt> past_;
   std::vector<std::string> warnings_;
 };
+
+/// What a run would go on with.
+struct ResumePoint {
+  std::optional<Attempt> living = {};  // whose workers are looked for first
+  Attempt next;
+  std::string checkpoint;  // its name; "": from the beginning
+  std::vector<std::string> warnings;
+};
+/// Where `train-run resume` would begin; an Error says why it would not. Changes nothing.
+Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 
 std::string host_name();
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run

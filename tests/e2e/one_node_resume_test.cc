@@ -109,7 +109,7 @@ TEST_F(Resume, AWorkerThatDiedMeanwhileIsAFailureWithItsCause) {
 }
 
 TEST_F(Resume, WithoutItsWorkersTheRunBeginsAgainFromTheCheckpoint) {
-  Process& first = start("[6]", "{max_failures: 1}");
+  Process& first = start("[6]", "{max_failures: 0}");
   ASSERT_TRUE(committed(6));
   kill_and_reap(first);
   for (const Seen& seen : cluster.processes("traind --private")) send_signal(seen.pid, SIGKILL);
@@ -147,6 +147,77 @@ TEST_F(Resume, WithAnotherNumberOfWorkersTheyAreToldOfTheChange) {
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_TRUE(contains(second.out(), "resized 2 to 3")) << second.out();
   EXPECT_FALSE(contains(first.out(), "resized")) << first.out();
+}
+
+TEST_F(Resume, CanRestoreSaysWhatResumeWouldGoOnWith) {
+  const auto answer = [&](const std::string& run) {
+    Process& process = cluster.train_run({"can-restore", run});
+    const int code = process.wait().value_or(-1);
+    return fmt::format("{}: {}{}", code, process.out(), process.err());
+  };
+  const std::string job = cluster.run_dir("job");
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  EXPECT_TRUE(contains(answer(job),
+                       fmt::format("1: {} cannot be resumed: train-run {} on ", job, first.pid())))
+      << answer(job);
+
+  kill_and_reap(first);
+  EXPECT_EQ(answer(job),
+            "0: job can be resumed: the workers of attempt 0 where they still run, else attempt 1 "
+            "from checkpoint_000006\n");
+  go_on(6);
+  ASSERT_EQ(resume().wait(), 0);
+  EXPECT_EQ(answer(job), fmt::format("1: {} cannot be resumed: it has finished\n", job));
+  EXPECT_TRUE(contains(answer("none"), "1: none cannot be resumed: no run 'none'"))
+      << answer("none");
+}
+
+TEST_F(Resume, AChangedSpecHoldsForTheAttemptsToCome) {
+  const std::string job = cluster.run_dir("job");
+  const auto changed = [&]() -> Process& {
+    return cluster.train_run({"resume", job, "--set", "train_loop_config.epochs=9", "--set",
+                              "scaling_config.num_workers=1"});
+  };
+  Process& first = start("[6]");
+  ASSERT_TRUE(committed(6));
+  kill_and_reap(first);
+  Process& refused = changed();
+  EXPECT_EQ(refused.wait(), 73);
+  EXPECT_TRUE(contains(refused.err(), "attempt 0 of job has not ended")) << refused.err();
+  Process& second = resume();
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); }));
+  second.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "stopping"); }));
+  go_on(6);
+  ASSERT_EQ(second.wait(), 130);
+
+  Process& third = changed();
+
+  EXPECT_EQ(third.wait(), 0) << third.out() << third.err();
+  EXPECT_TRUE(contains(third.out() + third.err(),
+                       "the spec was changed for attempts from 1 on: train_loop_config.epochs, "
+                       "scaling_config.num_workers"))
+      << third.out() << third.err();
+  EXPECT_TRUE(contains(third.out(), "resized 2 to 1")) << third.out();
+  EXPECT_EQ(cluster.checkpoints("job").back(), "checkpoint_000009");
+  EXPECT_TRUE(contains(cluster.read(job + "/spec.resolved.yaml"), "epochs: 9"));
+  std::vector<std::string> keys;
+  for (const auto& event : cluster.journal("job"))
+    if (text_of(event, "event") == "spec_changed") keys.push_back(text_of(event, "keys"));
+  EXPECT_EQ(keys, std::vector<std::string>{
+                      R"(["train_loop_config.epochs","scaling_config.num_workers"])"});
+}
+
+TEST_F(Resume, WhichRunItIsCannotChange) {
+  ASSERT_EQ(cluster.run({cluster.job("job", "command: \"exit 3\"\n")}), 3);
+
+  for (const std::string& change :
+       {std::string("name=other"), "run_config.storage_path=" + cluster.path("elsewhere")}) {
+    Process& other = cluster.train_run({"resume", cluster.run_dir("job"), "--set", change});
+    EXPECT_EQ(other.wait(), 2);
+    EXPECT_TRUE(contains(other.err(), "say which run it is: they cannot change")) << other.err();
+  }
 }
 
 TEST_F(Resume, ASecondLauncherOfALivingRunIsRefused) {

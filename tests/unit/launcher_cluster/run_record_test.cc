@@ -61,6 +61,7 @@ TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
   ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
   std::ofstream(exit_json) << R"({"code": 1})";
   EXPECT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  EXPECT_FALSE(std::filesystem::exists(exit_json));  // it goes on
   std::ofstream(exit_json) << R"({"code": 0})";
   auto finished = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(finished);
