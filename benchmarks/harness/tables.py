@@ -9,8 +9,8 @@ def quantity(value: float, unit: str) -> str:
     """Write a value with three significant digits and a fitting unit."""
     if unit == "count":
         return f"{value:g}"
-    if unit == "MiB":
-        return f"{value:.1f} MiB"
+    if unit in ("KiB", "MiB", "%"):
+        return f"{value:.1f} {unit}"
     if unit == "1/s":
         return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
     for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):

@@ -1,6 +1,7 @@
 // train-run: runs a job, and looks at runs. One row a subcommand in the table below; `train-run
 // job.yaml` is `train-run run job.yaml`.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -67,6 +68,8 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // glibc would raise this by itself, and then keep what the lists of 10,000 nodes once took.
+  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   CLI::App app{"Runs distributed training: train-run job.yaml", "train-run"};
   app.set_version_flag("--version", train::version_text("train-run"));
   app.require_subcommand(1);

@@ -4,8 +4,15 @@
 
 #include "launcher/cluster/node_address.h"
 #include "launcher/cluster/start_frames.h"
+#include "lib/net/within.h"
 
 namespace train {
+namespace {
+
+constexpr std::size_t kDialledAtOnce = 200;
+constexpr Duration kDialPause = milliseconds(10);
+
+}  // namespace
 
 ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<Token> token,
                            Handlers handlers)
@@ -14,61 +21,75 @@ ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::op
       token_(std::move(token)),
       handlers_(std::move(handlers)) {}
 
-void ClusterLinks::connect(std::vector<DaemonLinkOptions> all) {
-  on_this_machine_ = std::all_of(all.begin(), all.end(), [](const DaemonLinkOptions& options) {
-    return options.endpoint.is_loopback();
-  });
-  for (DaemonLinkOptions& options : all)
-    add(NodeId{static_cast<int>(links_.size())}, std::move(options));
+void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
+  options_ = std::move(options);
+  on_this_machine_ = std::all_of(endpoints.begin(), endpoints.end(),
+                                 [](const Endpoint& endpoint) { return endpoint.is_loopback(); });
+  for (const Endpoint& endpoint : endpoints) add(NodeId{static_cast<int>(nodes_.size())}, endpoint);
+  scope_.spawn("dial", dial());
+  scope_.spawn("heartbeats", keep_alive());
 }
 
-void ClusterLinks::add(NodeId id, DaemonLinkOptions options) {
+// Not all of thousands at the same moment: what a handshake needs beside its link would be most of
+// the memory that the launcher ever takes.
+asio::awaitable<void> ClusterLinks::dial() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (i > 0 && i % kDialledAtOnce == 0 && !co_await pause_for(kDialPause)) co_return;
+    scope_.spawn("link", nodes_[i].link->run());
+  }
+}
+
+asio::awaitable<void> ClusterLinks::keep_alive() {
+  do {
+    const TimePoint now = std::chrono::steady_clock::now();
+    for (Node& node : nodes_) node.link->keep_alive(now);
+  } while (co_await pause_for(kKeepAliveEvery));
+}
+
+void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
     handlers_.event(node_up(id, offer, reached_at));
   };
   handlers.received = [this, id](const Frame& frame) { handlers_.received(id, frame); };
-  handlers.away = [this, id](const std::string& problem) { problems_[id] = problem; };
+  handlers.away = [this, id](const std::string& problem) { nodes_[id.value].problem = problem; };
   handlers.down = [this, id](const std::string& reason) {
     handlers_.event(NodeDown{id, reason});
-    names_.erase(id);
+    nodes_[id.value].name.clear();
   };
   handlers.refused = handlers_.refused;
-  links_.push_back(
-      std::make_unique<DaemonLink>(executor_, std::move(options), token_, std::move(handlers)));
-  scope_.spawn("link", links_.back()->run());
+  nodes_.push_back(
+      {std::make_unique<DaemonLink>(executor_, endpoint, options_, token_, std::move(handlers)), "",
+       "", ""});
 }
 
 NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at) {
-  names_[id] = offer.node_name;
-  problems_.erase(id);
-  addresses_[id] = on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
+  Node& node = nodes_[id.value];
+  node.name = offer.node_name;
+  node.address = on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
+  node.problem.clear();
   NodeUp up{NodeCapacity{id, offer.node_name, to_resources(offer.total), to_resources(offer.free),
                          offer.draining},
-            addresses_[id]};
+            node.address};
   for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
   return up;
 }
 
-std::string ClusterLinks::name(NodeId node) const {
-  const auto found = names_.find(node);
-  return found == names_.end() ? links_.at(node.value)->endpoint_text() : found->second;
-}
-
-std::string ClusterLinks::address(NodeId node) const {
-  const auto found = addresses_.find(node);
-  return found == addresses_.end() ? "" : found->second;
+std::string ClusterLinks::name(NodeId id) const {
+  const Node& node = nodes_.at(id.value);
+  return node.name.empty() ? node.link->endpoint_text() : node.name;
 }
 
 std::vector<WaitingNode> ClusterLinks::away() const {
-  std::vector<WaitingNode> nodes;
-  for (const auto& [node, problem] : problems_)
-    nodes.push_back({links_[node.value]->endpoint_text(), problem, {}});
-  return nodes;
+  std::vector<WaitingNode> away;
+  for (const Node& node : nodes_) {
+    if (!node.problem.empty()) away.push_back({node.link->endpoint_text(), node.problem, {}});
+  }
+  return away;
 }
 
 asio::awaitable<void> ClusterLinks::detach() {
-  for (auto& link : links_) co_await link->detach();
+  for (Node& node : nodes_) co_await node.link->detach();
 }
 
 }  // namespace train

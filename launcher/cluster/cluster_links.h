@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,32 +26,38 @@ class ClusterLinks {
   ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<Token> token,
                Handlers handlers);
 
-  /// One link each; the n-th is NodeId n.
-  void connect(std::vector<DaemonLinkOptions> all);
-  std::size_t size() const { return links_.size(); }
+  /// One link each; the n-th is NodeId n. Once only.
+  void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
+  std::size_t size() const { return nodes_.size(); }
   /// Dropped while the daemon is away.
-  void send(NodeId node, const Frame& frame) { links_.at(node.value)->send(frame); }
+  void send(NodeId node, const Frame& frame) { nodes_.at(node.value).link->send(frame); }
   /// What the node calls itself; how it is reached, while it has not answered.
-  std::string name(NodeId node) const;
+  std::string name(NodeId id) const;
   /// Where workers of other nodes reach it; empty before it has answered.
-  std::string address(NodeId node) const;
+  const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
   std::vector<WaitingNode> away() const;
   /// Tell all daemons that the run is over.
   asio::awaitable<void> detach();
 
  private:
-  void add(NodeId id, DaemonLinkOptions options);
+  void add(NodeId id, const Endpoint& endpoint);
+  asio::awaitable<void> dial();
+  asio::awaitable<void> keep_alive();
   NodeUp node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at);
 
   asio::any_io_executor executor_;
   Scope& scope_;
   std::optional<Token> token_;
+  DaemonLinkOptions options_;
   Handlers handlers_;
-  bool on_this_machine_ = true;                     // every daemon is reached over loopback
-  std::vector<std::unique_ptr<DaemonLink>> links_;  // by NodeId
-  std::map<NodeId, std::string> names_;             // of those that are up
-  std::map<NodeId, std::string> addresses_;
-  std::map<NodeId, std::string> problems_;
+  bool on_this_machine_ = true;  // every daemon is reached over loopback
+  struct Node {
+    std::unique_ptr<DaemonLink> link;
+    std::string name;     // empty while it is not up
+    std::string address;  // empty before it has answered
+    std::string problem;
+  };
+  std::vector<Node> nodes_;  // by NodeId
 };
 
 }  // namespace train

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "lib/net/scope.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 
@@ -23,13 +22,15 @@ std::string without_prefix(const std::string& message, const std::string& endpoi
 
 }  // namespace
 
-DaemonLink::DaemonLink(asio::any_io_executor executor, DaemonLinkOptions options,
-                       std::optional<Token> token, Handlers handlers)
+DaemonLink::DaemonLink(asio::any_io_executor executor, Endpoint endpoint,
+                       const DaemonLinkOptions& options, const std::optional<Token>& token,
+                       Handlers handlers)
     : executor_(executor),
-      options_(std::move(options)),
-      token_(std::move(token)),
+      endpoint_(std::move(endpoint)),
+      options_(options),
+      token_(token),
       handlers_(std::move(handlers)),
-      endpoint_text_(options_.endpoint.text()),
+      endpoint_text_(endpoint_.text()),
       redial_every_(std::clamp<Duration>((options_.dead_after - options_.suspect_after) / 4,
                                          milliseconds(100), kRedialEvery)),
       last_heard_(std::chrono::steady_clock::now()),
@@ -39,27 +40,30 @@ asio::awaitable<void> DaemonLink::run() {
   Duration redial = kFirstRedial;
   while (!detaching_) {
     const TimePoint began = std::chrono::steady_clock::now();
-    const auto served = co_await serve();
+    auto opened = co_await open();
+    std::optional<Error> problem;
+    if (opened) {
+      const auto ended = co_await converse(std::move(*opened));
+      if (ended.has_error()) problem = ended.error();
+    } else {
+      problem = opened.error();
+    }
     connection_.reset();
     if (detaching_ || refused_) co_return;
-    if (served.has_error()) {
-      if (served.error().code == Errc::Cancelled) co_return;
-      check_limits(served.error());
-    }
+    if (problem && problem->code == Errc::Cancelled) co_return;
+    if (problem) check_limits(*problem);
     if (std::chrono::steady_clock::now() - began > redial_every_) redial = kFirstRedial;
     if (!co_await pause_for(redial)) co_return;
     redial = std::min<Duration>(redial * 2, redial_every_);
   }
 }
 
-// One connection from beginning to end.
-Task<Unit> DaemonLink::serve() {
+Task<std::unique_ptr<Connection>> DaemonLink::open() {
   // A node that was silent is dialled with little patience: a stalled SYN would wait past the
   // verdict.
   const bool known = ever_attached_ || options_.has_workers;
   const Duration limit = known ? redial_every_ : kConnectLimit;
-  CO_TRY(auto made, co_await Connection::connect(executor_, options_.endpoint, limit));
-  std::shared_ptr<Connection> connection = std::move(made);
+  CO_TRY(auto connection, co_await Connection::connect(executor_, endpoint_, limit));
   HandshakeLimits limits;
   if (known) limits.time = 2 * redial_every_;
   const auto peer = co_await connect_handshake(*connection, options_.self, token_, limits);
@@ -76,18 +80,23 @@ Task<Unit> DaemonLink::serve() {
     }
     co_return peer.error();
   }
+  co_return connection;
+}
+
+// The life of one connection.
+Task<Unit> DaemonLink::converse(std::shared_ptr<Connection> connection) {
   connection_ = connection;
   connection->send(encode(options_.attach));
-  Scope heartbeats(executor_);
-  heartbeats.spawn("heartbeats", send_heartbeats(connection));
+  frame_at_ = beat_at_ = std::chrono::steady_clock::now();
+  silent_ = false;
   Result<Unit> ended = Unit{};
   for (;;) {
-    auto frame = co_await within(options_.suspect_after, connection->receive());
+    auto frame = co_await connection->receive();
     if (!frame) {
-      ended = frame.error();
+      ended = silent_ ? detail::timeout_error(options_.suspect_after) : frame.error();
       break;
     }
-    last_heard_ = std::chrono::steady_clock::now();
+    last_heard_ = frame_at_ = std::chrono::steady_clock::now();
     if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost ||
         frame->type == MessageType::NodeDraining) {
       handlers_.received(*frame);
@@ -110,17 +119,19 @@ Task<Unit> DaemonLink::serve() {
       break;
     }
   }
-  heartbeats.cancel();
   connection->close();
-  co_await heartbeats.join();
   co_return ended;
 }
 
-asio::awaitable<void> DaemonLink::send_heartbeats(std::shared_ptr<Connection> connection) {
-  for (std::uint64_t sequence = 1; connection->is_open(); ++sequence) {
-    connection->send(encode(Heartbeat{sequence}));
-    if (!co_await pause_for(milliseconds(options_.attach.heartbeat_ms))) co_return;
+void DaemonLink::keep_alive(TimePoint now) {
+  if (!connection_) return;
+  if (now - frame_at_ >= options_.suspect_after) {
+    silent_ = true;
+    return connection_->close();  // serve() goes on from there
   }
+  if (now < beat_at_) return;
+  connection_->send(encode(Heartbeat{++beats_}));
+  beat_at_ = now + milliseconds(options_.attach.heartbeat_ms);
 }
 
 void DaemonLink::check_limits(const Error& why) {

@@ -1,6 +1,7 @@
 #include "launcher/cluster/run_driver.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ class RunDriver {
   asio::awaitable<void> tick_loop();
 
   // what it asks for
-  asio::awaitable<void> start_workers(Start action);
+  asio::awaitable<void> start_workers(std::vector<Start> actions);
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> finish(RunEnded ended);
@@ -200,14 +201,11 @@ int RunDriver::run() {
 // ---- links
 
 void RunDriver::connect() {
-  std::vector<DaemonLinkOptions> all;
-  const auto add = [&](const Endpoint& endpoint) {
-    all.push_back(link_options(spec_.run_config.failure_config, *record_, endpoint));
-    all.back().self.build = options_.build;
-  };
-  if (spec_.cluster.nodes.empty()) add(daemon_->endpoint());
-  for (const std::string& text : spec_.cluster.nodes) add(*parse_endpoint(text));
-  links_.connect(std::move(all));
+  std::vector<Endpoint> endpoints;
+  if (spec_.cluster.nodes.empty()) endpoints.push_back(daemon_->endpoint());
+  for (const std::string& text : spec_.cluster.nodes) endpoints.push_back(*parse_endpoint(text));
+  links_.connect(link_options(spec_.run_config.failure_config, *record_, options_.build),
+                 endpoints);
 }
 
 void RunDriver::refused(const Error& error) {
@@ -253,7 +251,14 @@ void RunDriver::received(NodeId node, const Frame& frame) {
 
 void RunDriver::feed(const RunEvent& event) {
   if (finished_) return;
-  for (const RunAction& action : controller_.handle(event, clock_.now())) perform(action);
+  std::vector<Start> starts;
+  for (const RunAction& action : controller_.handle(event, clock_.now())) {
+    if (const auto* start = std::get_if<Start>(&action))
+      starts.push_back(*start);
+    else
+      perform(action);
+  }
+  if (!starts.empty()) scope_.spawn("start workers", start_workers(std::move(starts)));
   changed_.notify();
 }
 
@@ -264,8 +269,6 @@ void RunDriver::perform(const RunAction& action) {
                 encode(prepare_message(spec_, *record_, *prepare,
                                        alone ? "127.0.0.1" : links_.address(prepare->placed.node)),
                        prepare->attempt));
-  } else if (const auto* start = std::get_if<Start>(&action)) {
-    scope_.spawn("start workers", start_workers(*start));
   } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
     links_.send(stop->node, to_frame(*stop));
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
@@ -372,11 +375,16 @@ asio::awaitable<void> RunDriver::tick_loop() {
 
 // The journal knows of the attempt before its workers exist: no later launcher takes its number
 // again.
-asio::awaitable<void> RunDriver::start_workers(Start action) {
+asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
-  links_.send(action.node,
-              encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
+  for (const Start& action : actions) {
+    links_.send(action.node,
+                encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
+    co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
+  }
+  // The handshakes and starts of a large cluster are over, and what they took is not needed again.
+  if (actions.size() > 1000) ::malloc_trim(0);
 }
 
 Task<Unit> RunDriver::settled(std::uint64_t number) {

@@ -87,9 +87,8 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
 }
 
 DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
-                               const Endpoint& endpoint) {
-  DaemonLinkOptions link{
-      .endpoint = endpoint, .self = {"", "launcher", host_name(), ::getpid(), ""}, .attach = {}};
+                               const std::string& build) {
+  DaemonLinkOptions link{.self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;

@@ -23,7 +23,7 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
                            const std::map<std::string, std::string>& env);
 /// How the launcher of this run talks to a daemon.
 DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
-                               const Endpoint& endpoint);
+                               const std::string& build);
 CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
                              const Metrics& metrics);
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -27,8 +28,7 @@ using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr std::size_t kReadBytes = 64u << 10;
-constexpr std::size_t kKeptQueueBytesMax =
-    1u << 20;  // a larger send buffer is given back once it is written
+constexpr std::size_t kKeptQueueBytesMax = 256;  // while nothing is queued
 
 void set_int_option(int fd, int level, int name, int value) {
   ::setsockopt(fd, level, name, &value,
@@ -78,16 +78,35 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
                       });
   }
 
+  // Of a connection that has nothing to say: one of thousands, perhaps.
+  void give_back_buffers() {
+    if (in_flight.capacity() > kKeptQueueBytesMax) std::string().swap(in_flight);
+    if (pending.capacity() > kKeptQueueBytesMax) std::string().swap(pending);
+  }
+
   void end_write(const error_code& error) {
     in_flight.clear();
-    if (in_flight.capacity() > kKeptQueueBytesMax) in_flight.shrink_to_fit();
     if (error && !closed) {
       // Reading goes on: what the peer said last, perhaps why it left, is still to come.
       write_error = broken(peer, error);
       pending.clear();
     }
     if (!closed && !pending.empty()) start_write();
+    if (in_flight.empty()) give_back_buffers();
     drained.cancel();
+  }
+
+  // What has arrived. Into a buffer that all connections of the thread share: one of its own for
+  // each would be most of what 10,000 connections need.
+  void read(error_code error) {
+    static thread_local std::array<char, kReadBytes> buffer;
+    std::size_t count = 0;
+    if (!error) count = socket.read_some(asio::buffer(buffer), error);
+    if (error == asio::error::would_block) return;
+    if (error)
+      read_error = broken(peer, error);
+    else
+      reader.feed({buffer.data(), count});
   }
 
   void close() {
@@ -106,8 +125,6 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
   std::string peer, local_address;
   bool is_unix = false;
   FrameReader reader;
-  std::unique_ptr<char[]> read_buffer{
-      new char[kReadBytes]};  // not zeroed: pages that are never used cost nothing
   std::string pending, in_flight;
   FrameMac send_mac;
   std::optional<Error> write_error, read_error;
@@ -132,6 +149,8 @@ class ReceiveGuard {
 
 Result<std::unique_ptr<Connection>> make_connection(Socket socket) {
   error_code error;
+  socket.non_blocking(true, error);
+  if (error) return system_error(error.value(), "setting up a socket");
   const StreamAddress remote = socket.remote_endpoint(error);
   if (error) return Error{Errc::Unavailable, fmt::format("the peer is gone: {}", error.message())};
   const StreamAddress local = socket.local_endpoint(error);
@@ -255,14 +274,11 @@ Task<Frame> Connection::receive() {
       continue;
     }
     if (next->has_value()) co_return std::move(**next);
-    auto [error, count] = co_await impl->socket.async_read_some(
-        asio::buffer(impl->read_buffer.get(), kReadBytes), asio::as_tuple(asio::use_awaitable));
+    const auto [error] =
+        co_await impl->socket.async_wait(Socket::wait_read, asio::as_tuple(asio::use_awaitable));
     if (error == asio::error::operation_aborted && !impl->closed)
       co_return detail::cancelled_error();
-    if (error)
-      impl->read_error = broken(impl->peer, error);
-    else
-      impl->reader.feed({impl->read_buffer.get(), count});
+    impl->read(error);
   }
 }
 

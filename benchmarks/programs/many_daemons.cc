@@ -1,0 +1,102 @@
+// Thousands of traind in one process, as far as a launcher sees them: many_daemons PORT COUNT. Each
+// is an address of 127.0.0.0/8 behind one listener: it does the handshake, offers one CPU, answers
+// heartbeats, and says that what it was told to start runs. Events (events.h): "listening";
+// "joined" once COUNT launchers' links have been answered; "started" once all were told to start
+// workers.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cstdlib>
+#include <memory>
+
+#include "benchmarks/programs/events.h"
+#include "lib/net/handshake.h"
+#include "lib/net/listener.h"
+#include "lib/net/scope.h"
+#include "lib/wire/codec.h"
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace train;
+
+struct Counts {
+  int wanted = 0, joined = 0, started = 0;
+};
+
+void count(int& counter, const Counts& counts, const char* name) {
+  if (++counter == counts.wanted) bench::event(name);
+}
+
+ResourceAmounts one_cpu() {
+  ResourceAmounts amounts;
+  amounts.cpu = 1;
+  return amounts;
+}
+
+void answer(Connection& link, const Frame& frame, const std::string& name, Counts& counts) {
+  const auto send = [&](const auto& message) { link.send(encode(message, frame.attempt)); };
+  if (frame.type == MessageType::Heartbeat) {
+    link.send(encode(HeartbeatAck{decode<Heartbeat>(frame)->sequence}));
+  } else if (frame.type == MessageType::AttachRun) {
+    link.send(encode(NodeOffer{name, name, {name}, one_cpu(), one_cpu(), {}, false}));
+    count(counts.joined, counts, "joined");
+  } else if (frame.type == MessageType::PrepareAttempt) {
+    const auto prepare = decode<PrepareAttempt>(frame);
+    send(AttemptSnapshot{"spawned", 0, {}});
+    send(Prepared{prepare->node_rank, prepare->bind_master ? 1u : 0u, ::getpid(), "/tmp"});
+  } else if (frame.type == MessageType::StartWorkers) {
+    const auto start = decode<StartWorkers>(frame);
+    WorkersStarted started;
+    for (const WorkerPlan& worker : start->workers)
+      started.workers.push_back({worker.rank, ::getpid()});
+    send(started);
+    for (const StartedWorker& worker : started.workers) send(WorkerJoined{worker.rank, ""});
+    count(counts.started, counts, "started");
+  }
+}
+
+asio::awaitable<void> serve(std::unique_ptr<Connection> link, Counts& counts) {
+  const std::string name = link->local_address();
+  const Identity self{"bench", "traind", name, ::getpid(), name};
+  const std::optional<Token> no_token;
+  auto peer = co_await accept_handshake(*link, self, no_token);
+  if (!peer) co_return;
+  for (;;) {
+    auto frame = co_await link->receive();
+    if (!frame) co_return;
+    answer(*link, *frame, name, counts);
+  }
+}
+
+asio::awaitable<void> accept_all(Listener& listener, Scope& scope, Counts& counts) {
+  for (;;) {
+    auto link = co_await listener.accept();
+    if (!link) co_return;
+    scope.spawn("link", serve(std::move(*link), counts));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fmt::print(stderr, "usage: many_daemons PORT COUNT\n");
+    return 2;
+  }
+  asio::io_context context(1);
+  Counts counts;
+  counts.wanted = std::atoi(argv[2]);
+  const auto endpoint = parse_endpoint(fmt::format("0.0.0.0:{}", argv[1]));
+  auto listener = Listener::listen(context.get_executor(), *endpoint);
+  if (!listener) {
+    fmt::print(stderr, "many_daemons: {}\n", listener.error().describe());
+    return 1;
+  }
+  Scope scope(context.get_executor());
+  scope.spawn("accept", accept_all(**listener, scope, counts));
+  bench::event("listening");
+  context.run();
+  return 0;
+}
