@@ -29,6 +29,7 @@ MEASURES = {
     "reports": "Reports",
     "ddp_step": "A step of data parallel training",
     "restart": "After a SIGKILL",
+    "faults": "The same faults",
     "memory": "Memory of the idle system",
     "controller": "The launcher of a large cluster",
 }

@@ -2,8 +2,8 @@
 
 ray_driver.py MODE [--workers N] [--reports N] [--max-failures N] [--cold CPUS]
 
-MODE: noop (DataParallelTrainer, nothing but the first line), torch (TorchTrainer over gloo, one DDP step), report
-(ray.train.report N times). It uses the cluster that RAY_ADDRESS names, or with --cold starts its own.
+MODE: noop (DataParallelTrainer, nothing but the first line), step (a step every 20 ms), torch (TorchTrainer over gloo, one
+DDP step), report (ray.train.report N times). It uses the cluster that RAY_ADDRESS names, or with --cold starts its own.
 """
 
 import argparse
@@ -23,6 +23,18 @@ def noop_loop(config: dict) -> None:
     if held(config["hold"]):
         while True:
             time.sleep(3600)
+
+
+def step_loop(config: dict) -> None:
+    import time
+
+    import ray.train
+    sys.path.insert(0, config["programs"])
+    from events import event, held
+    rank = ray.train.get_context().get_world_rank()
+    while held(config["hold"]):
+        time.sleep(0.02)
+        event("step", rank, config["events"])
 
 
 def torch_loop(config: dict) -> None:
@@ -67,7 +79,7 @@ def report_loop(config: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["noop", "torch", "report"])
+    parser.add_argument("mode", choices=["noop", "step", "torch", "report"])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--reports", type=int, default=5)
     parser.add_argument("--max-failures", type=int, default=0)
@@ -93,7 +105,8 @@ def main() -> None:
     if arguments.mode == "torch":
         trainer = TorchTrainer(torch_loop, torch_config=TorchConfig(backend="gloo"), **common)
     else:
-        trainer = DataParallelTrainer(noop_loop if arguments.mode == "noop" else report_loop, **common)
+        loop = {"noop": noop_loop, "step": step_loop, "report": report_loop}[arguments.mode]
+        trainer = DataParallelTrainer(loop, **common)
     trainer.fit()
 
 
