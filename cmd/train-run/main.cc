@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 all ranks finished; the failing rank's own code (1, 3-63), or 128+signal; 2 "
       "usage; 69 no cluster;\n"
-      "75 checkpointed and stopped (SIGTERM), please requeue; 78 bad spec; 130 Ctrl-C.");
+      "75 checkpointed and stopped (SIGTERM, SIGUSR1), please requeue; 78 bad spec; 130 Ctrl-C.");
 
   train::JobOptions job;
   train::RunCommand run;

@@ -42,10 +42,12 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 }
 
 constexpr const char* kFooter =
-    "Signals: SIGTERM drains (launchers checkpoint and move their work away, for --drain-grace; a "
-    "second one leaves at\n"
-    "once). SIGINT leaves at once, as for an upgrade: workers go on, and the next traind finds "
-    "them again.";
+    "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their "
+    "work "
+    "away, for\n"
+    "--drain-grace; a second SIGTERM leaves at once. SIGINT leaves at once, as for an upgrade: "
+    "workers go on, and the\n"
+    "next traind finds them again.";
 
 }  // namespace
 

@@ -51,7 +51,7 @@ class Daemon {
       : options_(options),
         log_(std::move(log)),
         executor_(context_.get_executor()),
-        signals_(executor_, SIGTERM, SIGINT),
+        signals_(executor_, SIGTERM, SIGINT, SIGUSR1),
         changed_(executor_),
         host_(read_host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
@@ -475,6 +475,10 @@ asio::awaitable<void> Daemon::wait_for_signal() {
   for (;;) {
     const auto [error, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
+    if (number == SIGUSR1) {  // Slurm's warning of an end to come: it hurries nobody
+      if (!options_.leave_with_last_run) begin_drain(options_.drain_grace, "SIGUSR1");
+      continue;
+    }
     const bool leave = number != SIGTERM || asked || options_.leave_with_last_run;
     if (leave) {
       log_.info("leaving; workers go on", {{"signal", number}});

@@ -497,9 +497,15 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
 
 asio::awaitable<void> RunDriver::handle_signals() {
   asio::signal_set signals(executor_, SIGINT, SIGTERM, SIGHUP);
+  signals.add(SIGUSR1);  // Slurm's warning of an end to come (sbatch --signal): it hurries nobody
+  bool warned = false;
   for (;;) {
     const auto [error, number] = co_await signals.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
+    if (number == SIGUSR1) {
+      if (!std::exchange(warned, true)) feed(StopAsked{StopKind::Terminate, "SIGUSR1"});
+      continue;
+    }
     if (++interrupts_ > 2) ::_exit(128 + number);  // even the quick way hangs
     if (number == SIGINT)
       feed(StopAsked{StopKind::Interrupt, "Ctrl-C"});

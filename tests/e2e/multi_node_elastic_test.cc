@@ -157,18 +157,22 @@ TEST_F(MultiNodeElastic, ALateNodeIsTakenInAtACheckpointAndNothingIsDoneTwice) {
   EXPECT_TRUE(contains(run.out(), "restored epoch 8")) << run.out();
 }
 
-TEST_F(MultiNodeElastic, ANodeThatGetsSigtermHandsItsWorkOn) {
+class MultiNodeWarned : public MultiNodeElastic, public ::testing::WithParamInterface<int> {};
+
+TEST_P(MultiNodeWarned, ANodeHandsItsWorkOn) {
   nodes->start_all();
   Process& run = train(kElastic, "checkpoint_every: 0, on_stop: true, hold_at: [4]");
   ASSERT_TRUE(at(0, 3, 4)) << run.out() << run.err();
 
-  nodes->daemon(1).signal(SIGTERM);
+  nodes->daemon(1).signal(GetParam());
   ASSERT_TRUE(says(run, "node n1 is being drained")) << run.out() << run.err();
   go_on(0, 4);
 
   EXPECT_EQ(nodes->daemon(1).wait(), 0) << nodes->daemon(1).err();
   expect_each_epoch_once(run, {3, 2});
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, MultiNodeWarned, ::testing::Values(SIGTERM, SIGUSR1));
 
 TEST_F(MultiNodeElastic, ANodeIsDrainedWhileTheGroupIsAboutToGrow) {
   nodes->start(0);

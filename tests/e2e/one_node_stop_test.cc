@@ -88,6 +88,18 @@ TEST(Stop, SigtermCheckpointsAndAsksToBeQueuedAgain) {
   EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "preempted");
 }
 
+TEST(Stop, SlurmsWarningCheckpointsAndAsksForARequeueHoweverOftenItComes) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10, on_stop: true")});
+  ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
+
+  for (int i = 0; i < 4; ++i) run.signal(SIGUSR1);
+
+  EXPECT_EQ(run.wait(), 75);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+}
+
 /// Two workers without the SDK that hang after `words`; Ctrl-C once both say that they are ready.
 Process& interrupt_two_that_hang(Cluster& cluster, const std::string& words,
                                  const std::string& stop_grace) {
