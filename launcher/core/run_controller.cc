@@ -303,13 +303,14 @@ void RunController::on(const RankExited& event) {
   if (member == nullptr || !member->alive()) return;
   member->end = event.end;
   if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
+  // Who waits for it in a collective call is to be stopped as well, and not to fail before.
+  const bool by_us_now = state_ == RunState::TearingDown;
+  if (event.end.stop_requested && attempt_.adopted && !by_us_now) return stopped_before();
   release_collectives(attempt_.collectives.rank_ended(event.rank));
   // A supervisor stops its workers without being asked when no launcher came back in time: that is
   // no good end. Where there was none, it is no failure either.
-  const bool stopped_by_us =
-      event.end.stop_requested && (state_ == RunState::TearingDown || attempt_.was_ending);
+  const bool stopped_by_us = event.end.stop_requested && (by_us_now || attempt_.was_ending);
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
-  if (event.end.stop_requested && attempt_.adopted) return stopped_before();
   // Of a group that an earlier launcher was stopping, why is still to be found out.
   const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending;
   if (attempt_.failure || ending) return;
@@ -327,9 +328,7 @@ void RunController::on(const CollectiveJoined& event) {
   if (auto release =
           attempt_.collectives.join(event.rank, event.sequence, event.name, event.data, now_)) {
     if (release->error.empty()) attempt_.progressed = true;
-    if (!release->only_for) return release_collectives({*release});
-    actions_.push_back(SendCollective{attempt_.id, attempt_.members[release->only_for->value].node,
-                                      release->sequence, release->parts, release->error});
+    release_collectives({*release});
   }
 }
 
@@ -341,11 +340,19 @@ void RunController::on(const CollectiveSettled& event) {
 }
 
 void RunController::release_collectives(const std::vector<CollectiveRelease>& releases) {
+  if (state_ == RunState::Attaching) {  // whether the group goes on is not known yet
+    attempt_.held_back.insert(attempt_.held_back.end(), releases.begin(), releases.end());
+    return;
+  }
   for (const CollectiveRelease& release : releases) {
-    for_each_reachable_host([&](NodeId node) {
+    const auto send = [&](NodeId node) {
       actions_.push_back(
           SendCollective{attempt_.id, node, release.sequence, release.parts, release.error});
-    });
+    };
+    if (release.only_for)
+      send(attempt_.members[static_cast<std::size_t>(release.only_for->value)].node);
+    else
+      for_each_reachable_host(send);
   }
 }
 

@@ -128,6 +128,7 @@ class RunController {
     std::optional<Failure> failure;
     std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
+    std::vector<CollectiveRelease> held_back;      // until all supervisors have answered
     bool adopted = false;                          // from an earlier launcher
     bool was_pausing = false, was_ending = false;  // under it
     int collateral = 0;

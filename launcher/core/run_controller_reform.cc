@@ -50,11 +50,13 @@ void RunController::advance_attaching() {
   if (attempt_.was_ending) return begin_teardown(kSurvivorGrace, kStoppedBefore);
   if (!attempt_.was_pausing) {
     change_state(RunTrigger::GroupFound, "");
+    release_collectives(std::exchange(attempt_.held_back, {}));
     if (stop_) begin_stop();
     return;
   }
   begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
+  release_collectives(std::exchange(attempt_.held_back, {}));
 }
 
 // By an earlier launcher, which died before its journal knew of it; or by a supervisor that it left

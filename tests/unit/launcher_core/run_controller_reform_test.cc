@@ -538,6 +538,28 @@ TEST(RunController, WorkersThatAnEarlierLauncherStoppedInItsLastMomentHaveNotFai
   EXPECT_EQ(taken.run.attempt(), kSecond);
 }
 
+TEST(RunController, RanksThatWaitForOneThatWasStoppedAreNotToldOfAnError) {
+  Taken taken(with_ending());
+  taken.attach(kNodeA);
+  taken.handle(CollectiveJoined{kFirst, Rank{0}, 1, "barrier", "a"});
+
+  EXPECT_EQ(taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)}), Actions{});
+}
+
+// The earlier launcher was stopping them, and its error has not reached all: they would fail of it.
+TEST(RunController, ErrorsOfAnEarlierLauncherAreHeldBackUntilItIsKnownThatTheGroupGoesOn) {
+  Taken taken;
+  taken.attach(kNodeA);
+  EXPECT_EQ(taken.handle(CollectiveSettled{kFirst, 1, {}, "rank 1 has ended"}), Actions{});
+  EXPECT_EQ(taken.handle(CollectiveJoined{kFirst, Rank{0}, 1, "barrier", "a"}), Actions{});
+  taken.handle(node_up(kNodeB, {kFirst}));
+
+  const Actions actions = taken.handle(SupervisorAttached{kFirst, kNodeB});
+
+  EXPECT_FALSE(only<SendCollective>(actions).empty());
+  EXPECT_EQ(taken.run.state(), RunState::Running);
+}
+
 TEST(RunController, TheOrderOfAnEarlierLauncherIsCarriedOutOnAllNodes) {
   Taken taken(with_living(), 0);
   taken.attach_both();
