@@ -27,9 +27,9 @@ struct DaemonOptions {
   std::string build;
 };
 
-/// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a second one or SIGINT (leave at once; supervisors and
-/// workers live on), or, a private one, until its last run has gone. Returns the process's exit
-/// code, after a message on stderr where it could not start.
+/// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a second one or SIGINT (leave at once;
+/// supervisors and workers live on), or, a private one, until its last run has gone. Returns the
+/// process's exit code, after a message on stderr where it could not start.
 int run_daemon(const DaemonOptions& options);
 
 /// Where no flag names it: /var/tmp/trainrun-UID.

@@ -1,5 +1,6 @@
 // Start a process and learn how it ended, by Boost.Process v2 and pidfds; into a cgroup v2 by
-// clone3(2). Call it from the main thread: a child's PDEATHSIG is tied to the thread that forked it.
+// clone3(2). Call it from the main thread: a child's PDEATHSIG is tied to the thread that forked
+// it.
 #pragma once
 
 #include <sys/types.h>

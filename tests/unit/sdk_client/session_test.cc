@@ -381,7 +381,8 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "done"});
 
   EXPECT_EQ(loop.get(), "stopped: done");
-  worker.supervisor.wait_for<CheckpointStaged>(0);  // by a thread of the SDK, perhaps a little later
+  worker.supervisor.wait_for<CheckpointStaged>(
+      0);  // by a thread of the SDK, perhaps a little later
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
 }
 
