@@ -18,12 +18,12 @@ namespace train {
 struct SpawnRequest {
   std::vector<std::string>
       argv;  // argv[0]: a path (relative to working_dir), or a name to find in env's PATH
-  std::string working_dir;                 // empty: ours
-  std::map<std::string, std::string> env;  // the whole of it
-  int stdout_fd = -1, stderr_fd = -1;      // −1: /dev/null; stdin always is
-  std::vector<int> inherit_fds;            // kept open under the same number
-  std::string cgroup;                      // the folder of the one it is in; empty: ours
-  bool die_with_parent = true;             // PDEATHSIG KILL
+  std::string working_dir = {};                 // empty: ours
+  std::map<std::string, std::string> env = {};  // the whole of it
+  int stdout_fd = -1, stderr_fd = -1;           // −1: /dev/null; stdin always is
+  std::vector<int> inherit_fds = {};            // kept open under the same number
+  std::string cgroup = {};                      // the folder of the one it is in; empty: ours
+  bool die_with_parent = true;                  // PDEATHSIG KILL
 };
 
 /// Spawn into a session of its own. Errors say what the person can do: the command is not found

@@ -39,7 +39,8 @@ inline constexpr const char* kStoppedBefore =
 /// and its folder say.
 struct RunStart {
   Attempt first_attempt{0};
-  std::optional<CheckpointInfo> checkpoint;  // the newest committed one, or resume_from_checkpoint
+  std::optional<CheckpointInfo> checkpoint =
+      {};  // the newest committed one, or resume_from_checkpoint
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;            // how many daemons the job names
   FailureCounts failures = {};               // of the budgets, used by earlier launchers

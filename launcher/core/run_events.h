@@ -25,8 +25,9 @@ struct RankEnd {
   bool oom_killed = false;
   bool stop_requested = false;  // after we had asked it to stop
   std::int64_t wall_us = 0;
-  std::vector<std::string> last_lines;
-  std::optional<std::string> error_what, error_type, error_stack;  // what user code threw
+  std::vector<std::string> last_lines = {};
+  std::optional<std::string> error_what = {}, error_type = {},
+                             error_stack = {};  // what user code threw
   std::uint64_t last_ordinal = 0;
   bool clean() const { return !signaled && status == 0; }
   bool operator==(const RankEnd&) const = default;
