@@ -9,6 +9,7 @@
 #include "cmd/build_info.h"
 #include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/run_record.h"
+#include "lib/base/host.h"
 
 namespace train {
 namespace {

@@ -8,6 +8,7 @@
 #include "daemon/supervisor/worker_environment.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/host.h"
 
 namespace train {
 namespace {
@@ -17,7 +18,7 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   if (spec.cluster.nodes.empty()) {
     const ResourceAmounts here = read_node_resources();
     const Resources resources{here.cpu, here.gpu, here.memory_bytes, here.custom};
-    nodes.push_back({NodeId{0}, read_host_name(), resources, resources});
+    nodes.push_back({NodeId{0}, host_name(), resources, resources});
     return nodes;
   }
   // What they have is known only to them: every node is taken to have room for its even share.

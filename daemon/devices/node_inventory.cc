@@ -102,9 +102,4 @@ std::vector<std::string> read_node_addresses() {
   return v4;
 }
 
-std::string read_host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
 }  // namespace train

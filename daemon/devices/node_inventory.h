@@ -16,6 +16,4 @@ ResourceAmounts read_node_resources();
 /// Numeric addresses of the interfaces that are up, IPv4 first, loopback last.
 std::vector<std::string> read_node_addresses();
 
-std::string read_host_name();
-
 }  // namespace train

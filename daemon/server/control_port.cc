@@ -5,6 +5,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
@@ -16,20 +17,11 @@ constexpr Duration kCommandLimit = seconds(5);  // for a peer to say what it wan
 
 asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest request,
                                    Result<Unit>* result) {
-  auto connection =
-      co_await Connection::connect(executor, control_endpoint(request.runtime_dir), kCommandLimit);
+  auto connection = co_await call_traind(executor, request.runtime_dir, request.build);
   if (!connection) {
-    *result = Error{
-        Errc::Unavailable,
-        fmt::format("no traind runs in {}: {}", request.runtime_dir, connection.error().message),
-        "give the --runtime-dir of the traind that shall leave"};
-    co_return;
-  }
-  const Identity self{request.build, "control", "", ::getpid(), ""};
-  const std::optional<Token> no_token;
-  auto peer = co_await connect_handshake(**connection, self, no_token);
-  if (!peer) {
-    *result = peer.error();
+    Error error = connection.error();
+    if (error.hint.empty()) error.hint = "give the --runtime-dir of the traind that shall leave";
+    *result = std::move(error);
     co_return;
   }
   (*connection)

@@ -24,6 +24,7 @@
 #include "daemon/server/supervisor_files.h"
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/spawn.h"
+#include "lib/base/host.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
@@ -53,7 +54,7 @@ class Daemon {
         executor_(context_.get_executor()),
         signals_(executor_, SIGTERM, SIGINT, SIGUSR1),
         changed_(executor_),
-        host_(read_host_name()),
+        host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
         scope_(executor_),

@@ -7,8 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 
-#include "lib/net/connection.h"
-#include "lib/net/handshake.h"
+#include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
@@ -22,44 +21,22 @@ constexpr std::string_view kDaemonNote =
     ".daemon";                                   // in the run's folder: where its private traind is
 constexpr std::string_view kKeptNote = ".kept";  // in it too, while a traind keeps its controller
 constexpr Duration kPollEvery = milliseconds(20);
-constexpr Duration kConnectLimit = seconds(5);
-
-Task<std::shared_ptr<Connection>> call(asio::any_io_executor executor, const KeepRequest& request) {
-  const TimePoint until = SystemClock().now() + request.patience;
-  for (;;) {
-    auto connection = co_await Connection::connect(executor, control_endpoint(request.runtime_dir),
-                                                   kConnectLimit);
-    if (connection) {
-      const auto peer = (*connection)->credentials();
-      if (peer && peer->uid == ::geteuid())
-        co_return std::shared_ptr<Connection>(std::move(*connection));
-      co_return Error{Errc::Unavailable,
-                      fmt::format("the traind in {} is another user's", request.runtime_dir),
-                      "give the --runtime-dir of one of yours"};
-    }
-    if (SystemClock().now() >= until) {
-      co_return Error{
-          Errc::Unavailable,
-          fmt::format("no traind runs in {}: {}", request.runtime_dir, connection.error().message),
-          "start one, or leave --runtime-dir out"};
-    }
-    auto paused = co_await pause_for(kPollEvery);
-    if (!paused) co_return paused.error();
-  }
-}
 
 asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequest& request,
                                   Result<KeepOutcome>* result) {
-  auto connection = co_await call(executor, request);
+  auto connection =
+      co_await call_traind(executor, request.runtime_dir, request.build, request.patience);
   if (!connection) {
-    *result = connection.error();
+    Error error = connection.error();
+    if (error.hint.empty()) error.hint = "start one, or leave --runtime-dir out";
+    *result = std::move(error);
     co_return;
   }
-  const Identity self{request.build, "control", "", ::getpid(), ""};
-  const std::optional<Token> no_token;
-  auto peer = co_await connect_handshake(**connection, self, no_token);
-  if (!peer) {
-    *result = peer.error();
+  const auto peer = (*connection)->credentials();
+  if (!peer || peer->uid != ::geteuid()) {
+    *result = Error{Errc::Unavailable,
+                    fmt::format("the traind in {} is another user's", request.runtime_dir),
+                    "give the --runtime-dir of one of yours"};
     co_return;
   }
   (*connection)->send(encode(request.message));

@@ -1,6 +1,7 @@
 #include "launcher/cluster/report_sinks.h"
 
 #include "launcher/cluster/run_record.h"
+#include "lib/base/host.h"
 #include "lib/observe/progress_csv.h"
 #include "lib/observe/tensorboard.h"
 

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "launcher/cluster/start_frames.h"
+#include "lib/base/host.h"
 #include "lib/base/time.h"
 
 namespace train {
@@ -63,11 +64,6 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
   point.checkpoint =
       choice.checkpoint ? checkpoint_name(choice.checkpoint->number) : spec.resume_from_checkpoint;
   return point;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
 Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,

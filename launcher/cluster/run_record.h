@@ -86,7 +86,6 @@ struct ResumePoint {
 /// Where `train-run resume` would begin; an Error says why it would not. Changes nothing.
 Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 
-std::string host_name();
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);

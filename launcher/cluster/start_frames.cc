@@ -8,6 +8,7 @@
 
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/host.h"
 
 namespace train {
 namespace {

@@ -134,5 +134,20 @@ TEST(Cli, TraindRefusesANetworkAddressWithoutAToken) {
   expect_golden("traind_no_token", said);
 }
 
+TEST(Cli, ADrainOfNobody) {
+  Cluster cluster;
+  expect_golden(
+      "traind_drain_nobody",
+      said_by(cluster, cluster.start({built("traind"), "drain", "--runtime-dir", "none"})));
+}
+
+TEST(Cli, ADetachedRunWithoutATraind) {
+  Cluster cluster;
+  cluster.write("job.yaml", "name: job\ncommand: [\"true\"]\nscaling_config: {num_workers: 1}\n");
+  expect_golden(
+      "detach_nobody",
+      said_by(cluster, cluster.train_run({"--detach", "--runtime-dir", "none", "job.yaml"})));
+}
+
 }  // namespace
 }  // namespace train::e2e

@@ -1,0 +1,19 @@
+// How a command of a user calls that user's traind: `traind drain`, `train-run --detach`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/base/time.h"
+#include "lib/net/connection.h"
+
+namespace train {
+
+/// Connect to the traind of this runtime folder and greet it; for `patience` it is waited for.
+/// Errc::Unavailable when none runs there: the caller has the hint. Whose it is, credentials()
+/// says. The strings must outlive the flow.
+Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
+                                              const std::string& runtime_dir,
+                                              const std::string& build, Duration patience = {});
+
+}  // namespace train
