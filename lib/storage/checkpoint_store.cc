@@ -52,7 +52,9 @@ Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Ma
 
 Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest) {
   TRY_VOID(check_structure(fs, folder, manifest));
-  std::string buffer(kReadBytes, '\0');
+  std::uint64_t largest = 1;
+  for (const ManifestFile& file : manifest.files) largest = std::max(largest, file.bytes);
+  std::string buffer(std::min<std::uint64_t>(largest, kReadBytes), '\0');
   for (const ManifestFile& file : manifest.files) {
     TRY(const Digest found, digest_file(fs, join_path(folder, file.path), buffer));
     if (found != file.digest)

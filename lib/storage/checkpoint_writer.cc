@@ -205,8 +205,11 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
   TRY_VOID(collect(fs, staged, "", files));
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
-  std::uint64_t needed = 0;
-  for (const StagedFile& file : files) needed += file.bytes;
+  std::uint64_t needed = 0, largest = 1;
+  for (const StagedFile& file : files) {
+    needed += file.bytes;
+    largest = std::max(largest, file.bytes);
+  }
 
   const std::string pending_folder = join_path(checkpoints_folder, pending_name(pending));
   TRY_VOID(make_folders(fs, pending_folder));
@@ -219,8 +222,8 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
   }
   TRY(const std::string folder, make_part_folder(fs, pending_folder, rank));
 
-  PartWriter writer(fs, staged, join_path(pending_folder, folder), move, options.buffer_bytes,
-                    std::move(stop));
+  PartWriter writer(fs, staged, join_path(pending_folder, folder), move,
+                    std::min<std::uint64_t>(options.buffer_bytes, largest), std::move(stop));
   auto written = writer.write(files);
   if (!written.has_error()) {
     if (auto synced = fs.sync_folder(pending_folder); !synced.has_error())

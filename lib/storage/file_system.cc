@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace train {
 
 std::string join_path(std::string_view folder, std::string_view name) {
@@ -21,11 +23,10 @@ Result<std::string> read_small_file(FileSystem& fs, const std::string& path,
                                     std::uint64_t bytes_max) {
   TRY(auto file, fs.open_to_read(path));
   std::string text;
-  constexpr std::size_t kStep = 64 << 10;
-  for (;;) {
+  for (std::size_t step = 4 << 10;; step = std::min<std::size_t>(2 * step, 1 << 20)) {
     const std::size_t had = text.size();
-    text.resize(had + kStep);
-    TRY(const std::size_t got, file->read(text.data() + had, kStep));
+    text.resize(had + step);
+    TRY(const std::size_t got, file->read(text.data() + had, step));
     text.resize(had + got);
     if (text.size() > bytes_max)
       return Error{Errc::ResourceExhausted,
