@@ -45,8 +45,8 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
 
 void remove_supervisor_files(const SupervisorFiles& files) {
   PosixFileSystem system;
-  ::unlink(files.socket.c_str());
   (void)remove_tree(system, files.spool);
+  ::unlink(files.socket.c_str());  // last: by it they are found
 }
 
 }  // namespace train

@@ -108,14 +108,16 @@ int Supervisor::run() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);  // the terminal's Ctrl-C is the launcher's to handle
-  ::mkdir(options_.spool_dir.c_str(), 0700);
-  if (!options_.cgroup_name.empty()) cgroup_ = Cgroup::create(options_.cgroup_name);
+  // The socket is there before all else and until all else is gone: by it traind finds what a
+  // supervisor left that was killed.
   auto listener = Listener::listen(executor_, Endpoint::unix_socket(options_.socket_path));
   if (!listener) {
     fmt::print(stderr, "traind supervise: {}\n", listener.error().describe());
     return 74;
   }
   listener_ = std::move(*listener);
+  ::mkdir(options_.spool_dir.c_str(), 0700);
+  if (!options_.cgroup_name.empty()) cgroup_ = Cgroup::create(options_.cgroup_name);
   scope_.spawn("accept traind", accept_links());
   if (auto first = Connection::adopt(executor_, options_.link_fd))
     scope_.spawn("traind", serve_link(std::move(*first)));
@@ -513,11 +515,11 @@ asio::awaitable<void> Supervisor::finish(std::string) {
     cgroup_->kill();
     cgroup_->remove();
   }
-  listener_->close();
   if (prepare_)
     (void)remove_tree(files_, fmt::format("{}/checkpoints/.staging-{}", prepare_->run_dir,
                                           options_.attempt.value));
   (void)remove_tree(files_, options_.spool_dir);
+  listener_->close();
   ::fflush(nullptr);
   ::_exit(0);  // every worker is reaped and every file closed; waiting for the other flows would
                // change nothing
