@@ -18,28 +18,26 @@ bool is_letter_or_digit(char c) {
 
 }  // namespace
 
-std::string RunFolder::attempt(Attempt attempt) const {
-  return in(fmt::format("attempts/{:03}", attempt.value));
+std::string RunFolder::attempt(Attempt id) const {
+  return in(fmt::format("attempts/{:03}", id.value));
 }
-std::string RunFolder::rank(Attempt number, Rank rank) const {
-  return fmt::format("{}/ranks/{:04}", attempt(number), rank.value);
+std::string RunFolder::rank(Attempt id, Rank number) const {
+  return fmt::format("{}/ranks/{:04}", attempt(id), number.value);
 }
-std::string RunFolder::stdout_log(Attempt attempt, Rank number) const {
-  return join_path(rank(attempt, number), "stdout.log");
+std::string RunFolder::stdout_log(Attempt id, Rank number) const {
+  return join_path(rank(id, number), "stdout.log");
 }
-std::string RunFolder::stderr_log(Attempt attempt, Rank number) const {
-  return join_path(rank(attempt, number), "stderr.log");
+std::string RunFolder::stderr_log(Attempt id, Rank number) const {
+  return join_path(rank(id, number), "stderr.log");
 }
-std::string RunFolder::error_json(Attempt attempt, Rank number) const {
-  return join_path(rank(attempt, number), "error.json");
+std::string RunFolder::error_json(Attempt id, Rank number) const {
+  return join_path(rank(id, number), "error.json");
 }
-std::string RunFolder::placement_json(Attempt number) const {
-  return join_path(attempt(number), "placement.json");
+std::string RunFolder::placement_json(Attempt id) const {
+  return join_path(attempt(id), "placement.json");
 }
-std::string RunFolder::cause_json(Attempt number) const {
-  return join_path(attempt(number), "cause.json");
-}
-std::string RunFolder::stacks(Attempt number) const { return join_path(attempt(number), "stacks"); }
+std::string RunFolder::cause_json(Attempt id) const { return join_path(attempt(id), "cause.json"); }
+std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), "stacks"); }
 
 Result<Unit> check_run_name(std::string_view name) {
   const bool fits =

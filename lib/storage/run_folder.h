@@ -25,14 +25,14 @@ class RunFolder {
   std::string run_json() const { return in("run.json"); }
   std::string exit_json() const { return in("exit.json"); }
   std::string checkpoints() const { return in("checkpoints"); }
-  std::string attempt(Attempt attempt) const;          // attempts/000
-  std::string rank(Attempt attempt, Rank rank) const;  // attempts/000/ranks/0003
-  std::string stdout_log(Attempt attempt, Rank rank) const;
-  std::string stderr_log(Attempt attempt, Rank rank) const;
-  std::string error_json(Attempt attempt, Rank rank) const;
-  std::string placement_json(Attempt attempt) const;
-  std::string cause_json(Attempt attempt) const;
-  std::string stacks(Attempt attempt) const;
+  std::string attempt(Attempt id) const;            // attempts/000
+  std::string rank(Attempt id, Rank number) const;  // attempts/000/ranks/0003
+  std::string stdout_log(Attempt id, Rank number) const;
+  std::string stderr_log(Attempt id, Rank number) const;
+  std::string error_json(Attempt id, Rank number) const;
+  std::string placement_json(Attempt id) const;
+  std::string cause_json(Attempt id) const;
+  std::string stacks(Attempt id) const;
 
  private:
   std::string in(std::string_view name) const { return join_path(path_, name); }

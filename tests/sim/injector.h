@@ -23,7 +23,7 @@ class Injector {
   void block(const Fault& fault, bool up, bool down);
   void clog(const Fault& fault);
   void fill_disk(const Fault& fault);
-  void attach_stale_launcher(int node);
+  void attach_stale_launcher(int index);
   void heal();
   void unwell(int node, Duration length);
   void expect_verdict(int node, std::uint64_t isolation, Duration speaks);

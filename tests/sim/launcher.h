@@ -28,7 +28,7 @@ class SimLauncher {
   const RunController& controller() const { return controller_; }
 
  private:
-  void received(int node, const SimFrame& frame);
+  void received(int index, const SimFrame& frame);
   void offered(int node, const NodeOffer& offer);
   void on_exit(Attempt attempt, const WorkerExited& exited);
   void send(NodeId node, SimFrame frame) { links_[node.value]->send(std::move(frame)); }
@@ -37,19 +37,19 @@ class SimLauncher {
   void feed(const RunEvent& event);
   void perform(const RunAction& action);
   void arm();
-  void prepare(const Prepare& prepare);
+  void prepare(const Prepare& what);
   void start_workers(Start start);
-  void commit(Commit commit);
-  void commit_now(const Commit& commit);
-  void release(const Release& release);
-  void send_collective(const SendCollective& collective);
+  void commit(Commit what);
+  void commit_now(const Commit& what);
+  void release(const Release& what);
+  void send_collective(const SendCollective& what);
   void finish();
 
   // the journal
   void remember(boost::json::object event);
   void write_journal();
   void journal_written(std::size_t records);
-  CheckpointInfo put_checkpoint(const Commit& commit);
+  CheckpointInfo put_checkpoint(const Commit& what);
   void when_journaled(std::function<void()> what);
 
   // reports
