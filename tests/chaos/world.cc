@@ -293,8 +293,7 @@ std::vector<e2e::Seen> World::take_down() {
 }
 
 std::string World::keep_folder() {
-  const std::string kept =
-      "/tmp/chaos-" + std::filesystem::path(cluster_->dir()).filename().string();
+  std::string kept = "/tmp/chaos-" + std::filesystem::path(cluster_->dir()).filename().string();
   std::rename(cluster_->dir().c_str(), kept.c_str());
   return kept;
 }

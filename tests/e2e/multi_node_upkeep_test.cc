@@ -31,7 +31,7 @@ std::string training(const Cluster& cluster, const std::string& hold_at) {
 
 /// Each of two ranks has reported the epochs below `epoch`.
 bool at(const Cluster& cluster, int epoch) {
-  return wait_until([&] { return reports(cluster, "job").size() == 2u * epoch; });
+  return wait_until([&] { return reports(cluster, "job").size() == std::size_t{2} * epoch; });
 }
 
 void expect_nothing_lost(const Cluster& cluster, Process& run) {

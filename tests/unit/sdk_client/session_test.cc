@@ -112,8 +112,8 @@ TEST(SupervisedSession, KeepsTheOrderOfEachThread) {
   }
   for (std::thread& thread : threads) thread.join();
 
-  const auto reports = worker.supervisor.wait_for_reports(kThreads * kReports);
-  ASSERT_EQ(reports.size(), std::size_t{kThreads * kReports});
+  const auto reports = worker.supervisor.wait_for_reports(std::size_t{kThreads} * kReports);
+  ASSERT_EQ(reports.size(), std::size_t{kThreads} * kReports);
   std::vector<std::int64_t> next(kThreads, 0);
   for (std::size_t n = 0; n < reports.size(); ++n) {
     ASSERT_EQ(reports[n].ordinal, n + 1);
