@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "tests/unit/sdk_torch/fake_session.h"
 #include "tests/unit/sdk_torch/ranks.h"
