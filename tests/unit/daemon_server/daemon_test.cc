@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,18 @@ namespace train {
 namespace {
 
 constexpr auto kPatience = seconds(60);  // far more than any step takes
+
+/// A socket's file is there a moment before anybody listens.
+bool answers(const std::string& path) {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const bool connected =
+      ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  ::close(socket);
+  return connected;
+}
 
 class TraindProcess {
  public:
@@ -47,7 +60,7 @@ class TraindProcess {
   }
   void wait_for_socket(const std::string& name) const {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!std::filesystem::is_socket(runtime_dir() + "/" + name)) {
+    while (!answers(runtime_dir() + "/" + name)) {
       ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "no " << name;
       ::poll(nullptr, 0, 1);
     }
