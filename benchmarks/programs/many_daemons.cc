@@ -1,6 +1,6 @@
-// Thousands of traind in one process, as far as a launcher sees them: many_daemons PORT COUNT. Each
+// Thousands of traind in one process, as far as a launcher sees them: many_daemons PORT COUNT [silent]. Each
 // is an address of 127.0.0.0/8 behind one listener: it does the handshake, offers one CPU, answers
-// heartbeats, and says that what it was told to start runs. Events (events.h): "listening";
+// heartbeats (silent: does not), and says that what it was told to start runs. Events (events.h): "listening";
 // "joined" once COUNT launchers' links have been answered; "started" once all were told to start
 // workers.
 #include <fmt/format.h>
@@ -23,6 +23,7 @@ using namespace train;
 
 struct Counts {
   int wanted = 0, joined = 0, started = 0;
+  bool silent = false;
 };
 
 void count(int& counter, const Counts& counts, const char* name) {
@@ -38,7 +39,7 @@ ResourceAmounts one_cpu() {
 void answer(Connection& link, const Frame& frame, const std::string& name, Counts& counts) {
   const auto send = [&](const auto& message) { link.send(encode(message, frame.attempt)); };
   if (frame.type == MessageType::Heartbeat) {
-    link.send(encode(HeartbeatAck{decode<Heartbeat>(frame)->sequence}));
+    if (!counts.silent) link.send(encode(HeartbeatAck{decode<Heartbeat>(frame)->sequence}));
   } else if (frame.type == MessageType::AttachRun) {
     link.send(encode(NodeOffer{name, name, {name}, one_cpu(), one_cpu(), {}, false}));
     count(counts.joined, counts, "joined");
@@ -81,13 +82,14 @@ asio::awaitable<void> accept_all(Listener& listener, Scope& scope, Counts& count
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: many_daemons PORT COUNT\n");
+  if (argc != 3 && argc != 4) {
+    fmt::print(stderr, "usage: many_daemons PORT COUNT [silent]\n");
     return 2;
   }
   asio::io_context context(1);
   Counts counts;
   counts.wanted = std::atoi(argv[2]);
+  counts.silent = argc == 4;
   const auto endpoint = parse_endpoint(fmt::format("0.0.0.0:{}", argv[1]));
   auto listener = Listener::listen(context.get_executor(), *endpoint);
   if (!listener) {
