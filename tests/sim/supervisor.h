@@ -54,7 +54,7 @@ class SimSupervisor {
   void drain_when_over(Rank rank);
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
-  void signal(const SignalWorker& signal);
+  void signal(const SignalWorker& wanted);
   void arm();
   void set_presence(bool present);
   void expect_no_orphans();
