@@ -316,7 +316,7 @@ TEST(Permutation, PutsEachIndexEverywhereAboutEquallyOften) {
 
   // 2000 expected, standard deviation 42; five of them
   for (const auto& row : counts) {
-    for (int count : row) EXPECT_NEAR(count, kKeys / kSize, 212);
+    for (int count : row) EXPECT_NEAR(count, double{kKeys} / kSize, 212);
   }
 }
 
