@@ -35,7 +35,7 @@ torch::ScalarType scalar_type(sdk::ElementType type) {
 torch::Tensor to_tensor(const sdk::ColumnView& column, torch::Device where) {
   auto* data = const_cast<void*>(
       column.data);  // from_blob has no const form; torch.h asks users not to write into it
-  const auto view = torch::from_blob(
+  auto view = torch::from_blob(
       data, column.shape, [owner = column.owner](void*) {}, scalar_type(column.type));
   if (where.is_cpu()) return view;
   return view.pin_memory().to(

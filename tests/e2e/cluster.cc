@@ -209,7 +209,7 @@ Cluster::~Cluster() {
 }
 
 std::string Cluster::write(const std::string& name, const std::string& text) const {
-  const std::string file = path(name);
+  std::string file = path(name);
   std::ofstream(file, std::ios::binary) << text;
   return file;
 }
