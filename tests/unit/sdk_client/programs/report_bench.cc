@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     std::sort(micros.begin(), micros.end());
     std::printf("report(): median %.2f us, p99 %.2f us, max %.0f us, %.0f reports/s\n",
-                micros[kReports / 2], micros[kReports / 100 * 99], micros.back(),
+                micros[kReports / 2], micros[std::size_t{kReports} / 100 * 99], micros.back(),
                 kReports / seconds);
   });
 }
