@@ -96,4 +96,14 @@ struct Driven {
   RunController run;
 };
 
+/// The actions of one kind.
+template <class Action>
+std::vector<Action> only(const Actions& actions) {
+  std::vector<Action> found;
+  for (const RunAction& action : actions) {
+    if (const auto* one = std::get_if<Action>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
 }  // namespace train

@@ -1,0 +1,175 @@
+// RunController, its nodes: they come, go, and come back with or without a supervisor; those that
+// fail are set aside.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/core/run_controller.h"
+
+namespace train {
+
+// A link that breaks loses what was sent over it. What the daemon says lives there shows what did
+// not arrive: an order to prepare, an order to release, or the news that a supervisor has ended.
+void RunController::on(const NodeUp& event) {
+  const NodeId node = event.capacity.node;
+  nodes_[node] = event;
+  node_names_[node] = event.capacity.name;
+  lost_nodes_.erase(node);
+  if (!event.capacity.draining) draining_.erase(node);
+  room_changed_ = true;
+  for (Attempt attempt : event.attempts) {
+    const bool ours =
+        current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
+    if (!ours) actions_.push_back(Release{attempt, node});
+    // An earlier launcher died before its journal knew of it: the number is taken all the same.
+    next_attempt_ = std::max(next_attempt_, attempt.next());
+  }
+  const auto found = attempt_.hosts.find(node);
+  if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
+  if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
+    return;  // it will say so itself
+  Host& host = found->second;
+  if (host.prepared) {
+    host_lost(
+        node,
+        fmt::format("the supervisor on {} ended while its node was out of reach", node_name(node)),
+        FailureKind::Worker);
+  } else if (state_ == RunState::Preparing) {
+    actions_.push_back(prepare_for(host.placed));
+  } else {
+    host.gone = true;  // nothing was started there, and nothing will be
+  }
+}
+
+void RunController::on(const SupervisorAttached& event) {
+  const auto host = attempt_.hosts.find(event.node);
+  if (!current(event.attempt) || host == attempt_.hosts.end() || host->second.lost) {
+    actions_.push_back(Release{event.attempt, event.node});
+    return;
+  }
+  host->second.attached = true;
+  host->second.has_workers = event.has_workers;
+  for (const RankState& rank : event.ranks) {
+    Member* member = member_of(event.attempt, rank.rank);
+    if (member == nullptr) continue;
+    member->joined |= rank.joined;
+    member->reported = std::max(member->reported, rank.reported);
+  }
+  for (const auto& outcome : attempt_.checkpoints.settled_before(event.settled_checkpoint))
+    tell_checkpoint(outcome);
+  if (!host->second.gone) send_again(host->second);
+}
+
+// Every order may be given twice: supervisors and workers know what they have done already.
+void RunController::send_again(Host& host) {
+  const NodeId node = host.placed.node;
+  if (state_ == RunState::TearingDown) {
+    actions_.push_back(stop_for(node, std::max(Duration{0}, attempt_.kill_at - now_)));
+    return;
+  }
+  if (state_ == RunState::Preparing && !host.prepared) actions_.push_back(prepare_for(host.placed));
+  if (host.start && !host.started) actions_.push_back(*host.start);
+  if (state_ != RunState::Pausing) return;
+  switch (attempt_.pause.step) {
+    case PauseProgress::Step::Gather:
+      actions_.push_back(pause_for(node, Pause::Step::Pause));
+      break;
+    case PauseProgress::Step::Advance:
+      actions_.push_back(pause_for(node, Pause::Step::Advance));
+      break;
+    case PauseProgress::Step::Finish:
+      actions_.push_back(pause_for(node, Pause::Step::Finish));
+      break;
+  }
+}
+
+void RunController::on(const NodeDown& event) {
+  const std::string name = node_name(event.node);
+  if (facts(state_).has_attempt && attempt_.hosts.count(event.node) != 0 &&
+      !attempt_.hosts[event.node].lost) {
+    host_lost(event.node, fmt::format("node {} is lost: {}", name, event.reason),
+              FailureKind::NodeLost);
+  } else {
+    note(NoteLevel::Warning, fmt::format("node {} is lost: {}", name, event.reason));
+  }
+  nodes_.erase(event.node);
+  lost_nodes_.insert(event.node);
+  room_changed_ = true;
+}
+
+// A daemon that is lost was waited for already, when it was silent.
+bool RunController::nodes_may_come() const {
+  return nodes_.size() + lost_nodes_.size() < expected_nodes_;
+}
+
+void RunController::on(const SupervisorLost& event) {
+  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  host_lost(event.node,
+            fmt::format("the supervisor on {} ended: {}", node_name(event.node), event.reason),
+            FailureKind::Worker);
+}
+
+void RunController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
+  Host& host = attempt_.hosts[node];
+  if (host.gone) {
+    host.lost = true;
+    return;
+  }
+  host.gone = host.lost = true;
+  std::optional<Rank> first;
+  for (std::size_t i = 0; i < attempt_.members.size(); ++i) {
+    Member& member = attempt_.members[i];
+    if (member.node != node || !member.alive()) continue;
+    member.lost = true;
+    if (!first) first = Rank{static_cast<std::int32_t>(i)};
+    release_collectives(attempt_.collectives.rank_ended(Rank{static_cast<std::int32_t>(i)}));
+  }
+  // It ended while no launcher was there, as it does when none comes back in time.
+  if (attempt_.adopted && !host.attached && kind == FailureKind::Worker) {
+    if (!attempt_.failure && !attempt_.reform) attempt_.reform = Reform{.reason = reason};
+    if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
+    return;
+  }
+  fail({.kind = kind, .cause = reason, .rank = first, .end = {}, .node = node, .start_error = {}});
+}
+
+// ---- nodes that fail
+
+/// Where workers may go now. Nodes that are set aside are left out as long as there is room without
+/// them.
+std::vector<NodeCapacity> RunController::usable_nodes() {
+  forgive_nodes();
+  std::vector<NodeCapacity> all, good;
+  for (const auto& [id, node] : nodes_) {
+    if (draining_.count(id) != 0) continue;
+    all.push_back(node.capacity);
+    if (set_aside_.count(id) == 0) good.push_back(node.capacity);
+  }
+  if (good.size() == all.size()) return all;
+  return place(spec_.scaling_config, good, expected_nodes_).world_size > 0 ? good : all;
+}
+
+bool RunController::may_be_used(NodeId node) {
+  const std::vector<NodeCapacity> usable = usable_nodes();
+  return std::any_of(usable.begin(), usable.end(),
+                     [node](const NodeCapacity& capacity) { return capacity.node == node; });
+}
+
+// Their time is over: there is more room.
+void RunController::forgive_nodes() {
+  const auto is_over = [this](const auto& entry) { return entry.second <= now_; };
+  if (std::erase_if(set_aside_, is_over) > 0) room_changed_ = true;
+}
+
+void RunController::count_node_failure(NodeId node) {
+  if (++node_failures_[node] < kNodeFailuresMax || expected_nodes_ < 2) return;
+  node_failures_.erase(node);
+  set_aside_[node] = now_ + kNodeCooldown;
+  note(NoteLevel::Warning,
+       fmt::format(
+           "node {} failed {} times in a row without a newer checkpoint: it is set aside for "
+           "{}, as long as there is room elsewhere",
+           node_name(node), kNodeFailuresMax, format_duration(kNodeCooldown)));
+}
+
+}  // namespace train

@@ -1,0 +1,350 @@
+// RunController, an attempt that an earlier launcher began: taken over as it is found.
+#include <algorithm>
+
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+using S = RunState;
+using T = RunTrigger;
+
+RunStart with_living(bool pausing = false) {
+  RunStart start{.first_attempt = kSecond, .checkpoint = checkpoint(3), .expected_nodes = 2};
+  start.living = LivingAttempt{.id = kFirst,
+                               .epoch = Epoch{1},
+                               .placement = both(),
+                               .node_names = {"node-a", "node-b"},
+                               .restored = {},
+                               .restart_count = 1,
+                               .pausing = pausing,
+                               .settled_index = 5,
+                               .settled_path = "checkpoint_3"};
+  return start;
+}
+
+TEST(RunController, ARunThatHadFinishedOnlyEnds) {
+  RunStart start{.first_attempt = kSecond, .expected_nodes = 2};
+  start.finished = true;
+  Driven driven(two_workers(1), std::move(start));
+
+  EXPECT_EQ(driven.handle(node_up(kNodeA, {kFirst})), (Actions{Release{kFirst, kNodeA}}));
+  const Actions actions = driven.handle(node_up(kNodeB));
+
+  EXPECT_EQ(driven.run.state(), RunState::Finished);
+  EXPECT_EQ(std::get<RunEnded>(actions.back()).outcome, RunState::Finished);
+}
+
+/// Of a launcher that died while it stopped the workers, because rank 1 had failed.
+RunStart with_ending() {
+  RunStart start = with_living();
+  start.living->ending = true;
+  return start;
+}
+
+struct Taken : Driven {
+  explicit Taken(RunStart start = with_living(), int max_failures = 1)
+      : Driven(two_workers(max_failures), std::move(start)) {}
+  void attach(NodeId node, bool has_workers = true) {
+    handle(node_up(node, {kFirst}));
+    handle(SupervisorAttached{kFirst, node, has_workers});
+  }
+  void attach_both() {
+    attach(kNodeA);
+    attach(kNodeB);
+    for (int rank : {0, 1}) {
+      handle(RankJoined{kFirst, Rank{rank}});
+      handle(RankReported{kFirst, Rank{rank}, 10});
+    }
+  }
+};
+
+TEST(RunControllerAttach, RunsOnOnceAllSupervisorsHaveAnswered) {
+  Taken d;
+  EXPECT_EQ(d.run.state(), S::Attaching);
+  d.attach(kNodeA);
+  EXPECT_EQ(d.run.state(), S::Attaching);
+  EXPECT_EQ(d.handle(node_up(kNodeB, {kFirst})), Actions{});
+  EXPECT_EQ(d.handle(SupervisorAttached{kFirst, kNodeB}),
+            (Actions{changed(S::Attaching, S::Running, T::GroupFound, kFirst)}));
+  EXPECT_EQ(d.run.attempt(), kFirst);
+  EXPECT_EQ(d.run.world_size(), 2);
+}
+
+TEST(RunControllerAttach, TheGroupEndsAsIfNothingHadHappened) {
+  Taken d;
+  d.attach_both();
+  d.handle(RankExited{kFirst, Rank{0}, exited(0)});
+  d.handle(RankExited{kFirst, Rank{1}, exited(0)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(d.run.state(), S::Finished);
+  EXPECT_EQ(only<RunEnded>(actions).size(), 1U);
+}
+
+TEST(RunControllerAttach, ASupervisorThatIsGoneFailsTheGroup) {
+  Taken d;
+  d.attach(kNodeA);
+  const auto stops = only<StopGroup>(d.handle(node_up(kNodeB)));
+  ASSERT_EQ(stops.size(), 1U);
+  EXPECT_EQ(stops[0].node, kNodeA);
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunControllerAttach, SupervisorsThatEndedWithoutALauncherAreNoFailure) {
+  Taken d(with_living(), 0);
+  d.handle(node_up(kNodeA));
+  const Actions actions = d.handle(node_up(kNodeB));
+  EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunControllerAttach, ANodeThatStaysAwayFailsTheGroup) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(NodeDown{kNodeB, "no heartbeat for 10 s"}, seconds(10));
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+}
+
+TEST(RunControllerAttach, AGroupThatWasNotStartedWholeBeginsAgainAndNoFailureIsCounted) {
+  Taken d(with_living(), 0);
+  d.attach(kNodeA);
+  d.attach(kNodeB, false);
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.restarts(), 2);
+}
+
+TEST(RunControllerAttach, AWorkerThatDiedMeanwhileIsAFailure) {
+  Taken d(with_living(), 0);
+  d.attach(kNodeA);
+  d.handle(RankExited{kFirst, Rank{0}, killed(SIGKILL)});
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+}
+
+TEST(RunControllerAttach, CheckpointsGoOnWhereTheJournalEnds) {
+  Taken d;
+  d.attach_both();
+  // Of the last one the commit had succeeded, and not all ranks had heard of it.
+  EXPECT_EQ(d.handle(staged(kFirst, 0, 5, 10)),
+            (Actions{TellCheckpoint{kFirst, kNodeA, 5, "checkpoint_3", ""}}));
+  d.handle(staged(kFirst, 0, 6, 20));
+  const auto commits = only<Commit>(d.handle(staged(kFirst, 1, 6, 20)));
+  ASSERT_EQ(commits.size(), 1U);
+  EXPECT_EQ(commits[0].index, 6U);
+}
+
+// Rank 0 waits for what became of them; rank 1 has heard it, and hands in no part again.
+TEST(RunControllerAttach, CheckpointsThatTheEarlierLauncherGaveUpAreToldToTheOthers) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(staged(kFirst, 0, 6, 20));
+  d.handle(node_up(kNodeB, {kFirst}));
+
+  const Actions actions = d.handle(SupervisorAttached{kFirst, kNodeB, true, {}, 7});
+
+  const std::string why = "an earlier launcher gave it up";
+  EXPECT_EQ(only<TellCheckpoint>(actions),
+            (std::vector{TellCheckpoint{kFirst, kNodeA, 6, "", why},
+                         TellCheckpoint{kFirst, kNodeB, 6, "", why}}));
+  EXPECT_EQ(d.handle(staged(kFirst, 0, 7, 30)),
+            (Actions{TellCheckpoint{kFirst, kNodeA, 7, "", "it was settled before"}}));
+  d.handle(staged(kFirst, 0, 8, 40));
+  EXPECT_EQ(only<Commit>(d.handle(staged(kFirst, 1, 8, 40))).size(), 1U);
+}
+
+TEST(RunControllerAttach, ACallThatTheEarlierLauncherAnsweredIsAnsweredToTheOthers) {
+  Taken d;
+  d.attach_both();
+  EXPECT_EQ(d.handle(CollectiveJoined{kFirst, Rank{1}, 12, "barrier", "b"}), Actions{});
+  EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}),
+            (Actions{SendCollective{kFirst, kNodeA, 12, std::vector<std::string>{"a", "b"}, ""},
+                     SendCollective{kFirst, kNodeB, 12, std::vector<std::string>{"a", "b"}, ""}}));
+  EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}), Actions{});
+}
+
+TEST(RunControllerAttach, RanksThatHadBeenAskedToStopFormAnew) {
+  Taken d(with_living(true));
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  for (int rank : {0, 1}) {
+    d.handle(RankJoined{kFirst, Rank{rank}});
+    d.handle(RankPaused{kFirst, Rank{rank}, 10, 5});
+  }
+  d.handle(SupervisorAttached{kFirst, kNodeA});
+  const auto pauses = only<Pause>(d.handle(SupervisorAttached{kFirst, kNodeB}));
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  ASSERT_EQ(pauses.size(), 4U);  // pause, and at once advance: all are paused
+  for (int rank : {0, 1}) d.handle(RankPaused{kFirst, Rank{rank}, 10, 5, true});
+  for (int rank : {0, 1}) d.handle(RankExited{kFirst, Rank{rank}, exited(0)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunControllerAttach, RanksWhoseReportsAreAllAcknowledgedCanStillMeet) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+  EXPECT_EQ(only<Pause>(d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"})).size(), 2U);
+  EXPECT_EQ(d.run.state(), S::Pausing);
+}
+
+TEST(RunControllerAttach, AStopWaitsForTheSupervisorsThatHaveNotAnswered) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  EXPECT_EQ(d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"}), Actions{});
+  EXPECT_EQ(d.run.state(), S::Attaching);
+  d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+  EXPECT_EQ(d.run.state(), S::Pausing);
+}
+
+TEST(RunControllerAttach, ASecondStopIsObeyedAtOnce) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
+  d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+  EXPECT_EQ(only<StopGroup>(d.handle(SupervisorAttached{kFirst, kNodeB})).size(), 1U);
+}
+
+TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
+  Taken taken(with_ending());
+  taken.attach(kNodeA);
+  taken.handle(
+      RankExited{kFirst, Rank{0}, {.signaled = true, .status = 15, .stop_requested = true}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.attach(kNodeB);
+  taken.handle(
+      RankExited{kFirst, Rank{1}, {.signaled = true, .status = 15, .stop_requested = true}});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_NE(taken.run.state(), RunState::Errored);
+  EXPECT_EQ(taken.run.restarts(), 2);
+}
+
+// That launcher died before its journal knew of it: as far as it says, they run.
+TEST(RunController, WorkersThatAnEarlierLauncherStoppedInItsLastMomentHaveNotFailed) {
+  Taken taken(with_living(), 0);
+  taken.attach(kNodeA);
+  taken.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)});
+  EXPECT_EQ(taken.run.state(), RunState::Attaching);
+
+  taken.attach(kNodeB);
+  EXPECT_EQ(taken.run.state(), RunState::TearingDown);
+  taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).cause, kStoppedBefore);
+  EXPECT_EQ(taken.run.attempt(), kSecond);
+}
+
+TEST(RunController, RanksThatWaitForOneThatWasStoppedAreNotToldOfAnError) {
+  Taken taken(with_ending());
+  taken.attach(kNodeA);
+  taken.handle(CollectiveJoined{kFirst, Rank{0}, 1, "barrier", "a"});
+
+  EXPECT_EQ(taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)}), Actions{});
+}
+
+// The earlier launcher was stopping them, and its error has not reached all: they would fail of it.
+TEST(RunController, ErrorsOfAnEarlierLauncherAreHeldBackUntilItIsKnownThatTheGroupGoesOn) {
+  Taken taken;
+  taken.attach(kNodeA);
+  EXPECT_EQ(taken.handle(CollectiveSettled{kFirst, 1, {}, "rank 1 has ended"}), Actions{});
+  EXPECT_EQ(taken.handle(CollectiveJoined{kFirst, Rank{0}, 1, "barrier", "a"}), Actions{});
+  taken.handle(node_up(kNodeB, {kFirst}));
+
+  const Actions actions = taken.handle(SupervisorAttached{kFirst, kNodeB});
+
+  EXPECT_FALSE(only<SendCollective>(actions).empty());
+  EXPECT_EQ(taken.run.state(), RunState::Running);
+}
+
+TEST(RunController, TheOrderOfAnEarlierLauncherIsCarriedOutOnAllNodes) {
+  Taken taken(with_living(), 0);
+  taken.attach_both();
+  EXPECT_EQ(taken.run.state(), RunState::Running);
+
+  const auto stops =
+      only<StopGroup>(taken.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)}));
+
+  ASSERT_EQ(stops.size(), 2U);
+  EXPECT_EQ(stops[1].reason, kStoppedBefore);
+  taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_NE(taken.run.state(), RunState::Errored);
+}
+
+TEST(RunController, TheFirstFailureIsStillTheCauseUnderALaterLauncher) {
+  Taken taken(with_ending(), 0);
+  taken.attach(kNodeA);
+  taken.handle(
+      RankExited{kFirst, Rank{0}, {.signaled = true, .status = 15, .stop_requested = true}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.attach(kNodeB);
+  taken.handle(RankExited{kFirst, Rank{1}, {.signaled = true, .status = 11}});
+
+  const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Errored);
+  const auto ended = std::find_if(actions.begin(), actions.end(), [](const RunAction& action) {
+    return std::holds_alternative<AttemptEnded>(action);
+  });
+  ASSERT_NE(ended, actions.end());
+  EXPECT_EQ(std::get<AttemptEnded>(*ended).root_rank, Rank{1});
+}
+
+TEST(RunController, RanksThatHadAllEndedUnderAnEarlierLauncherHaveFinished) {
+  Taken taken(with_ending());
+  for (const auto& [node, rank] : {std::pair(kNodeA, 0), std::pair(kNodeB, 1)}) {
+    taken.attach(node);
+    taken.handle(RankExited{kFirst, Rank{rank}, {}});
+  }
+
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Finished);
+}
+
+TEST(RunController, ANumberThatNoJournalKnowsIsNotGivenAgainAfterAnAdoptedAttempt) {
+  Taken taken;
+  taken.handle(node_up(kNodeA, {kFirst, kSecond}));
+  taken.handle(SupervisorAttached{kFirst, kNodeA, false});
+  taken.attach(kNodeB);
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.attempt(), Attempt{2});
+}
+
+TEST(RunController, RanksThatAnEarlierLauncherStoppedHaveNotComeToTheirEnd) {
+  Taken taken;
+  taken.attach_both();
+  taken.handle(RankPaused{kFirst, Rank{0}, 10});
+  taken.handle(RankExited{kFirst, Rank{0}, {}});
+  taken.handle(RankExited{kFirst, Rank{1}, {}});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_NE(taken.run.state(), RunState::Finished);
+}
+
+}  // namespace
+}  // namespace train
