@@ -42,12 +42,9 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 }
 
 constexpr const char* kFooter =
-    "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their "
-    "work "
-    "away, for\n"
-    "--drain-grace; a second SIGTERM leaves at once. SIGINT leaves at once, as for an upgrade: "
-    "workers go on, and the\n"
-    "next traind finds them again.";
+    "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their\n"
+    "work away, for --drain-grace; a second SIGTERM leaves at once. SIGINT leaves at once, as for\n"
+    "an upgrade: workers go on, and the next traind finds them again.";
 
 }  // namespace
 

@@ -378,9 +378,10 @@ asio::awaitable<void> RunDriver::tick_loop() {
 asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
+  StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
   for (const Start& action : actions) {
-    links_.send(action.node,
-                encode(start_message(spec_, *record_, action, worker_env_), action.attempt));
+    set_node(message, spec_, action);
+    links_.send(action.node, encode(message, action.attempt));
     co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
   }
   // The handshakes and starts of a large cluster are over, and what they took is not needed again.

@@ -54,19 +54,6 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
   message.run_name = record.name();
   message.world_size = action.placement->world_size;
   message.node_count = static_cast<std::int32_t>(action.placement->nodes.size());
-  for (const PlacedNode& placed : action.placement->nodes) {
-    if (placed.node != action.node) continue;
-    message.node_rank = placed.node_rank.value;
-    const auto gpus = static_cast<std::int32_t>(spec.scaling_config.resources_per_worker.gpu);
-    for (std::int32_t local = 0; local < placed.local_world_size; ++local) {
-      WorkerPlan plan;
-      plan.rank = placed.first_rank.value + local;
-      plan.local_rank = local;
-      for (std::int32_t i = 0; i < gpus; ++i)
-        plan.gpu_ids.push_back(local * gpus + i);  // indices into the supervisor's lease
-      message.workers.push_back(std::move(plan));
-    }
-  }
   message.master_addr = action.master_addr;
   message.master_port = action.master_port;
   message.command = spec.command;
@@ -85,6 +72,23 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
     message.restored_epoch = action.restore->epoch;
   }
   return message;
+}
+
+void set_node(StartWorkers& message, const JobSpec& spec, const Start& action) {
+  message.workers.clear();
+  for (const PlacedNode& placed : action.placement->nodes) {
+    if (placed.node != action.node) continue;
+    message.node_rank = placed.node_rank.value;
+    const auto gpus = static_cast<std::int32_t>(spec.scaling_config.resources_per_worker.gpu);
+    for (std::int32_t local = 0; local < placed.local_world_size; ++local) {
+      WorkerPlan plan;
+      plan.rank = placed.first_rank.value + local;
+      plan.local_rank = local;
+      for (std::int32_t i = 0; i < gpus; ++i)
+        plan.gpu_ids.push_back(local * gpus + i);  // indices into the supervisor's lease
+      message.workers.push_back(std::move(plan));
+    }
+  }
 }
 
 DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
