@@ -10,14 +10,14 @@ from .processes import Child, Scope
 
 
 def start_ours(lab: Lab, scope: Scope, command: list[str], workers: int, *, max_failures: int = 0,
-               failure_config: dict | None = None) -> Child:
+               standby_workers: int = 0, failure_config: dict | None = None) -> Child:
     """`train-run job.yaml` with a spec of these workers. JSON is YAML, so the spec is written as JSON."""
     spec = {
         "name": "bench",
         "command": [str(part) for part in command],
         "working_dir": str(scope.folder),
         # none of the workers claims a CPU: 64 of them are more than a small machine has
-        "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
+        "scaling_config": {"num_workers": workers, "standby_workers": standby_workers, "resources_per_worker": {"CPU": 0}},
         "run_config": {
             "storage_path": str(scope.folder / "runs"),
             "failure_config": {"max_failures": max_failures, **(failure_config or {})},

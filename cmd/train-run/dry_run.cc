@@ -55,11 +55,13 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
     for (int local = 0; local < node.local_world_size; ++local)
-      start.workers.push_back({node.first_rank.value + local, local, {}});
+      start.workers.push_back({node.first_rank.value + local, local});
     for (const WorkerPlan& worker : start.workers) {
-      WorkerEnvironmentInput input{
-          start, worker, node.local_world_size, Attempt{0}, "(socket)", "(folder)", "(file)", ""};
-      Environment env = worker_environment(input);
+      Environment env =
+          worker_environment({start, Attempt{0}, "(socket)", {}},
+                             {worker, node.local_world_size, "(folder)", "(file)", ""});
+      if (spec.scaling_config.resources_per_worker.gpu > 0)
+        env["CUDA_VISIBLE_DEVICES"] = "(granted at start)";
       if (start.master_port != 0) env["MASTER_PORT"] = "(bound at start)";
       by_rank[worker.rank] = std::move(env);
     }

@@ -96,9 +96,6 @@ int main(int argc, char** argv) {
   train::SupervisorOptions supervisor;
   supervisor.build = train::kBuild;
   std::uint32_t attempt = 0;
-  int workers = 0;
-  std::string gpu_ids;
-  std::vector<std::string> custom;
   CLI::App* supervise =
       app.add_subcommand("supervise", "Be the parent of one attempt's workers (started by traind)")
           ->group("");
@@ -109,18 +106,11 @@ int main(int argc, char** argv) {
   supervise->add_option("--spool", supervisor.spool_dir)->required();
   supervise->add_option("--cgroup", supervisor.cgroup_name);
   supervise->add_option("--orphan-timeout-ms", supervisor.orphan_timeout_ms);
-  supervise->add_option("--workers", workers);
-  supervise->add_option("--cpu", supervisor.claimed.cpu);
-  supervise->add_option("--gpu", supervisor.claimed.gpu);
-  supervise->add_option("--memory", supervisor.claimed.memory_bytes);
-  supervise->add_option("--gpu-ids", gpu_ids);
-  supervise->add_option("--custom", custom)->allow_extra_args(false);
 
   app.footer(kFooter);  // last: subcommands would inherit it
   try {
     app.parse(argc, argv);
     parse_amounts(resources, daemon.resources);
-    parse_amounts(custom, supervisor.claimed.custom);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 64;
   }
@@ -132,15 +122,6 @@ int main(int argc, char** argv) {
   }
   if (supervise->parsed()) {
     supervisor.attempt = train::Attempt{attempt};
-    supervisor.claimed.cpu *= workers;
-    supervisor.claimed.gpu *= workers;
-    supervisor.claimed.memory_bytes *= static_cast<std::uint64_t>(workers);
-    for (auto& [name, value] : supervisor.claimed.custom) value *= workers;
-    for (std::size_t at = 0; at < gpu_ids.size();) {
-      std::size_t used = 0;
-      supervisor.gpu_ids.push_back(std::stoi(gpu_ids.substr(at), &used));
-      at += used + 1;
-    }
     return train::run_supervisor(supervisor);
   }
   if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();

@@ -102,13 +102,19 @@ void NodeAgent::on(const AttemptAsked& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
   const AttemptKey key{*run_id, event.attempt};
-  if (supervisors_.count(key) != 0) {
-    actions_.push_back(SendPrepare{key, event.message});
+  if (const auto there = supervisors_.find(key);
+      there != supervisors_.end() && (event.message.standby || !there->second.standby)) {
+    actions_.push_back(SendPrepare{key, granted(event.message, there->second)});
+    return;
+  }
+  if (adoptions_ > 0) {  // one that stands by for it may still be found
+    runs_[*run_id].waiting = event;
     return;
   }
   if (runs_[*run_id].ended >=
       event.attempt) {  // asked again before the news of its end had arrived
-    actions_.push_back(TellAttemptLost{event.link, event.attempt, "it has ended"});
+    actions_.push_back(
+        TellAttemptLost{event.link, event.attempt, "it has ended", event.message.standby});
     return;
   }
   if (draining_) {
@@ -118,7 +124,10 @@ void NodeAgent::on(const AttemptAsked& event) {
                                              node_name_, *draining_)}});
     return;
   }
-  if (stop_older_attempts(key)) {
+  // Those that stand by use what the attempt before theirs holds: they wait for nobody, and claim
+  // nothing.
+  const bool standby = event.message.standby;
+  if (!standby && stop_older_attempts(key)) {
     runs_[*run_id].waiting = event;
     return;
   }
@@ -128,7 +137,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   const std::string lack = lack_of(wanted, free_for(*run_id));
   std::vector<std::int32_t> gpus = free_gpus(*run_id);
   const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
-  if (!lack.empty() || gpus.size() < gpus_wanted) {
+  if (!standby && (!lack.empty() || gpus.size() < gpus_wanted)) {
     actions_.push_back(RefuseAttempt{
         event.link, event.attempt,
         Error{Errc::ResourceExhausted, fmt::format("{} has too little free: {}", node_name_,
@@ -136,10 +145,24 @@ void NodeAgent::on(const AttemptAsked& event) {
     send_offer(*run_id);
     return;
   }
-  gpus.resize(gpus_wanted);
-  supervisors_[key] = Supervisor{wanted, gpus};
-  actions_.push_back(SpawnSupervisor{key, event.link, event.message, gpus,
-                                     runs_[*run_id].lease.orphan_timeout_ms});
+  gpus.resize(std::min(gpus.size(), gpus_wanted));
+  const auto [entry, fresh] = supervisors_.try_emplace(key);
+  Supervisor& supervisor = entry->second;
+  supervisor.claimed = standby ? ResourceAmounts{} : std::move(wanted);
+  supervisor.gpu_ids = std::move(gpus);
+  supervisor.standby = standby;
+  PrepareAttempt message = granted(event.message, supervisor);
+  if (fresh)
+    actions_.push_back(SpawnSupervisor{key, event.link, std::move(message),
+                                       runs_[*run_id].lease.orphan_timeout_ms});
+  else
+    actions_.push_back(SendPrepare{key, std::move(message)});
+}
+
+PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supervisor) {
+  message.claimed = supervisor.claimed;
+  message.gpu_ids = supervisor.gpu_ids;
+  return message;
 }
 
 // A launcher that had given this node up begins a new attempt when it is back; the workers of the
@@ -158,7 +181,8 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
 // One that is found again knows the epoch of its run, which we have forgotten: a launcher that
 // attached before it answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
-  supervisors_[event.key] = Supervisor{event.message.claimed, event.message.gpu_ids};
+  const SupervisorHello& hello = event.message;
+  supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpu_ids, hello.standby});
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
@@ -176,12 +200,14 @@ void NodeAgent::on(const SupervisorUp& event) {
 }
 
 void NodeAgent::on(const SupervisorDown& event) {
-  if (supervisors_.erase(event.key) == 0) return;
+  const auto down = supervisors_.extract(event.key);
+  if (down.empty()) return;
+  const bool standby = down.mapped().standby;
   actions_.push_back(SweepAttempt{event.key});
   if (const auto link = link_of(event.key.run_id))
-    actions_.push_back(TellAttemptLost{*link, event.key.attempt, event.reason});
+    actions_.push_back(TellAttemptLost{*link, event.key.attempt, event.reason, standby});
   const auto run = runs_.find(event.key.run_id);
-  if (run != runs_.end())
+  if (run != runs_.end() && !standby)
     run->second.ended = std::max(run->second.ended, std::optional(event.key.attempt));
   const bool last = std::none_of(supervisors_.begin(), supervisors_.end(),
                                  [&](const auto& s) { return s.first.run_id == event.key.run_id; });
@@ -194,7 +220,14 @@ void NodeAgent::on(const SupervisorDown& event) {
 }
 
 void NodeAgent::on(const AdoptionEnded&) {
-  if (--adoptions_ == 0) send_offers();
+  if (--adoptions_ > 0) return;
+  std::vector<AttemptAsked> asked;
+  for (auto& [id, run] : runs_) {
+    if (auto waiting = std::exchange(run.waiting, std::nullopt))
+      asked.push_back(std::move(*waiting));
+  }
+  for (const AttemptAsked& event : asked) on(event);
+  send_offers();
 }
 
 void NodeAgent::on(const DrainAsked& event) {

@@ -75,14 +75,13 @@ struct SendOffer {
 struct SpawnSupervisor {
   AttemptKey key;
   LinkId link = 0;
-  PrepareAttempt message;
-  std::vector<std::int32_t> gpu_ids;
+  PrepareAttempt message;  // with what is granted
   std::int64_t orphan_timeout_ms = 0;
 };
 struct SendPrepare {
   AttemptKey key;
   PrepareAttempt message;
-};  // its supervisor lives; it may not have heard the first time
+};  // its supervisor lives: it may not have heard the first time, or was started for standby
 struct RefuseAttempt {
   LinkId link = 0;
   Attempt attempt;
@@ -96,6 +95,7 @@ struct TellAttemptLost {
   LinkId link = 0;
   Attempt attempt;
   std::string reason;
+  bool standby = false;
 };
 struct SweepAttempt {
   AttemptKey key;
@@ -139,11 +139,13 @@ class NodeAgent {
     AttachRun lease;
     std::optional<Attempt> ended =
         {};  // the newest whose supervisor has ended: it is never spawned a second time
-    std::optional<AttemptAsked> waiting = {};  // for an older attempt's supervisor to end
+    std::optional<AttemptAsked> waiting =
+        {};  // for an older attempt's supervisor to end, or for those that may still be found
   };
   struct Supervisor {
-    ResourceAmounts claimed;
+    ResourceAmounts claimed;  // nothing while it stands by
     std::vector<std::int32_t> gpu_ids;
+    bool standby = false;  // its attempt has not begun
     bool in_step = false;  // what it sends follows on what the launcher has
     bool gone = false;     // it has said that none of its workers is left
   };
@@ -159,6 +161,7 @@ class NodeAgent {
   void on(const DrainAsked&);
   void on(const DrainExpired&);
   bool stop_older_attempts(const AttemptKey& than);
+  static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
   void send_offer(const std::string& run_id);
   void send_offers();
   ResourceAmounts free_for(const std::string& run_id) const;

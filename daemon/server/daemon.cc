@@ -332,7 +332,7 @@ void Daemon::perform(const NodeAction& action) {
     if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
       link->second->send(encode(tell->state, tell->key.attempt));
   } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
-    send(lost->link, encode(AttemptLost{lost->reason}, lost->attempt));
+    send(lost->link, encode(AttemptLost{lost->reason, lost->standby}, lost->attempt));
   } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
     sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, swept->key.run_id,
                            swept->key.attempt));
@@ -379,6 +379,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   children_[action.key] = *pid;
   Link shared = std::move(*link);
   shared->send(encode(action.message, action.key.attempt));
+  supervisors_[action.key] = shared;  // what is sent waits in the socket until it reads
   scope_.spawn("supervisor", serve_supervisor(action.key, std::move(shared), true));
   scope_.spawn("watch supervisor", watch_supervisor(action.key, *pid));
 }

@@ -7,7 +7,6 @@ namespace train {
 
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 int link_fd) {
-  const ResourceAmounts& claimed = action.message.per_worker;
   SpawnRequest request;
   request.argv = {"/proc/self/exe",
                   "supervise",
@@ -24,21 +23,7 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
                   "--cgroup",
                   files.cgroup,
                   "--orphan-timeout-ms",
-                  fmt::format("{}", action.orphan_timeout_ms),
-                  "--workers",
-                  fmt::format("{}", action.message.local_world_size),
-                  "--cpu",
-                  fmt::format("{}", claimed.cpu),
-                  "--gpu",
-                  fmt::format("{}", claimed.gpu),
-                  "--memory",
-                  fmt::format("{}", claimed.memory_bytes),
-                  "--gpu-ids",
-                  fmt::format("{}", fmt::join(action.gpu_ids, ","))};
-  for (const auto& [name, value] : claimed.custom) {
-    request.argv.push_back("--custom");
-    request.argv.push_back(fmt::format("{}={}", name, value));
-  }
+                  fmt::format("{}", action.orphan_timeout_ms)};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     if (const auto equals = text.find('='); equals != std::string::npos)

@@ -212,6 +212,26 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   return pid;
 }
 
+Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest request) {
+  int out[2] = {-1, -1}, err[2] = {-1, -1};
+  const auto close_all = [&](std::initializer_list<int> fds) {
+    for (const int fd : fds)
+      if (fd >= 0) ::close(fd);
+  };
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) {
+    const Error error = system_error(errno, "making the output pipes");
+    close_all({out[0], out[1]});
+    return error;
+  }
+  request.stdout_fd = out[1];
+  request.stderr_fd = err[1];
+  const Result<pid_t> pid = spawn_process(std::move(executor), request);
+  close_all({out[1], err[1]});
+  if (pid) return PipedProcess{*pid, out[0], err[0]};
+  close_all({out[0], err[0]});
+  return pid.error();
+}
+
 Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) co_return system_error(errno, fmt::format("watching process {}", pid));

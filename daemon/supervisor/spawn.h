@@ -30,6 +30,13 @@ struct SpawnRequest {
 /// (NotFound), not executable (Permission), the folder is missing, a limit is hit.
 Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request);
 
+/// One whose output comes through two pipes, of which the caller owns the ends.
+struct PipedProcess {
+  pid_t pid = -1;
+  int stdout_fd = -1, stderr_fd = -1;
+};
+Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest request);
+
 /// Wait for a child of ours to end, and reap it.
 Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid);
 

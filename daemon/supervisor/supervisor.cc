@@ -61,18 +61,24 @@ class Supervisor {
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
   void on_start(StartWorkers message);
+  void on_stand_by(const StartWorkers& message);
+  Result<Unit> open_worker_port();
   void on_ack_reports(const AckReports& message);
 
   // workers
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
   asio::awaitable<void> spawn_worker(Rank rank);
-  Result<pid_t> start_process(WorkerSeat& seat, int stdout_fd, int stderr_fd);
+  asio::awaitable<void> reap(pid_t pid);
+  Result<PipedProcess> process_for(WorkerSeat& seat);
+  std::map<std::string, std::string> environment_of(const WorkerSeat& seat) const;
+  NodeEnvironment node_environment(const StartWorkers& start) const;
   asio::awaitable<void> watch(Rank rank, pid_t pid);
   asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
-  Result<Welcome> welcome(const WorkerHello& hello);
+  Task<Welcome> welcome(WorkerHello hello);
+  Task<Rank> rank_for(const WorkerHello& hello);
   void from_worker(Rank rank, Frame frame);
   void reply(const OnceBoard::Replies& replies);
   asio::awaitable<void> tick_loop();
@@ -94,6 +100,7 @@ class Supervisor {
   std::optional<Cgroup> cgroup_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
+  StandbyPool standbys_;
   OnceBoard once_;
   AnsweredCollectives answered_;
   std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
@@ -141,8 +148,9 @@ asio::awaitable<void> Supervisor::accept_links() {
 
 asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connection) {
   uplink_.connect(*connection);
-  uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(),
-                               options_.claimed, options_.gpu_ids, options_.build, epoch_});
+  const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
+  uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
+                               granted.gpu_ids, options_.build, epoch_, granted.standby});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
@@ -228,10 +236,14 @@ void Supervisor::received(const Frame& frame) {
 // ---- frames of the launcher
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
-  if (prepare_) return;
+  if (prepare_ && !(prepare_->standby && !message.standby)) return;
+  const bool first = !prepare_;
   prepare_ = message;
   epoch_ = std::max(epoch_, message.epoch);
-  group_.set_limits(milliseconds(message.stop_grace_ms), milliseconds(options_.orphan_timeout_ms));
+  if (first)
+    group_.set_limits(milliseconds(message.stop_grace_ms),
+                      milliseconds(options_.orphan_timeout_ms));
+  if (message.standby) return;
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
@@ -246,7 +258,44 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
 
 void Supervisor::on_start(StartWorkers message) {
   if (start_) return;
+  if (message.standby > 0) return on_stand_by(message);
   start_ = std::move(message);
+  if (const auto opened = open_worker_port(); opened.has_error()) {
+    uplink_.say_last(encode(start_failed(Rank{0}, opened.error()), options_.attempt));
+    return;
+  }
+  GroupStart group;
+  for (const WorkerPlan& plan : start_->workers) {
+    WorkerSeat& seat = seats_[Rank{plan.rank}];
+    seat.plan = plan;
+    seat.standby = standbys_.take(Rank{plan.rank});
+    group.ranks.push_back(Rank{plan.rank});
+  }
+  for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
+  feed(group);
+}
+
+// Those that cannot be started now are started with their attempt, which says why not.
+void Supervisor::on_stand_by(const StartWorkers& message) {
+  if (workers_ || !prepare_ || open_worker_port().has_error()) return;
+  for (int number = 0; number < message.standby; ++number) {
+    StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
+    standby.env = standby_environment(node_environment(message), number);
+    if (cgroup_) standby.cgroup = cgroup_->create_child(fmt::format("standby-{:04}", number));
+    const auto process =
+        spawn_piped(executor_, {.argv = message.command,
+                                .working_dir = message.working_dir,
+                                .env = standby.env,
+                                .inherit_fds = {},
+                                .cgroup = standby.cgroup ? standby.cgroup->path() : ""});
+    if (!process) return;
+    standby.process = *process;
+    standbys_.add(std::move(standby));
+  }
+}
+
+Result<Unit> Supervisor::open_worker_port() {
+  if (workers_) return Unit{};
   WorkerPort::Handlers handlers;
   handlers.welcome = [this](const WorkerHello& hello) { return welcome(hello); };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
@@ -258,19 +307,9 @@ void Supervisor::on_start(StartWorkers message) {
     seats_.at(rank).connected = false;
     changed_.notify();
   };
-  auto port = WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
-                               std::move(handlers));
-  if (!port) {
-    uplink_.say_last(encode(start_failed(Rank{0}, port.error()), options_.attempt));
-    return;
-  }
-  workers_ = std::move(*port);
-  GroupStart group;
-  for (const WorkerPlan& plan : start_->workers) {
-    seats_[Rank{plan.rank}].plan = plan;
-    group.ranks.push_back(Rank{plan.rank});
-  }
-  feed(group);
+  TRY(workers_, WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
+                                 std::move(handlers)));
+  return Unit{};
 }
 
 void Supervisor::on_ack_reports(const AckReports& message) {
@@ -303,7 +342,10 @@ void Supervisor::perform(const GroupAction& action) {
     sweep(seats_.at(swept->rank));
   } else if (const auto* started = std::get_if<TellStarted>(&action)) {
     WorkersStarted message;
-    for (const auto& [rank, pid] : started->pids) message.workers.push_back({rank.value, pid});
+    for (const auto& [rank, pid] : started->pids) {
+      message.workers.push_back({rank.value, pid});
+      message.stood_by += seats_.at(rank).standby ? 1 : 0;
+    }
     uplink_.say(message);
   } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
     uplink_.say_last(encode(start_failed(failed->rank, failed->error), options_.attempt));
@@ -326,48 +368,48 @@ void Supervisor::sweep(WorkerSeat& seat) {
 
 asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
   WorkerSeat& seat = seats_.at(rank);
-  int out[2] = {-1, -1}, err[2] = {-1, -1};
-  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) {
-    const Error error = system_error(errno, "making the output pipes");
-    for (int fd : {out[0], out[1]})
-      if (fd >= 0) ::close(fd);
-    feed(WorkerSpawnFailed{rank, error});
+  const Result<PipedProcess> process = process_for(seat);
+  if (!process) {
+    feed(WorkerSpawnFailed{rank, process.error()});
     co_return;
   }
-  const Result<pid_t> pid = start_process(seat, out[1], err[1]);
-  ::close(out[1]);
-  ::close(err[1]);
-  if (!pid) {
-    ::close(out[0]);
-    ::close(err[0]);
-    feed(WorkerSpawnFailed{rank, pid.error()});
-    co_return;
-  }
-  seat.pid = *pid;
-  output_.start(seat, out[0], err[0]);
-  feed(WorkerSpawned{rank, *pid});  // before its end, which may be there already
-  scope_.spawn("watch", watch(rank, *pid));
+  seat.pid = process->pid;
+  output_.start(seat, process->stdout_fd, process->stderr_fd);
+  feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
+  scope_.spawn("watch", watch(rank, process->pid));
 }
 
-Result<pid_t> Supervisor::start_process(WorkerSeat& seat, int stdout_fd, int stderr_fd) {
+// One that stood by, or a new one.
+Result<PipedProcess> Supervisor::process_for(WorkerSeat& seat) {
   const Rank rank{seat.plan.rank};
   TRY_VOID(OutputPump::open_spools(seat, options_.spool_dir, prepare_->output_bytes_max));
-  if (cgroup_) seat.cgroup = cgroup_->create_child(fmt::format("rank-{:04}", rank.value));
   seat.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
-  SpawnRequest request{
-      .argv = start_->command,
-      .working_dir = start_->working_dir,
-      .env = worker_environment({*start_, seat.plan, static_cast<int>(start_->workers.size()),
-                                 options_.attempt, options_.spool_dir + "/worker.sock",
-                                 staging_dir(rank), seat.error_file,
-                                 interface_of(prepare_->bind_address)}),
-      .stdout_fd = stdout_fd,
-      .stderr_fd = stderr_fd,
-      .inherit_fds = {},
-      .cgroup = seat.cgroup ? seat.cgroup->path() : ""};
+  if (seat.standby) {
+    seat.cgroup = seat.standby->cgroup;
+    return seat.standby->process;
+  }
+  if (cgroup_) seat.cgroup = cgroup_->create_child(fmt::format("rank-{:04}", rank.value));
+  SpawnRequest request{.argv = start_->command,
+                       .working_dir = start_->working_dir,
+                       .env = environment_of(seat),
+                       .inherit_fds = {},
+                       .cgroup = seat.cgroup ? seat.cgroup->path() : ""};
   if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
-  return spawn_process(executor_, request);
+  return spawn_piped(executor_, std::move(request));
 }
+
+NodeEnvironment Supervisor::node_environment(const StartWorkers& start) const {
+  return {start, options_.attempt, options_.spool_dir + "/worker.sock", prepare_->gpu_ids};
+}
+
+std::map<std::string, std::string> Supervisor::environment_of(const WorkerSeat& seat) const {
+  return worker_environment(
+      node_environment(*start_),
+      {seat.plan, static_cast<int>(start_->workers.size()), staging_dir(Rank{seat.plan.rank}),
+       seat.error_file, interface_of(prepare_->bind_address)});
+}
+
+asio::awaitable<void> Supervisor::reap(pid_t pid) { (void)co_await wait_for_end(executor_, pid); }
 
 asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   WorkerSeat& seat = seats_.at(rank);
@@ -420,19 +462,42 @@ std::string Supervisor::staging_dir(Rank rank) const {
                      options_.attempt.value, rank.value);
 }
 
-Result<Welcome> Supervisor::welcome(const WorkerHello& hello) {
-  const Rank rank{hello.rank};
+// The rank that it was started with, or, of one that stands by, the one that it will have: not
+// before its output is read.
+Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
+  if (hello.standby < 0) co_return Rank{hello.rank};
+  for (;;) {
+    const auto rank = standbys_.rank_of(hello.standby);
+    if (rank && seats_.at(*rank).pid > 0) co_return *rank;
+    if (!rank && standbys_.closed())
+      co_return Error{Errc::Unavailable, "no rank is left for this worker, which stood by"};
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+}
+
+Task<Welcome> Supervisor::welcome(WorkerHello hello) {
+  CO_TRY(const Rank rank, co_await rank_for(hello));
   const auto seat = seats_.find(rank);
-  TRY(auto message,
-      make_welcome(hello, {.start = *start_,
-                           .plan = seat == seats_.end() ? nullptr : &seat->second.plan,
-                           .attempt = options_.attempt,
-                           .run_dir = prepare_->run_dir,
-                           .staging_dir = staging_dir(rank),
-                           .master_listen_fd = master_port_ ? master_port_->fd() : -1,
-                           .build = options_.build}));
-  TRY_VOID(make_folders(files_, staging_dir(rank)));
-  return message;
+  WelcomeInput input{.start = *start_,
+                     .plan = seat == seats_.end() ? nullptr : &seat->second.plan,
+                     .attempt = options_.attempt,
+                     .run_dir = prepare_->run_dir,
+                     .staging_dir = staging_dir(rank),
+                     .master_listen_fd = master_port_ ? master_port_->fd() : -1,
+                     .build = options_.build};
+  if (hello.standby >= 0) {
+    hello.rank = rank.value;
+    input.master_listen_fd = -1;  // it was not there yet to be inherited
+    input.env = environment_of(seat->second);
+    for (const auto& known : seat->second.standby->env) {
+      if (const auto found = input.env.find(known.first);
+          found != input.env.end() && found->second == known.second)
+        input.env.erase(found);
+    }
+  }
+  CO_TRY(auto message, make_welcome(hello, input));
+  CO_TRY_VOID(make_folders(files_, staging_dir(rank)));
+  co_return message;
 }
 
 void Supervisor::from_worker(Rank rank, Frame frame) {
@@ -511,6 +576,7 @@ asio::awaitable<void> Supervisor::tick_loop() {
 asio::awaitable<void> Supervisor::finish(std::string) {
   if (uplink_.connected()) (void)co_await within(seconds(1), uplink_.link()->flush());
   if (workers_) co_await workers_->close();
+  (void)standbys_.close();
   if (cgroup_) {
     cgroup_->kill();
     cgroup_->remove();

@@ -19,8 +19,6 @@ struct SupervisorOptions {
   std::string socket_path;  // where a later traind finds us
   std::string spool_dir;    // ours alone; removed at the end
   std::string cgroup_name;  // empty: none
-  ResourceAmounts claimed;
-  std::vector<std::int32_t> gpu_ids;
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;
 };

@@ -3,18 +3,24 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "lib/base/ids.h"
 #include "lib/wire/messages.h"
 
 namespace train {
 
-struct WorkerEnvironmentInput {
+/// What all workers of an attempt on one node have in common.
+struct NodeEnvironment {
   const StartWorkers& start;
-  const WorkerPlan& worker;
-  int local_world_size = 0;
   Attempt attempt;
   std::string socket_path;
+  std::vector<std::int32_t> gpu_ids;  // that the node has granted, in the order of local ranks
+};
+
+struct WorkerEnvironmentInput {
+  const WorkerPlan& worker;
+  int local_world_size = 0;
   std::string checkpoint_dir;
   std::string error_file;
   std::string network_interface;  // that other nodes reach; "": not known
@@ -24,6 +30,11 @@ struct WorkerEnvironmentInput {
 /// aliases, TRAINRUN_*, and, unless the job sets them itself, OMP_NUM_THREADS (cores of a worker),
 /// TORCH_NCCL_ASYNC_ERROR_HANDLING and, with several nodes, GLOO_SOCKET_IFNAME and
 /// TP_SOCKET_IFNAME.
-std::map<std::string, std::string> worker_environment(const WorkerEnvironmentInput& input);
+std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
+                                                      const WorkerEnvironmentInput& input);
+
+/// The same for the number-th process that waits for a rank: what libraries read when they are
+/// loaded. Its Welcome brings the rest.
+std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
 }  // namespace train

@@ -44,10 +44,9 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   if (!first || first->type != MessageType::WorkerHello) co_return;
   auto hello = decode<WorkerHello>(*first);
   if (!hello) co_return;
-  Result<Welcome> welcome = handlers_.welcome(*hello);
-  if (const auto peer = connection->credentials(); peer && peer->uid != ::geteuid()) {
-    welcome = Error{Errc::Permission, "this supervisor belongs to another user"};
-  }
+  Result<Welcome> welcome = Error{Errc::Permission, "this supervisor belongs to another user"};
+  if (const auto peer = connection->credentials(); !peer || peer->uid == ::geteuid())
+    welcome = co_await handlers_.welcome(*hello);
   if (!welcome) {
     connection->send(encode(Refused{std::string(to_string(welcome.error().code)),
                                     welcome.error().message, welcome.error().hint},
@@ -55,7 +54,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     (void)co_await within(kHelloLimit, connection->flush());
     co_return;
   }
-  const Rank rank{hello->rank};
+  const Rank rank{welcome->rank};
   connection->set_payload_limit(kFramePayloadBytesMax);
   connection->send(encode(*welcome, attempt_));
   connections_[rank] = connection.get();

@@ -12,6 +12,7 @@
 #include "lib/net/connection.h"
 #include "lib/net/listener.h"
 #include "lib/net/scope.h"
+#include "lib/net/task.h"
 #include "lib/wire/messages.h"
 
 namespace train {
@@ -19,9 +20,9 @@ namespace train {
 class WorkerPort {
  public:
   struct Handlers {
-    /// Who connects as `hello`: the answer, or why not (a rank that is not here, another attempt,
-    /// another user).
-    std::function<Result<Welcome>(const WorkerHello& hello)> welcome;
+    /// Who connects as `hello`: the answer, or why not (a rank that is not here, another attempt).
+    /// One that stands by is answered once it has a rank.
+    std::function<Task<Welcome>(const WorkerHello& hello)> welcome;
     std::function<void(Rank rank, const WorkerHello& hello)> joined;
     std::function<void(Rank rank, Frame frame)> received;
     std::function<void(Rank rank)> closed;

@@ -12,6 +12,7 @@
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/output_spool.h"
+#include "daemon/supervisor/standby_pool.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -44,6 +45,7 @@ struct OutputStream {
 
 struct WorkerSeat {
   WorkerPlan plan;
+  std::optional<StandbyProcess> standby;  // that goes on as this worker
   std::int64_t pid = 0;
   std::optional<Cgroup> cgroup;
   std::vector<OutputStream> streams;  // stdout, stderr

@@ -42,7 +42,8 @@ Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input
                  .collectives = start.collectives,
                  .collective_timeout_ms = start.collective_timeout_ms,
                  .restore_dir = start.restore_dir,
-                 .restored_epoch = start.restored_epoch};
+                 .restored_epoch = start.restored_epoch,
+                 .env = input.env};
 }
 
 }  // namespace train

@@ -1,6 +1,7 @@
 // The supervisor's answer to a worker that says hello. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "lib/base/ids.h"
@@ -14,8 +15,9 @@ struct WelcomeInput {
   const WorkerPlan* plan = nullptr;  // of the rank that says hello; none: it is not of this node
   Attempt attempt;
   std::string run_dir, staging_dir;
-  int master_listen_fd = -1;  // inherited by rank 0
-  std::string build;          // ours
+  int master_listen_fd = -1;                    // inherited by rank 0
+  std::string build;                            // ours
+  std::map<std::string, std::string> env = {};  // for one that stood by
 };
 
 /// Refuses a rank that is not here, another attempt, and a protocol that we do not speak.

@@ -16,7 +16,7 @@ std::optional<RunEvent> event_of(const Frame& frame, Make&& make) {
 }
 
 AttemptStarted started_of(const Frame& frame, NodeId node, const WorkersStarted& message) {
-  AttemptStarted event{frame.attempt, node, {}};
+  AttemptStarted event{frame.attempt, node, {}, message.stood_by};
   for (const StartedWorker& worker : message.workers)
     event.pids.emplace_back(Rank{worker.rank}, worker.pid);
   return event;
@@ -66,7 +66,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame) {
           frame, [&](const AttemptSnapshot& m) { return attached_of(frame, node, m); });
     case MessageType::AttemptLost:
       return event_of<AttemptLost>(frame, [&](const AttemptLost& m) {
-        return SupervisorLost{attempt, node, m.reason};
+        return SupervisorLost{attempt, node, m.reason, m.standby};
       });
     case MessageType::WorkerPaused:
       return event_of<WorkerPaused>(frame, [&](const WorkerPaused& m) {

@@ -269,6 +269,10 @@ void RunDriver::perform(const RunAction& action) {
                 encode(prepare_message(spec_, *record_, *prepare,
                                        alone ? "127.0.0.1" : links_.address(prepare->placed.node)),
                        prepare->attempt));
+  } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
+    links_.send(stand_by->node,
+                encode(standby_message(spec_, *record_, stand_by->workers, worker_env_),
+                       stand_by->attempt));
   } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
     links_.send(stop->node, to_frame(*stop));
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
@@ -320,7 +324,8 @@ void RunDriver::on_state_changed(const StateChanged& change) {
                              .world_size = controller_.world_size(),
                              .nnodes = ledger_.nnodes(),
                              .resumes_from = found ? "" : newest_checkpoint_name(),
-                             .found_running = found};
+                             .found_running = found,
+                             .stood_by = controller_.stood_by()};
       screen_.show([&](Progress& p, Moment at) { return p.attempt_started(news, at); });
       break;
     }
@@ -380,7 +385,7 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   if (written.has_error()) co_return;
   StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
   for (const Start& action : actions) {
-    set_node(message, spec_, action);
+    set_node(message, action);
     links_.send(action.node, encode(message, action.attempt));
     co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
   }

@@ -17,6 +17,19 @@ std::int64_t to_ms(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration).count();
 }
 
+/// What is the same for all processes of the run.
+StartWorkers program_of(const JobSpec& spec, const RunRecord& record,
+                        const std::map<std::string, std::string>& env) {
+  StartWorkers message;
+  message.run_id = record.run_id();
+  message.run_name = record.name();
+  message.command = spec.command;
+  message.working_dir = spec.working_dir;
+  message.env = env;
+  message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
+  return message;
+}
+
 }  // namespace
 
 Result<std::map<std::string, std::string>> worker_environment_base(
@@ -44,24 +57,26 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.epoch = record.epoch().value;
   message.run_dir = record.folder().path();
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
+  message.standby = action.standby;
+  return message;
+}
+
+StartWorkers standby_message(const JobSpec& spec, const RunRecord& record, int workers,
+                             const std::map<std::string, std::string>& env) {
+  StartWorkers message = program_of(spec, record, env);
+  message.standby = workers;
   return message;
 }
 
 StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
                            const std::map<std::string, std::string>& env) {
-  StartWorkers message;
-  message.run_id = record.run_id();
-  message.run_name = record.name();
+  StartWorkers message = program_of(spec, record, env);
   message.world_size = action.placement->world_size;
   message.node_count = static_cast<std::int32_t>(action.placement->nodes.size());
   message.master_addr = action.master_addr;
   message.master_port = action.master_port;
-  message.command = spec.command;
-  message.working_dir = spec.working_dir;
-  message.env = env;
   message.restart_count = action.restart_count;
   message.max_restarts = spec.run_config.failure_config.max_failures;
-  message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
   message.config_json = boost::json::serialize(spec.train_loop_config);
   message.metadata_json = boost::json::serialize(spec.metadata);
   message.datasets_json = boost::json::serialize(datasets_json(spec));
@@ -74,20 +89,13 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
   return message;
 }
 
-void set_node(StartWorkers& message, const JobSpec& spec, const Start& action) {
+void set_node(StartWorkers& message, const Start& action) {
   message.workers.clear();
   for (const PlacedNode& placed : action.placement->nodes) {
     if (placed.node != action.node) continue;
     message.node_rank = placed.node_rank.value;
-    const auto gpus = static_cast<std::int32_t>(spec.scaling_config.resources_per_worker.gpu);
-    for (std::int32_t local = 0; local < placed.local_world_size; ++local) {
-      WorkerPlan plan;
-      plan.rank = placed.first_rank.value + local;
-      plan.local_rank = local;
-      for (std::int32_t i = 0; i < gpus; ++i)
-        plan.gpu_ids.push_back(local * gpus + i);  // indices into the supervisor's lease
-      message.workers.push_back(std::move(plan));
-    }
+    for (std::int32_t local = 0; local < placed.local_world_size; ++local)
+      message.workers.push_back({placed.first_rank.value + local, local});
   }
 }
 

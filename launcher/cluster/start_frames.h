@@ -19,11 +19,14 @@ Result<std::map<std::string, std::string>> worker_environment_base(
 
 PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
                                const std::string& bind_address);
+/// For processes that wait for an attempt to come.
+StartWorkers standby_message(const JobSpec& spec, const RunRecord& record, int workers,
+                             const std::map<std::string, std::string>& env);
 /// What is the same on all nodes of the attempt; set_node() adds the rest, for one node after
 /// another.
 StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
                            const std::map<std::string, std::string>& env);
-void set_node(StartWorkers& message, const JobSpec& spec, const Start& action);
+void set_node(StartWorkers& message, const Start& action);
 /// How the launcher of this run talks to a daemon.
 DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
                                const std::string& build);

@@ -43,6 +43,7 @@ struct ScalingConfig {
   bool use_gpu = false;
   Resources resources_per_worker;  // gpu defaults to 1 with use_gpu
   PlacementStrategy placement_strategy = PlacementStrategy::Pack;
+  int standby_workers = 0;  // processes kept started for the next attempt
   bool operator==(const ScalingConfig&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace train {
 
@@ -83,6 +84,9 @@ void RunController::begin_attempt(Placement placement) {
     begun.node_names.push_back(node_name(placed.node));
   actions_.push_back(std::move(begun));
   for (const PlacedNode& placed : placement.nodes) actions_.push_back(prepare_for(placed));
+  for (const auto& [node, workers] : std::exchange(standbys_, {})) {
+    if (attempt_.hosts.count(node) == 0) actions_.push_back(Release{attempt_.id, node});
+  }
 }
 
 Prepare RunController::prepare_for(const PlacedNode& placed) const {
@@ -115,7 +119,8 @@ void RunController::advance_preparing() {
 
 void RunController::on(const AttemptStarted& event) {
   if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
-  attempt_.hosts[event.node].started = true;
+  Host& host = attempt_.hosts[event.node];
+  if (!std::exchange(host.started, true)) attempt_.stood_by += event.stood_by;
   if (state_ != RunState::Starting) return;
   for (const auto& [id, host] : attempt_.hosts) {
     if (!host.started) return;
@@ -160,8 +165,12 @@ void RunController::on(const RankReported& event) {
 void RunController::on(const RankPaused& event) {
   Member* member = member_of(event.attempt, event.rank);
   if (member == nullptr) return;
-  member->paused = event.ordinal;
   member->reported = std::max(member->reported, event.ordinal);
+  // Said again over a new link: from before the ranks were told how far to go.
+  const bool advancing =
+      state_ == RunState::Pausing && attempt_.pause.step == PauseProgress::Step::Advance;
+  if (advancing && !event.arrived) return;
+  member->paused = event.ordinal;
   member->checkpoint_index = event.checkpoint_index;
   member->arrived = event.arrived;
   if (state_ != RunState::Running) return;
@@ -238,6 +247,7 @@ void RunController::advance_running() {
   if (attempt_.failure) return;
   if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   forgive_nodes();
+  consider_standbys();
   consider_growth();
 }
 
@@ -330,6 +340,7 @@ void RunController::advance_teardown() {
 }
 
 void RunController::conclude_attempt() {
+  tell_of_useless_standbys();
   // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
   // themselves.
   const bool by_themselves =
@@ -397,6 +408,7 @@ std::optional<FailurePlace> RunController::place_of(const Failure& failure) cons
 }
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
+  release_standbys();
   change_state(trigger, reason);
   actions_.push_back(RunEnded{state_, reason, stop_ ? std::optional(stop_->kind) : std::nullopt});
 }
@@ -460,6 +472,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
   }
   if (state_ == RunState::Running) {
     consider(grow_at_);
+    if (!attempt_.standbys_asked) consider(attempt_.standbys_at);
     for (const auto& [node, until] : set_aside_) consider(until);
   }
   if (state_ == RunState::Pausing) {

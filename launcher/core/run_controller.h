@@ -30,6 +30,8 @@ inline constexpr Duration kAllNodesWait =
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
 inline constexpr Duration kGrowSettle =
     seconds(3);  // from the last news of more room to asking the group to re-form
+inline constexpr Duration kStandbySettle =
+    seconds(3);  // from the last rank's hello to workers that stand by, without progress
 inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is set aside
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 inline constexpr const char* kStoppedBefore =
@@ -65,6 +67,8 @@ class RunController {
   std::optional<NodeId> node_of(Attempt attempt, Rank rank) const;
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
   int restarts() const { return restart_count_; }
+  /// How many workers of the current attempt had stood by for it.
+  int stood_by() const { return attempt_.stood_by; }
   bool pauses_at_checkpoint() const { return attempt_.pause.at_checkpoint; }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
 
@@ -132,6 +136,9 @@ class RunController {
     std::vector<CollectiveRelease> held_back;      // until all supervisors have answered
     bool adopted = false;                          // from an earlier launcher
     bool was_pausing = false, was_ending = false;  // under it
+    int stood_by = 0;                              // of its workers: had waited for it
+    std::optional<TimePoint> standbys_at;          // for the one after it; at the latest
+    bool standbys_asked = false;
     int collateral = 0;
     PauseProgress pause;
     TimePoint kill_at;  // what was last asked of the hosts that stop
@@ -186,6 +193,12 @@ class RunController {
   void hurry_pause(TimePoint deadline);
   void begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint);
   void consider_growth();
+  void consider_standbys();
+  bool stands_by(Attempt attempt, NodeId node) const;
+  void ask_standby(NodeId node);
+  void release_standby(NodeId node);
+  void release_standbys();
+  void tell_of_useless_standbys();
   void fail(Failure failure);
   void begin_teardown(Duration grace, const std::string& reason);
   void stop_hosts(Duration grace, const std::string& reason);
@@ -235,6 +248,8 @@ class RunController {
   std::map<NodeId, TimePoint> set_aside_;  // until when
   bool room_changed_ = false;              // since growth was considered
   std::optional<TimePoint> grow_at_;
+  std::map<NodeId, int> standbys_;  // how many wait there for next_attempt_
+  bool useless_standbys_told_ = false;
   FailurePolicy policy_;
   Attempt next_attempt_;
   std::optional<CheckpointInfo> newest_;

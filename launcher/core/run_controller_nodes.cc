@@ -17,13 +17,21 @@ void RunController::on(const NodeUp& event) {
   lost_nodes_.erase(node);
   if (!event.capacity.draining) draining_.erase(node);
   room_changed_ = true;
+  bool standby_is_there = false;
   for (Attempt attempt : event.attempts) {
+    if (stands_by(attempt, node)) {
+      standby_is_there = true;
+      continue;
+    }
     const bool ours =
         current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
     if (!ours) actions_.push_back(Release{attempt, node});
+    if (attempt < next_attempt_) continue;
     // An earlier launcher died before its journal knew of it: the number is taken all the same.
-    next_attempt_ = std::max(next_attempt_, attempt.next());
+    release_standbys();
+    next_attempt_ = attempt.next();
   }
+  if (!standby_is_there && standbys_.count(node) != 0) ask_standby(node);
   const auto found = attempt_.hosts.find(node);
   if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
@@ -42,6 +50,10 @@ void RunController::on(const NodeUp& event) {
 }
 
 void RunController::on(const SupervisorAttached& event) {
+  if (stands_by(event.attempt, event.node)) {
+    actions_.push_back(StandBy{event.attempt, event.node, standbys_.at(event.node)});
+    return;
+  }
   const auto host = attempt_.hosts.find(event.node);
   if (!current(event.attempt) || host == attempt_.hosts.end() || host->second.lost) {
     actions_.push_back(Release{event.attempt, event.node});
@@ -93,6 +105,7 @@ void RunController::on(const NodeDown& event) {
     note(NoteLevel::Warning, fmt::format("node {} is lost: {}", name, event.reason));
   }
   nodes_.erase(event.node);
+  standbys_.erase(event.node);
   lost_nodes_.insert(event.node);
   room_changed_ = true;
 }
@@ -103,6 +116,10 @@ bool RunController::nodes_may_come() const {
 }
 
 void RunController::on(const SupervisorLost& event) {
+  if (event.standby) {  // whatever is asked for there now begins without them
+    if (event.attempt == next_attempt_) standbys_.erase(event.node);
+    return;
+  }
   if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
   host_lost(event.node,
             fmt::format("the supervisor on {} ended: {}", node_name(event.node), event.reason),

@@ -102,6 +102,7 @@ void RunController::on(const NodeDrain& event) {
   const TimePoint until = now_ + event.grace;
   if (!draining_.try_emplace(event.node, until).second) return;
   room_changed_ = true;
+  release_standby(event.node);
   const std::string text =
       fmt::format("node {} is being drained: {}", node_name(event.node), event.reason);
   note(NoteLevel::Warning, text);

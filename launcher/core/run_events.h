@@ -106,6 +106,7 @@ struct AttemptStarted {
   Attempt attempt;
   NodeId node;
   std::vector<std::pair<Rank, std::int64_t>> pids;
+  int stood_by = 0;  // of them: processes that had waited
 };
 struct StartRefused {
   Attempt attempt;
@@ -130,6 +131,7 @@ struct SupervisorLost {
   Attempt attempt;
   NodeId node;
   std::string reason;
+  bool standby = false;  // it had only processes that wait
 };
 struct RankReported {
   Attempt attempt;
@@ -183,6 +185,7 @@ struct Prepare {
   Attempt attempt;
   PlacedNode placed;
   bool bind_master = false;
+  bool standby = false;  // for processes that wait: the attempt has not begun
   bool operator==(const Prepare&) const = default;
 };
 struct Start {
@@ -194,6 +197,12 @@ struct Start {
   std::optional<CheckpointInfo> restore;
   int restart_count = 0;
   bool operator==(const Start&) const = default;
+};
+struct StandBy {  // start `workers` processes that wait for the attempt
+  Attempt attempt;
+  NodeId node;
+  int workers = 0;
+  bool operator==(const StandBy&) const = default;
 };
 struct StopGroup {
   Attempt attempt;
@@ -281,8 +290,8 @@ struct RunEnded {
 };
 
 using RunAction =
-    std::variant<Prepare, Start, StopGroup, Pause, Release, SendCollective, TellCheckpoint, Commit,
-                 Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+    std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective, TellCheckpoint,
+                 Commit, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher, and of which no end is known.
 struct LivingAttempt {

@@ -99,6 +99,7 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
         .member("world_size", news.world_size)
         .member("nnodes", news.nnodes);
     if (news.found_running) event.member("found_running", true);
+    if (news.stood_by > 0) event.member("stood_by", news.stood_by);
     return json(event.text_or_null("resumes_from", news.resumes_from));
   }
   if (news.found_running) {
@@ -108,10 +109,11 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
         at);
   }
   if (news.attempt == 0 && news.resumes_from.empty()) return redraw(at);
-  return lasting(
+  std::string text =
       fmt::format("attempt {}: {} on {}, {}", news.attempt, plural(news.world_size, "worker"),
-                  plural(news.nnodes, "node"), starting_point(news.resumes_from)),
-      at);
+                  plural(news.nnodes, "node"), starting_point(news.resumes_from));
+  if (news.stood_by > 0) text += fmt::format(" ({} had stood by)", news.stood_by);
+  return lasting(std::move(text), at);
 }
 
 std::string Progress::waiting(std::size_t nodes_wanted, std::span<const WaitingNode> missing,

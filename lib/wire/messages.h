@@ -163,13 +163,19 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::string run_dir;       // in storage; shards go there
   std::int64_t stop_grace_ms = 30000;
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
+  bool standby =
+      false;  // only for workers that wait; the attempt is asked for again once it begins
+  // what is granted: traind fills it in, and the supervisor tells it to a restarted traind
+  ResourceAmounts claimed;
+  std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
-                     run_dir, stop_grace_ms, output_bytes_max)
+                     run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
   std::string reason;
-  MSGPACK_DEFINE_MAP(reason)
+  bool standby = false;  // only workers that waited were there
+  MSGPACK_DEFINE_MAP(reason, standby)
 };
 struct DetachRun {  // the run is over for this launcher: release what it holds here
   static constexpr MessageType kType = MessageType::DetachRun;
@@ -193,7 +199,8 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   std::vector<std::int32_t> gpu_ids;
   std::string build;
   std::uint64_t epoch = 0;  // the highest that it has heard of: a restarted traind fences with it
-  MSGPACK_DEFINE_MAP(run_id, attempt, pid, claimed, gpu_ids, build, epoch)
+  bool standby = false;     // its attempt has not begun
+  MSGPACK_DEFINE_MAP(run_id, attempt, pid, claimed, gpu_ids, build, epoch, standby)
 };
 struct NodeDraining {  // traind → launchers: checkpoint and leave this node; what is still here
                        // when the grace is over is stopped
@@ -241,8 +248,7 @@ struct Prepared {
 };
 struct WorkerPlan {
   std::int32_t rank = 0, local_rank = 0;
-  std::vector<std::int32_t> gpu_ids;
-  MSGPACK_DEFINE_MAP(rank, local_rank, gpu_ids)
+  MSGPACK_DEFINE_MAP(rank, local_rank)
 };
 struct StartWorkers {
   static constexpr MessageType kType = MessageType::StartWorkers;
@@ -263,10 +269,11 @@ struct StartWorkers {
   std::int64_t collective_timeout_ms = 1800000;
   std::string restore_dir;           // empty: none
   std::int64_t restored_epoch = -1;  // the `epoch` it was reported with; −1: none
+  std::int32_t standby = 0;  // start so many ahead, without ranks: the attempt has not begun
   MSGPACK_DEFINE_MAP(run_id, run_name, world_size, node_rank, node_count, workers, master_addr,
                      master_port, command, working_dir, env, restart_count, max_restarts,
                      cpus_per_worker, config_json, metadata_json, datasets_json, collectives,
-                     collective_timeout_ms, restore_dir, restored_epoch)
+                     collective_timeout_ms, restore_dir, restored_epoch, standby)
 };
 struct StartedWorker {
   std::int32_t rank = 0;
@@ -276,7 +283,8 @@ struct StartedWorker {
 struct WorkersStarted {
   static constexpr MessageType kType = MessageType::WorkersStarted;
   std::vector<StartedWorker> workers;
-  MSGPACK_DEFINE_MAP(workers)
+  std::int32_t stood_by = 0;  // of them: processes that had waited
+  MSGPACK_DEFINE_MAP(workers, stood_by)
 };
 struct StartFailed {  // nothing was left running
   static constexpr MessageType kType = MessageType::StartFailed;
@@ -453,7 +461,8 @@ struct WorkerHello {
   std::int32_t rank = 0;
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
-  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, rank, attempt, pid)
+  std::int32_t standby = -1;  // TRAINRUN_STANDBY of one that waits for a rank; −1: it has `rank`
+  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, rank, attempt, pid, standby)
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
@@ -470,10 +479,11 @@ struct Welcome {
   std::int64_t collective_timeout_ms = 1800000;
   std::string restore_dir;
   std::int64_t restored_epoch = -1;
+  std::map<std::string, std::string> env;  // what one that waited lacks of a worker's environment
   MSGPACK_DEFINE_MAP(protocol, world_size, rank, local_rank, local_world_size, node_rank,
                      node_count, attempt, run_id, run_name, run_dir, staging_dir, config_json,
                      metadata_json, datasets_json, master_addr, master_port, master_listen_fd,
-                     collectives, collective_timeout_ms, restore_dir, restored_epoch)
+                     collectives, collective_timeout_ms, restore_dir, restored_epoch, env)
 };
 struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on
   static constexpr MessageType kType = MessageType::CheckpointStaged;

@@ -23,21 +23,29 @@ std::atomic<bool> in_fork_child = false;
 
 const char* variable(const char* name) { return std::getenv(name); }
 
-int rank_variable(const char* name) {
+int int_variable(const char* name, int otherwise) {
   const char* text = variable(name);
-  return text == nullptr ? 0 : static_cast<int>(std::strtol(text, nullptr, 10));
+  return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
+}
+
+/// Waits, where this process was started ahead of its attempt, until it has a rank; the program
+/// then finds in its environment what it would have been started with.
+std::unique_ptr<WorkerSession> join_run(const char* socket) {
+  WorkerHello hello;
+  hello.build = TRAINRUN_BUILD;
+  hello.rank = int_variable("RANK", 0);
+  hello.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));
+  hello.pid = ::getpid();
+  hello.standby = int_variable("TRAINRUN_STANDBY", -1);
+  const int fd = value_or_throw(connect_supervisor(socket));
+  JoinedSocket joined = value_or_throw(join_supervisor(fd, hello));
+  for (const auto& [name, value] : joined.welcome.env) ::setenv(name.c_str(), value.c_str(), 1);
+  ::unsetenv("TRAINRUN_STANDBY");
+  return std::make_unique<SupervisedSession>(std::move(joined));
 }
 
 std::unique_ptr<WorkerSession> make_session() {
-  if (const char* socket = variable("TRAINRUN_SOCKET")) {
-    WorkerHello hello;
-    hello.build = TRAINRUN_BUILD;
-    hello.rank = rank_variable("RANK");
-    hello.attempt = static_cast<std::uint32_t>(rank_variable("TRAINRUN_ATTEMPT"));
-    hello.pid = ::getpid();
-    const int fd = value_or_throw(connect_supervisor(socket));
-    return std::make_unique<SupervisedSession>(value_or_throw(join_supervisor(fd, hello)));
-  }
+  if (const char* socket = variable("TRAINRUN_SOCKET")) return join_run(socket);
   WorkerInfo info = info_from_environment(variable);
   const std::string spec = spec_path(process_arguments(), variable);
   if (!spec.empty()) read_spec(spec, info);

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -19,6 +20,8 @@
 
 namespace train::sdk {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr auto kWelcomeWithin = std::chrono::seconds(60);
 // After bytes went out, collect more reports for this long: a loop that reports every few µs then
@@ -43,18 +46,20 @@ Result<Unit> send_all(int fd, std::string_view bytes) {
   return Unit{};
 }
 
-Result<Frame> receive_one(int fd, FrameReader& reader,
-                          std::chrono::steady_clock::time_point deadline) {
+/// Milliseconds until then, for poll(); −1: without end.
+int poll_time(Clock::time_point deadline) {
+  if (deadline == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
+Result<Frame> receive_one(int fd, FrameReader& reader, Clock::time_point deadline) {
   while (true) {
     TRY(auto frame, reader.next());
     if (frame) return std::move(*frame);
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
-            .count();
     pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-    if (left <= 0 || poll_retrying(&entry, 1, static_cast<int>(left)) == 0) {
+    if (poll_retrying(&entry, 1, poll_time(deadline)) == 0)
       return Error{Errc::Timeout, "the supervisor did not answer within 60 s"};
-    }
     char buffer[16 << 10];
     const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
@@ -71,8 +76,9 @@ Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
   append_frame(encode(hello, Attempt{hello.attempt}), bytes);
   TRY_VOID(send_all(fd, bytes));
   JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
-  TRY(auto frame,
-      receive_one(fd, joined.reader, std::chrono::steady_clock::now() + kWelcomeWithin));
+  const bool stands_by = hello.standby >= 0;  // until its rank's turn has come
+  const auto deadline = stands_by ? Clock::time_point::max() : Clock::now() + kWelcomeWithin;
+  TRY(auto frame, receive_one(fd, joined.reader, deadline));
   if (frame.type == MessageType::Refused) {
     TRY(auto refused, decode<Refused>(frame));
     return Error{Errc::Unavailable,

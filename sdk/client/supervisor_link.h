@@ -20,7 +20,8 @@ struct JoinedSocket {
 };
 /// Connect to the Unix socket at `path`. Unavailable when nobody answers there.
 Result<int> connect_supervisor(const std::string& path);
-/// Say hello on a connected socket, and wait for the welcome (≤ 60 s). Closes `fd` when it fails.
+/// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without end where `hello`
+/// is of one that stands by. Closes `fd` when it fails.
 Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello);
 
 class SupervisorLink {

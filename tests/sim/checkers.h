@@ -103,6 +103,7 @@ class Checkers {
     std::optional<CheckpointInfo> restored;  // by its first order to start
   };
   AttemptView& view(Attempt attempt);
+  void begins(Attempt attempt);
   Reports& reports_of(Attempt attempt, Rank rank);
   void check_place(AttemptView& attempt, const WorkerPlace& place);
   void check_alone(const WorkerPlace& place);

@@ -158,6 +158,14 @@ void add_launcher_deaths(Plan& plan) {
   }
 }
 
+// A seed in three: processes that stand by, some too few, some too many.
+void add_standbys(Plan& plan) {
+  Random random(plan.seed * 3571 + 41);  // of its own, as above
+  if (!random.chance(0.33)) return;
+  ScalingConfig& scaling = plan.spec.scaling_config;
+  scaling.standby_workers = random.between(1, scaling.num_workers.max + 2);
+}
+
 void end_faults(Plan& plan) {
   plan.faults_end = seconds(10);
   for (const Fault& fault : plan.faults)
@@ -260,6 +268,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   if (!large && seed % 10 == 7) add_storm(plan, random);
   if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
   add_launcher_deaths(plan);
+  add_standbys(plan);
   end_faults(plan);
   return plan;
 }

@@ -91,7 +91,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
   } else if (const auto* prepared = frame.get<Prepared>()) {
     feed(AttemptPrepared{attempt, node, prepared->master_port});
   } else if (const auto* started = frame.get<WorkersStarted>()) {
-    AttemptStarted event{attempt, node, {}};
+    AttemptStarted event{attempt, node, {}, started->stood_by};
     for (const StartedWorker& worker : started->workers)
       event.pids.emplace_back(Rank{worker.rank}, worker.pid);
     feed(event);
@@ -106,7 +106,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
   } else if (frame.get<GroupGone>() != nullptr) {
     feed(NodeGroupGone{attempt, node});
   } else if (const auto* lost = frame.get<AttemptLost>()) {
-    feed(SupervisorLost{attempt, node, lost->reason});
+    feed(SupervisorLost{attempt, node, lost->reason, lost->standby});
   } else if (const auto* snapshot = frame.get<AttemptSnapshot>()) {
     ++said_again_;
     SupervisorAttached event{attempt, node,
@@ -116,6 +116,8 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     event.settled_checkpoint = snapshot->settled_checkpoint;
     feed(event);
   } else if (const auto* paused = frame.get<WorkerPaused>()) {
+    sim_.timeline.trace("rank {} pauses at report {}{}", paused->rank, paused->ordinal,
+                        paused->arrived ? ", where it was told to go" : "");
     feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
                     paused->arrived});
   } else if (const auto* part = frame.get<PartWritten>()) {
@@ -203,6 +205,10 @@ void SimLauncher::perform(const RunAction& action) {
     prepare(*what);
   } else if (const auto* start = std::get_if<Start>(&action)) {
     start_workers(*start);
+  } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
+    StartWorkers message;
+    message.standby = stand_by->workers;
+    send(stand_by->node, frame_of(stand_by->attempt, std::move(message)));
   } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
     send(stop->node, frame_of(stop->attempt, StopWorkers{ms(stop->grace), stop->reason}));
     if (sim_.mutant == Mutant::RestartBeforeGone) {
@@ -212,6 +218,8 @@ void SimLauncher::perform(const RunAction& action) {
     }
   } else if (const auto* pause = std::get_if<Pause>(&action)) {
     static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
+    sim_.timeline.trace("node {} is told: {} {}", pause->node.value,
+                        kSteps[static_cast<int>(pause->step)], pause->ordinal);
     send(pause->node, frame_of(pause->attempt,
                                PauseWorkers{kSteps[static_cast<int>(pause->step)], pause->ordinal,
                                             pause->reason, pause->at_checkpoint}));
@@ -262,6 +270,7 @@ void SimLauncher::prepare(const Prepare& what) {
   message.per_worker.cpu = sim_.plan.spec.scaling_config.resources_per_worker.cpu;
   message.bind_master = what.bind_master;
   message.stop_grace_ms = ms(sim_.plan.spec.run_config.failure_config.stop_grace);
+  message.standby = what.standby;
   send(what.placed.node, frame_of(what.attempt, message));
 }
 
@@ -281,7 +290,7 @@ void SimLauncher::start_workers(Start start) {
   message.node_rank = placed->node_rank.value;
   const bool shifted = sim_.mutant == Mutant::OffByOneRank && message.node_rank == 1;
   for (std::int32_t local = 0; local < placed->local_world_size; ++local)
-    message.workers.push_back({placed->first_rank.value + local + (shifted ? 1 : 0), local, {}});
+    message.workers.push_back({placed->first_rank.value + local + (shifted ? 1 : 0), local});
   if (start.restore) message.restored_epoch = start.restore->epoch;
   Duration takes = sim_.between(Duration{0}, milliseconds(10));
   if (sim_.unlucky(Site::StartSlow)) takes += sim_.between(Duration{0}, seconds(2));

@@ -183,7 +183,7 @@ void SimNode::perform(const NodeAction& action) {
     if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
       link->second->send(0, frame_of(tell->key.attempt, tell->state));
   } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
-    to_launcher(lost->link, frame_of(lost->attempt, AttemptLost{lost->reason}));
+    to_launcher(lost->link, frame_of(lost->attempt, AttemptLost{lost->reason, lost->standby}));
   } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
     if (const auto link = supervisors_.find(stop->key); link != supervisors_.end())
       link->second->send(0, frame_of(stop->key.attempt, StopWorkers{0, stop->reason}));

@@ -76,6 +76,7 @@ void Checkers::acted(const RunAction& action) {
   if (ended_) return fail("S11", "the controller acts after the end of the run");
   if (const auto* ended = std::get_if<AttemptEnded>(&action)) attempt_ended(*ended);
   if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
+  if (const auto* begun = std::get_if<AttemptBegun>(&action)) begins(begun->attempt);
   if (const auto* start = std::get_if<Start>(&action)) restored(*start);
   if (std::holds_alternative<AttemptBegun>(action) && was_finished_)
     fail("S11", "a run that had finished begins again");
@@ -110,7 +111,8 @@ void Checkers::restart_decided() {
                             failure.max_failures, failure.max_start_failures));
 }
 
-// Those that wait in report() when the end is announced all wait at the same one.
+// Those that wait in report() when the end is announced all wait at the same one. One whose first
+// report is still on its way is not waited for.
 void Checkers::paused(const Pause& pause) {
   const bool again = pausing_ == pause.attempt && pause.step == Pause::Step::Finish;
   pausing_ = pause.attempt;
@@ -119,7 +121,8 @@ void Checkers::paused(const Pause& pause) {
   if (attempt.crashed || (again && finish_checked_ == pause.attempt)) return;
   finish_checked_ = pause.attempt;
   for (const SimWorker* worker : attempt.members) {
-    if (worker == nullptr || !worker->alive() || worker->ordinal() == 0 ||
+    if (worker == nullptr || !worker->alive() ||
+        reports_of(pause.attempt, worker->place().rank).logged == 0 ||
         attempt.has_left_well[worker->place().rank.value])
       continue;
     if (worker->ordinal() != pause.ordinal && unwell_nodes_.count(worker->place().node) == 0)
@@ -177,6 +180,17 @@ void Checkers::run_ended(const RunEnded& ended) {
 
 // L2: a stop ends with no live worker within its grace and five seconds, while nothing is in its
 // way.
+// A launcher may die before its journal knows of an attempt: the next one gives its number again,
+// and no worker of the first was ever started.
+void Checkers::begins(Attempt attempt) {
+  AttemptView& seen = view(attempt);
+  const bool had_workers = std::any_of(seen.members.begin(), seen.members.end(),
+                                       [](const SimWorker* worker) { return worker != nullptr; });
+  if (had_workers)
+    fail("S2", fmt::format("attempt {} begins a second time, and had workers", attempt.value));
+  seen.began = false;
+}
+
 void Checkers::stop_asked(StopKind kind, TimePoint workers_gone_by) {
   if (ended_) return;
   if (kind != StopKind::StopCondition) stop_asked_ = true;

@@ -48,12 +48,13 @@ TEST(RunSimulation, OtherWallClocksChangeNothing) {
 
 TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   std::map<RunState, int> ends;
-  int restarted = 0;
+  int restarted = 0, stood_by = 0;
   std::uint32_t fired = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const SimResult result = simulate({.seed = seed, .nodes = 1 + static_cast<int>(seed % 6)});
     ++ends[result.outcome];
     restarted += result.attempts > 1 ? 1 : 0;
+    stood_by += result.stood_by > 0 ? 1 : 0;
     fired |= result.sites_fired;
   }
 
@@ -61,6 +62,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   EXPECT_GE(ends[RunState::Errored], 40);
   EXPECT_GE(ends[RunState::Stopped], 40);
   EXPECT_GE(restarted, 40);
+  EXPECT_GE(stood_by, 40);
   EXPECT_EQ(fired, (1u << kSites) - 1);
 }
 

@@ -9,11 +9,9 @@ SimSupervisor::SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spa
     : sim_(sim),
       host_(host),
       key_(spawned.key),
-      claimed_(spawned.message.per_worker),
       group_(seconds(30), milliseconds(spawned.orphan_timeout_ms), sim.timeline.now()),
       orphan_timeout_(milliseconds(spawned.orphan_timeout_ms)),
       absent_since_(sim.timeline.now()) {
-  claimed_.cpu *= spawned.message.local_world_size;
   sim_.check.supervisor_started();
   arm();
 }
@@ -29,7 +27,9 @@ void SimSupervisor::attach(LinkPtr link) {
                       link_.reset();
                       set_presence(false);
                     }});
-  send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, claimed_, {}, "sim", epoch_}));
+  const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
+  send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, granted.claimed, granted.gpu_ids,
+                             "sim", epoch_, granted.standby}));
 }
 
 void SimSupervisor::send(SimFrame frame) {
@@ -121,19 +121,28 @@ void SimSupervisor::to_workers(const SimFrame& frame) {
 }
 
 void SimSupervisor::on_prepare(const PrepareAttempt& message) {
-  if (prepare_) return;
+  if (prepare_ && !(prepare_->standby && !message.standby)) return;
   prepare_ = message;
   stop_grace_ = milliseconds(message.stop_grace_ms);
   group_.set_limits(stop_grace_, Duration{-1});
+  if (message.standby) return;
   say(frame(Prepared{message.node_rank, message.bind_master ? 41000u : 0u, 1, ""}));
 }
 
 void SimSupervisor::on_start(const StartWorkers& message) {
   if (start_) return;
+  if (message.standby > 0) {
+    if (standbys_ == 0 && prepare_) standbys_ = message.standby;
+    return;
+  }
   start_ = message;
   GroupStart group;
   for (const WorkerPlan& plan : message.workers) {
-    seats_[Rank{plan.rank}].plan = plan;
+    Seat& seat = seats_[Rank{plan.rank}];
+    seat.plan = plan;
+    const bool waits = standbys_ > 0 && sim_.timeline.random.chance(0.9);  // else it has died
+    if (standbys_ > 0) --standbys_;
+    seat.stood_by = waits;
     group.ranks.push_back(Rank{plan.rank});
   }
   feed(group);
@@ -169,15 +178,19 @@ void SimSupervisor::arm() {
 
 void SimSupervisor::perform(const GroupAction& action) {
   if (const auto* spawned = std::get_if<SpawnWorker>(&action)) {
-    sim_.after(sim_.between(Duration{0}, milliseconds(3)) * host_.slow,
-               [this, rank = spawned->rank] {
-                 if (alive_) spawn(rank);
-               });
+    const bool at_once = seats_.at(spawned->rank).stood_by;
+    const Duration takes = at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
+    sim_.after(takes * host_.slow, [this, rank = spawned->rank] {
+      if (alive_) spawn(rank);
+    });
   } else if (const auto* wanted = std::get_if<SignalWorker>(&action)) {
     signal(*wanted);
   } else if (const auto* started = std::get_if<TellStarted>(&action)) {
     WorkersStarted message;
-    for (const auto& [rank, pid] : started->pids) message.workers.push_back({rank.value, pid});
+    for (const auto& [rank, pid] : started->pids) {
+      message.workers.push_back({rank.value, pid});
+      message.stood_by += seats_.at(rank).stood_by ? 1 : 0;
+    }
     say(frame(message));
   } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
     say(frame(StartFailed{failed->rank.value, std::string(to_string(failed->error.code)),
@@ -212,9 +225,9 @@ void SimSupervisor::spawn(Rank rank) {
   const Plan& plan = sim_.plan;
   if (plan.command_missing)
     return feed(WorkerSpawnFailed{rank, Error{Errc::NotFound, "./train does not exist"}});
-  if (sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
-    return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
   Seat& seat = seats_.at(rank);
+  if (!seat.stood_by && sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
+    return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
   const WorkerPlace place{.node = host_.index,
                           .attempt = key_.attempt,
                           .rank = rank,

@@ -33,6 +33,7 @@ class SimSupervisor {
     WorkerPlan plan;
     SimWorker* worker = nullptr;
     std::int64_t pid = 0;
+    bool stood_by = false;
     LinkPtr link;
     std::vector<std::pair<std::uint64_t, SimFrame>> reports;  // by last ordinal; not acknowledged
     std::map<std::uint64_t, SimFrame> parts;                  // not settled
@@ -70,7 +71,6 @@ class SimSupervisor {
   Sim& sim_;
   SimHost& host_;
   AttemptKey key_;
-  ResourceAmounts claimed_;
   WorkerGroup group_;
   Duration orphan_timeout_, stop_grace_ = seconds(30);
   std::uint64_t epoch_ = 0;                // the highest that it has heard of
@@ -80,6 +80,7 @@ class SimSupervisor {
   std::function<void()> on_exit_;
   std::optional<PrepareAttempt> prepare_;
   std::optional<StartWorkers> start_;
+  int standbys_ = 0;  // that have been started, and live
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
   AnsweredCollectives answered_;

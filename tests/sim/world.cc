@@ -43,6 +43,7 @@ class World {
             .outcome = launcher_->controller().state(),
             .attempts = static_cast<int>(launcher_->controller().attempt().value) + 1,
             .nodes = sim_.plan.nodes,
+            .stood_by = launcher_->controller().stood_by(),
             .virtual_time = sim_.timeline.now().time_since_epoch() - seconds(1),
             .sites_fired = sim_.fired};
   }

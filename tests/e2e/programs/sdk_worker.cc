@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -28,6 +29,11 @@ using train::e2e::wait_for_file;
 bool here(const Config& config, const std::string& key) {
   const auto rank = config.get<int>(key, -1);
   return rank == get_context().world_rank();
+}
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 // The manifest of checkpoint k.
@@ -105,6 +111,8 @@ void epochs(const Config& config) {
   }
   train::on_resize([](int before, int now) { std::printf("resized %d to %d\n", before, now); });
   std::printf("start_epoch %d\n", train::start_epoch());
+  std::printf("RANK=%s TORCHELASTIC_RESTART_COUNT=%s TRAINRUN_STANDBY=%s\n", variable("RANK"),
+              variable("TORCHELASTIC_RESTART_COUNT"), variable("TRAINRUN_STANDBY"));
   std::fflush(stdout);
   if (config.get<bool>("on_stop", false)) {
     train::on_stop([] {

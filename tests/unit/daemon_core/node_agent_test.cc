@@ -93,7 +93,8 @@ TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   const auto spawned = node.one<SpawnSupervisor>(ask(kLink, kFirst, 2, 1));
 
   EXPECT_EQ(spawned.key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(spawned.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.message.claimed, cpus(2, 2));
   EXPECT_EQ(spawned.orphan_timeout_ms, 5000);
 }
 
@@ -154,6 +155,66 @@ TEST(NodeAgent, AnAttemptWhoseSupervisorEndedIsNotSpawnedAgain) {
 
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(std::get<TellAttemptLost>(actions[0]).reason, "it has ended");
+}
+
+AttemptAsked ask_standby(Attempt attempt) {
+  AttemptAsked event = ask(kLink, attempt, 2, 1);
+  event.message.standby = true;
+  return event;
+}
+
+TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2, 1));
+
+  const auto actions = node.handle(ask_standby(kSecond));
+
+  ASSERT_EQ(actions.size(), 1u);  // nothing is stopped for them
+  const auto& spawned = std::get<SpawnSupervisor>(actions[0]);
+  EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.message.claimed, ResourceAmounts{});
+  node.handle(up(kSecond, 0));
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
+}
+
+TEST(NodeAgent, TheirAttemptIsGrantedWhatItClaimsOnceItBegins) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2, 1));
+  node.handle(ask_standby(kSecond));
+  node.agent.route_up({"r1", kFirst}, MessageType::GroupGone);
+  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(4, 2));
+
+  const auto begins = node.one<SendPrepare>(ask(kLink, kSecond, 2, 1));
+
+  EXPECT_EQ(begins.key, (AttemptKey{"r1", kSecond}));
+  EXPECT_EQ(begins.message.claimed, cpus(2, 2));
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
+}
+
+TEST(NodeAgent, AnAttemptBeginsAlsoWhereThoseThatStoodByHaveDied) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask_standby(kSecond));
+  const auto lost = node.one<TellAttemptLost>(SupervisorDown{{"r1", kSecond}, "killed"});
+  EXPECT_TRUE(lost.standby);
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kSecond, 2)).key, (AttemptKey{"r1", kSecond}));
+  EXPECT_FALSE(node.one<TellAttemptLost>(SupervisorDown{{"r1", kSecond}, "killed"}).standby);
+}
+
+TEST(NodeAgent, AnAttemptThatIsAskedForWhileSupervisorsAreStillSoughtWaitsForThem) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(attach(kLink, 1));
+  EXPECT_EQ(node.handle(ask(kLink, kSecond, 2)).size(), 0u);
+  SupervisorUp found = up(kSecond, 0);
+  found.message.standby = true;
+  node.handle(found);
+
+  EXPECT_EQ(node.one<SendPrepare>(AdoptionEnded{}).key, (AttemptKey{"r1", kSecond}));
 }
 
 TEST(NodeAgent, FramesPassFromTheSnapshotOn) {

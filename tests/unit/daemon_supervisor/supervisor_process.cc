@@ -70,30 +70,44 @@ void SupervisorProcess::attach(std::uint64_t epoch) {
   send(LauncherState{.present = true, .epoch = epoch, .orphan_timeout_ms = 600000});
 }
 
-void SupervisorProcess::prepare(int workers) {
+void SupervisorProcess::prepare(int workers, bool standby) {
   PrepareAttempt message;
+  message.standby = standby;
   message.local_world_size = workers;
   message.run_dir = dir_ + "/run";
   send(message);
 }
 
-void SupervisorProcess::start(const std::vector<std::string>& scripts) {
-  prepare(static_cast<int>(scripts.size()));
+StartWorkers SupervisorProcess::program() const {
   StartWorkers start;
   start.run_id = start.run_name = "r1";
-  start.world_size = static_cast<std::int32_t>(scripts.size());
-  start.node_count = 1;
   start.working_dir = dir_;
   start.env = {{"PATH", "/usr/bin:/bin"}};
+  return start;
+}
+
+void SupervisorProcess::stand_by(int count, const std::string& script) {
+  prepare(count, /*standby=*/true);
+  StartWorkers start = program();
+  start.standby = count;
+  start.command = {"sh", "-c", script};
+  send(start);
+}
+
+WorkersStarted SupervisorProcess::start(const std::vector<std::string>& scripts) {
+  prepare(static_cast<int>(scripts.size()));
+  StartWorkers start = program();
+  start.world_size = static_cast<std::int32_t>(scripts.size());
+  start.node_count = 1;
   std::string choose = "case $RANK in";
   for (std::size_t rank = 0; rank < scripts.size(); ++rank) {
     const auto number = static_cast<std::int32_t>(rank);
-    start.workers.push_back({.rank = number, .local_rank = number, .gpu_ids = {}});
+    start.workers.push_back({.rank = number, .local_rank = number});
     choose += " " + std::to_string(rank) + ") " + scripts[rank] + " ;;";
   }
   start.command = {"sh", "-c", choose + " esac"};
   send(start);
-  wait_for<WorkersStarted>();
+  return wait_for<WorkersStarted>();
 }
 
 Frame SupervisorProcess::next() {

@@ -31,9 +31,11 @@ class SupervisorProcess {
   }
   /// A launcher of this epoch is there.
   void attach(std::uint64_t epoch);
-  void prepare(int workers);
+  void prepare(int workers, bool standby = false);
   /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
-  void start(const std::vector<std::string>& scripts);
+  WorkersStarted start(const std::vector<std::string>& scripts);
+  /// PrepareAttempt and StartWorkers for processes that wait, by sh.
+  void stand_by(int count, const std::string& script);
 
   /// The next frame. Fails the test when none comes.
   Frame next();
@@ -52,6 +54,7 @@ class SupervisorProcess {
 
  private:
   void send_frame(const Frame& frame);
+  StartWorkers program() const;
 
   std::string dir_;
   pid_t pid_ = -1;

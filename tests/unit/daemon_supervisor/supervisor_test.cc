@@ -1,8 +1,13 @@
 #include "daemon/supervisor/supervisor.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <fstream>
+#include <cerrno>
 #include <map>
 
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
@@ -125,6 +130,115 @@ TEST(Supervisor, SaysThatTheGroupIsGoneBehindAllOutput) {
   EXPECT_EQ(ends_before_gone(), 4);
   supervisor.send(ReleaseAttempt{});
   EXPECT_EQ(supervisor.wait_for_end(), 0);
+}
+
+constexpr int kPatienceMs = 60000;
+
+bool readable(int fd) {
+  pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&ready, 1, kPatienceMs) == 1;
+}
+
+/// A pipe in the supervisor's folder, into which a script writes its pid.
+class PidPipe {
+ public:
+  explicit PidPipe(const std::string& path) {
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  }
+  ~PidPipe() { ::close(fd_); }
+  PidPipe(const PidPipe&) = delete;
+  PidPipe& operator=(const PidPipe&) = delete;
+
+  pid_t read() const {
+    char text[32] = {};
+    EXPECT_TRUE(readable(fd_) && ::read(fd_, text, sizeof text - 1) > 0);
+    return std::stoi(text);
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+/// It has ended, whether or not its parent has looked.
+bool ends(pid_t pid) {
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return errno == ESRCH;
+  const bool ended = readable(pidfd);
+  ::close(pidfd);
+  return ended;
+}
+
+/// What the first rank of a supervisor prints first.
+std::string first_output(SupervisorProcess& supervisor) {
+  for (;;) {
+    const auto chunk = supervisor.wait_for<OutputChunk>();
+    if (chunk.rank == 0 && !chunk.data.empty()) return chunk.data;
+  }
+}
+
+TEST(Supervisor, AProcessThatStandsByGoesOnAsARank) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.stand_by(1, "echo number $TRAINRUN_STANDBY rank $RANK; exec sleep 1000");
+  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().standby, false);
+
+  const WorkersStarted started = supervisor.start({"echo new; exec sleep 1000", "exit 3"});
+
+  EXPECT_EQ(started.stood_by, 1);
+  EXPECT_EQ(supervisor.wait_for<WorkerExited>().rank, 1);  // for which nobody had waited
+  supervisor.attach(1);
+  EXPECT_EQ(first_output(supervisor), "number 0 rank\n");
+}
+
+TEST(Supervisor, AStandbyProcessThatDiedIsReplacedByANewOne) {
+  SupervisorProcess supervisor;
+  const PidPipe pid(supervisor.dir() + "/pid");
+  supervisor.attach(1);
+  supervisor.stand_by(1, "echo $$ > pid; exit 1");
+  ASSERT_TRUE(ends(pid.read()));
+
+  EXPECT_EQ(supervisor.start({"echo new; exec sleep 1000"}).stood_by, 0);
+  supervisor.attach(1);
+  EXPECT_EQ(first_output(supervisor), "new\n");
+}
+
+TEST(Supervisor, ThoseThatAreLeftOverAreKilled) {
+  SupervisorProcess supervisor;
+  const PidPipe first(supervisor.dir() + "/0"), second(supervisor.dir() + "/1");
+  supervisor.attach(1);
+  supervisor.stand_by(2, "echo $$ > $TRAINRUN_STANDBY; exec sleep 1000");
+  const pid_t left_over = second.read();
+
+  EXPECT_EQ(supervisor.start({"true"}).stood_by, 1);
+
+  EXPECT_TRUE(ends(left_over));
+}
+
+TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.stand_by(1, "exec sleep 1000");
+  supervisor.attach(2);  // behind both
+  supervisor.wait_for<AttemptSnapshot>();
+  supervisor.wait_for<AttemptSnapshot>();
+
+  supervisor.reconnect();
+
+  EXPECT_TRUE(supervisor.wait_for<SupervisorHello>().standby);
+}
+
+TEST(Supervisor, ThoseThatStandByEndWithIt) {
+  SupervisorProcess supervisor;
+  const PidPipe pid(supervisor.dir() + "/pid");
+  supervisor.attach(1);
+  supervisor.stand_by(1, "echo $$ > pid; exec sleep 1000");
+  const pid_t waiting = pid.read();
+
+  supervisor.send(ReleaseAttempt{});
+
+  EXPECT_EQ(supervisor.wait_for_end(), 0);
+  EXPECT_TRUE(ends(waiting));
 }
 
 TEST(Supervisor, EndsWithoutALauncherThoughItsOutputIsNowhere) {

@@ -12,7 +12,7 @@ StartWorkers two_of_four() {
   start.world_size = 4;
   start.node_rank = 1;
   start.node_count = 2;
-  start.workers = {{2, 0, {0}}, {3, 1, {1}}};
+  start.workers = {{2, 0}, {3, 1}};
   start.master_addr = "10.0.0.1";
   start.master_port = 4711;
   start.env = {{"PATH", "/bin"}, {"RANK", "77"}};
@@ -24,8 +24,8 @@ StartWorkers two_of_four() {
 
 TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
   const StartWorkers start = two_of_four();
-  const auto env = worker_environment(
-      {start, start.workers[1], 2, Attempt{1}, "/run/x.sock", "/ckpt", "/err.json"});
+  const auto env = worker_environment({start, Attempt{1}, "/run/x.sock", {2, 5}},
+                                      {start.workers[1], 2, "/ckpt", "/err.json", ""});
   const std::map<std::string, std::string> expected{{"PATH", "/bin"},
                                                     {"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
@@ -49,7 +49,7 @@ TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
                                                     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                                     {"OMP_NUM_THREADS", "4"},
                                                     {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-                                                    {"CUDA_VISIBLE_DEVICES", "0,1"},
+                                                    {"CUDA_VISIBLE_DEVICES", "2,5"},
                                                     {"TRAINRUN_SOCKET", "/run/x.sock"},
                                                     {"TRAINRUN_RUN_ID", "vit-1"},
                                                     {"TRAINRUN_RUN_NAME", "vit"},
@@ -62,9 +62,25 @@ TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
 TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
   StartWorkers start = two_of_four();
   start.env["OMP_NUM_THREADS"] = "7";
-  EXPECT_EQ(worker_environment({start, start.workers[0], 2, Attempt{0}, "", "", ""})
+  EXPECT_EQ(worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], 2, "", "", ""})
                 .at("OMP_NUM_THREADS"),
             "7");
+}
+
+TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) {
+  StartWorkers start = two_of_four();
+  start.env.erase("RANK");
+  const std::map<std::string, std::string> expected{{"PATH", "/bin"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                    {"OMP_NUM_THREADS", "4"},
+                                                    {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                                                    {"CUDA_VISIBLE_DEVICES", "2,5"},
+                                                    {"TRAINRUN_SOCKET", "/run/x.sock"},
+                                                    {"TRAINRUN_RUN_ID", "vit-1"},
+                                                    {"TRAINRUN_RUN_NAME", "vit"},
+                                                    {"TRAINRUN_ATTEMPT", "1"},
+                                                    {"TRAINRUN_STANDBY", "7"}};
+  EXPECT_EQ(standby_environment({start, Attempt{1}, "/run/x.sock", {2, 5}}, 7), expected);
 }
 
 }  // namespace

@@ -76,6 +76,21 @@ TEST(RunControllerGrow, RanksThatMeetAtDifferentCheckpointsGoOnToTheLater) {
   EXPECT_EQ(d.run.state(), S::Pausing);
 }
 
+TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMeet) {
+  Elastic d;
+  d.handle(node_up(kNodeC));
+  d.handle(Tick{}, kGrowSettle);
+  d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
+  ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kGatherPause)).size(), 2U);
+
+  // Their links broke meanwhile: the supervisors say again what they had said, and more that was
+  // on its way.
+  d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(6));
+
+  EXPECT_EQ(only<Pause>(d.handle(RankPaused{kFirst, Rank{1}, 10, 1}, seconds(6))),
+            std::vector<Pause>{});
+}
+
 TEST(RunControllerGrow, AGroupThatComesToItsEndMeanwhileHasFinished) {
   Elastic d;
   d.handle(node_up(kNodeC));

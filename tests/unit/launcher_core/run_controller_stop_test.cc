@@ -22,8 +22,8 @@ TEST(GracefulStop, PausesAdvancesFinishesAndEnds) {
   EXPECT_EQ(d.handle(ctrl_c()), asked);
   EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}), Actions{});
   EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 0}), pause_all(Step::Advance, 7));
-  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 0}), Actions{});
-  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 7, 0}), pause_all(Step::Finish, 7));
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 0, true}), Actions{});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 7, 0, true}), pause_all(Step::Finish, 7));
   d.handle(RankExited{kFirst, Rank{0}, exited(0)});
   EXPECT_EQ(
       d.handle(RankExited{kFirst, Rank{1}, exited(0)}),
@@ -39,8 +39,8 @@ TEST(GracefulStop, WaitsForTheCheckpointAtTheLastReport) {
   d.handle(ctrl_c());
   d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
   d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
-  d.handle(RankPaused{kFirst, Rank{0}, 7, 1});
-  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 1}), Actions{});
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 1, true});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{1}, 7, 1, true}), Actions{});
   d.handle(staged(kFirst, 0, 1, 7));
   d.handle(staged(kFirst, 1, 1, 7));
 
@@ -124,8 +124,8 @@ TEST(GracefulStop, WorkersThatGoOnAfterTheEndGetTerm) {
   d.handle(ctrl_c());
   d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
   d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
-  d.handle(RankPaused{kFirst, Rank{0}, 7, 0});
-  d.handle(RankPaused{kFirst, Rank{1}, 7, 0});
+  d.handle(RankPaused{kFirst, Rank{0}, 7, 0, true});
+  d.handle(RankPaused{kFirst, Rank{1}, 7, 0, true});
   EXPECT_EQ(d.run.next_deadline(), kStart + seconds(5));
 
   const Actions actions = d.handle(Tick{}, seconds(5));

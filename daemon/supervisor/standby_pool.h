@@ -1,0 +1,40 @@
+// Processes that were started ahead of their attempt: their libraries are loaded, and they wait in
+// the SDK's first call, or are on their way there, until a rank is theirs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/spawn.h"
+#include "lib/base/ids.h"
+
+namespace train {
+
+struct StandbyProcess {
+  int number = 0;  // its TRAINRUN_STANDBY
+  PipedProcess process;
+  std::optional<Cgroup> cgroup;
+  std::map<std::string, std::string> env;  // that it was started with
+};
+
+class StandbyPool {
+ public:
+  void add(StandbyProcess process) { waiting_.push_back(std::move(process)); }
+  /// One that lives goes on as this rank; none where nobody waits. Those that have died are reaped.
+  std::optional<StandbyProcess> take(Rank rank);
+  /// Nobody takes any more: kill those that are left. Returns them, to be reaped.
+  std::vector<pid_t> close();
+
+  std::optional<Rank> rank_of(int number) const;
+  bool closed() const { return closed_; }
+
+ private:
+  std::vector<StandbyProcess> waiting_;
+  std::map<int, Rank> taken_;  // by number
+  bool closed_ = false;
+};
+
+}  // namespace train
