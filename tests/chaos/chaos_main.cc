@@ -72,12 +72,13 @@ class Round {
  private:
   void say_shape() const {
     const Shape& shape = plan_.shape();
-    say(fmt::format("round {}: {} steps of {} ms, {} workers, a checkpoint every {} steps{}{}{}",
-                    number_, shape.steps, shape.step_ms,
-                    shape.elastic() ? fmt::format("{} to {}", shape.workers_min, shape.workers_max)
-                                    : fmt::format("{}", shape.workers_max),
-                    shape.checkpoint_every, shape.agrees ? ", collectives" : "",
-                    shape.relayed ? ", relayed" : "", shape.fake_clock ? ", clock faked" : ""));
+    say(fmt::format(
+        "round {}: {} steps of {} ms, {} workers, {} stand by, a checkpoint every {} steps{}{}{}",
+        number_, shape.steps, shape.step_ms,
+        shape.elastic() ? fmt::format("{} to {}", shape.workers_min, shape.workers_max)
+                        : fmt::format("{}", shape.workers_max),
+        shape.standbys, shape.checkpoint_every, shape.agrees ? ", collectives" : "",
+        shape.relayed ? ", relayed" : "", shape.fake_clock ? ", clock faked" : ""));
   }
 
   // Faults come until the run ends, but not for ever: once they have stopped, it must end.

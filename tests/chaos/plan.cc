@@ -31,6 +31,7 @@ RoundPlan::RoundPlan(const PlanOptions& options, int round, double seconds)
       shape_.workers_max = 8;
     }
     shape_.checkpoint_every = std::array<std::int64_t, 3>{20, 50, 100}[below(3)];
+    shape_.standbys = std::array{0, 3, 8}[below(3)];
     shape_.agrees = below(2) == 0;
     shape_.relayed = below(2) == 0;
     shape_.fake_clock = below(2) == 0 && options.clock_can_be_faked;

@@ -37,6 +37,7 @@ struct Shape {
   std::int64_t steps = 0;
   int step_ms = 20;
   std::int64_t checkpoint_every = 50;
+  int standbys = 0;
   bool agrees = false;      // a collective before each checkpoint
   bool relayed = false;     // between the launcher and all nodes
   bool fake_clock = false;  // of the launcher and the workers

@@ -64,9 +64,10 @@ void World::write_job() const {
                        : fmt::format("{}", shape_.workers_max);
   (void)cluster_->job(
       kRun,
-      fmt::format("command: [{}]\nbackend: none\nscaling_config: {{num_workers: {}}}\n"
+      fmt::format("command: [{}]\nbackend: none\nscaling_config: {{num_workers: {}, "
+                  "standby_workers: {}}}\n"
                   "train_loop_config: {{steps: {}, step_ms: {}, checkpoint_every: {}, agree: {}}}",
-                  program("chaos_worker"), workers, shape_.steps, shape_.step_ms,
+                  program("chaos_worker"), workers, shape_.standbys, shape_.steps, shape_.step_ms,
                   shape_.checkpoint_every, shape_.agrees),
       fmt::format("  failure_config: {{max_failures: -1, node_suspect_after: 1s, node_dead_after: "
                   "{}s, orphan_timeout: {}s, stop_grace: 2s, backoff: {{initial: 100ms, max: "
@@ -165,7 +166,7 @@ std::vector<pid_t> World::supervisors_on(int node) const {
 std::vector<pid_t> World::workers_on(int node) const {
   const std::vector<pid_t> parents = supervisors_on(node);
   std::vector<pid_t> pids;
-  for (const e2e::Seen& seen : cluster_->workers()) {
+  for (const e2e::Seen& seen : all_workers()) {
     if (std::find(parents.begin(), parents.end(), seen.parent) != parents.end())
       pids.push_back(seen.pid);
   }
@@ -174,8 +175,15 @@ std::vector<pid_t> World::workers_on(int node) const {
 
 std::vector<pid_t> World::workers() const {
   std::vector<pid_t> pids;
-  for (const e2e::Seen& seen : cluster_->workers()) pids.push_back(seen.pid);
+  for (const e2e::Seen& seen : all_workers()) pids.push_back(seen.pid);
   return pids;
+}
+
+// Those that stand by too: by their environment nobody can tell whether they have a rank by now.
+std::vector<e2e::Seen> World::all_workers() const {
+  std::vector<e2e::Seen> all = cluster_->workers();
+  for (e2e::Seen& seen : cluster_->standbys()) all.push_back(std::move(seen));
+  return all;
 }
 
 bool World::is_ours(pid_t pid) const {

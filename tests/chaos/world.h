@@ -51,6 +51,7 @@ class World {
   std::vector<pid_t> supervisors_on(int node) const;
   std::vector<pid_t> workers_on(int node) const;
   std::vector<pid_t> workers() const;
+  std::vector<e2e::Seen> all_workers() const;
   bool is_ours(pid_t pid) const;
   std::string runtime_dir(int node) const;
   std::string spool_dir(int node) const;

@@ -306,18 +306,24 @@ std::vector<Seen> Cluster::processes(const std::string& containing) const {
   return seen;
 }
 
-std::vector<Seen> Cluster::workers(int rank) const {
+std::vector<Seen> Cluster::started_with(const std::string& variable) const {
   std::vector<Seen> found;
   for (Seen& seen : processes()) {
     const std::vector<std::string> env =
         zero_separated("/proc/" + std::to_string(seen.pid) + "/environ");
-    const bool is_worker = std::any_of(env.begin(), env.end(), [&](const std::string& entry) {
-      return rank < 0 ? entry.starts_with("RANK=") : entry == "RANK=" + std::to_string(rank);
+    const bool has_it = std::any_of(env.begin(), env.end(), [&](const std::string& entry) {
+      return entry == variable || entry.starts_with(variable + "=");
     });
-    if (is_worker) found.push_back(std::move(seen));
+    if (has_it) found.push_back(std::move(seen));
   }
   return found;
 }
+
+std::vector<Seen> Cluster::workers(int rank) const {
+  return started_with(rank < 0 ? "RANK" : "RANK=" + std::to_string(rank));
+}
+
+std::vector<Seen> Cluster::standbys() const { return started_with("TRAINRUN_STANDBY"); }
 
 std::optional<pid_t> Cluster::worker(int rank) const {
   const std::vector<Seen> found = workers(rank);

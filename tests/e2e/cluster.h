@@ -87,6 +87,8 @@ class Cluster {
   std::vector<Seen> processes(const std::string& containing = "") const;
   /// The worker processes: whose environment has RANK (of this rank, if one is given).
   std::vector<Seen> workers(int rank = -1) const;
+  /// Those that were started without a rank (standby_workers), whether or not they have one by now.
+  std::vector<Seen> standbys() const;
   std::optional<pid_t> worker(int rank) const;
   std::set<pid_t> worker_pids() const;
   /// What is in runtime_dir(): the folders of private daemons.
@@ -104,6 +106,7 @@ class Cluster {
 
  private:
   void show_logs() const;
+  std::vector<Seen> started_with(const std::string& variable) const;  // NAME or NAME=VALUE
 
   std::string dir_, mark_;
   std::list<Process> processes_;

@@ -4,8 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "tests/e2e/cluster.h"
 
@@ -28,15 +26,9 @@ class Standby : public testing::Test {
   void let_go(int attempt, int epoch) {
     cluster.write("go-" + std::to_string(attempt) + "-" + std::to_string(epoch), "go");
   }
-  /// Those that have no rank yet, as they were started.
   std::set<pid_t> standbys() const {
     std::set<pid_t> pids;
-    for (const Seen& seen : cluster.processes()) {
-      std::ifstream file("/proc/" + std::to_string(seen.pid) + "/environ");
-      std::stringstream environ;
-      environ << file.rdbuf();
-      if (contains(environ.str(), "TRAINRUN_STANDBY=")) pids.insert(seen.pid);
-    }
+    for (const Seen& seen : cluster.standbys()) pids.insert(seen.pid);
     return pids;
   }
   std::set<pid_t> wait_for_standbys(std::size_t count) {
