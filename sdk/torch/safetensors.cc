@@ -15,7 +15,6 @@ struct Dtype {
 constexpr std::array kDtypes{Dtype{"F64", 8}, Dtype{"F32", 4}, Dtype{"F16", 2}, Dtype{"BF16", 2},
                              Dtype{"I64", 8}, Dtype{"I32", 4}, Dtype{"I16", 2}, Dtype{"I8", 1},
                              Dtype{"U8", 1},  Dtype{"BOOL", 1}};
-constexpr std::size_t kLengthBytes = 8;
 
 Error corrupt(std::string why) { return {Errc::Corrupt, "safetensors header: " + std::move(why)}; }
 
@@ -106,27 +105,32 @@ std::string make_header(TensorFile& file) {
   }
   std::string text = to_json(Value(std::move(header)));
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string length(kLengthBytes, '\0');
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+  std::string length(kHeaderLengthBytes, '\0');
+  for (std::size_t i = 0; i < kHeaderLengthBytes; ++i) {
     length[i] = static_cast<char>(static_cast<std::uint64_t>(text.size()) >> (8 * i) & 0xff);
   }
-  file.data_offset = kLengthBytes + text.size();
+  file.data_offset = kHeaderLengthBytes + text.size();
   return length + text;
 }
 
-Result<TensorFile> parse_header(std::string_view bytes, std::uint64_t file_bytes) {
-  if (bytes.size() < kLengthBytes)
-    return corrupt("the file has " + std::to_string(bytes.size()) + " bytes");
+std::uint64_t header_length(std::string_view bytes) {
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+  for (std::size_t i = 0; i < kHeaderLengthBytes && bytes.size() >= kHeaderLengthBytes; ++i) {
     length |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
   }
+  return length;
+}
+
+Result<TensorFile> parse_header(std::string_view bytes, std::uint64_t file_bytes) {
+  if (bytes.size() < kHeaderLengthBytes)
+    return corrupt("the file has " + std::to_string(bytes.size()) + " bytes");
+  const std::uint64_t length = header_length(bytes);
   if (length > kHeaderBytesMax)
     return corrupt("its length is " + std::to_string(length) + ", more than the format allows");
-  if (length > bytes.size() - kLengthBytes) return corrupt("it is cut short");
-  TRY(const Dict header, parse_dict(bytes.substr(kLengthBytes, length)));
+  if (length > bytes.size() - kHeaderLengthBytes) return corrupt("it is cut short");
+  TRY(const Dict header, parse_dict(bytes.substr(kHeaderLengthBytes, length)));
   TensorFile file;
-  file.data_offset = kLengthBytes + length;
+  file.data_offset = kHeaderLengthBytes + length;
   for (const auto& [name, value] : header) {
     if (name == "__metadata__") {
       if (!value.is_dict()) return corrupt("__metadata__ is not an object");

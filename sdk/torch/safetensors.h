@@ -28,6 +28,7 @@ struct TensorFile {
   bool operator==(const TensorFile&) const = default;
 };
 
+constexpr std::size_t kHeaderLengthBytes = 8;
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own limit
 
 /// Bytes of one element, 0 for a dtype that the format does not have.
@@ -36,6 +37,9 @@ std::uint64_t dtype_bytes(std::string_view dtype);
 /// Lay the tensors out one after another (begin and end are set here), and give the file's
 /// beginning: length and header, padded with spaces so that the data is aligned to 8 bytes.
 std::string make_header(TensorFile& file);
+
+/// What a file's first bytes say of the header's length, without them; 0 where there are too few.
+std::uint64_t header_length(std::string_view bytes);
 
 /// Read a header from the file's first bytes; `file_bytes` is the size of all. Checks what the
 /// format asks for: no holes, no overlap, and each length equal to its shape's. Errors: Corrupt.

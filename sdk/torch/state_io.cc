@@ -15,6 +15,7 @@
 
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
+#include "sdk/torch/sharded_state.h"
 #include "sdk/torch/tensor_file.h"
 
 namespace train {
@@ -32,11 +33,13 @@ std::string numbered(const std::string& stem, std::size_t i, const std::string& 
 }
 std::string module_file(std::size_t i) { return numbered("model", i, ".safetensors"); }
 std::string optimizer_file(std::size_t i) { return numbered("optimizer", i, ".pt"); }
-std::string rng_file(int rank) {
+std::string sharded_file(std::size_t i) { return numbered("sharded", i, ".safetensors"); }
+std::string of_rank(int rank, const std::string& file) {
   char folder[32];
   std::snprintf(folder, sizeof folder, "rank-%04d", rank);
-  return std::string(folder) + "/rng.safetensors";
+  return std::string(folder) + "/" + file;
 }
+std::string rng_file(int rank) { return of_rank(rank, "rng.safetensors"); }
 
 sdk::NamedTensors state_of_module(const torch::nn::Module& module) {
   sdk::NamedTensors state;
@@ -78,7 +81,8 @@ Dict make_index(const StateRefs& state) {
   for (const auto* optimizer : state.optimizers) optimizers.emplace_back(describe(*optimizer));
   Dict index{{"format", kFormat},
              {"modules", static_cast<std::int64_t>(state.modules.size())},
-             {"optimizers", std::move(optimizers)}};
+             {"optimizers", std::move(optimizers)},
+             {"sharded", static_cast<std::int64_t>(state.sharded.size())}};
   if (state.epoch) index["epoch"] = *state.epoch;
   return index;
 }
@@ -106,11 +110,17 @@ using Staged = std::vector<StagedBytes>;
 Staged stage(const StateRefs& state) {
   Staged staged;
   const int rank = sdk::worker_info().world_rank;
-  const auto add_tensors = [&](std::string name, const sdk::NamedTensors& tensors) {
-    sdk::StagedFile file = sdk::stage_tensors(tensors, {{"format", "pt"}});
+  const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
   };
+  const auto add_tensors = [&](std::string name, const sdk::NamedTensors& tensors) {
+    add_file(std::move(name), sdk::stage_tensors(tensors, {{"format", "pt"}}));
+  };
   add_tensors(rng_file(rank), rng_state());
+  for (std::size_t i = 0; i < state.sharded.size(); ++i) {
+    add_file(of_rank(rank, sharded_file(i)),
+             sdk::stage_sharded(*state.sharded[i], rank, sdk::worker_info().world_size));
+  }
   if (rank != 0) return staged;
   for (std::size_t i = 0; i < state.modules.size(); ++i)
     add_tensors(module_file(i), state_of_module(*state.modules[i]));
@@ -285,6 +295,8 @@ LoadedState load_state(const std::string& directory, const StateRefs& state) {
     load_optimizer((fs::path(directory) / optimizer_file(i)).string(), saved_optimizers[i],
                    *state.optimizers[i]);
   }
+  for (std::size_t i = 0; i < state.sharded.size(); ++i)
+    sdk::load_sharded(directory, sharded_file(i), *state.sharded[i]);
   LoadedState loaded;
   const auto epoch = index.find("epoch");
   if (epoch != index.end()) loaded.epoch = epoch->second.as<std::int64_t>();

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -46,12 +47,26 @@ torch::Tensor view_at(const torch::Tensor& buffer, std::uint64_t offset, const T
       at, entry.shape, [buffer](void*) {}, torch::TensorOptions(type_of(entry.dtype)));
 }
 
-struct File {
-  int fd = -1;
-  ~File() {
-    if (fd >= 0) ::close(fd);
+int open_file(const std::string& path, std::uint64_t* bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info {};
+  if (fd >= 0 && ::fstat(fd, &info) == 0) {
+    *bytes = static_cast<std::uint64_t>(info.st_size);
+    return fd;
   }
-};
+  const Error error = system_error(errno, "opening " + path);
+  if (fd >= 0) ::close(fd);
+  raise(error);
+}
+
+void read_at(int fd, std::uint64_t offset, char* to, std::uint64_t bytes, const std::string& path) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const ssize_t count = ::pread(fd, to + done, bytes - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) raise(system_error(count < 0 ? errno : EIO, "reading " + path));
+    done += static_cast<std::uint64_t>(count);
+  }
+}
 
 }  // namespace
 
@@ -77,28 +92,67 @@ StagedFile stage_tensors(const NamedTensors& tensors,
 }
 
 LoadedFile read_tensor_file(const std::string& path) {
-  const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat info {};
-  if (file.fd < 0 || ::fstat(file.fd, &info) != 0) raise(system_error(errno, "opening " + path));
-  const auto buffer = torch::empty({static_cast<std::int64_t>(info.st_size)}, torch::kUInt8);
-  auto* bytes = buffer.data_ptr<std::uint8_t>();
-  for (std::int64_t done = 0; done < info.st_size;) {
-    const ssize_t count =
-        ::read(file.fd, bytes + done, static_cast<std::size_t>(info.st_size - done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) raise(system_error(count < 0 ? errno : EIO, "reading " + path));
-    done += count;
-  }
-  const std::string_view whole(reinterpret_cast<const char*>(bytes),
-                               static_cast<std::size_t>(info.st_size));
-  auto header = parse_header(whole, static_cast<std::uint64_t>(info.st_size));
-  if (header.has_error()) raise(std::move(header).error().with_context(path));
+  const TensorReader file(path);
+  const std::uint64_t bytes = file.tensors().empty() ? 0 : file.tensors().back().end;
   LoadedFile loaded;
-  loaded.metadata = header->metadata;
-  for (const TensorEntry& entry : header->tensors) {
-    loaded.tensors[entry.name] = view_at(buffer, header->data_offset + entry.begin, entry);
-  }
+  loaded.metadata = file.metadata();
+  const torch::Tensor buffer = file.bytes(0, bytes);
+  for (const TensorEntry& entry : file.tensors())
+    loaded.tensors[entry.name] = view_at(buffer, entry.begin, entry);
   return loaded;
+}
+
+TensorReader::TensorReader(std::string path) : path_(std::move(path)) {
+  std::uint64_t file_bytes = 0;
+  fd_ = open_file(path_, &file_bytes);
+  // The header's length first: what it says is checked before anything of that size is read.
+  std::string head(std::min<std::uint64_t>(file_bytes, kHeaderLengthBytes), '\0');
+  read_at(fd_, 0, head.data(), head.size(), path_);
+  const std::uint64_t header_bytes = header_length(head);
+  if (header_bytes <= kHeaderBytesMax && header_bytes <= file_bytes - head.size()) {
+    head.resize(head.size() + header_bytes);
+    read_at(fd_, kHeaderLengthBytes, head.data() + kHeaderLengthBytes, header_bytes, path_);
+  }
+  auto header = parse_header(head, file_bytes);
+  if (header) {
+    header_ = std::move(*header);
+    return;
+  }
+  ::close(fd_);
+  raise(std::move(header).error().with_context(path_));
+}
+
+TensorReader::TensorReader(TensorReader&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      header_(std::move(other.header_)) {}
+
+TensorReader::~TensorReader() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+torch::ScalarType TensorReader::type(const TensorEntry& entry) { return type_of(entry.dtype); }
+
+torch::Tensor TensorReader::bytes(std::uint64_t begin, std::uint64_t end) const {
+  const auto buffer = torch::empty({static_cast<std::int64_t>(end - begin)}, torch::kUInt8);
+  read_at(fd_, header_.data_offset + begin,
+          reinterpret_cast<char*>(buffer.data_ptr<std::uint8_t>()), end - begin, path_);
+  return buffer;
+}
+
+torch::Tensor TensorReader::rows(const TensorEntry& entry, std::int64_t begin,
+                                 std::int64_t end) const {
+  TensorEntry part = entry;
+  part.begin = entry.begin;
+  if (!entry.shape.empty()) {
+    const std::uint64_t row = entry.shape[0] == 0 ? 0
+                                                  : (entry.end - entry.begin) /
+                                                        static_cast<std::uint64_t>(entry.shape[0]);
+    part.shape[0] = end - begin;
+    part.begin = entry.begin + static_cast<std::uint64_t>(begin) * row;
+    part.end = entry.begin + static_cast<std::uint64_t>(end) * row;
+  }
+  return view_at(bytes(part.begin, part.end), 0, part);
 }
 
 }  // namespace train::sdk

@@ -355,10 +355,52 @@ class FusedAdamW : public torch::optim::AdamW {
 
 // ---- state
 
+/// The rows of one rank when `size` rows are dealt out evenly: the first `size % world_size` ranks
+/// have one more.
+struct Share {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+Share even_share(std::int64_t size);  // this rank's
+Share even_share(std::int64_t size, int rank, int world_size);
+
+/// State that no rank holds whole: pieces of tensors, each rank its own, and tensors that all hold
+/// alike. Each rank writes its pieces, and its part of what is alike (every tensor once over all
+/// ranks); at another world size, or split otherwise, each reads what its pieces need. Names are
+/// unique, and the same on all ranks for what is alike. Tensors on any device; they are only
+/// referred to: replace one, and the state must be made anew.
+class ShardedState {
+ public:
+  /// The same on all ranks.
+  ShardedState& replicated(std::string name, torch::Tensor tensor);
+  /// A module's parameters and buffers as "<prefix>.<dotted name>".
+  ShardedState& replicated(const std::string& prefix, const torch::nn::Module& module);
+  /// This rank's rows of dimension `dim`, of which all ranks together have `size`: even_share(size)
+  /// of them. Throws Failure("invalid_argument") for another number.
+  ShardedState& split(std::string name, torch::Tensor local, std::int64_t dim, std::int64_t size);
+  /// Any piece of a tensor of `shape`: it begins at `offset`. Pieces that several ranks hold are
+  /// written by each of them.
+  ShardedState& piece(std::string name, torch::Tensor local, std::vector<std::int64_t> shape,
+                      std::vector<std::int64_t> offset);
+
+  struct Entry {
+    std::string name;
+    torch::Tensor local;
+    std::vector<std::int64_t> shape, offset;  // of the whole; where `local` begins in it
+    bool replicated = false;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  ShardedState& add(Entry entry);
+  std::vector<Entry> entries_;
+};
+
 /// What is saved and loaded together; filled by from_state(model, optimizer, …) from its arguments.
 struct StateRefs {
   std::vector<torch::nn::Module*> modules = {};
   std::vector<torch::optim::Optimizer*> optimizers = {};
+  std::vector<const ShardedState*> sharded = {};
   std::optional<std::int64_t> epoch =
       std::nullopt;  // saved with the rest, given back by load_state
 };
@@ -372,7 +414,9 @@ struct LoadedState {
 /// Write state into `directory` (made where missing), each file by a rename. Files of rank 0 only:
 /// model.safetensors (parameters and buffers by their dotted names; Python's `safetensors` reads
 /// it), optimizer.pt (torch::serialize); a second module is model_1.safetensors. Of every rank:
-/// rank-0003/rng.safetensors. Not collective. Throws Failure("io", "no_space").
+/// rank-0003/rng.safetensors and, of a ShardedState, rank-0003/sharded.safetensors (pieces under
+/// their tensors' names; where they lie is in the header's "__metadata__"). Not collective. Throws
+/// Failure("io", "no_space").
 void save_state(const std::string& directory, const StateRefs& state);
 /// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
 /// Every rank reads for itself. Throws Failure("not_found", "corrupt"), or "invalid_argument" with
@@ -386,6 +430,9 @@ std::function<void(const std::string& directory)> stage_state(const StateRefs& s
 
 inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
   refs.optimizers.push_back(&optimizer);
+}
+inline void collect_state(StateRefs& refs, const ShardedState& sharded) {
+  refs.sharded.push_back(&sharded);
 }
 inline void collect_state(StateRefs& refs, torch::nn::Module& module) {
   refs.modules.push_back(&module);
@@ -404,8 +451,8 @@ StateRefs state_of(State&&... state) {
 
 }  // namespace detail
 
-/// Modules and optimizers in any number and order: from_state(model, optimizer). The copy is taken
-/// before this returns.
+/// Modules, optimizers and sharded states in any number and order: from_state(model, optimizer).
+/// The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
   return from_writer([write = detail::stage_state(detail::state_of(state...))](

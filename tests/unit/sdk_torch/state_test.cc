@@ -3,6 +3,7 @@
 #include <train/torch.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -260,6 +261,39 @@ TEST(TensorFile, RefusesTypesThatTheFormatLacks) {
               sdk::stage_tensors({{"z", torch::zeros({1}, torch::kComplexFloat)}}, {});
             }),
             "invalid_argument: tensor \"z\" is ComplexFloat, which safetensors has no name for");
+}
+
+std::string output_of(const std::string& command) {
+  std::string output;
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return output;
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    output.append(buffer, got);
+  ::pclose(pipe);
+  return output;
+}
+
+TEST_F(State, PythonsSafetensorsReadsIt) {
+  const std::string python = TRAIN_DEPS_DIR "/tools-venv-2/bin/python";
+  if (!fs::exists(python))
+    GTEST_SKIP() << python << " is missing: run packaging/deps/install.sh test";
+  torch::nn::Linear linear(2, 2);
+  const ShardedState sharded =
+      ShardedState().split("table", torch::tensor({1.5, 2.5}, torch::kFloat64), 0, 2);
+  {
+    const torch::NoGradGuard no_grad;
+    linear->weight.copy_(torch::tensor({{1.0, 2.0}, {3.0, -4.0}}));
+    linear->bias.fill_(0.5);
+  }
+  save_state(folder(), {.modules = {linear.get()}, .sharded = {&sharded}});
+
+  EXPECT_EQ(output_of(python + " " TRAIN_SOURCE_DIR "/tests/unit/sdk_torch/read_safetensors.py " +
+                      folder() + "/model.safetensors " + folder() +
+                      "/rank-0000/sharded.safetensors"),
+            "bias float32 [2] 0.5 0.5\n"
+            "weight float32 [2, 2] 1 2 3 -4\n"
+            "table float64 [2] 1.5 2.5\n");
 }
 
 }  // namespace

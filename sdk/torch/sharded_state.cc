@@ -1,0 +1,230 @@
+#include "sdk/torch/sharded_state.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "sdk/client/session.h"
+#include "sdk/torch/failure.h"
+#include "sdk/torch/shard_plan.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+using sdk::Box;
+using sdk::raise;
+
+constexpr const char* kShards = "trainrun_shards";  // in the header's metadata
+
+[[noreturn]] void refuse(const std::string& why) { raise(Error{Errc::InvalidArgument, why}); }
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::ostringstream text;
+  text << at::IntArrayRef(shape);
+  return text.str();
+}
+
+Box box_of(const ShardedState::Entry& entry) { return {entry.offset, entry.local.sizes().vec()}; }
+
+Value to_list(const std::vector<std::int64_t>& numbers) {
+  List list;
+  for (const std::int64_t number : numbers) list.emplace_back(number);
+  return Value(std::move(list));
+}
+
+torch::Tensor narrowed(torch::Tensor tensor, const Box& box,
+                       const std::vector<std::int64_t>& origin) {
+  for (std::size_t d = 0; d < box.size.size(); ++d)
+    tensor = tensor.narrow(static_cast<std::int64_t>(d), box.offset[d] - origin[d], box.size[d]);
+  return tensor;
+}
+
+/// One rank's piece of a tensor, in its file.
+struct SavedPiece {
+  const sdk::TensorReader* file = nullptr;
+  sdk::TensorEntry entry;
+  std::vector<std::int64_t> shape;  // of the whole
+  Box box;
+};
+using SavedState = std::map<std::string, std::vector<SavedPiece>>;
+
+void add_pieces(const sdk::TensorReader& file, SavedState& saved) {
+  const auto corrupt = [&](const std::string& why) {
+    raise(Error{Errc::Corrupt, file.path() + ": " + why});
+  };
+  const auto text = file.metadata().find(kShards);
+  if (text == file.metadata().end()) corrupt("its header does not say where its pieces lie");
+  try {
+    const Dict places = parse_json(text->second).as<Dict>();
+    for (const sdk::TensorEntry& entry : file.tensors()) {
+      const Dict place = places.at(entry.name).as<Dict>();
+      SavedPiece piece{&file, entry, place.at("shape").as<std::vector<std::int64_t>>(), {}};
+      piece.box = {place.at("offset").as<std::vector<std::int64_t>>(), entry.shape};
+      if (!sdk::fits(piece.box, piece.shape))
+        corrupt("the piece of \"" + entry.name + "\" lies outside of its tensor");
+      saved[entry.name].push_back(std::move(piece));
+    }
+  } catch (const std::out_of_range&) {
+    corrupt("its header does not say where its pieces lie");
+  }
+}
+
+void fill(const ShardedState::Entry& entry, const std::vector<SavedPiece>& pieces,
+          std::vector<std::string>& wrong) {
+  const SavedPiece& first = pieces.front();
+  if (first.shape != entry.shape) {
+    wrong.push_back("\"" + entry.name + "\" has the shape " + shape_text(first.shape) + " there, " +
+                    shape_text(entry.shape) + " here");
+    return;
+  }
+  if (first.file->type(first.entry) != entry.local.scalar_type()) {
+    wrong.push_back("\"" + entry.name + "\" is " + first.entry.dtype + " there, " +
+                    torch::toString(entry.local.scalar_type()) + " here");
+    return;
+  }
+  std::vector<Box> boxes;
+  for (const SavedPiece& piece : pieces) boxes.push_back(piece.box);
+  const sdk::ReadPlan plan = sdk::plan_read(box_of(entry), boxes);
+  if (!plan.missing.empty()) {
+    wrong.push_back("no file holds \"" + entry.name + "\" " + to_text(plan.missing.front()));
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  for (const sdk::Copy& copy : plan.copies) {
+    const SavedPiece& piece = pieces[copy.piece];
+    std::vector<std::int64_t> origin = piece.box.offset;
+    std::int64_t begin = 0, end = 1;
+    if (!origin.empty()) {
+      begin = copy.box.offset[0] - origin[0];
+      end = begin + copy.box.size[0];
+      origin[0] = copy.box.offset[0];
+    }
+    const torch::Tensor rows = piece.file->rows(piece.entry, begin, end);
+    narrowed(entry.local, copy.box, entry.offset).copy_(narrowed(rows, copy.box, origin));
+  }
+}
+
+std::vector<std::string> files_in(const std::string& directory, const std::string& name) {
+  std::vector<std::string> paths;
+  std::error_code ignored;
+  for (const auto& folder : fs::directory_iterator(directory, ignored)) {
+    const fs::path path = folder.path() / name;
+    if (folder.path().filename().string().starts_with("rank-") && fs::exists(path, ignored))
+      paths.push_back(path.string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+// ---- what is in it
+
+Share even_share(std::int64_t size, int rank, int world_size) {
+  const std::int64_t least = size / world_size, more = size % world_size;
+  const std::int64_t begin = rank * least + std::min<std::int64_t>(rank, more);
+  return {begin, begin + least + (rank < more ? 1 : 0)};
+}
+
+Share even_share(std::int64_t size) {
+  const auto& worker = sdk::worker_info();
+  return even_share(size, worker.world_rank, worker.world_size);
+}
+
+ShardedState& ShardedState::add(Entry entry) {
+  if (!entry.local.defined()) refuse("ShardedState: \"" + entry.name + "\" is no tensor yet");
+  for (const Entry& other : entries_) {
+    if (other.name == entry.name) refuse("ShardedState: \"" + entry.name + "\" is there already");
+  }
+  if (!sdk::fits(box_of(entry), entry.shape)) {
+    refuse("ShardedState: a piece of " + shape_text(entry.local.sizes().vec()) + " at " +
+           shape_text(entry.offset) + " is not within \"" + entry.name + "\" of " +
+           shape_text(entry.shape));
+  }
+  entries_.push_back(std::move(entry));
+  return *this;
+}
+
+ShardedState& ShardedState::replicated(std::string name, torch::Tensor tensor) {
+  std::vector<std::int64_t> shape;
+  if (tensor.defined()) shape = tensor.sizes().vec();
+  const std::vector<std::int64_t> offset(shape.size());
+  return add({std::move(name), std::move(tensor), std::move(shape), offset, true});
+}
+
+ShardedState& ShardedState::replicated(const std::string& prefix, const torch::nn::Module& module) {
+  for (const auto& item : module.named_parameters())
+    replicated(prefix + "." + item.key(), item.value());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) replicated(prefix + "." + item.key(), item.value());
+  }
+  return *this;
+}
+
+ShardedState& ShardedState::split(std::string name, torch::Tensor local, std::int64_t dim,
+                                  std::int64_t size) {
+  const Share share = even_share(size);
+  if (!local.defined() || dim < 0 || dim >= local.dim() || local.size(dim) != share.size()) {
+    refuse("ShardedState: \"" + name + "\" is to have rows " + std::to_string(share.begin) +
+           " to " + std::to_string(share.end) + " of " + std::to_string(size) + " in dimension " +
+           std::to_string(dim) + ", and is " +
+           (local.defined() ? shape_text(local.sizes().vec()) : "no tensor"));
+  }
+  std::vector<std::int64_t> shape = local.sizes().vec(), offset(shape.size());
+  shape[static_cast<std::size_t>(dim)] = size;
+  offset[static_cast<std::size_t>(dim)] = share.begin;
+  return add({std::move(name), std::move(local), std::move(shape), std::move(offset)});
+}
+
+ShardedState& ShardedState::piece(std::string name, torch::Tensor local,
+                                  std::vector<std::int64_t> shape,
+                                  std::vector<std::int64_t> offset) {
+  return add({std::move(name), std::move(local), std::move(shape), std::move(offset)});
+}
+
+// ---- files
+
+sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int world_size) {
+  std::vector<std::uint64_t> bytes;
+  for (const auto& entry : state.entries()) {
+    if (entry.replicated) bytes.push_back(entry.local.nbytes());
+  }
+  const std::vector<int> writers = deal_out(bytes, world_size);
+  NamedTensors mine;
+  Dict places;
+  std::size_t next = 0;
+  for (const auto& entry : state.entries()) {
+    if (entry.replicated && writers[next++] != rank) continue;
+    mine.emplace_back(entry.name, entry.local);
+    places[entry.name] = Dict{{"shape", to_list(entry.shape)}, {"offset", to_list(entry.offset)}};
+  }
+  return stage_tensors(mine, {{"format", "pt"}, {kShards, to_json(Value(std::move(places)))}});
+}
+
+void sdk::load_sharded(const std::string& directory, const std::string& file_name,
+                       const ShardedState& state) {
+  std::vector<TensorReader> files;
+  for (std::string& path : files_in(directory, file_name)) files.emplace_back(std::move(path));
+  if (files.empty()) {
+    raise(Error{Errc::NotFound,
+                directory + " holds no rank-*/" + file_name + ": no ShardedState was saved there"});
+  }
+  SavedState saved;
+  for (const TensorReader& file : files) add_pieces(file, saved);
+  std::vector<std::string> wrong;
+  for (const auto& entry : state.entries()) {
+    const auto found = saved.find(entry.name);
+    if (found == saved.end())
+      wrong.push_back("missing \"" + entry.name + "\"");
+    else
+      fill(entry, found->second, wrong);
+  }
+  if (wrong.empty()) return;
+  std::string text = directory + " does not fit the ShardedState: ";
+  for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
+  refuse(text);
+}
+
+}  // namespace train
