@@ -33,7 +33,7 @@ bool RunController::stands_by(Attempt attempt, NodeId node) const {
 void RunController::ask_standby(NodeId node) {
   Prepare prepare{next_attempt_, attempt_.hosts.at(node).placed};
   prepare.standby = true;
-  actions_.push_back(std::move(prepare));
+  actions_.push_back(prepare);
 }
 
 void RunController::release_standby(NodeId node) {

@@ -134,7 +134,7 @@ TensorReader::~TensorReader() {
 torch::ScalarType TensorReader::type(const TensorEntry& entry) { return type_of(entry.dtype); }
 
 torch::Tensor TensorReader::bytes(std::uint64_t begin, std::uint64_t end) const {
-  const auto buffer = torch::empty({static_cast<std::int64_t>(end - begin)}, torch::kUInt8);
+  auto buffer = torch::empty({static_cast<std::int64_t>(end - begin)}, torch::kUInt8);
   read_at(fd_, header_.data_offset + begin,
           reinterpret_cast<char*>(buffer.data_ptr<std::uint8_t>()), end - begin, path_);
   return buffer;

@@ -273,5 +273,51 @@ TEST(Checker, CatchesDeletingTheOldBeforeTheNewIsThere) {
   EXPECT_FALSE(explore({wrong, remove_rightly}, Until::FirstViolation).violations.empty());
 }
 
+/// Writes the manifest of checkpoint 2 once more, with the same bytes, before 3 is saved rightly:
+/// harmless where nothing happens meanwhile.
+Protocol rewrites_metadata(
+    std::function<Result<Unit>(MemoryFileSystem&, const std::string& path, std::string text)> how) {
+  const auto commit = [how = std::move(how)](MemoryFileSystem& disk,
+                                             const CommitRequest& request) -> Result<Unit> {
+    const std::string path =
+        CheckpointStore(disk, kFolder).path_of(CheckpointNumber{2}) + "/.manifest.json";
+    TRY_VOID(how(disk, path, disk.get(path)));
+    return commit_rightly(disk, request);
+  };
+  return {commit, remove_rightly};
+}
+
+TEST(Checker, AcceptsMetadataThatIsReplacedWhole) {
+  const auto right = [](MemoryFileSystem& disk, const std::string& path, std::string text) {
+    return write_small_file(disk, path, text);
+  };
+  EXPECT_EQ(explore(rewrites_metadata(right), Until::AllStatesSeen).violations,
+            std::vector<std::string>{});
+}
+
+// torch.distributed.checkpoint 2.11, filesystem.py: `.metadata` is removed, and then the new one
+// gets its name.
+TEST(Checker, CatchesDeletingTheMetadataBeforeTheRename) {
+  const auto wrong = [](MemoryFileSystem& disk, const std::string& path,
+                        std::string text) -> Result<Unit> {
+    TRY_VOID(write_small_file(disk, path + ".tmp", text));
+    TRY_VOID(disk.remove_file(path));
+    return disk.rename(path + ".tmp", path);
+  };
+  EXPECT_FALSE(explore(rewrites_metadata(wrong), Until::FirstViolation).violations.empty());
+}
+
+// Ray Train v2, checkpoint_manager_snapshot.json: the file is cut, and written anew.
+TEST(Checker, CatchesJsonThatIsRewrittenInPlace) {
+  const auto wrong = [](MemoryFileSystem& disk, const std::string& path,
+                        std::string text) -> Result<Unit> {
+    TRY(auto file, disk.open_to_append(path));
+    TRY_VOID(file->truncate(0));
+    TRY_VOID(file->write(text));
+    return file->sync();
+  };
+  EXPECT_FALSE(explore(rewrites_metadata(wrong), Until::FirstViolation).violations.empty());
+}
+
 }  // namespace
 }  // namespace train

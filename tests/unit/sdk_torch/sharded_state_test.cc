@@ -119,7 +119,7 @@ TEST_F(Sharded, PiecesMayLieAnywhere) {
   // Four ranks hold a quarter each; two read halves that lie across them.
   for (int rank = 0; rank < 4; ++rank) {
     be(rank, 4);
-    const std::int64_t row = rank / 2 * 4, column = rank % 2 * 2;
+    const std::int64_t row = rank < 2 ? 0 : 4, column = rank % 2 == 0 ? 0 : 2;
     const auto local = whole()
                            .slice(0, row, std::min(kRows, row + 4))
                            .slice(1, column, column == 0 ? 2 : kColumns)

@@ -288,12 +288,12 @@ TEST_F(State, PythonsSafetensorsReadsIt) {
   }
   save_state(folder(), {.modules = {linear.get()}, .sharded = {&sharded}});
 
-  EXPECT_EQ(output_of(python + " " TRAIN_SOURCE_DIR "/tests/unit/sdk_torch/read_safetensors.py " +
-                      folder() + "/model.safetensors " + folder() +
-                      "/rank-0000/sharded.safetensors"),
-            "bias float32 [2] 0.5 0.5\n"
-            "weight float32 [2, 2] 1 2 3 -4\n"
-            "table float64 [2] 1.5 2.5\n");
+  EXPECT_EQ(
+      output_of(python + " " TRAIN_SOURCE_DIR "/tests/unit/sdk_torch/read_safetensors.py " +
+                folder() + "/model.safetensors " + folder() + "/rank-0000/sharded.safetensors"),
+      "bias float32 [2] 0.5 0.5\n"
+      "weight float32 [2, 2] 1 2 3 -4\n"
+      "table float64 [2] 1.5 2.5\n");
 }
 
 }  // namespace
