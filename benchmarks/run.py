@@ -30,6 +30,7 @@ MEASURES = {
     "ddp_step": "A step of data parallel training",
     "restart": "After a SIGKILL",
     "faults": "The same faults",
+    "checkpoint": "Checkpoints",
     "memory": "Memory of the idle system",
     "controller": "The launcher of a large cluster",
 }

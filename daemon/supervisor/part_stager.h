@@ -1,5 +1,5 @@
-// Stores the parts of checkpoints: digest, sync and move the files that a worker staged, on a
-// thread of its own; nobody waits for it but the checkpoint.
+// Stores the parts of checkpoints: digest, sync and move the files that workers staged, on two
+// threads of its own; nobody waits for it but the checkpoint.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -21,7 +21,7 @@ class PartStager {
   void join() { pool_.join(); }
 
  private:
-  boost::asio::thread_pool pool_{1};
+  boost::asio::thread_pool pool_{2};  // while one part waits for the disk, another is read
   PosixFileSystem files_;
 };
 

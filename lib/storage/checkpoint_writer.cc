@@ -94,6 +94,7 @@ class PartWriter {
     TRY_VOID(fs_.rename_new(join_path(staged_, path), target));
     moved_.push_back(path);
     TRY(auto file, fs_.open_to_read(target));
+    file->begin_sync();  // while it is read
     TRY(auto digested, read_through(*file, path, nullptr));
     if (file->sync().has_error()) TRY_VOID(rewrite(target, digested));
     return digested;

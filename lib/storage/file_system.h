@@ -49,6 +49,8 @@ class ReadableFile {
   virtual ~ReadableFile() = default;
   /// Read up to `size` bytes from the current place; 0 at the end.
   virtual Result<std::size_t> read(char* buffer, std::size_t size) = 0;
+  /// The disk may begin to write what is not there yet: a sync() that follows later waits less.
+  virtual void begin_sync() {}
   /// fsync of the file, for one that was moved into place rather than written.
   virtual Result<Unit> sync() = 0;
 };

@@ -99,6 +99,7 @@ class PosixReadableFile final : public ReadableFile {
     if (got < 0) return path_error("reading", path_);
     return static_cast<std::size_t>(got);
   }
+  void begin_sync() override { (void)::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
   Result<Unit> sync() override {
     if (::fsync(fd_.get()) != 0) return path_error("syncing", path_);
     return Unit{};

@@ -135,11 +135,15 @@ Staged stage(const StateRefs& state) {
   return staged;
 }
 
+constexpr std::size_t kWritebackBytes = 16u << 20;
+
+// The disk begins with what is there already: whoever syncs the file waits for the rest only.
 void write_all(int fd, const char* bytes, std::size_t count, const std::string& path) {
   while (count > 0) {
-    const ssize_t written = ::write(fd, bytes, count);
+    const ssize_t written = ::write(fd, bytes, std::min(count, kWritebackBytes));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) raise(system_error(errno, "writing " + path));
+    (void)::sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     bytes += written;
     count -= static_cast<std::size_t>(written);
   }

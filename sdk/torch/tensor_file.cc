@@ -10,6 +10,7 @@
 
 #include "sdk/torch/failure.h"
 #include "sdk/torch/safetensors.h"
+#include "sdk/torch/staging_buffers.h"
 
 namespace train::sdk {
 namespace {
@@ -82,7 +83,7 @@ StagedFile stage_tensors(const NamedTensors& tensors,
   StagedFile staged;
   staged.header = make_header(file);
   const std::uint64_t bytes = file.tensors.empty() ? 0 : file.tensors.back().end;
-  staged.data = torch::empty({static_cast<std::int64_t>(bytes)}, torch::kUInt8);
+  staged.data = staging_buffer(static_cast<std::int64_t>(bytes));
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].second.numel() == 0) continue;

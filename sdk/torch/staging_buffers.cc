@@ -1,0 +1,68 @@
+#include "sdk/torch/staging_buffers.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <deque>
+#include <mutex>
+
+#include "sdk/torch/failure.h"
+
+namespace train::sdk {
+namespace {
+
+constexpr std::size_t kKept = 2;
+
+struct Buffer {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+
+class Pool {
+ public:
+  Buffer take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+        if (it->bytes < bytes || it->bytes / 2 > bytes) continue;  // far too large: for another
+        const Buffer found = *it;
+        kept_.erase(it);
+        return found;
+      }
+    }
+    void* address =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) raise(system_error(errno, "memory for a checkpoint's copy"));
+    ::madvise(address, bytes, MADV_HUGEPAGE);  // fewer faults where the kernel has them
+    return {address, bytes};
+  }
+
+  void give_back(const Buffer& buffer) {
+    const std::lock_guard lock(mutex_);
+    kept_.push_back(buffer);
+    if (kept_.size() <= kKept) return;
+    ::munmap(kept_.front().address, kept_.front().bytes);
+    kept_.pop_front();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Buffer> kept_;  // oldest first
+};
+
+// Never destroyed: a tensor may come back while the process ends.
+Pool& pool() {
+  static auto* const made = new Pool;
+  return *made;
+}
+
+}  // namespace
+
+torch::Tensor staging_buffer(std::int64_t bytes) {
+  if (bytes == 0) return torch::empty({0}, torch::kUInt8);
+  const Buffer buffer = pool().take(static_cast<std::size_t>(bytes));
+  return torch::from_blob(
+      buffer.address, {bytes}, [buffer](void*) { pool().give_back(buffer); }, torch::kUInt8);
+}
+
+}  // namespace train::sdk
