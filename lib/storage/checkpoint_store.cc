@@ -16,13 +16,20 @@ Error corrupt(const std::string& folder, std::string_view file, std::string_view
   return Error{Errc::Corrupt, fmt::format("{}: '{}': {}", folder, file, what)};
 }
 
-Result<Digest> digest_file(FileSystem& fs, const std::string& path, std::string& buffer) {
+Error wrong_number(const std::string& folder, CheckpointNumber found) {
+  return corrupt(folder, kManifestName,
+                 fmt::format("is the manifest of {}", checkpoint_name(found)));
+}
+
+Result<Digest> digest_file(FileSystem& fs, const std::string& path, std::string& buffer,
+                           const OnBytes& on_bytes) {
   TRY(auto file, fs.open_to_read(path));
   Hasher hasher;
   for (;;) {
     TRY(const std::size_t got, file->read(buffer.data(), buffer.size()));
     if (got == 0) return hasher.digest();
     hasher.update(std::string_view(buffer.data(), got));
+    if (on_bytes) TRY_VOID(on_bytes(got));
   }
 }
 
@@ -50,25 +57,41 @@ Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Ma
   return Unit{};
 }
 
-Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest) {
+Result<Unit> check_digest(const std::string& folder, const ManifestFile& file,
+                          const Digest& found) {
+  if (found == file.digest) return Unit{};
+  return corrupt(folder, file.path,
+                 fmt::format("xxh3-128 is {}, expected {}", to_hex(found), to_hex(file.digest)));
+}
+
+Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest,
+                          const OnBytes& on_bytes) {
   TRY_VOID(check_structure(fs, folder, manifest));
   std::uint64_t largest = 1;
   for (const ManifestFile& file : manifest.files) largest = std::max(largest, file.bytes);
   std::string buffer(std::min<std::uint64_t>(largest, kReadBytes), '\0');
   for (const ManifestFile& file : manifest.files) {
-    TRY(const Digest found, digest_file(fs, join_path(folder, file.path), buffer));
-    if (found != file.digest)
-      return corrupt(
-          folder, file.path,
-          fmt::format("xxh3-128 is {}, expected {}", to_hex(found), to_hex(file.digest)));
+    TRY(const Digest found, digest_file(fs, join_path(folder, file.path), buffer, on_bytes));
+    TRY_VOID(check_digest(folder, file, found));
   }
   return Unit{};
+}
+
+Result<Manifest> read_checkpoint(FileSystem& fs, const std::string& folder) {
+  TRY(auto manifest, read_manifest(fs, folder));
+  TRY_VOID(check_structure(fs, folder, manifest));
+  return manifest;
 }
 
 Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder) {
   TRY(auto manifest, read_manifest(fs, folder));
   TRY_VOID(verify_files(fs, folder, manifest));
   return manifest;
+}
+
+bool is_gone(FileSystem& fs, const std::string& folder) {
+  const auto status = fs.status(folder);
+  return status.has_error() && status.error().code == Errc::NotFound;
 }
 
 Result<std::vector<std::string>> CheckpointStore::open(Epoch current,
@@ -123,20 +146,22 @@ Result<std::vector<ListedCheckpoint>> CheckpointStore::list() const {
   for (const FolderEntry& entry : *entries) {
     const auto number = parse_checkpoint_name(entry.name);
     if (!number || entry.kind != FileKind::Folder) continue;
-    const std::string path = join_path(folder_, entry.name);
-    auto manifest = read_manifest(fs_, path);
-    if (!manifest.has_error() && manifest->checkpoint != *number)
-      manifest =
-          corrupt(path, kManifestName,
-                  fmt::format("is the manifest of {}", checkpoint_name(manifest->checkpoint)));
-    if (!manifest.has_error())
-      if (auto whole = check_structure(fs_, path, *manifest); whole.has_error())
-        manifest = whole.error();
-    listed.push_back({*number, path, std::move(manifest)});
+    auto one = find(*number);
+    if (!one.has_error()) listed.push_back(std::move(*one));
   }
   std::sort(listed.begin(), listed.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
   return listed;
+}
+
+Result<ListedCheckpoint> CheckpointStore::find(CheckpointNumber number) const {
+  std::string path = path_of(number);
+  auto manifest = read_checkpoint(fs_, path);
+  if (!manifest.has_error() && manifest->checkpoint != number)
+    manifest = wrong_number(path, manifest->checkpoint);
+  if (manifest.has_error() && is_gone(fs_, path))
+    return Error{Errc::NotFound, fmt::format("no {} in '{}'", checkpoint_name(number), folder_)};
+  return ListedCheckpoint{number, std::move(path), std::move(manifest)};
 }
 
 Result<std::optional<Restorable>> CheckpointStore::latest() const {
@@ -170,9 +195,7 @@ Result<RestoreChoice> CheckpointStore::open_for_restore() const {
 Result<Manifest> CheckpointStore::verify(CheckpointNumber number) const {
   const std::string path = path_of(number);
   TRY(auto manifest, verify_checkpoint(fs_, path));
-  if (manifest.checkpoint != number)
-    return corrupt(path, kManifestName,
-                   fmt::format("is the manifest of {}", checkpoint_name(manifest.checkpoint)));
+  if (manifest.checkpoint != number) return wrong_number(path, manifest.checkpoint);
   return manifest;
 }
 

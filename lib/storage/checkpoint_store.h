@@ -48,12 +48,22 @@ struct RestoreChoice {
 Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
                                               int world_size);
 
+/// Told after each piece how many bytes were read; its error ends the work.
+using OnBytes = std::function<Result<Unit>(std::uint64_t)>;
+
 /// Sizes of all files against the manifest. Corrupt names the file, expected and found.
 Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest);
+/// Corrupt unless `found` is the digest of `file`.
+Result<Unit> check_digest(const std::string& folder, const ManifestFile& file, const Digest& found);
 /// Sizes and digests of all files. Reads every byte.
-Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest);
+Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest,
+                          const OnBytes& on_bytes = {});
+/// The manifest of any folder, of this run or another, once all files have its sizes.
+Result<Manifest> read_checkpoint(FileSystem& fs, const std::string& folder);
 /// Manifest and files of any folder, of this run or another (resume_from_checkpoint).
 Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder);
+/// There is no such folder: one whose owner removes it loses its name first.
+bool is_gone(FileSystem& fs, const std::string& folder);
 
 class CheckpointStore {
  public:
@@ -72,9 +82,11 @@ class CheckpointStore {
   Result<Manifest> commit(const CommitRequest& request,
                           const std::function<Result<Unit>()>& may_commit);
 
-  /// All committed ones, oldest first, those that cannot be used included. An empty list where
-  /// there is no folder.
+  /// All committed ones, oldest first, those that cannot be used included; one that the owner
+  /// removes meanwhile is left out. An empty list where there is no folder.
   Result<std::vector<ListedCheckpoint>> list() const;
+  /// One of the list; NotFound where there is none of this number.
+  Result<ListedCheckpoint> find(CheckpointNumber number) const;
   /// The newest that is structurally whole.
   Result<std::optional<Restorable>> latest() const;
   /// The newest of which every byte verifies; older ones are tried when it does not.

@@ -1,0 +1,164 @@
+#include "lib/storage/checkpoint_export.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace train {
+namespace {
+
+constexpr std::size_t kCopyBytes = 1 << 20;
+constexpr std::string_view kLockName = ".lock";  // no file of a checkpoint begins with '.'
+
+/// Copies the files of one checkpoint into a folder that is there, and syncs them.
+class Copier {
+ public:
+  Copier(FileSystem& fs, std::string source, std::string target, const OnBytes& on_bytes)
+      : fs_(fs),
+        source_(std::move(source)),
+        target_(std::move(target)),
+        on_bytes_(on_bytes),
+        buffer_(kCopyBytes, '\0') {}
+
+  Result<Unit> copy(const Manifest& manifest, std::string_view manifest_text) {
+    for (const ManifestFile& file : manifest.files) {
+      TRY_VOID(make_folders_of(file.path));
+      TRY_VOID(copy_file(file));
+    }
+    {
+      TRY(auto file, fs_.create(join_path(target_, kManifestName)));
+      TRY_VOID(file->write(manifest_text));
+      TRY_VOID(file->sync());
+    }
+    for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder)
+      TRY_VOID(fs_.sync_folder(join_path(target_, *folder)));
+    return fs_.sync_folder(target_);
+  }
+
+ private:
+  Result<Unit> make_folders_of(const std::string& path) {
+    for (auto slash = path.find('/'); slash != std::string::npos;
+         slash = path.find('/', slash + 1)) {
+      const std::string folder = path.substr(0, slash);
+      if (folders_.insert(folder).second) TRY_VOID(fs_.make_folder(join_path(target_, folder)));
+    }
+    return Unit{};
+  }
+
+  Result<Unit> copy_file(const ManifestFile& file) {
+    TRY(auto from, fs_.open_to_read(join_path(source_, file.path)));
+    TRY(auto to, fs_.create(join_path(target_, file.path)));
+    Hasher hasher;
+    for (;;) {
+      TRY(const std::size_t got, from->read(buffer_.data(), buffer_.size()));
+      if (got == 0) break;
+      const std::string_view bytes(buffer_.data(), got);
+      hasher.update(bytes);
+      TRY_VOID(to->write(bytes));
+      if (on_bytes_) TRY_VOID(on_bytes_(got));
+    }
+    TRY_VOID(check_digest(source_, file, hasher.digest()));
+    return to->sync();
+  }
+
+  FileSystem& fs_;
+  const std::string source_, target_;
+  const OnBytes& on_bytes_;
+  std::string buffer_;
+  std::set<std::string> folders_;  // parents sort before what is in them
+};
+
+/// Whether `target` is an empty folder; an error where it is anything else but missing.
+Result<bool> is_empty_folder(FileSystem& fs, const std::string& target) {
+  if (is_gone(fs, target)) return false;
+  TRY(const FileStatus status, fs.status(target));
+  const std::string hint = "name a folder that is not there yet, or is empty";
+  if (status.kind != FileKind::Folder)
+    return Error{Errc::AlreadyExists, fmt::format("'{}' is there, and is no folder", target), hint};
+  TRY(const auto entries, fs.list(target));
+  if (!entries.empty())
+    return Error{Errc::AlreadyExists, fmt::format("the folder '{}' is not empty", target), hint};
+  return true;
+}
+
+Result<Unit> check_space(FileSystem& fs, const std::string& folder, std::uint64_t needed) {
+  TRY(const std::uint64_t free, fs.free_bytes(folder));
+  if (free >= needed) return Unit{};
+  return Error{Errc::NoSpace, fmt::format("the checkpoint has {} bytes, {} are free in '{}'",
+                                          needed, free, folder)};
+}
+
+/// Make the folder where the bytes are gathered, empty but for the lock that makes it ours.
+Result<std::unique_ptr<FileLock>> take_folder(FileSystem& fs, const std::string& folder) {
+  if (auto made = fs.make_folder(folder);
+      made.has_error() && made.error().code != Errc::AlreadyExists)
+    return made.error();
+  auto lock = fs.lock(join_path(folder, kLockName));
+  if (lock.has_error()) {
+    (void)fs.remove_folder(folder);  // does nothing where another one's files are in it
+    if (lock.error().code != Errc::Unavailable) return lock.error();
+    return Error{Errc::AlreadyExists, fmt::format("another process writes to '{}'", folder),
+                 "wait for it, or name another folder"};
+  }
+  TRY(const auto entries, fs.list(folder));
+  for (const FolderEntry& entry : entries) {  // of one that was killed
+    if (entry.name == kLockName) continue;
+    const std::string path = join_path(folder, entry.name);
+    TRY_VOID(entry.kind == FileKind::Folder ? remove_tree(fs, path) : fs.remove_file(path));
+  }
+  return lock;
+}
+
+}  // namespace
+
+Result<Manifest> export_checkpoint(FileSystem& fs, const std::string& source,
+                                   const std::string& target, const OnBytes& on_bytes) {
+  TRY(const std::string text,
+      read_small_file(fs, join_path(source, kManifestName), kManifestBytesMax));
+  TRY(auto manifest, read_checkpoint(fs, source));
+  TRY(const bool replaces_empty, is_empty_folder(fs, target));
+  const std::string parent = parent_path(target);
+  TRY_VOID(make_folders(fs, parent));
+  const std::string gathered =
+      join_path(parent, fmt::format(".{}.tmp", target.substr(target.rfind('/') + 1)));
+  TRY(const auto lock, take_folder(fs, gathered));
+  const auto steps = [&]() -> Result<Unit> {
+    TRY_VOID(check_space(fs, gathered, manifest.total_bytes()));
+    TRY_VOID(Copier(fs, source, gathered, on_bytes).copy(manifest, text));
+    if (replaces_empty) TRY_VOID(fs.remove_folder(target));
+    return fs.rename_new(gathered, target);
+  };
+  if (auto done = steps(); done.has_error()) {
+    (void)remove_tree(fs, gathered);
+    if (is_gone(fs, source))
+      return Error{
+          Errc::NotFound,
+          fmt::format("'{}' was removed while it was copied: its run keeps newer ones", source),
+          "export a newer one"};
+    return done.error();
+  }
+  TRY_VOID(fs.sync_folder(parent));
+  // Last: as long as the lock had the old name, nobody else could take that folder.
+  (void)fs.remove_file(join_path(target, kLockName));
+  return manifest;
+}
+
+Result<Pulled> pull_checkpoint(FileSystem& fs, const std::string& source, const std::string& target,
+                               const OnBytes& on_bytes) {
+  const auto there = read_small_file(fs, join_path(target, kManifestName), kManifestBytesMax);
+  if (!there.has_error()) {
+    TRY(const std::string text,
+        read_small_file(fs, join_path(source, kManifestName), kManifestBytesMax));
+    if (*there != text)
+      return Error{Errc::AlreadyExists, fmt::format("'{}' holds another checkpoint", target),
+                   "pull into another folder"};
+    auto whole = read_checkpoint(fs, target);
+    if (whole.has_error())
+      return Error{Errc::AlreadyExists, whole.error().message, "remove that copy, and pull again"};
+    return Pulled::WasThere;
+  }
+  TRY_VOID(export_checkpoint(fs, source, target, on_bytes));
+  return Pulled::Copied;
+}
+
+}  // namespace train

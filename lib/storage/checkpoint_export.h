@@ -1,0 +1,27 @@
+// Copies of committed checkpoints elsewhere: `train-run checkpoint export` and `pull`. A copy is a
+// checkpoint like the one in the run: it verifies, and resume_from_checkpoint takes it. The run's
+// owner may be at work; nothing of the run is changed. All calls block.
+#pragma once
+
+#include <string>
+
+#include "lib/storage/checkpoint_store.h"
+
+namespace train {
+
+/// Copy the checkpoint in `source` to `target`, which must not be there, or be an empty folder;
+/// folders above it are made. Every byte is verified on the way, and synced: at any cut `target` is
+/// there whole, or holds nothing. The bytes are gathered beside it, in ".<name>.tmp"; what a
+/// killed one left there is replaced. AlreadyExists: `target` holds something, or another export
+/// writes it. NotFound: `source` is no checkpoint, or the run removed it meanwhile. Corrupt says
+/// which file.
+Result<Manifest> export_checkpoint(FileSystem& fs, const std::string& source,
+                                   const std::string& target, const OnBytes& on_bytes = {});
+
+enum class Pulled { Copied, WasThere };
+/// export_checkpoint(), unless `target` is that checkpoint already: the same manifest, and all
+/// files with its sizes. AlreadyExists: it is another one, or not whole.
+Result<Pulled> pull_checkpoint(FileSystem& fs, const std::string& source, const std::string& target,
+                               const OnBytes& on_bytes = {});
+
+}  // namespace train
