@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "launcher/cluster/checkpoint_rows.h"
 #include "launcher/cluster/start_frames.h"
 
 namespace train {
 
 CheckpointKeeper::CheckpointKeeper(const CheckpointConfig& config, RunRecord& record)
-    : policy_{config.num_to_keep, config.score_attribute,
-              config.score_order == ScoreOrder::Max ? BestIs::Highest : BestIs::Lowest},
-      record_(record) {
+    : policy_(retention_policy(config)), record_(record) {
   const auto listed = record_.checkpoints().list();
   if (!listed) return;
   for (const ListedCheckpoint& checkpoint : *listed) {

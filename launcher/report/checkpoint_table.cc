@@ -1,0 +1,111 @@
+#include "launcher/report/checkpoint_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/report/terminal_text.h"
+#include "lib/observe/json_text.h"
+
+namespace train {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+/// "2026-11-21T09:38:00.123456Z" to the second.
+std::string time_text(const std::string& created) {
+  constexpr std::size_t kDateChars = 10, kSecondsChars = 19;
+  std::string text = terminal_safe(created).substr(0, kSecondsChars);
+  if (text.size() == kSecondsChars && text[kDateChars] == 'T') text[kDateChars] = ' ';
+  return text;
+}
+
+std::string marks_of(const CheckpointRow& row) {
+  if (row.latest && row.best) return "latest, best";
+  return row.latest ? "latest" : row.best ? "best" : "";
+}
+
+Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score) {
+  if (!row.error.empty()) return {row.name, "cannot be used: " + terminal_safe(row.error)};
+  Cells cells{row.name, time_text(row.created), size_text(row.bytes), fmt::format("{}", row.files),
+              fmt::format("{}", row.world_size)};
+  if (with_epoch) cells.push_back(row.epoch ? fmt::format("{}", *row.epoch) : "-");
+  if (with_score) cells.push_back(row.score ? fmt::format("{:.6g}", *row.score) : "-");
+  cells.push_back(marks_of(row));
+  return cells;
+}
+
+void append_line(std::string& text, const Cells& cells, const std::vector<int>& widths) {
+  constexpr std::size_t kTexts = 2;  // the name and the time, flush left; numbers flush right
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool last = i + 1 == cells.size();
+    const int missing = last ? 0 : std::max(0, widths[i] - columns_of(cells[i]));
+    const std::string blanks(static_cast<std::size_t>(missing), ' ');
+    line +=
+        fmt::format("{}{}", i == 0 ? "" : "  ", i < kTexts ? cells[i] + blanks : blanks + cells[i]);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  text += line + "\n";
+}
+
+}  // namespace
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr double kStep = 1024, kShown = 1023.95;  // the next would be shown as 1024.0
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double size = static_cast<double>(bytes) / kStep;
+  std::size_t unit = 0;
+  for (; size >= kShown && unit + 1 < kUnits.size(); ++unit) size /= kStep;
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+std::string checkpoints_text(const CheckpointTable& table) {
+  const auto& rows = table.rows;
+  const bool with_epoch =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.epoch.has_value(); });
+  const bool with_score = !table.score_attribute.empty();
+  std::vector<Cells> lines{{"name", "created (UTC)", "size", "files", "ranks"}};
+  if (with_epoch) lines[0].push_back("epoch");
+  if (with_score) lines[0].push_back(terminal_safe(table.score_attribute));
+  lines[0].push_back("");
+  for (const CheckpointRow& row : rows) lines.push_back(cells_of(row, with_epoch, with_score));
+  std::vector<int> widths(lines[0].size());
+  for (const Cells& cells : lines) {  // the last cell of each needs none
+    for (std::size_t i = 0; i + 1 < cells.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(cells[i]));
+  }
+  std::string text;
+  for (const Cells& cells : lines) append_line(text, cells, widths);
+  return text;
+}
+
+std::string checkpoints_json(const CheckpointTable& table) {
+  std::string text = "[";
+  for (const CheckpointRow& row : table.rows) {
+    const bool usable = row.error.empty();
+    JsonWriter json;
+    json.object();
+    json.member("name", row.name).member("number", row.number).member("path", row.path);
+    json.text_or_null("error", row.error).text_or_null("created", row.created);
+    const auto known = [&](const char* name, const auto& value) {
+      json.key(name);
+      usable ? json.value(value) : json.null();
+    };
+    known("bytes", row.bytes);
+    known("files", row.files);
+    known("world_size", row.world_size);
+    json.key("epoch");
+    row.epoch ? json.value(*row.epoch) : json.null();
+    json.key("score");
+    row.score ? json.value(*row.score) : json.null();
+    known("metrics", row.metrics);
+    json.member("latest", row.latest).member("best", row.best).end();
+    text += (text.size() == 1 ? "\n" : ",\n") + std::move(json).take();
+  }
+  return text + (text.size() == 1 ? "]\n" : "\n]\n");
+}
+
+}  // namespace train
