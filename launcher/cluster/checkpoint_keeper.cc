@@ -40,7 +40,8 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
       {}};
   if (!score.warning.empty()) outcome.warnings.push_back(score.warning);
 
-  const RetentionPlan plan = plan_retention(policy_, checkpoints_);
+  RetentionPlan plan = plan_retention(policy_, checkpoints_);
+  if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);
   for (CheckpointNumber old : plan.remove) {
     if (const auto removed = store.remove(old); !removed)
       outcome.warnings.push_back(removed.error().describe());

@@ -12,6 +12,9 @@
 
 namespace train {
 
+/// After one commit, since each costs a sync; where num_to_keep was lowered, more go at the next.
+inline constexpr std::size_t kRemovalsMax = 32;
+
 struct KeptCheckpoint {
   CheckpointInfo info;
   std::optional<double> score;
