@@ -30,6 +30,14 @@ struct LogsCommand {
   bool follow = false;
 };
 
+struct CheckpointCommand {
+  std::string which;  // a name, a number, latest or best; empty: see the command
+  std::string dir;
+  int last = 0;  // 0: all
+};
+
+/// What went wrong, and what to do, on stderr.
+void print_error(const Error& error);
 /// The folder that is meant; NotFound says where it was looked for.
 Result<std::string> path_of(const RunReference& reference);
 
@@ -46,5 +54,11 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
                    const RunCommand& options);
 /// 0 and what resume would go on with, or 1 and why it would not.
 int can_restore_command(const RunReference& reference);
+
+// checkpoint …: the run may be running; also of a folder that export or pull wrote
+int checkpoint_list_command(const RunReference& reference, bool json);
+int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options);
+int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options);
+int checkpoint_pull_command(const RunReference& reference, const CheckpointCommand& options);
 
 }  // namespace train

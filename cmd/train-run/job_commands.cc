@@ -191,8 +191,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
                    const RunCommand& options) {
   const auto path = path_of(reference);
   if (!path) {
-    fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
-               path.error().hint);
+    print_error(path.error());
     return kNotFound;
   }
   const RunFolder folder(*path);

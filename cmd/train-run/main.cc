@@ -16,8 +16,8 @@
 namespace {
 
 // What a first word may be, if not the path of a job.
-constexpr std::array kCommands{"run",    "validate", "schema", "status",     "logs",
-                               "attach", "stop",     "resume", "can-restore"};
+constexpr std::array kCommands{"run",    "validate", "schema", "status",      "logs",
+                               "attach", "stop",     "resume", "can-restore", "checkpoint"};
 
 // `train-run job.yaml …` means `train-run run job.yaml …`.
 std::vector<std::string> with_command(int argc, char** argv) {
@@ -130,6 +130,43 @@ int main(int argc, char** argv) {
   CLI::App* can_restore = app.add_subcommand(
       "can-restore", "Say what resume would go on with, or end with 1 and say why it cannot");
   add_reference(can_restore);
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and copy checkpoints");
+  checkpoint->require_subcommand(1);
+  checkpoint->footer(
+      "RUN may be running, and may also be a folder that export or pull wrote.\n"
+      "Exit codes: 0 done; 1 verify: not all are whole; 65 the checkpoint is not whole; 66 no such "
+      "run or checkpoint;\n"
+      "73 the folder is not empty; 74 reading or writing failed; 77 permission; 130 Ctrl-C.");
+  train::CheckpointCommand wanted;
+  CLI::App* list = checkpoint->add_subcommand(
+      "list", "Show the checkpoints of a run, the oldest first, and why one cannot be used");
+  add_reference(list);
+  add_output_option(list, output);
+  CLI::App* verify = checkpoint->add_subcommand(
+      "verify", "Read every byte, and say which are whole; end with 1 where one is not");
+  add_reference(verify);
+  verify->add_option("checkpoint", wanted.which,
+                     "Only this one: its name, its number, latest or best");
+  CLI::App* copy = checkpoint->add_subcommand(
+      "export",
+      "Copy one into a folder, verified on the way: it appears there whole or not at all.\n"
+      "A job starts from it with resume_from_checkpoint: DIR");
+  add_reference(copy);
+  copy->add_option("checkpoint", wanted.which, "Its name, its number, latest or best")
+      ->option_text("(default latest)");
+  copy->add_option("dir", wanted.dir, "A folder that is not there yet, or is empty")
+      ->option_text("REQUIRED");
+  copy->callback([&] {  // the last word is the folder
+    if (wanted.which.empty()) throw CLI::RequiredError("dir");
+    if (wanted.dir.empty()) wanted.dir = std::exchange(wanted.which, "latest");
+  });
+  CLI::App* pull = checkpoint->add_subcommand(
+      "pull",
+      "Copy all into DIR/checkpoints, the newest first, verified on the way. What is there already "
+      "is\nleft out and nothing is removed, so it may be interrupted and called again");
+  add_reference(pull);
+  pull->add_option("dir", wanted.dir, "The folder; made where it is missing")->required();
+  pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
   try {
     std::vector<std::string> words = with_command(argc, argv);
@@ -146,5 +183,9 @@ int main(int argc, char** argv) {
   if (stop->parsed()) return train::stop_command(reference);
   if (resume->parsed()) return train::resume_command(reference, job.overrides, run);
   if (can_restore->parsed()) return train::can_restore_command(reference);
+  if (list->parsed()) return train::checkpoint_list_command(reference, output == "json");
+  if (verify->parsed()) return train::checkpoint_verify_command(reference, wanted);
+  if (copy->parsed()) return train::checkpoint_export_command(reference, wanted);
+  if (pull->parsed()) return train::checkpoint_pull_command(reference, wanted);
   return train::schema_command();
 }

@@ -28,8 +28,7 @@ constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept control
 std::optional<RunFolder> folder_of(const RunReference& reference) {
   const auto path = path_of(reference);
   if (path) return RunFolder(*path);
-  fmt::print(stderr, "train-run: error: {}\ntrain-run: {}\n", path.error().message,
-             path.error().hint);
+  print_error(path.error());
   return std::nullopt;
 }
 
@@ -170,6 +169,11 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
 }
 
 }  // namespace
+
+void print_error(const Error& error) {
+  fmt::print(stderr, "train-run: error: {}\n", error.message);
+  if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
+}
 
 Result<std::string> path_of(const RunReference& reference) {
   const char* home = std::getenv("HOME");

@@ -149,5 +149,37 @@ TEST(Cli, ADetachedRunWithoutATraind) {
       said_by(cluster, cluster.train_run({"--detach", "--runtime-dir", "none", "job.yaml"})));
 }
 
+TEST(Cli, HelpOfCheckpoint) {
+  Cluster cluster;
+  std::string all = said_by(cluster, cluster.train_run({"checkpoint", "--help"}));
+  for (const char* verb : {"list", "verify", "export", "pull"})
+    all += "\n" + said_by(cluster, cluster.train_run({"checkpoint", verb, "--help"}));
+  expect_golden("checkpoint_help", all);
+}
+
+TEST(Cli, CheckpointsThatCannotBeHad) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [" + program("sdk_worker") +
+                             "]\ntrain_loop_config: {mode: epochs, epochs: 2}\n"
+                             "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}\n");
+  ASSERT_EQ(cluster.run({job}), 0);
+  const std::string run = cluster.run_dir("job");
+  cluster.write("runs/job/checkpoints/checkpoint_000002/state.json", "{\"epoch\":9}");
+  cluster.write("full", "");
+  const std::vector<std::vector<std::string>> asked{
+      {"list", "nobody"},           {"verify", run},           {"verify", run, "7"},
+      {"verify", run, "newest"},    {"export", run, "copy"},   {"export", run, "1", "full"},
+      {"export", run, "1", "runs"}, {"export", run, "1", "."}, {"export", run}};
+  std::string all;
+  for (std::vector<std::string> words : asked) {
+    all += "$ train-run checkpoint";
+    for (const std::string& word : words) all += " " + replaced(word, cluster.dir(), "DIR");
+    words.insert(words.begin(), "checkpoint");
+    all += "\n" + said_by(cluster, cluster.train_run(words));
+  }
+  expect_golden("checkpoint_errors", all);
+}
+
 }  // namespace
 }  // namespace train::e2e

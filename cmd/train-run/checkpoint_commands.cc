@@ -1,0 +1,377 @@
+// checkpoint list, verify, export, pull: what is kept of a run, and copies of it. They read only: a
+// run that goes on meanwhile may remove a checkpoint under them, and that is no error of its.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <future>
+
+#include "cmd/train-run/commands.h"
+#include "launcher/cluster/checkpoint_rows.h"
+#include "launcher/spec/job_spec_parser.h"
+#include "lib/storage/checkpoint_export.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kNotWhole = 1, kUsage = 2, kBadData = 65, kNotFound = 66, kCannotCreate = 73,
+              kIo = 74, kPermission = 77, kInterrupted = 130;
+constexpr std::size_t kVerifyThreads = 4;  // to keep a disk or a file server busy, not the cores
+constexpr auto kDrawAfter = std::chrono::seconds(1);
+constexpr auto kDrawEvery = std::chrono::milliseconds(100);
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case Errc::NotFound:
+      return kNotFound;
+    case Errc::AlreadyExists:
+      return kCannotCreate;
+    case Errc::Corrupt:
+    case Errc::InvalidArgument:
+      return kBadData;
+    case Errc::Permission:
+      return kPermission;
+    case Errc::Cancelled:
+      return kInterrupted;
+    case Errc::InvalidSpec:
+    case Errc::Unauthenticated:
+    case Errc::Unavailable:
+    case Errc::Timeout:
+    case Errc::Io:
+    case Errc::NoSpace:
+    case Errc::Protocol:
+    case Errc::Fenced:
+    case Errc::ResourceExhausted:
+    case Errc::Internal:
+      return kIo;
+  }
+  return kIo;
+}
+
+int failed(const Error& error) {
+  print_error(error);
+  return exit_code_of(error);
+}
+
+/// Where checkpoints are: a run's folder, one that pull wrote, or a single one that export wrote.
+struct Place {
+  std::string path;
+  std::string single;         // its folder, or empty
+  std::string resolved_spec;  // or empty
+};
+
+Result<Place> place_of(const RunReference& reference) {
+  const auto path = path_of(reference);
+  if (path) return Place{*path, "", RunFolder(*path).resolved_spec()};
+  std::error_code ec;
+  const std::string folder = fs::absolute(reference.run, ec).lexically_normal();
+  if (fs::exists(join_path(folder, kManifestName), ec)) return Place{folder, folder, ""};
+  if (fs::is_directory(RunFolder(folder).checkpoints(), ec)) return Place{folder, "", ""};
+  return path.error();
+}
+
+/// By what its spec scores them; a copy has none, and the newest is the best.
+CheckpointConfig config_of(const Place& place) {
+  if (place.resolved_spec.empty()) return {};
+  SpecSource source;
+  source.path = place.resolved_spec;
+  auto parsed = parse_job_spec(source);
+  if (const auto* spec = std::get_if<ParsedSpec>(&parsed))
+    return spec->spec.run_config.checkpoint_config;
+  fmt::print(stderr, "train-run: warning: {} cannot be read: the newest counts as the best\n",
+             place.resolved_spec);
+  return {};
+}
+
+Result<std::vector<ListedCheckpoint>> list_of(const Place& place) {
+  PosixFileSystem files;
+  if (place.single.empty())
+    return CheckpointStore(files, RunFolder(place.path).checkpoints()).list();
+  auto manifest = read_checkpoint(files, place.single);
+  const CheckpointNumber number = manifest ? manifest->checkpoint : CheckpointNumber{};
+  std::vector<ListedCheckpoint> listed;
+  listed.push_back({number, place.single, std::move(manifest)});
+  return listed;
+}
+
+/// Of "checkpoint_000012" and of "12".
+std::optional<CheckpointNumber> number_of(const std::string& which) {
+  if (const auto named = parse_checkpoint_name(which)) return named;
+  CheckpointNumber number;
+  const auto [end, error] =
+      std::from_chars(which.data(), which.data() + which.size(), number.value);
+  if (error != std::errc{} || end != which.data() + which.size() || number.value == 0)
+    return std::nullopt;
+  return number;
+}
+
+bool is_which(const std::string& which) {
+  if (which == "latest" || which == "best" || number_of(which)) return true;
+  print_error({Errc::InvalidArgument, fmt::format("'{}' names no checkpoint", escape_name(which)),
+               "give its name, its number, latest or best"});
+  return false;
+}
+
+Result<ListedCheckpoint> pick(const Place& place, const RunReference& reference,
+                              const std::string& which) {
+  const std::string hint =
+      fmt::format("train-run checkpoint list {} shows those that are there", reference.run);
+  if (const auto number = number_of(which)) {
+    PosixFileSystem files;
+    auto found = CheckpointStore(files, RunFolder(place.path).checkpoints()).find(*number);
+    if (!found && found.error().code == Errc::NotFound)
+      return Error{Errc::NotFound, found.error().message, hint};
+    return found;
+  }
+  TRY(auto listed, list_of(place));
+  const CheckpointTable table =
+      checkpoint_table(listed, which == "best" ? config_of(place) : CheckpointConfig{});
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (which == "best" ? table.rows[i].best : table.rows[i].latest) return std::move(listed[i]);
+  }
+  return Error{Errc::NotFound, fmt::format("{} has no checkpoint that can be used", place.path),
+               hint};
+}
+
+/// How many bytes of how many are read: on stderr, where that is a terminal and it takes long.
+class Progress {
+ public:
+  Progress(std::string doing, std::uint64_t total)
+      : doing_(std::move(doing)), total_(total), shown_(::isatty(STDERR_FILENO) != 0) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void add(std::uint64_t bytes) { done_ += bytes; }  // from any thread
+  void draw() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shown_ || now < next_) return;
+    next_ = now + kDrawEvery;
+    drawn_ = true;
+    fmt::print(stderr, "\r\033[K{}: {} of {}", doing_, size_text(done_), size_text(total_));
+    std::fflush(stderr);
+  }
+  /// Before a line is printed.
+  void clear() {
+    if (!drawn_) return;
+    drawn_ = false;
+    fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  }
+
+ private:
+  const std::string doing_;
+  const std::uint64_t total_;
+  const bool shown_;
+  bool drawn_ = false;
+  std::atomic<std::uint64_t> done_ = 0;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kDrawAfter;
+};
+
+/// Ctrl-C ends a copy in good order: what is half written is removed.
+class Interrupts {
+ public:
+  Interrupts() {
+    ::sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  bool asked() const {
+    const timespec at_once{};
+    return ::sigtimedwait(&signals_, nullptr, &at_once) > 0;
+  }
+
+ private:
+  sigset_t signals_{};
+};
+
+OnBytes copying(Progress& progress, const Interrupts& interrupts) {
+  return [&](std::uint64_t bytes) -> Result<Unit> {
+    progress.add(bytes);
+    progress.draw();
+    if (interrupts.asked()) return Error{Errc::Cancelled, "interrupted: nothing half is left"};
+    return Unit{};
+  };
+}
+
+std::uint64_t bytes_of(const std::vector<ListedCheckpoint>& listed) {
+  std::uint64_t bytes = 0;
+  for (const ListedCheckpoint& one : listed)
+    bytes += one.manifest ? one.manifest->total_bytes() : 0;
+  return bytes;
+}
+
+std::string name_of(const ListedCheckpoint& one) { return fs::path(one.path).filename().string(); }
+
+std::string amount_of(const Manifest& manifest) {
+  return fmt::format("{} {}, {}", manifest.files.size(),
+                     manifest.files.size() == 1 ? "file" : "files",
+                     size_text(manifest.total_bytes()));
+}
+
+struct Verified {
+  std::size_t whole = 0, broken = 0;  // one that has gone is neither
+};
+
+/// Print a line a checkpoint, in order.
+Verified verify_all(const std::vector<ListedCheckpoint>& listed) {
+  PosixFileSystem files;
+  Progress progress("verifying", bytes_of(listed));
+  const auto verify = [&](const ListedCheckpoint& one) -> Result<Unit> {
+    if (!one.manifest) return one.manifest.error();
+    return verify_files(files, one.path, *one.manifest, [&](std::uint64_t bytes) -> Result<Unit> {
+      progress.add(bytes);
+      return Unit{};
+    });
+  };
+  Verified verified;
+  std::deque<std::future<Result<Unit>>> running;
+  std::size_t begun = 0;
+  for (const ListedCheckpoint& one : listed) {
+    for (; begun < listed.size() && running.size() < kVerifyThreads; ++begun)
+      running.push_back(std::async(std::launch::async, verify, std::cref(listed[begun])));
+    while (running.front().wait_for(kDrawEvery) != std::future_status::ready) progress.draw();
+    const Result<Unit> result = running.front().get();
+    running.pop_front();
+    if (!result && is_gone(files, one.path)) continue;
+    progress.clear();
+    if (result) {
+      ++verified.whole;
+      fmt::print("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
+    } else {
+      ++verified.broken;
+      fmt::print("{}: not whole: {}\n", name_of(one), result.error().message);
+    }
+    std::fflush(stdout);
+  }
+  return verified;
+}
+
+/// As the copy's owner sees it: absolute, without a slash at the end.
+Result<std::string> target_of(const std::string& dir) {
+  std::error_code ec;
+  std::string target = fs::absolute(dir, ec).lexically_normal();
+  while (target.size() > 1 && target.ends_with('/')) target.pop_back();
+  if (fs::equivalent(target, fs::current_path(ec), ec))
+    return Error{Errc::AlreadyExists, fmt::format("'{}' is the current folder", target),
+                 "name a folder in it"};
+  return target;
+}
+
+}  // namespace
+
+int checkpoint_list_command(const RunReference& reference, bool json) {
+  const auto place = place_of(reference);
+  if (!place) return failed(place.error());
+  const auto listed = list_of(*place);
+  if (!listed) return failed(listed.error());
+  const CheckpointTable table = checkpoint_table(*listed, config_of(*place));
+  if (json)
+    fmt::print("{}", checkpoints_json(table));
+  else if (table.rows.empty())
+    fmt::print("{} has no checkpoints\n", place->path);
+  else
+    fmt::print("{}", checkpoints_text(table));
+  return 0;
+}
+
+int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options) {
+  const bool all = options.which.empty();
+  if (!all && !is_which(options.which)) return kUsage;
+  const auto place = place_of(reference);
+  if (!place) return failed(place.error());
+  std::vector<ListedCheckpoint> listed;
+  if (all) {
+    auto found = list_of(*place);
+    if (!found) return failed(found.error());
+    listed = std::move(*found);
+  } else {
+    auto one = pick(*place, reference, options.which);
+    if (!one) return failed(one.error());
+    listed.push_back(std::move(*one));
+  }
+  const Verified verified = verify_all(listed);
+  if (verified.whole + verified.broken == 0) {
+    if (!all)
+      return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
+    fmt::print("{} has no checkpoints\n", place->path);
+  }
+  if (verified.whole + verified.broken > 1)
+    fmt::print("{} of {} checkpoints are whole\n", verified.whole,
+               verified.whole + verified.broken);
+  return verified.broken == 0 ? 0 : kNotWhole;
+}
+
+int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options) {
+  if (!is_which(options.which)) return kUsage;
+  const auto place = place_of(reference);
+  if (!place) return failed(place.error());
+  const auto one = pick(*place, reference, options.which);
+  if (!one) return failed(one.error());
+  if (!one->manifest) return failed(one->manifest.error());
+  const auto target = target_of(options.dir);
+  if (!target) return failed(target.error());
+  PosixFileSystem files;
+  const Interrupts interrupts;
+  Progress progress("copying", one->manifest->total_bytes());
+  const auto copied = export_checkpoint(files, one->path, *target, copying(progress, interrupts));
+  progress.clear();
+  if (!copied) {
+    Error error = copied.error();
+    if (error.code == Errc::Corrupt)
+      error.hint =
+          fmt::format("train-run checkpoint verify {} says which are whole", reference.run);
+    return failed(error);
+  }
+  fmt::print("copied {} ({}) to {}\n", name_of(*one), amount_of(*copied), *target);
+  return 0;
+}
+
+int checkpoint_pull_command(const RunReference& reference, const CheckpointCommand& options) {
+  const auto place = place_of(reference);
+  if (!place) return failed(place.error());
+  auto listed = list_of(*place);
+  if (!listed) return failed(listed.error());
+  std::reverse(listed->begin(), listed->end());
+  if (options.last > 0 && listed->size() > static_cast<std::size_t>(options.last))
+    listed->erase(listed->begin() + options.last, listed->end());
+  std::error_code ec;
+  const std::string target =
+      RunFolder(fs::absolute(options.dir, ec).lexically_normal()).checkpoints();
+  PosixFileSystem files;
+  const Interrupts interrupts;
+  Progress progress("copying", bytes_of(*listed));
+  std::size_t copied = 0, were_there = 0;
+  int code = 0;
+  for (const ListedCheckpoint& one : *listed) {
+    const Result<Pulled> pulled =
+        one.manifest
+            ? pull_checkpoint(files, one.path, join_path(target, checkpoint_name(one.number)),
+                              copying(progress, interrupts))
+            : one.manifest.error();
+    if (pulled) {
+      ++(*pulled == Pulled::Copied ? copied : were_there);
+      if (*pulled == Pulled::WasThere) progress.add(one.manifest->total_bytes());
+      continue;
+    }
+    const Error& error = pulled.error();
+    if (is_gone(files, one.path)) continue;
+    progress.clear();
+    code = failed(error);
+    if (code != kCannotCreate && code != kBadData) break;  // the next would fail as well
+  }
+  progress.clear();
+  fmt::print("{} copied to {}, {} there already\n", copied, target, were_there);
+  return code;
+}
+
+}  // namespace train
