@@ -10,6 +10,10 @@ void report(const Dict& metrics, const Checkpoint& checkpoint) {
   sdk::current_session().report(metrics, &checkpoint);
 }
 
+std::optional<std::filesystem::path> wait_for_checkpoint() {
+  return sdk::current_session().wait_for_checkpoint();
+}
+
 void on_stop(std::function<Checkpoint()> make) { sdk::current_session().on_stop(std::move(make)); }
 
 bool should_stop() { return sdk::current_session().should_stop(); }

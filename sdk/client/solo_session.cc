@@ -93,6 +93,12 @@ void SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
                .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
 }
 
+std::optional<std::filesystem::path> SoloSession::wait_for_checkpoint() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return unsettled_.empty(); });
+  return newest_kept_;
+}
+
 void SoloSession::open_store() {
   value_or_throw(make_folders(fs_, store_.folder()));
   auto lock = fs_.lock(join_path(store_.folder(), ".lock"));
@@ -124,6 +130,8 @@ void SoloSession::settle(CheckpointStaged staged) {
   {
     const std::lock_guard lock(mutex_);
     unsettled_.erase(staged.index);
+    newest_kept_.reset();
+    if (committed) newest_kept_ = *committed;
   }
   changed_.notify_all();
 }

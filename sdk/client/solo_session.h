@@ -26,6 +26,7 @@ class SoloSession final : public WorkerSession {
   SoloSession(WorkerInfo info, std::string checkpoints);
 
   void report(const Dict& metrics, const Checkpoint* checkpoint) override;
+  std::optional<std::filesystem::path> wait_for_checkpoint() override;
   bool should_stop() const override { return false; }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
@@ -53,6 +54,7 @@ class SoloSession final : public WorkerSession {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::uint64_t, Metrics> unsettled_;  // by index
+  std::optional<std::string> newest_kept_;      // its folder
   std::map<std::string, bool> once_done_;       // by name; false: running
   std::map<std::string, std::thread::id> once_runner_;
   std::optional<std::string> result_;

@@ -228,6 +228,17 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   add_checkpoint_job(checkpoint, std::move(staged), metrics);
 }
 
+std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
+  Lock lock(mutex_);
+  const std::uint64_t newest = checkpoint_index_;
+  const auto settled = [&] { return unsettled_.empty() || *unsettled_.begin() > newest; };
+  changed_.wait(lock, [&] { return settled() || closed_ || gate_.finished(); });
+  if (!settled()) check_usable();
+  if (newest == 0 || newest_outcome_.index != newest || newest_outcome_.path.empty())
+    return std::nullopt;
+  return newest_outcome_.path;
+}
+
 // ---- collectives
 
 std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
@@ -456,6 +467,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
     case MessageType::CheckpointOutcome: {
       TRY(auto message, decode<CheckpointOutcome>(frame));
       unsettled_.erase(message.index);
+      if (message.index >= newest_outcome_.index) newest_outcome_ = message;
       if (!message.error.empty() && info().world_rank == 0) {
         std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
                      static_cast<unsigned long long>(message.index), message.error.c_str());

@@ -26,6 +26,7 @@ class SupervisedSession final : public WorkerSession {
   ~SupervisedSession() override;
 
   void report(const Dict& metrics, const Checkpoint* checkpoint) override;
+  std::optional<std::filesystem::path> wait_for_checkpoint() override;
   bool should_stop() const override { return stopping_.load(std::memory_order_relaxed); }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
@@ -86,6 +87,7 @@ class SupervisedSession final : public WorkerSession {
   std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
   std::uint64_t checkpoint_index_ = 0;
   std::set<std::uint64_t> unsettled_;  // checkpoints without an outcome
+  CheckpointOutcome newest_outcome_;
   std::uint64_t collective_sequence_ = 0;
   std::map<std::uint64_t, std::optional<CollectiveResult>> collectives_;
   std::map<std::string, OnceCall> once_;

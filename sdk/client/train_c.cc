@@ -180,6 +180,14 @@ int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoi
   });
 }
 
+int trainrun_wait_for_checkpoint(const char** out) {
+  thread_local std::string kept;
+  return guarded([&] {
+    const auto folder = train::wait_for_checkpoint();
+    if (folder) kept = folder->string();
+    *out = folder ? kept.c_str() : nullptr;
+  });
+}
 trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory) {
   return made([&] { return train::Checkpoint::from_directory(checked(directory, "directory")); });
 }

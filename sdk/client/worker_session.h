@@ -22,6 +22,7 @@ class WorkerSession {
   const WorkerInfo& info() const { return info_; }
 
   virtual void report(const Dict& metrics, const Checkpoint* checkpoint) = 0;
+  virtual std::optional<std::filesystem::path> wait_for_checkpoint() = 0;
   virtual bool should_stop() const = 0;
   virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                               std::chrono::milliseconds timeout) = 0;

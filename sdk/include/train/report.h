@@ -4,7 +4,9 @@
 #include <train/checkpoint.h>
 #include <train/config.h>
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace train {
@@ -21,6 +23,12 @@ void report(const Dict& metrics);
 /// nothing to add report `Checkpoint::from_writer` that writes nothing. The directory forms copy
 /// (or move) their files before returning.
 void report(const Dict& metrics, const Checkpoint& checkpoint);
+
+/// Wait until every checkpoint that this rank has reported is committed, or was given up. The
+/// folder of the newest one; none where that was given up (the run says why), or none was reported.
+/// A report with a checkpoint and this call are what others name a synchronous upload; every rank
+/// reports before any of them can be done waiting. Throws Stopped as report() does.
+std::optional<std::filesystem::path> wait_for_checkpoint();
 
 /// Called instead of a lost step: when the run stops in good order at a report that carried no
 /// checkpoint, every rank's `make` is called there, inside report(), and its checkpoint is kept.

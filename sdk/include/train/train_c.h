@@ -64,6 +64,10 @@ int trainrun_report_directory(const char* metrics_json, const char* directory,
  * freed afterwards. */
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint);
 
+/* Wait until all that this rank has reported with a checkpoint is committed or given up. *out: the
+ * newest one's folder; NULL where it was given up, or there is none. */
+int trainrun_wait_for_checkpoint(const char** out);
+
 trainrun_checkpoint* trainrun_checkpoint_from_directory(
     const char* directory); /* NULL: see trainrun_last_error */
 trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json);

@@ -171,6 +171,12 @@ print(lib.trainrun_last_error_kind().decode(), lib.trainrun_last_error().decode(
 assert lib.trainrun_report(json.dumps({"loss": 0.5}).encode()) == 0
 assert lib.trainrun_barrier(-1) == 0 and lib.trainrun_should_stop() == 0
 out = ctypes.c_char_p()
+assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0 and out.value is None
+lib.trainrun_checkpoint_from_json.restype = ctypes.c_void_p
+made = ctypes.c_void_p(lib.trainrun_checkpoint_from_json(b'{"step": 1}'))
+assert lib.trainrun_report_checkpoint(b'{"loss": 0.25}', made) == 0
+assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0
+print("kept", out.value.decode())
 assert lib.trainrun_reduce(b'{"n": 3}', b"sum", ctypes.byref(out)) == 0
 print(out.value.decode(), flush=True)
 assert lib.trainrun_set_result(b'{"ok": true}') == 0
@@ -179,8 +185,9 @@ assert lib.trainrun_finish(None) == 0
   const Ended ended = run(folder.path, {"python3", "-u", "worker.py", LIBTRAINRUN});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out,
-            "invalid_argument metrics_json is no JSON object\nreport 1: "
-            "loss=0.5\n{\"n\":3}\nresult: {\"ok\":true}\n");
+            "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
+            "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\n"
+            "kept checkpoints/checkpoint_000001\n{\"n\":3}\nresult: {\"ok\":true}\n");
 }
 
 TEST(CFace, TakesFunctionsFromPython) {

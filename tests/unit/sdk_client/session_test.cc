@@ -259,6 +259,35 @@ TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {
   EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>(2).report_ordinal, 4u);
 }
 
+TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
+  Worker worker;
+  worker.supervisor.settle_checkpoints(false);
+  EXPECT_EQ(worker.session->wait_for_checkpoint(), std::nullopt);  // there is none
+  const Checkpoint checkpoint = writing("x");
+  worker.session->report({}, &checkpoint);
+  worker.session->report({}, &checkpoint);
+  auto waiting =
+      std::async(std::launch::async, [&] { return worker.session->wait_for_checkpoint(); });
+
+  worker.supervisor.wait_for<CheckpointStaged>(1);
+  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "/c1", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.index = 2, .path = "/c2", .error = ""});
+
+  EXPECT_EQ(waiting.get(), "/c2");
+  EXPECT_EQ(worker.session->wait_for_checkpoint(), "/c2");
+}
+
+TEST(SupervisedSession, WaitsForACheckpointThatIsGivenUp) {
+  Worker worker;
+  worker.supervisor.settle_checkpoints(false);
+  const Checkpoint checkpoint = writing("x");
+  worker.session->report({}, &checkpoint);
+  worker.supervisor.wait_for<CheckpointStaged>();
+  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "", .error = "the disk is full"});
+
+  EXPECT_EQ(worker.session->wait_for_checkpoint(), std::nullopt);
+}
+
 TEST(SupervisedSession, GathersThePartsOfAllRanks) {
   Worker worker(welcome(2, 1));
   auto gathering = std::async(std::launch::async, [&] {
