@@ -44,10 +44,13 @@ std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
   const auto first = waiting_.begin();
   if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
   if (static_cast<int>(first->second.parts.size()) < world_size_) return std::nullopt;
-  Ready ready{first->first, {}, {}};
+  Ready ready{first->first, {}, {}, false};
   for (auto& [rank, part] : first->second.parts) {
-    if (!part.error.empty() && ready.error.empty())
+    const bool says_more = ready.error.empty() || (part.no_space && !ready.no_space);
+    if (!part.error.empty() && says_more) {
       ready.error = fmt::format("rank {}: {}", rank.value, part.error);
+      ready.no_space = part.no_space;
+    }
     ready.parts.push_back(std::move(part));
   }
   settled_ = ready.index;

@@ -27,6 +27,7 @@ class CheckpointLedger {
     std::uint64_t index = 0;
     std::vector<PartOfCheckpoint> parts;  // by rank
     std::string error;
+    bool no_space = false;
   };
   struct Outcome {
     std::uint64_t index = 0;

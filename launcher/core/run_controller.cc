@@ -136,14 +136,20 @@ void RunController::on(const StartRefused& event) {
                          event.error.code == Errc::Permission ||
                          event.error.code == Errc::InvalidArgument;
   const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
-  attempt_.hosts[event.node].gone = true;
+  Host& host = attempt_.hosts[event.node];
+  host.gone = true;
   for (Member& member : attempt_.members) {
     if (member.node == event.node && member.alive()) member.lost = true;
   }
+  // Before that it is about the node, not about a rank.
+  std::optional<Rank> rank;
+  if (host.prepared) rank = event.rank;
+  const std::string what =
+      rank ? fmt::format("rank {} could not be started on {}", rank->value, node_name(event.node))
+           : fmt::format("no worker could be started on {}", node_name(event.node));
   fail({.kind = permanent ? FailureKind::Permanent : FailureKind::Start,
-        .cause = fmt::format("rank {} could not be started on {}: {}{}", event.rank.value,
-                             node_name(event.node), event.error.message, hint),
-        .rank = event.rank,
+        .cause = fmt::format("{}: {}{}", what, event.error.message, hint),
+        .rank = rank,
         .end = {},
         .node = event.node,
         .start_error = event.error});
@@ -268,65 +274,6 @@ std::optional<NodeId> RunController::node_of(Attempt attempt, Rank rank) const {
 bool RunController::all_members_ended() const {
   return std::none_of(attempt_.members.begin(), attempt_.members.end(),
                       [](const Member& m) { return m.alive(); });
-}
-
-// ---- checkpoints
-
-void RunController::on(const PartStaged& event) {
-  const Member* member = member_of(event.attempt, event.part.rank);
-  if (member == nullptr) return;
-  PartOfCheckpoint part = event.part;
-  const PauseProgress& pause = attempt_.pause;
-  const bool meeting_is_known =
-      pause.step == PauseProgress::Step::Finish ||
-      (pause.step == PauseProgress::Step::Advance && !pause.at_checkpoint);
-  const bool past_the_end = meeting_is_known && part.report_ordinal > pause.ordinal;
-  if (past_the_end && part.error.empty()) {
-    part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,
-                             attempt_.pause.ordinal);
-  }
-  if (const auto settled = attempt_.checkpoints.add(std::move(part), now_)) {
-    actions_.push_back(
-        TellCheckpoint{attempt_.id, member->node, settled->index, settled->path, settled->error});
-  }
-}
-
-void RunController::advance_checkpoints() {
-  while (auto ready = attempt_.checkpoints.take_ready()) {
-    if (ready->error.empty()) {
-      actions_.push_back(
-          Commit{attempt_.id, ready->index, ++last_checkpoint_number_, std::move(ready->parts)});
-      return;
-    }
-    note(NoteLevel::Warning,
-         fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", ready->index,
-                     attempt_.id.value, ready->error));
-    tell_checkpoint({ready->index, "", ready->error});
-  }
-}
-
-void RunController::tell_checkpoint(const CheckpointLedger::Outcome& outcome) {
-  for_each_reachable_host([&](NodeId node) {
-    actions_.push_back(
-        TellCheckpoint{attempt_.id, node, outcome.index, outcome.path, outcome.error});
-  });
-}
-
-void RunController::on(const CommitFinished& event) {
-  if (!current(event.attempt)) return;
-  const CheckpointLedger::Outcome outcome{
-      event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
-  if (!attempt_.checkpoints.commit_finished(outcome)) return;
-  if (event.checkpoint) {
-    newest_ = event.checkpoint;
-    policy_.on_progress();
-    node_failures_.clear();
-  } else {
-    note(NoteLevel::Warning,
-         fmt::format("checkpoint {} of attempt {} is not kept: {}; training goes on", event.index,
-                     attempt_.id.value, event.error));
-  }
-  tell_checkpoint(outcome);
 }
 
 // ---- ending

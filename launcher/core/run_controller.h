@@ -34,6 +34,8 @@ inline constexpr Duration kStandbySettle =
     seconds(3);  // from the last rank's hello to workers that stand by, without progress
 inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is set aside
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
+inline constexpr int kWithoutSpaceMax =
+    3;  // checkpoints in a row that are not kept for want of space; then the run fails
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
 
@@ -212,6 +214,8 @@ class RunController {
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
   void tell_checkpoint(const CheckpointLedger::Outcome& outcome);
+  void give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space);
+  void warn_of_little_room(const StorageRoom& room);
 
   void change_state(RunTrigger trigger, std::string reason);
   void note(NoteLevel level, std::string text);
@@ -254,6 +258,8 @@ class RunController {
   Attempt next_attempt_;
   std::optional<CheckpointInfo> newest_;
   std::uint64_t last_checkpoint_number_ = 0;
+  int without_space_ = 0;     // checkpoints in a row that were given up for want of it
+  bool little_room_ = false;  // for the next checkpoint, as far as is known
   int restart_count_ = 0;
   AttemptState attempt_;
   std::optional<Stop> stop_;

@@ -48,6 +48,7 @@ struct PartOfCheckpoint {
   std::vector<StagedFile> files;
   std::string metadata_json;
   std::string error;
+  bool no_space = false;  // is what the error is about
   bool operator==(const PartOfCheckpoint&) const = default;
 };
 
@@ -57,6 +58,13 @@ struct CheckpointInfo {
   std::string path;
   std::int64_t epoch = -1;  // the metric `epoch` it was reported with; −1: none
   bool operator==(const CheckpointInfo&) const = default;
+};
+
+/// What one more checkpoint of this size would find.
+struct StorageRoom {
+  std::uint64_t needed = 0;           // bytes of the newest one
+  std::optional<std::uint64_t> free;  // bytes; none where they are not known
+  std::string where;
 };
 
 enum class StopKind { Interrupt, Terminate, StopCondition, Command };
@@ -154,6 +162,8 @@ struct CommitFinished {
   std::uint64_t index = 0;
   std::optional<CheckpointInfo> checkpoint;
   std::string error;
+  bool no_space = false;  // is what the error is about
+  StorageRoom room = {};  // once it is committed, and old ones are removed
 };
 struct CollectiveJoined {
   Attempt attempt;

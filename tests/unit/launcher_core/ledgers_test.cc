@@ -50,6 +50,21 @@ TEST(CheckpointLedger, WaitsForAnEarlierOneThatWasOvertaken) {
   EXPECT_EQ(ledger.take_ready()->index, 1u);
 }
 
+TEST(CheckpointLedger, NamesWantOfSpaceBeforeOtherErrors) {
+  CheckpointLedger ledger(3);
+  ledger.add(part(0, 1, "it threw"), kStart);
+  PartOfCheckpoint full = part(1, 1, "the disk is full");
+  full.no_space = true;
+  ledger.add(full, kStart);
+  full.rank = Rank{2};
+  ledger.add(full, kStart);
+
+  const auto ready = ledger.take_ready();
+
+  EXPECT_EQ(ready->error, "rank 1: the disk is full");
+  EXPECT_TRUE(ready->no_space);
+}
+
 TEST(CheckpointLedger, GivesUpACheckpointWithABadPart) {
   CheckpointLedger ledger(2);
   ledger.add(part(0, 1), kStart);

@@ -1,0 +1,133 @@
+// Checkpoints that find no space.
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+constexpr const char* kFull = "6291456 bytes were written, 0 are free in '/s/vit'";
+
+PartStaged without_space(int rank, std::uint64_t index) {
+  PartStaged event = staged(kFirst, rank, index);
+  event.part.error = kFull;
+  event.part.no_space = true;
+  return event;
+}
+/// All parts of one checkpoint; rank 1's found no space.
+Actions fail_one(Driven& d, std::uint64_t index) {
+  d.handle(staged(kFirst, 0, index));
+  return d.handle(without_space(1, index));
+}
+CommitFinished committed(std::uint64_t index, const StorageRoom& room = {}) {
+  return {kFirst, index, checkpoint(index), "", false, room};
+}
+void commit_one(Driven& d, std::uint64_t index) {
+  d.handle(staged(kFirst, 0, index));
+  d.handle(staged(kFirst, 1, index));
+  d.handle(committed(index));
+}
+std::vector<std::string> warnings(const Actions& actions) {
+  std::vector<std::string> texts;
+  for (const Note& note : only<Note>(actions)) texts.push_back(note.text);
+  return texts;
+}
+using Texts = std::vector<std::string>;
+
+TEST(RunControllerCheckpoints, OneWithoutSpaceIsGivenUpAndTheOneBeforeStays) {
+  Driven d;
+  d.running();
+  commit_one(d, 1);
+
+  const Actions actions = fail_one(d, 2);
+
+  EXPECT_EQ(warnings(actions),
+            (Texts{std::string("checkpoint 2 of attempt 0 is not kept: rank 1: ") + kFull +
+                   "; training goes on"}));
+  EXPECT_EQ(only<TellCheckpoint>(actions).size(), 2u);
+  EXPECT_EQ(d.run.state(), RunState::Running);
+  EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
+}
+
+TEST(RunControllerCheckpoints, ThreeInARowWithoutSpaceEndTheRun) {
+  Driven d(two_workers(/*max_failures=*/5));
+  d.running();
+  fail_one(d, 1);
+  fail_one(d, 2);
+  EXPECT_EQ(d.run.state(), RunState::Running);
+
+  const Actions actions = fail_one(d, 3);
+
+  const std::string cause =
+      std::string("3 checkpoints in a row were not kept for want of space; the last: rank 1: ") +
+      kFull;
+  EXPECT_EQ(warnings(actions),
+            (Texts{std::string("checkpoint 3 of attempt 0 is not kept: rank 1: ") + kFull}));
+  EXPECT_EQ(only<StopGroup>(actions),
+            (std::vector<StopGroup>{{kFirst, kNodeA, seconds(1), cause},
+                                    {kFirst, kNodeB, seconds(1), cause}}));
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions end = d.handle(NodeGroupGone{kFirst, kNodeB});
+  ASSERT_EQ(only<AttemptEnded>(end).size(), 1u);
+  EXPECT_EQ(only<AttemptEnded>(end)[0].cause, cause);
+  EXPECT_EQ(d.run.state(), RunState::Errored);
+}
+
+TEST(RunControllerCheckpoints, ACommitWithoutSpaceCountsToo) {
+  Driven d;
+  d.running();
+  fail_one(d, 1);
+  fail_one(d, 2);
+  d.handle(staged(kFirst, 0, 3));
+  d.handle(staged(kFirst, 1, 3));
+
+  d.handle(CommitFinished{kFirst, 3, {}, kFull, /*no_space=*/true, {}});
+
+  EXPECT_EQ(d.run.state(), RunState::TearingDown);
+}
+
+TEST(RunControllerCheckpoints, OneThatIsKeptForgivesThoseBefore) {
+  Driven d;
+  d.running();
+  fail_one(d, 1);
+  fail_one(d, 2);
+  commit_one(d, 3);
+
+  fail_one(d, 4);
+  fail_one(d, 5);
+
+  EXPECT_EQ(d.run.state(), RunState::Running);
+}
+
+TEST(RunControllerCheckpoints, OtherErrorsAreNoWantOfSpace) {
+  Driven d;
+  d.running();
+  for (std::uint64_t index = 1; index <= 4; ++index) {
+    d.handle(staged(kFirst, 0, index));
+    PartStaged broken = staged(kFirst, 1, index);
+    broken.part.error = "its writer threw";
+    d.handle(broken);
+  }
+
+  EXPECT_EQ(d.run.state(), RunState::Running);
+}
+
+TEST(RunControllerCheckpoints, LittleRoomForTheNextIsSaidOnce) {
+  Driven d;
+  d.running();
+  const StorageRoom little{.needed = 5000, .free = 4999, .where = "/s/vit"};
+  const StorageRoom enough{.needed = 5000, .free = 5000, .where = "/s/vit"};
+  std::vector<Texts> said;
+  for (const StorageRoom& room : {little, little, enough, little, StorageRoom{}}) {
+    const std::uint64_t index = said.size() + 1;
+    d.handle(staged(kFirst, 0, index));
+    d.handle(staged(kFirst, 1, index));
+    said.push_back(warnings(d.handle(committed(index, room))));
+  }
+
+  const Texts warning{
+      "the next checkpoint may not fit: the last one has 5000 bytes, 4999 are free in '/s/vit' "
+      "(free some space, or lower checkpoint_config.num_to_keep)"};
+  EXPECT_EQ(said, (std::vector<Texts>{warning, {}, {}, warning, {}}));
+}
+
+}  // namespace
+}  // namespace train
