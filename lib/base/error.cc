@@ -65,6 +65,7 @@ Error system_error(int error_number, std::string_view doing) {
       break;
     case EACCES:
     case EPERM:
+    case EROFS:
       code = Errc::Permission;
       break;
     case ENOSPC:

@@ -1,0 +1,36 @@
+// Whether a node sees the same storage as its launcher: the launcher leaves a small file with a
+// text that no other has in the run's folder, and the node looks for it, before workers are
+// started. Without it, a node whose mount is missing writes its parts into a local folder of the
+// same name, which is noticed at the first commit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/base/ids.h"
+#include "lib/storage/file_system.h"
+
+namespace train {
+
+/// Below this no run is begun: its journal and logs would not fit either.
+inline constexpr std::uint64_t kFreeBytesMin = 1 << 20;
+
+/// Leave the mark `.probe-<epoch>`, and remove those that earlier launchers left. Not synced: it
+/// only has to be seen.
+Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Epoch epoch,
+                                const std::string& text);
+/// Remove all marks; best effort.
+void remove_storage_marks(FileSystem& fs, const std::string& run_dir);
+
+struct StorageCheck {
+  std::string run_dir;
+  Epoch epoch;
+  std::string mark;    // its text
+  std::string prober;  // who looks: a file name of its own
+};
+/// Whether this is the launcher's storage, can be written, and has room. InvalidArgument: it is
+/// not, or may not be written, and will not be by itself; but a network file system may show the
+/// mark a little later.
+Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check);
+
+}  // namespace train
