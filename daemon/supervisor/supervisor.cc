@@ -17,6 +17,7 @@
 #include "daemon/supervisor/output_pump.h"
 #include "daemon/supervisor/part_stager.h"
 #include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/storage_probe.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/worker_environment.h"
 #include "daemon/supervisor/worker_port.h"
@@ -43,6 +44,7 @@ class Supervisor {
   explicit Supervisor(const SupervisorOptions& options)
       : options_(options),
         executor_(context_.get_executor()),
+        probe_(executor_, clock_),
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
@@ -60,6 +62,7 @@ class Supervisor {
 
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
+  asio::awaitable<void> say_prepared();
   void on_start(StartWorkers message);
   void on_stand_by(const StartWorkers& message);
   Result<Unit> open_worker_port();
@@ -90,6 +93,7 @@ class Supervisor {
   asio::io_context context_;
   asio::any_io_executor executor_;
   PartStager stager_;
+  StorageProbe probe_;
   PosixFileSystem files_;
   Notifier changed_;  // seats, links, group: whoever waits looks again
   WorkerGroup group_;
@@ -252,8 +256,16 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
     }
     master_port_.emplace(std::move(*port));
   }
-  uplink_.say(Prepared{message.node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
-                       options_.spool_dir});
+  scope_.spawn("prepare", say_prepared());
+}
+
+asio::awaitable<void> Supervisor::say_prepared() {
+  const auto checked = co_await probe_.run(*prepare_);
+  if (checked.has_error())
+    uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
+  else
+    uplink_.say(Prepared{prepare_->node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
+                         options_.spool_dir});
 }
 
 void Supervisor::on_start(StartWorkers message) {

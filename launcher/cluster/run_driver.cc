@@ -35,6 +35,7 @@
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
+#include "lib/storage/storage_mark.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -464,6 +465,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (record_->lock().check()) {  // else the run is another launcher's by now, and goes on
     (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
     (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
+    remove_storage_marks(record_->files(), record_->folder().path());
   }
   screen_.end(summary);
   context_.stop();

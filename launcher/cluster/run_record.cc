@@ -13,6 +13,7 @@
 #include "launcher/cluster/start_frames.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
+#include "lib/storage/storage_mark.h"
 
 namespace train {
 namespace {
@@ -122,7 +123,8 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
       journal_->take_epoch(
           now_text(),
           {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
-  return Unit{};
+  storage_mark_ = fmt::format("{} {}", run_id_, random_hex());
+  return leave_storage_mark(files_, folder_.path(), epoch_, storage_mark_);
 }
 
 Epoch RunRecord::attempt_epoch(Attempt attempt) const {

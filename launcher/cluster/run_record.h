@@ -41,6 +41,8 @@ class RunRecord {
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
   Epoch epoch() const { return epoch_; }
+  /// What nodes shall find in the run's folder (lib/storage/storage_mark.h).
+  const std::string& storage_mark() const { return storage_mark_; }
   /// Of the launcher that began the attempt: its checkpoints are named after it.
   Epoch attempt_epoch(Attempt attempt) const;
   /// Attempts of earlier launchers.
@@ -65,7 +67,7 @@ class RunRecord {
 
   PosixFileSystem files_;
   RunFolder folder_;
-  std::string name_, run_id_;
+  std::string name_, run_id_, storage_mark_;
   bool resumed_ = false;
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;

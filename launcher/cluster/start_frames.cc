@@ -58,6 +58,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.run_dir = record.folder().path();
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
   message.standby = action.standby;
+  message.storage_mark = record.storage_mark();
   return message;
 }
 

@@ -161,6 +161,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
                              // are on one node
   std::uint64_t epoch = 0;   // under which the attempt was begun; names its pending checkpoints
   std::string run_dir;       // in storage; shards go there
+  std::string storage_mark;  // what the launcher left there; empty: nothing
   std::int64_t stop_grace_ms = 30000;
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
@@ -169,7 +170,8 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   ResourceAmounts claimed;
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
-                     run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids)
+                     run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
+                     storage_mark)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
@@ -379,8 +381,9 @@ struct PartWritten {  // one rank's part is written and synced below run_dir, or
   std::string dir;  // relative to run_dir
   std::vector<WrittenFile> files;
   std::string metadata_json;
-  std::string error;  // empty: fine
-  MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error)
+  std::string error;       // empty: fine
+  std::string error_code;  // to_string(Errc), where it is known
+  MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error, error_code)
 };
 struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;
@@ -490,8 +493,9 @@ struct CheckpointStaged {  // the folder is complete; it is the supervisor's fro
   std::uint64_t index = 0, report_ordinal = 0;
   std::string dir;  // absolute
   std::string metadata_json, metrics_json;
-  std::string error;  // writing it failed in the worker
-  MSGPACK_DEFINE_MAP(index, report_ordinal, dir, metadata_json, metrics_json, error)
+  std::string error;       // writing it failed in the worker
+  std::string error_code;  // to_string(Errc), where it is known
+  MSGPACK_DEFINE_MAP(index, report_ordinal, dir, metadata_json, metrics_json, error, error_code)
 };
 struct OnceBegin {
   static constexpr MessageType kType = MessageType::OnceBegin;

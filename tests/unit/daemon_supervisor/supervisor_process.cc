@@ -70,11 +70,12 @@ void SupervisorProcess::attach(std::uint64_t epoch) {
   send(LauncherState{.present = true, .epoch = epoch, .orphan_timeout_ms = 600000});
 }
 
-void SupervisorProcess::prepare(int workers, bool standby) {
+void SupervisorProcess::prepare(int workers, bool standby, const std::string& storage_mark) {
   PrepareAttempt message;
   message.standby = standby;
   message.local_world_size = workers;
   message.run_dir = dir_ + "/run";
+  message.storage_mark = storage_mark;
   send(message);
 }
 

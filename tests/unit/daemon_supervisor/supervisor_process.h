@@ -31,7 +31,7 @@ class SupervisorProcess {
   }
   /// A launcher of this epoch is there.
   void attach(std::uint64_t epoch);
-  void prepare(int workers, bool standby = false);
+  void prepare(int workers, bool standby = false, const std::string& storage_mark = "");
   /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
   WorkersStarted start(const std::vector<std::string>& scripts);
   /// PrepareAttempt and StartWorkers for processes that wait, by sh.

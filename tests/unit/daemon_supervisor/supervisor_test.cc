@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
@@ -226,6 +228,32 @@ TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
   supervisor.reconnect();
 
   EXPECT_TRUE(supervisor.wait_for<SupervisorHello>().standby);
+}
+
+TEST(Supervisor, IsPreparedOnceItSeesTheLaunchersMark) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.prepare(1, /*standby=*/false, "mark");  // epoch 0
+
+  ::mkdir((supervisor.dir() + "/run").c_str(), 0755);
+  std::ofstream(supervisor.dir() + "/mark") << "mark";
+  std::filesystem::rename(supervisor.dir() + "/mark", supervisor.dir() + "/run/.probe-0");
+
+  supervisor.wait_for<Prepared>();
+  std::filesystem::remove(supervisor.dir() + "/run/.probe-0");
+  EXPECT_TRUE(std::filesystem::is_empty(supervisor.dir() + "/run"));
+}
+
+TEST(Supervisor, SaysWhatIsWrongWithTheStorage) {
+  SupervisorProcess supervisor;
+  std::filesystem::create_directories(supervisor.dir() + "/run/.probe-0");
+  supervisor.attach(1);
+
+  supervisor.prepare(1, /*standby=*/false, "mark");
+
+  const auto failed = supervisor.wait_for<StartFailed>();
+  EXPECT_EQ(failed.code, "io");
+  EXPECT_EQ(failed.message, "reading '" + supervisor.dir() + "/run/.probe-0': Is a directory");
 }
 
 TEST(Supervisor, ThoseThatStandByEndWithIt) {

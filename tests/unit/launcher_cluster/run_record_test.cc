@@ -78,6 +78,21 @@ TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {
   EXPECT_EQ((*second)->name(), "vit-2");
 }
 
+TEST_F(RunRecordTest, LeavesItsMarkForTheNodesAndTakesThatOfTheLauncherBefore) {
+  auto record = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(record);
+  const std::string first = (*record)->storage_mark();
+  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-1"), first);
+  record->reset();
+
+  record = RunRecord::open(job_in(temp_.path()), kOptions);
+
+  ASSERT_TRUE(record);
+  EXPECT_NE((*record)->storage_mark(), first);
+  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-2"), (*record)->storage_mark());
+  EXPECT_FALSE(std::filesystem::exists(temp_.path() + "/vit/.probe-1"));
+}
+
 TEST_F(RunRecordTest, FindsARunByPathByStorageAndByRegistry) {
   ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
   const std::string path = temp_.path() + "/vit";

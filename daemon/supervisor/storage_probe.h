@@ -1,0 +1,41 @@
+// Looks, before workers are started, whether this node has the launcher's storage and may write
+// there. On a thread of its own: a network file system may answer late, or never.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <optional>
+
+#include "lib/base/time.h"
+#include "lib/net/notifier.h"
+#include "lib/net/task.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/storage_mark.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+inline constexpr Duration kMarkSeenMax =
+    seconds(2);  // for what the launcher wrote to be seen through a network file system's caches
+inline constexpr Duration kStorageAnswerMax = seconds(20);  // then it hangs, we say
+
+class StorageProbe {
+ public:
+  StorageProbe(asio::any_io_executor executor, const Clock& clock)
+      : executor_(executor), clock_(clock), changed_(executor) {}
+
+  /// check_storage(), again while the mark may still come into sight. Timeout: no answer at all.
+  /// Nothing is looked at for a launcher that leaves no mark. One call at a time.
+  Task<Unit> run(PrepareAttempt message);
+
+ private:
+  Task<Unit> look(StorageCheck check, TimePoint deadline);
+
+  asio::any_io_executor executor_;
+  const Clock& clock_;
+  Notifier changed_;
+  std::optional<Result<Unit>> answer_;
+  PosixFileSystem files_;
+  boost::asio::thread_pool pool_{1};
+};
+
+}  // namespace train
