@@ -19,7 +19,8 @@ asio::awaitable<PartWritten> PartStager::store(Rank rank, CheckpointStaged messa
                    .dir = {},
                    .files = {},
                    .metadata_json = message.metadata_json,
-                   .error = message.error};
+                   .error = message.error,
+                   .error_code = message.error_code};
   if (!message.error.empty()) co_return part;
   const PendingCheckpoint pending{Epoch{epoch}, attempt, Ordinal{message.index}};
   const std::string folder = run_dir + "/checkpoints";
@@ -37,6 +38,7 @@ asio::awaitable<PartWritten> PartStager::store(Rank rank, CheckpointStaged messa
     (void)remove_tree(files_, message.dir);
   } else {
     part.error = written->error().describe();
+    part.error_code = to_string(written->error().code);
   }
   co_return part;
 }

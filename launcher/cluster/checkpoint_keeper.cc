@@ -1,5 +1,7 @@
 #include "launcher/cluster/checkpoint_keeper.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "launcher/cluster/checkpoint_rows.h"
@@ -27,8 +29,11 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
       commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
   const auto committed = store.commit(request, [this] { return record_.lock().check(); });
   if (!committed) {
+    Error error = committed.error();
+    if (const auto free = free_bytes(); error.code == Errc::NoSpace && free)
+      error.message += fmt::format(": {} bytes are free in '{}'", *free, store.folder());
     (void)store.discard(request.pending);
-    return committed.error();
+    return error;
   }
   // A node that was cut off may have gone on after its attempt had ended: look each time.
   (void)store.discard_before(action.attempt);
@@ -37,7 +42,8 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
   Outcome outcome{
       {{request.number.value, store.path_of(request.number), epoch_of(metrics)}, score.value},
       {},
-      {}};
+      {},
+      {.needed = 0, .free = {}, .where = store.folder()}};
   if (!score.warning.empty()) outcome.warnings.push_back(score.warning);
 
   RetentionPlan plan = plan_retention(policy_, checkpoints_);
@@ -48,7 +54,14 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
     std::erase_if(checkpoints_, [&](const ScoredCheckpoint& c) { return c.number == old; });
   }
   outcome.best = best();
+  for (const ManifestFile& file : committed->files) outcome.room.needed += file.bytes;
+  outcome.room.free = free_bytes();
   return outcome;
+}
+
+std::optional<std::uint64_t> CheckpointKeeper::free_bytes() const {
+  const auto free = record_.files().free_bytes(record_.checkpoints().folder());
+  return free ? std::optional(*free) : std::nullopt;
 }
 
 KeptCheckpoint CheckpointKeeper::kept(const ScoredCheckpoint& checkpoint) const {

@@ -29,6 +29,7 @@ class CheckpointKeeper {
     std::optional<KeptCheckpoint> best;  // of all that are kept
     std::vector<std::string>
         warnings;  // a score that is missing, an old one that could not be removed
+    StorageRoom room;
   };
   /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
   /// handed over a newer part.
@@ -39,6 +40,7 @@ class CheckpointKeeper {
   std::optional<KeptCheckpoint> latest() const;
 
  private:
+  std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;
   RunRecord& record_;

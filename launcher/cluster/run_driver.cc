@@ -420,11 +420,12 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
         co_return keeper->commit(*what, *with, created);
       }(&keeper_, &action, &metrics, format_utc(clock_.wall())),
       asio::use_awaitable);
-  CommitFinished finished{action.attempt, action.index, {}, {}};
+  CommitFinished finished{action.attempt, action.index, {}, {}, false, {}};
   if (*committed) {
     const CheckpointKeeper::Outcome& outcome = **committed;
     for (const std::string& warning : outcome.warnings) screen_.warn(warning);
     finished.checkpoint = outcome.committed.info;
+    finished.room = outcome.room;
     journal_.remember(checkpoint_record(action.attempt, action.index, *finished.checkpoint));
     ledger_.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
     const CheckpointNews news{.name = std::filesystem::path(finished.checkpoint->path).filename(),
@@ -435,6 +436,7 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
     screen_.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
   } else {
     finished.error = committed->error().describe();
+    finished.no_space = committed->error().code == Errc::NoSpace;
   }
   feed(finished);
 }

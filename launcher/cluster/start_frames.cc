@@ -179,6 +179,7 @@ PartOfCheckpoint to_part(const PartWritten& message) {
     part.files.push_back({file.path, file.size, file.xxh3});
   part.metadata_json = message.metadata_json;
   part.error = message.error;
+  part.no_space = errc_of(message.error_code) == Errc::NoSpace;
   return part;
 }
 

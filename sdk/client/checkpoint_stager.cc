@@ -1,7 +1,12 @@
 #include "sdk/client/checkpoint_stager.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
+
+#include <cerrno>
+#include <optional>
+#include <system_error>
 
 #include "sdk/client/failure.h"
 #include "sdk/client/staging.h"
@@ -9,18 +14,43 @@
 namespace train::sdk {
 namespace {
 
-// The writer is user code: whatever it throws fails this checkpoint, and only this one.
-std::string run_writer(const CheckpointStager::Job& job) {
-  const auto made = make_empty_folder(job.staged.dir);
-  if (made.has_error()) return made.error().describe();
+struct Failed {
+  std::string error, code;
+};
+
+Failed failed_by(const Error& error) {
+  return {error.describe(), std::string(to_string(error.code))};
+}
+
+std::optional<Failed> call_writer(const CheckpointStager::Job& job) {
   try {
     job.write(job.staged.dir);
+  } catch (const Failure& e) {
+    return Failed{e.what(), e.kind()};
+  } catch (const std::system_error& e) {
+    const bool no_space = e.code() == std::errc::no_space_on_device ||
+                          e.code() == std::error_condition(EDQUOT, std::generic_category());
+    return Failed{e.what(), no_space ? std::string(to_string(Errc::NoSpace)) : ""};
   } catch (const std::exception& e) {
-    return e.what();
+    return Failed{e.what(), ""};
   } catch (...) {
-    return "its writer threw something that is no std::exception";
+    return Failed{"its writer threw something that is no std::exception", ""};
   }
-  return {};
+  return std::nullopt;
+}
+
+// The writer is user code: whatever it throws fails this checkpoint, and only this one. So does a
+// full disk, of which a stream that nobody asks says nothing: its file is only short.
+std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
+  if (const auto made = make_empty_folder(job.staged.dir); made.has_error())
+    return failed_by(with_free_space(made.error(), job.staged.dir));
+  std::optional<Failed> failed = call_writer(job);
+  const bool no_space = failed && failed->code == to_string(Errc::NoSpace);
+  if (!no_space && !is_full(job.staged.dir)) return failed;
+  const std::string what = failed ? failed->error : "the disk is full, its files may be short";
+  return failed_by(with_free_space(
+      {Errc::NoSpace, fmt::format("{}: {} bytes were written", what, bytes_below(job.staged.dir))},
+      job.staged.dir));
 }
 
 }  // namespace
@@ -63,7 +93,12 @@ void CheckpointStager::run() {
     if (stopping_) return;
     Job& job = jobs_.front();  // a deque: others may be added behind it meanwhile
     lock.unlock();
-    if (job.write) job.staged.error = run_writer(job);
+    if (job.write) {
+      if (auto failed = run_writer(job)) {
+        job.staged.error = std::move(failed->error);
+        job.staged.error_code = std::move(failed->code);
+      }
+    }
     if (!job.staged.error.empty()) remove_folder(job.staged.dir);
     hand_over_(std::move(job.staged));
     job.write = nullptr;  // what it holds (a copy of the model) goes before anyone is told

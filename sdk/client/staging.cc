@@ -9,10 +9,13 @@
 
 #include <array>
 #include <cerrno>
+#include <optional>
 
 namespace train::sdk {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr std::uint64_t kFullBytes = 64 << 10;  // less is used up by names and by who else writes
 
 struct Descriptor {
   int fd = -1;
@@ -24,7 +27,15 @@ struct Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 };
 
-std::string shown(const fs::path& path) { return "'" + path.string() + "'"; }
+std::string shown(const fs::path& path) { return fmt::format("'{}'", path.native()); }
+
+/// What this user may still write there.
+std::optional<std::uint64_t> free_bytes(const fs::path& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error) return std::nullopt;
+  return ::geteuid() == 0 ? space.free : space.available;
+}
 
 Result<Unit> copy_by_reading(int from, int to, const fs::path& path) {
   std::array<char, 256 << 10> buffer;
@@ -132,9 +143,12 @@ Result<Unit> copy_tree(const fs::path& from, const fs::path& to) {
   TRY_VOID(check_tree(from));
   TRY_VOID(make_empty_folder(to));
   auto copied = copy_entries(from, to);
-  if (copied.has_error())
-    remove_folder(to);  // the copy's own error says more than a failed removal
-  return copied;
+  if (!copied.has_error()) return copied;
+  remove_folder(to);  // the copy's own error says more than a failed removal
+  Error error = std::move(copied).error();
+  if (error.code == Errc::NoSpace)
+    error.message += fmt::format(": the checkpoint has {} bytes", bytes_below(from));
+  return with_free_space(std::move(error), to);
 }
 
 Result<Unit> move_tree(const fs::path& from, const fs::path& to) {
@@ -149,6 +163,32 @@ Result<Unit> move_tree(const fs::path& from, const fs::path& to) {
   if (error)
     return system_error(error.value(), fmt::format("removing {} after it was copied", shown(from)));
   return Unit{};
+}
+
+std::uint64_t bytes_below(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(folder, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::error_code unread;
+    const std::uintmax_t size = it->is_regular_file(unread) ? it->file_size(unread) : 0;
+    if (!unread) bytes += size;
+  }
+  return bytes;
+}
+
+bool is_full(const fs::path& folder) {
+  const auto free = free_bytes(folder);
+  return free && *free < kFullBytes;
+}
+
+Error with_free_space(Error error, const fs::path& staged) {
+  const fs::path folder = staged.parent_path();
+  const auto free = error.code == Errc::NoSpace ? free_bytes(folder) : std::nullopt;
+  if (!free) return error;
+  error.message += fmt::format(", {} are free in {}", *free, shown(folder));
+  error.hint = "free some space, or lower checkpoint_config.num_to_keep";
+  return error;
 }
 
 }  // namespace train::sdk

@@ -3,6 +3,7 @@
 // out, links and devices refused (lib/storage/FORMAT.md).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 #include "lib/base/result.h"
@@ -20,5 +21,12 @@ Result<Unit> make_empty_folder(const std::filesystem::path& to);
 /// Remove what a failed writer left, as far as that works: whoever owns the folder above removes
 /// the rest.
 void remove_folder(const std::filesystem::path& folder);
+
+/// Of all files under `folder`, as far as they can be read.
+std::uint64_t bytes_below(const std::filesystem::path& folder);
+/// Nothing of any size fits there any more.
+bool is_full(const std::filesystem::path& folder);
+/// An error for want of space, with what is left in the folder that `staged` is in.
+Error with_free_space(Error error, const std::filesystem::path& staged);
 
 }  // namespace train::sdk

@@ -50,11 +50,13 @@ std::vector<std::string> Nodes::daemon_arguments(int node) const {
   return arguments;
 }
 
-Process& Nodes::start(int node, const std::vector<std::string>& more) {
+Process& Nodes::start(int node, const std::vector<std::string>& more,
+                      const std::vector<std::string>& prefix) {
   std::vector<std::string> arguments = daemon_arguments(node);
   arguments.insert(arguments.end(), more.begin(), more.end());
   StartOptions options;
   if (network_ != nullptr) options.prefix = network_->on_node(node);
+  options.prefix.insert(options.prefix.end(), prefix.begin(), prefix.end());
   Process& daemon = cluster_.traind(arguments, options);
   daemons_[node] = &daemon;
   EXPECT_TRUE(wait_until([&] {

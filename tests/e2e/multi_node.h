@@ -22,7 +22,9 @@ class Nodes {
   Nodes(Cluster& cluster, const Network& network, int count);
 
   /// Start node i's traind, named n<i>; again after it has been killed. Returns when it listens.
-  Process& start(int node, const std::vector<std::string>& more = {"--resource", "CPU=2"});
+  /// `prefix`: words before its command.
+  Process& start(int node, const std::vector<std::string>& more = {"--resource", "CPU=2"},
+                 const std::vector<std::string>& prefix = {});
   void start_all(const std::vector<std::string>& more = {"--resource", "CPU=2"});
   Process& daemon(int node) { return *daemons_.at(node); }
   /// "127.x.y.1:7070,127.x.y.2:7070": of the first `count` nodes.

@@ -207,6 +207,23 @@ void scores(const Config& config) {
   }
 }
 
+// Checkpoints of these sizes; a careless writer does not ask whether all was written. The first one
+// is committed before the second is made.
+void sizes(const Config& config) {
+  const bool careless = config.get<bool>("careless", false);
+  int epoch = 0;
+  for (const int bytes : config.get<std::vector<int>>("sizes")) {
+    const auto write = [bytes, careless](const std::filesystem::path& folder) {
+      std::ofstream file(folder / "state.bin", std::ios::binary);
+      file << std::string(static_cast<std::size_t>(bytes), 'x') << std::flush;
+      if (!file && !careless) throw std::runtime_error("state.bin cannot be written");
+    };
+    train::report({{"epoch", epoch}}, train::Checkpoint::from_writer(write));
+    if (epoch++ == 0) wait_for_file(committed(1));
+  }
+  if (const auto file = config.get<std::string>("wait_for", ""); !file.empty()) wait_for_file(file);
+}
+
 void metrics(const Config&) {
   train::report(
       {{"epoch", 0}, {"loss", std::nan("")}, {"up", INFINITY}, {"note", "first"}, {"ok", true}});
@@ -224,11 +241,15 @@ void fail(const Config& config) {
 
 int main(int argc, char** argv) {
   return train::run(argc, argv, [](const Config& config) {
-    const std::map<std::string, void (*)(const Config&)> modes{
-        {"epochs", epochs},       {"collectives", collectives},
-        {"uneven", uneven},       {"threads", threads},
-        {"collision", collision}, {"scores", scores},
-        {"metrics", metrics},     {"fail", fail}};
+    const std::map<std::string, void (*)(const Config&)> modes{{"epochs", epochs},
+                                                               {"collectives", collectives},
+                                                               {"uneven", uneven},
+                                                               {"threads", threads},
+                                                               {"collision", collision},
+                                                               {"scores", scores},
+                                                               {"metrics", metrics},
+                                                               {"sizes", sizes},
+                                                               {"fail", fail}};
     modes.at(config.get<std::string>("mode"))(config);
   });
 }

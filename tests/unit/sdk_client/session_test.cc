@@ -241,6 +241,21 @@ TEST(SupervisedSession, TellsWhyAWriterFailedAndGoesOn) {
   EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>(1).error, "");
 }
 
+TEST(SupervisedSession, SaysThatAWriterFoundNoSpace) {
+  Worker worker;
+  const Checkpoint checkpoint = Checkpoint::from_writer([](const fs::path& folder) {
+    std::ofstream(folder / "state") << "half";
+    throw fs::filesystem_error("copying", std::make_error_code(std::errc::no_space_on_device));
+  });
+
+  worker.session->report({}, &checkpoint);
+
+  const auto staged = worker.supervisor.wait_for<CheckpointStaged>(0);
+  EXPECT_EQ(staged.error_code, "no_space");
+  EXPECT_NE(staged.error.find("No space left on device: 4 bytes were written, "), std::string::npos)
+      << staged.error;
+}
+
 TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {
   Worker worker;
   worker.supervisor.settle_checkpoints(false);
