@@ -41,7 +41,7 @@ Result<Unit> write_and_remove(FileSystem& fs, const StorageCheck& check) {
   const std::string path =
       fmt::format("{}-{}", mark_path(check.run_dir, check.epoch), check.prober);
   const auto written = write_file(fs, path, check.mark);
-  const auto removed = fs.remove_file(path);
+  auto removed = fs.remove_file(path);
   if (!written) return written.error();
   return removed;
 }
