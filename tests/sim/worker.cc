@@ -91,7 +91,7 @@ void SimWorker::stage(std::uint64_t ordinal) {
   last_checkpoint_ordinal_ = ordinal;
   const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.part_fails);
   send(CheckpointStaged{checkpoint_index_, ordinal, "", fmt::format("{}", step_), "",
-                        fails ? "the disk is full" : ""});
+                        fails ? "the disk is full" : "", ""});
 }
 
 // As SupervisedSession::report() waits.
