@@ -16,10 +16,14 @@ Error with_advice(Error error, const std::string& path, std::string_view doing) 
   if (error.hint.empty() && error.code == Errc::NoSpace)
     error.hint = fmt::format("free space on the disk of '{}'; the journal then goes on", folder);
   if (error.hint.empty() && error.code == Errc::Permission)
-    error.hint = fmt::format("make '{}' writable for this user", folder);
+    error.hint = fmt::format(
+        "make '{}' writable for this user; a disk may be mounted read-only because it fails "
+        "(dmesg). "
+        "What was acknowledged before is kept",
+        folder);
   if (error.hint.empty() && error.code == Errc::Io)
     error.hint = fmt::format(
-        "is the disk of '{}' mounted read-only, or failing (dmesg)? what was acknowledged before "
+        "is the disk of '{}' failing (dmesg)? what was acknowledged before "
         "is kept",
         folder);
   return error.code == Errc::Corrupt ? error : std::move(error).with_context(doing);

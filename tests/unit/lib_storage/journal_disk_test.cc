@@ -281,12 +281,12 @@ TEST_F(JournalOnRealDisk, ReadOnlyIsReadButNotOpened) {
   ASSERT_EQ(::mount("", folder.c_str(), "", MS_REMOUNT | MS_RDONLY, ""), 0);
 
   EXPECT_EQ(Journal::open(fs, path).error(),
-            (Error{Errc::Io,
+            (Error{Errc::Permission,
                    "the journal cannot be opened for writing: creating '" + folder +
                        "/.events.jsonl.tmp': Read-only file system",
-                   "is the disk of '" + folder +
-                       "' mounted read-only, or failing (dmesg)? what was acknowledged before is "
-                       "kept"}));
+                   "make '" + folder +
+                       "' writable for this user; a disk may be mounted read-only because it fails "
+                       "(dmesg). What was acknowledged before is kept"}));
   EXPECT_EQ(read_journal(fs, path)->epoch(), Epoch{1});
   ASSERT_EQ(::mount("", folder.c_str(), "", MS_REMOUNT, ""), 0);
   EXPECT_EQ(*Journal::open(fs, path).value()->take_epoch(kTime, {}), Epoch{2});
