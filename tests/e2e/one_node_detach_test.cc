@@ -52,6 +52,8 @@ class Detach : public ::testing::Test {
     for (const pid_t pid : controller) send_signal(pid, SIGSTOP);
     kill_all(pids("traind --private"));
     kill_all(controller);
+    EXPECT_TRUE(
+        wait_until([&] { return controllers().empty() && pids("traind --private").empty(); }));
   }
   std::string said_by(std::vector<std::string> arguments) {
     Process& process = cluster.train_run(arguments);
