@@ -450,23 +450,8 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
 void Supervisor::send_exit(WorkerSeat& seat) {
   if (!seat.exit || seat.exit_sent) return;
   seat.exit_sent = true;
-  const TellExited& exit = *seat.exit;
-  WorkerExited message;
-  message.rank = seat.plan.rank;
-  message.pid = exit.pid;
-  message.signaled = exit.status.signaled;
-  message.status = exit.status.status;
-  message.core_dumped = exit.status.core_dumped;
-  message.stop_requested = exit.stop_requested;
-  message.oom_killed = seat.cgroup && seat.cgroup->oom_kills().value_or(0) > 0;
-  message.wall_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(clock_.wall().time_since_epoch())
-          .count();
-  message.last_lines = seat.last_lines.lines();
   if (!seat.error) seat.error = read_error_file(seat.error_file);
-  if (seat.error) message.errors.push_back(*seat.error);
-  message.last_ordinal = seat.reports.last_ordinal();
-  uplink_.say(message);
+  uplink_.say(exit_message(seat, clock_.wall()));
 }
 
 std::string Supervisor::staging_dir(Rank rank) const {

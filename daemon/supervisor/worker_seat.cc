@@ -16,6 +16,24 @@ std::string text_at(const boost::json::object& object, std::string_view key) {
 
 }  // namespace
 
+WorkerExited exit_message(const WorkerSeat& seat, std::chrono::system_clock::time_point now) {
+  const TellExited& exit = *seat.exit;
+  WorkerExited message;
+  message.rank = seat.plan.rank;
+  message.pid = exit.pid;
+  message.signaled = exit.status.signaled;
+  message.status = exit.status.status;
+  message.core_dumped = exit.status.core_dumped;
+  message.stop_requested = exit.stop_requested;
+  message.oom_killed = seat.cgroup && seat.cgroup->oom_kills().value_or(0) > 0;
+  message.wall_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+  message.last_lines = seat.last_lines.lines();
+  if (seat.error) message.errors.push_back(*seat.error);
+  message.last_ordinal = seat.reports.last_ordinal();
+  return message;
+}
+
 std::optional<UserError> read_error_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;

@@ -3,6 +3,7 @@
 // end. State only; supervisor.cc moves the bytes.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
@@ -67,6 +68,9 @@ struct WorkerSeat {
     return true;
   }
 };
+
+/// What the launcher is told of the end of a worker that was reaped now.
+WorkerExited exit_message(const WorkerSeat& seat, std::chrono::system_clock::time_point now);
 
 /// What the worker left in TORCHELASTIC_ERROR_FILE (torchelastic's shape); nothing when there is no
 /// readable one.
