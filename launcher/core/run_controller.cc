@@ -141,6 +141,12 @@ void RunController::on(const StartRefused& event) {
   for (Member& member : attempt_.members) {
     if (member.node == event.node && member.alive()) member.lost = true;
   }
+  // Whatever the reason was under the launcher that asked: the next attempt finds out for this one.
+  if (attempt_.adopted) {
+    if (!attempt_.reform) attempt_.reform = Reform{.reason = kNotStartedBefore};
+    if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, kNotStartedBefore);
+    return;
+  }
   // Before that it is about the node, not about a rank.
   std::optional<Rank> rank;
   if (host.prepared) rank = event.rank;

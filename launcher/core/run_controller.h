@@ -36,6 +36,7 @@ inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node i
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 inline constexpr int kWithoutSpaceMax =
     3;  // checkpoints in a row that are not kept for want of space; then the run fails
+inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
 

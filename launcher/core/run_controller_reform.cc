@@ -44,7 +44,7 @@ void RunController::advance_attaching() {
     all_started &= host.has_workers;
   }
   if (!all_started) {
-    attempt_.reform = Reform{.reason = "an earlier launcher had not started all workers"};
+    attempt_.reform = Reform{.reason = kNotStartedBefore};
     return begin_teardown(kSurvivorGrace, attempt_.reform->reason);
   }
   if (attempt_.was_ending) return begin_teardown(kSurvivorGrace, kStoppedBefore);

@@ -120,6 +120,20 @@ TEST(RunControllerAttach, AGroupThatWasNotStartedWholeBeginsAgainAndNoFailureIsC
   EXPECT_EQ(d.run.restarts(), 2);
 }
 
+TEST(RunControllerAttach, WhatARefusalSaidToTheEarlierLauncherEndsNoRun) {
+  Taken d(with_living(), 0);
+  d.attach(kNodeA);
+  d.handle(node_up(kNodeB, {kFirst}));
+  const Error gone{Errc::InvalidArgument, "the mark of a launcher that is gone is not there"};
+
+  d.handle(StartRefused{kFirst, kNodeB, Rank{1}, gone});
+
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  EXPECT_EQ(d.run.attempt(), kSecond);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
 TEST(RunControllerAttach, AWorkerThatDiedMeanwhileIsAFailure) {
   Taken d(with_living(), 0);
   d.attach(kNodeA);
