@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include "lib/storage/new_folders.h"
 
 namespace train {
 namespace {
@@ -17,12 +17,13 @@ class Copier {
       : fs_(fs),
         source_(std::move(source)),
         target_(std::move(target)),
+        folders_(fs, target_),
         on_bytes_(on_bytes),
         buffer_(kCopyBytes, '\0') {}
 
   Result<Unit> copy(const Manifest& manifest, std::string_view manifest_text) {
     for (const ManifestFile& file : manifest.files) {
-      TRY_VOID(make_folders_of(file.path));
+      TRY_VOID(folders_.make_for(file.path));
       TRY_VOID(copy_file(file));
     }
     {
@@ -30,21 +31,10 @@ class Copier {
       TRY_VOID(file->write(manifest_text));
       TRY_VOID(file->sync());
     }
-    for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder)
-      TRY_VOID(fs_.sync_folder(join_path(target_, *folder)));
-    return fs_.sync_folder(target_);
+    return folders_.sync();
   }
 
  private:
-  Result<Unit> make_folders_of(const std::string& path) {
-    for (auto slash = path.find('/'); slash != std::string::npos;
-         slash = path.find('/', slash + 1)) {
-      const std::string folder = path.substr(0, slash);
-      if (folders_.insert(folder).second) TRY_VOID(fs_.make_folder(join_path(target_, folder)));
-    }
-    return Unit{};
-  }
-
   Result<Unit> copy_file(const ManifestFile& file) {
     TRY(auto from, fs_.open_to_read(join_path(source_, file.path)));
     TRY(auto to, fs_.create(join_path(target_, file.path)));
@@ -63,9 +53,9 @@ class Copier {
 
   FileSystem& fs_;
   const std::string source_, target_;
+  NewFolders folders_;
   const OnBytes& on_bytes_;
   std::string buffer_;
-  std::set<std::string> folders_;  // parents sort before what is in them
 };
 
 /// Whether `target` is an empty folder; an error where it is anything else but missing.

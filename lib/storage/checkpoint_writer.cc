@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+
+#include "lib/storage/new_folders.h"
 
 namespace train {
 namespace {
@@ -46,6 +47,7 @@ class PartWriter {
       : fs_(fs),
         staged_(std::move(staged)),
         part_(std::move(part)),
+        folders_(fs, part_),
         move_(move),
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
@@ -53,15 +55,11 @@ class PartWriter {
   Result<std::vector<PartFile>> write(const std::vector<StagedFile>& files) {
     std::vector<PartFile> written;
     for (const StagedFile& file : files) {
-      TRY_VOID(make_folders_of(file.path));
+      TRY_VOID(folders_.make_for(file.path));
       TRY(auto one, write_file(file.path));
       written.push_back(std::move(one));
     }
-    // Innermost first: a folder is safe before the name that leads to it. Longer paths sort after
-    // their parents.
-    for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder)
-      TRY_VOID(fs_.sync_folder(join_path(part_, *folder)));
-    TRY_VOID(fs_.sync_folder(part_));
+    TRY_VOID(folders_.sync());
     return written;
   }
 
@@ -75,15 +73,6 @@ class PartWriter {
   }
 
  private:
-  Result<Unit> make_folders_of(const std::string& path) {
-    for (auto slash = path.find('/'); slash != std::string::npos;
-         slash = path.find('/', slash + 1)) {
-      const std::string folder = path.substr(0, slash);
-      if (folders_.insert(folder).second) TRY_VOID(fs_.make_folder(join_path(part_, folder)));
-    }
-    return Unit{};
-  }
-
   Result<PartFile> write_file(const std::string& path) {
     const std::string target = join_path(part_, path);
     if (!move_) {
@@ -146,10 +135,10 @@ class PartWriter {
   FileSystem& fs_;
   const std::string staged_;
   const std::string part_;
+  NewFolders folders_;
   const bool move_;
   std::string buffer_;
   std::stop_token stop_;
-  std::set<std::string> folders_;
   std::vector<std::string> moved_;
 };
 
