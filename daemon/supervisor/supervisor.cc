@@ -241,12 +241,9 @@ void Supervisor::received(const Frame& frame) {
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (prepare_ && !(prepare_->standby && !message.standby)) return;
-  const bool first = !prepare_;
   prepare_ = message;
   epoch_ = std::max(epoch_, message.epoch);
-  if (first)
-    group_.set_limits(milliseconds(message.stop_grace_ms),
-                      milliseconds(options_.orphan_timeout_ms));
+  group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   if (message.standby) return;
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
@@ -486,11 +483,11 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
     hello.rank = rank.value;
     input.master_listen_fd = -1;  // it was not there yet to be inherited
     input.env = environment_of(seat->second);
-    for (const auto& known : seat->second.standby->env) {
-      if (const auto found = input.env.find(known.first);
-          found != input.env.end() && found->second == known.second)
-        input.env.erase(found);
-    }
+    const auto& known = seat->second.standby->env;
+    std::erase_if(input.env, [&](const auto& variable) {
+      const auto found = known.find(variable.first);
+      return found != known.end() && found->second == variable.second;
+    });
   }
   CO_TRY(auto message, make_welcome(hello, input));
   CO_TRY_VOID(make_folders(files_, staging_dir(rank)));
