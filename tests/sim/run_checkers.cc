@@ -78,8 +78,6 @@ void Checkers::acted(const RunAction& action) {
   if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
   if (const auto* begun = std::get_if<AttemptBegun>(&action)) begins(begun->attempt);
   if (const auto* start = std::get_if<Start>(&action)) restored(*start);
-  if (std::holds_alternative<AttemptBegun>(action) && was_finished_)
-    fail("S11", "a run that had finished begins again");
   if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
   if (const auto* changed = std::get_if<StateChanged>(&action)) {
@@ -183,6 +181,7 @@ void Checkers::run_ended(const RunEnded& ended) {
 // A launcher may die before its journal knows of an attempt: the next one gives its number again,
 // and no worker of the first was ever started.
 void Checkers::begins(Attempt attempt) {
+  if (was_finished_) fail("S11", "a run that had finished begins again");
   AttemptView& seen = view(attempt);
   const bool had_workers = std::any_of(seen.members.begin(), seen.members.end(),
                                        [](const SimWorker* worker) { return worker != nullptr; });

@@ -4,9 +4,9 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 
 #include "sdk/torch/tensor_file.h"
+#include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 
 namespace train {
@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::failure;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kRows = 7, kColumns = 5;
@@ -52,15 +53,6 @@ class Sharded : public ::testing::Test {
 
   fs::path folder_;
 };
-
-std::string failure(const std::function<void()>& call) {
-  try {
-    call();
-    return "none";
-  } catch (const Failure& error) {
-    return error.kind() + ": " + error.what();
-  }
-}
 
 TEST(EvenShare, TheFirstRanksHaveTheRest) {
   EXPECT_EQ(even_share(7, 0, 3).size(), 3);

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 
 #include "sdk/torch/tensor_file.h"
+#include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 
 namespace train {
@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::failure;
 using ::testing::HasSubstr;
 
 struct NetImpl : torch::nn::Module {
@@ -73,15 +74,6 @@ bool same(torch::nn::Module& a, torch::nn::Module& b) {
     if (!torch::equal(item.value(), right_buffers[item.key()])) return false;
   }
   return true;
-}
-
-std::string failure(const std::function<void()>& call) {
-  try {
-    call();
-    return "none";
-  } catch (const Failure& error) {
-    return error.kind() + ": " + error.what();
-  }
 }
 
 TEST_F(State, TrainingGoesOnAsIfItHadNeverStopped) {
