@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure trainrun beside torchrun and Ray Train, alternately in one run: `make bench`.
 
-    benchmarks/run.py                       everything (≤ 40 min), into benchmarks/RESULTS.md
-    benchmarks/run.py --quick               everything, fewer samples (≤ 5 min)
+    benchmarks/run.py                       everything (about an hour), into benchmarks/RESULTS.md
+    benchmarks/run.py --quick               everything, fewer samples
     benchmarks/run.py launch --workers 2 --repeat 5 --only torchrun      one measure, one subject: printed only
 
 Needs build/bin (make build) and the peers (packaging/deps/install.sh bench). A subject that is not there is said, not
