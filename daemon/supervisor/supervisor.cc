@@ -15,9 +15,8 @@
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/output_pump.h"
-#include "daemon/supervisor/part_stager.h"
+#include "daemon/supervisor/shared_storage.h"
 #include "daemon/supervisor/spawn.h"
-#include "daemon/supervisor/storage_probe.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/worker_environment.h"
 #include "daemon/supervisor/worker_port.h"
@@ -44,7 +43,6 @@ class Supervisor {
   explicit Supervisor(const SupervisorOptions& options)
       : options_(options),
         executor_(context_.get_executor()),
-        probe_(executor_, clock_),
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
@@ -64,6 +62,8 @@ class Supervisor {
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
   void on_start(StartWorkers message);
+  asio::awaitable<void> start_group();
+  Task<Unit> make_ready();
   void on_stand_by(const StartWorkers& message);
   Result<Unit> open_worker_port();
   void on_ack_reports(const AckReports& message);
@@ -92,13 +92,12 @@ class Supervisor {
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  PartStager stager_;
-  StorageProbe probe_;
   PosixFileSystem files_;
   Notifier changed_;  // seats, links, group: whoever waits looks again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
   std::optional<PrepareAttempt> prepare_;
+  std::unique_ptr<CheckpointTransport> transport_;
   std::optional<StartWorkers> start_;
   std::optional<MasterPort> master_port_;
   std::optional<Cgroup> cgroup_;
@@ -134,7 +133,6 @@ int Supervisor::run() {
     scope_.spawn("traind", serve_link(std::move(*first)));
   scope_.spawn("deadlines", tick_loop());
   context_.run();
-  stager_.join();
   return 0;
 }
 
@@ -245,6 +243,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   if (message.standby) return;
+  transport_ = std::make_unique<SharedStorage>(executor_, clock_, message, options_.attempt);
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
@@ -257,7 +256,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
 }
 
 asio::awaitable<void> Supervisor::say_prepared() {
-  const auto checked = co_await probe_.run(*prepare_);
+  const auto checked = co_await transport_->probe();
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
@@ -269,10 +268,15 @@ void Supervisor::on_start(StartWorkers message) {
   if (start_) return;
   if (message.standby > 0) return on_stand_by(message);
   start_ = std::move(message);
-  if (const auto opened = open_worker_port(); opened.has_error()) {
+  scope_.spawn("start", start_group());
+}
+
+asio::awaitable<void> Supervisor::start_group() {
+  if (const auto opened = co_await make_ready(); opened.has_error()) {
     uplink_.say_last(encode(start_failed(Rank{0}, opened.error()), options_.attempt));
-    return;
+    co_return;
   }
+  if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
   GroupStart group;
   for (const WorkerPlan& plan : start_->workers) {
     WorkerSeat& seat = seats_[Rank{plan.rank}];
@@ -282,6 +286,13 @@ void Supervisor::on_start(StartWorkers message) {
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
   feed(group);
+}
+
+Task<Unit> Supervisor::make_ready() {
+  if (!start_->restore_dir.empty()) {
+    CO_TRY(start_->restore_dir, co_await transport_->fetch(start_->restore_dir));
+  }
+  co_return open_worker_port();
 }
 
 // Those that cannot be started now are started with their attempt, which says why not.
@@ -452,8 +463,7 @@ void Supervisor::send_exit(WorkerSeat& seat) {
 }
 
 std::string Supervisor::staging_dir(Rank rank) const {
-  return fmt::format("{}/checkpoints/.staging-{}/rank-{:04}", prepare_->run_dir,
-                     options_.attempt.value, rank.value);
+  return fmt::format("{}/rank-{:04}", transport_->staging_folder(), rank.value);
 }
 
 // The rank that it was started with, or, of one that stands by, the one that it will have: not
@@ -542,8 +552,7 @@ void Supervisor::reply(const OnceBoard::Replies& replies) {
 }
 
 asio::awaitable<void> Supervisor::stage(Rank rank, CheckpointStaged message) {
-  const PartWritten part = co_await stager_.store(rank, std::move(message), prepare_->run_dir,
-                                                  prepare_->epoch, options_.attempt);
+  const PartWritten part = co_await transport_->store(rank, std::move(message));
   WorkerSeat& seat = seats_.at(rank);
   const Frame frame = encode(part, options_.attempt);
   seat.unsettled_parts[part.index] = frame;
@@ -575,9 +584,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
     cgroup_->kill();
     cgroup_->remove();
   }
-  if (prepare_)
-    (void)remove_tree(files_, fmt::format("{}/checkpoints/.staging-{}", prepare_->run_dir,
-                                          options_.attempt.value));
+  if (transport_) transport_->clean_up();
   (void)remove_tree(files_, options_.spool_dir);
   listener_->close();
   ::fflush(nullptr);

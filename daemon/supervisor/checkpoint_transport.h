@@ -1,0 +1,32 @@
+// How checkpoints get from this node into the run's storage, and committed ones back to it. One
+// kind for each way that storage can be reached: shared_storage.h.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <string>
+
+#include "lib/base/ids.h"
+#include "lib/net/task.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+class CheckpointTransport {
+ public:
+  virtual ~CheckpointTransport() = default;
+
+  /// Before workers are started: whether checkpoints can be stored from here. One call at a time.
+  virtual Task<Unit> probe() = 0;
+  /// Where the workers of this attempt make the files of their parts; not there yet.
+  virtual std::string staging_folder() const = 0;
+  /// Store one staged folder, which is ours from now on, as the part of `rank`. PartWritten says
+  /// what became of it: it names where the part is, or the error.
+  virtual boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) = 0;
+  /// The folder on this node with the files of the committed checkpoint that the launcher names
+  /// `from`; whole and verified where it had to be brought here.
+  virtual Task<std::string> fetch(std::string from) = 0;
+  /// The attempt is over: remove what is only of use to it.
+  virtual void clean_up() = 0;
+};
+
+}  // namespace train

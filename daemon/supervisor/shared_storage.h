@@ -1,0 +1,34 @@
+// Storage that this node has mounted as the launcher has: the parts of checkpoints are written to
+// their place, and restored from where they were committed.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "daemon/supervisor/checkpoint_transport.h"
+#include "daemon/supervisor/storage_probe.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+
+class SharedStorage final : public CheckpointTransport {
+ public:
+  SharedStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
+                Attempt attempt);
+
+  Task<Unit> probe() override;
+  /// In the storage itself, so that parts are moved into place, not copied.
+  std::string staging_folder() const override;
+  boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
+  Task<std::string> fetch(std::string from) override;
+  void clean_up() override;
+
+ private:
+  const PrepareAttempt prepare_;
+  const Attempt attempt_;
+  const std::string checkpoints_;
+  PosixFileSystem files_;
+  StorageProbe probe_;
+  boost::asio::thread_pool pool_{2};  // while one part waits for the disk, another is read
+};
+
+}  // namespace train
