@@ -94,6 +94,31 @@ bool is_gone(FileSystem& fs, const std::string& folder) {
   return status.has_error() && status.error().code == Errc::NotFound;
 }
 
+Result<Manifest> manifest_of(const CommitRequest& request) {
+  TRY(auto files, merge_parts(request.parts, request.world_size));
+  return Manifest{.checkpoint = request.number,
+                  .epoch = request.pending.epoch,
+                  .attempt = request.pending.attempt,
+                  .ordinal = request.pending.ordinal,
+                  .world_size = request.world_size,
+                  .created = request.created,
+                  .files = std::move(files),
+                  .metrics = request.metrics,
+                  .metadata = request.metadata};
+}
+
+Result<std::vector<PendingCheckpoint>> CheckpointStore::pending() const {
+  std::vector<PendingCheckpoint> pending;
+  const auto entries = fs_.list(folder_);
+  if (entries.has_error()) {
+    if (entries.error().code == Errc::NotFound) return pending;
+    return entries.error();
+  }
+  for (const FolderEntry& entry : *entries)
+    if (const auto parsed = parse_pending_name(entry.name)) pending.push_back(*parsed);
+  return pending;
+}
+
 Result<std::vector<std::string>> CheckpointStore::open(Epoch current,
                                                        const std::vector<PendingCheckpoint>& keep) {
   TRY_VOID(make_folders(fs_, folder_));
@@ -113,17 +138,9 @@ Result<std::vector<std::string>> CheckpointStore::open(Epoch current,
 Result<Manifest> CheckpointStore::commit(const CommitRequest& request,
                                          const std::function<Result<Unit>()>& may_commit) {
   const std::string doing = fmt::format("committing {}", checkpoint_name(request.number));
-  auto files = merge_parts(request.parts, request.world_size);
-  if (files.has_error()) return std::move(files).error().with_context(doing);
-  Manifest manifest{.checkpoint = request.number,
-                    .epoch = request.pending.epoch,
-                    .attempt = request.pending.attempt,
-                    .ordinal = request.pending.ordinal,
-                    .world_size = request.world_size,
-                    .created = request.created,
-                    .files = std::move(*files),
-                    .metrics = request.metrics,
-                    .metadata = request.metadata};
+  auto made = manifest_of(request);
+  if (made.has_error()) return std::move(made).error().with_context(doing);
+  Manifest manifest = std::move(*made);
   const std::string pending = join_path(folder_, pending_name(request.pending));
   const auto steps = [&]() -> Result<Unit> {
     TRY_VOID(assemble(fs_, pending, request.parts, manifest.files));

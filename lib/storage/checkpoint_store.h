@@ -48,6 +48,9 @@ struct RestoreChoice {
 Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
                                               int world_size);
 
+/// What will be written of it. Pure; the errors of merge_parts.
+Result<Manifest> manifest_of(const CommitRequest& request);
+
 /// Told after each piece how many bytes were read; its error ends the work.
 using OnBytes = std::function<Result<Unit>(std::uint64_t)>;
 
@@ -65,22 +68,29 @@ Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder);
 /// There is no such folder: one whose owner removes it loses its name first.
 bool is_gone(FileSystem& fs, const std::string& folder);
 
+/// Reads through any FileSystem; how a checkpoint comes and goes is that of a folder on a file
+/// system, and otherwise in object_checkpoint_store.h.
 class CheckpointStore {
  public:
   CheckpointStore(FileSystem& fs, std::string folder) : fs_(fs), folder_(std::move(folder)) {}
+  virtual ~CheckpointStore() = default;
+  CheckpointStore(const CheckpointStore&) = delete;
+  CheckpointStore& operator=(const CheckpointStore&) = delete;
 
   /// Make the folder, finish removals that were cut short, and discard pending checkpoints of
   /// epochs before `current` but `keep` (those of an attempt that outlived its launcher). What was
   /// discarded, by name. For the owner only.
-  Result<std::vector<std::string>> open(Epoch current,
-                                        const std::vector<PendingCheckpoint>& keep = {});
+  virtual Result<std::vector<std::string>> open(Epoch current,
+                                                const std::vector<PendingCheckpoint>& keep = {});
+  /// What was handed over and is not committed.
+  virtual Result<std::vector<PendingCheckpoint>> pending() const;
 
   /// Make the parts one committed checkpoint. When it returns, the checkpoint survives a power cut.
   /// `may_commit` is asked last, just before the name appears: the fence against an owner that was
   /// replaced (RunLock::check). On an error nothing was acknowledged and no earlier checkpoint is
   /// touched; discard() the pending one then.
-  Result<Manifest> commit(const CommitRequest& request,
-                          const std::function<Result<Unit>()>& may_commit);
+  virtual Result<Manifest> commit(const CommitRequest& request,
+                                  const std::function<Result<Unit>()>& may_commit);
 
   /// All committed ones, oldest first, those that cannot be used included; one that the owner
   /// removes meanwhile is left out. An empty list where there is no folder.
@@ -97,11 +107,11 @@ class CheckpointStore {
   Result<CheckpointNumber> next_number() const;
 
   /// Remove a committed checkpoint: it loses its name, safely, before it loses a file.
-  Result<Unit> remove(CheckpointNumber number);
+  virtual Result<Unit> remove(CheckpointNumber number);
   /// Remove a pending one: a part failed, or its attempt ended.
-  Result<Unit> discard(const PendingCheckpoint& pending);
+  virtual Result<Unit> discard(const PendingCheckpoint& pending);
   /// Remove what attempts before this one have handed over and nobody will commit.
-  Result<Unit> discard_before(Attempt attempt);
+  virtual Result<Unit> discard_before(Attempt attempt);
 
   std::string path_of(CheckpointNumber number) const {
     return join_path(folder_, checkpoint_name(number));

@@ -6,39 +6,12 @@
 #include <charconv>
 
 #include "lib/storage/new_folders.h"
+#include "lib/storage/staged_files.h"
 
 namespace train {
 namespace {
 
 constexpr int kPartNamesMax = 100;
-
-struct StagedFile {
-  std::string path;  // relative
-  std::uint64_t bytes = 0;
-};
-
-Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
-                     std::vector<StagedFile>& files) {
-  const std::string folder = below.empty() ? root : join_path(root, below);
-  TRY(const auto entries, fs.list(folder));
-  for (const FolderEntry& entry : entries) {
-    if (entry.name.starts_with('.')) continue;
-    const std::string path = join_path(below, entry.name);
-    TRY_VOID(check_file_path(path));
-    if (entry.kind == FileKind::Folder) {
-      TRY_VOID(collect(fs, root, path, files));
-    } else if (entry.kind == FileKind::File) {
-      TRY(const FileStatus status, fs.status(join_path(root, path)));
-      files.push_back({path, status.bytes});
-    } else {
-      return Error{
-          Errc::InvalidArgument,
-          fmt::format("'{}' in '{}' is neither a file nor a folder", escape_name(path), root),
-          "a checkpoint holds files and folders only: write a copy instead of a link"};
-    }
-  }
-  return Unit{};
-}
 
 class PartWriter {
  public:
@@ -191,10 +164,7 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
                                   const PendingCheckpoint& pending, Rank rank,
                                   const std::string& staged, const WritePartOptions& options,
                                   std::stop_token stop) {
-  std::vector<StagedFile> files;
-  TRY_VOID(collect(fs, staged, "", files));
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return a.path < b.path; });
+  TRY(const auto files, staged_files(fs, staged));
   std::uint64_t needed = 0, largest = 1;
   for (const StagedFile& file : files) {
     needed += file.bytes;

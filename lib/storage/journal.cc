@@ -37,8 +37,8 @@ Result<JournalReplay> read_journal(FileSystem& fs, const std::string& path) {
 }
 
 Result<std::unique_ptr<Journal>> Journal::open(FileSystem& fs, std::string path,
-                                               JournalLimits limits) {
-  std::unique_ptr<Journal> journal(new Journal(fs, std::move(path), limits));
+                                               JournalLimits limits, JournalCopy copy) {
+  std::unique_ptr<Journal> journal(new Journal(fs, std::move(path), limits, std::move(copy)));
   if (auto loaded = journal->load(); loaded.has_error())
     return with_advice(std::move(loaded).error(), journal->path_,
                        "the journal cannot be opened for writing");
@@ -109,7 +109,9 @@ Result<Unit> Journal::append_group(const std::vector<boost::json::object>& event
                  fmt::format("'{}' has {} bytes, and {} more would be over its limit of {}", path_,
                              good_bytes_, lines.size(), limits_.bytes_max),
                  "start a new run from this one's newest checkpoint with resume_from_checkpoint"};
-  if (auto written = write_group(lines); written.has_error())
+  auto written = write_group(lines);
+  if (!written.has_error()) written = copy_group(lines);
+  if (written.has_error())
     return with_advice(std::move(written).error(), path_,
                        fmt::format("records {} to {} are not in the journal", group, seq));
   last_seq_ = seq;
@@ -131,6 +133,18 @@ Result<Unit> Journal::write_group(std::string_view lines) {
   auto ours = check_name(std::nullopt);
   end_in_doubt_ = ours.has_error();
   return ours;
+}
+
+/// What only this file has does not count: the next group goes to a new one, without it.
+Result<Unit> Journal::copy_group(std::string_view lines) {
+  if (!copy_) return Unit{};
+  auto copied = copy_(lines, [&]() -> Result<std::string> {
+    TRY(std::string text, read_small_file(fs_, path_, limits_.bytes_max));
+    text.resize(std::min<std::size_t>(text.size(), good_bytes_ + lines.size()));
+    return text;
+  });
+  end_in_doubt_ = copied.has_error();
+  return copied;
 }
 
 Result<Unit> Journal::write_anew_with(std::string_view lines) {

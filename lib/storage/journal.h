@@ -3,6 +3,7 @@
 // (run_lock.h) opens it; anybody may read it. It blocks; one thread at a time. FORMAT.md section 4.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,13 +25,18 @@ struct JournalLimits {
   std::uint64_t bytes_max = kJournalBytesMax;  // of the file
 };
 
+/// Where each group is put besides, before it counts: `lines`, and how to get the whole text with
+/// them. Its error is the group's.
+using JournalCopy = std::function<Result<Unit>(std::string_view lines,
+                                               const std::function<Result<std::string>()>& whole)>;
+
 class Journal {
  public:
   /// Open it; where there is none, the first record makes it. What is whole is written to a new
   /// file that takes the name: a torn tail is left behind, and so is an owner that was replaced.
   /// Damage before the tail is Corrupt and names the line. Fenced: somebody else writes to it.
   static Result<std::unique_ptr<Journal>> open(FileSystem& fs, std::string path,
-                                               JournalLimits limits = {});
+                                               JournalLimits limits = {}, JournalCopy copy = {});
 
   /// What was in it when it was opened (damage: the torn tail that was left behind).
   const JournalReplay& replayed() const { return replayed_; }
@@ -48,12 +54,13 @@ class Journal {
   Result<Unit> append(const std::vector<boost::json::object>& events, const std::string& time);
 
  private:
-  Journal(FileSystem& fs, std::string path, JournalLimits limits)
-      : fs_(fs), path_(std::move(path)), limits_(limits) {}
+  Journal(FileSystem& fs, std::string path, JournalLimits limits, JournalCopy copy)
+      : fs_(fs), path_(std::move(path)), limits_(limits), copy_(std::move(copy)) {}
   Result<Unit> load();
   Result<Unit> append_group(const std::vector<boost::json::object>& events, const std::string& time,
                             Epoch epoch);
   Result<Unit> write_group(std::string_view lines);
+  Result<Unit> copy_group(std::string_view lines);
   Result<Unit> write_anew_with(std::string_view lines);
   Result<Unit> write_anew(std::string_view text, std::optional<std::uint64_t> bytes_before);
   Result<Unit> replace_by(const std::string& temporary, std::string_view text,
@@ -63,6 +70,7 @@ class Journal {
   FileSystem& fs_;
   std::string path_;
   JournalLimits limits_;
+  JournalCopy copy_;
   JournalReplay replayed_;
   std::unique_ptr<WritableFile> file_;
   std::uint64_t inode_ = 0;  // of the file that has the name; 0: there is none

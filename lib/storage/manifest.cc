@@ -30,6 +30,7 @@ Result<Unit> check_files(const std::vector<ManifestFile>& files, int world_size)
   std::string_view before;
   for (const ManifestFile& file : files) {
     TRY_VOID(check_file_path(file.path));
+    if (!file.at.empty()) TRY_VOID(check_file_path(file.at));
     if (!before.empty() && file.path <= before)
       return bad_manifest(fmt::format("file '{}' comes twice or out of order", file.path));
     before = file.path;
@@ -121,6 +122,9 @@ Result<ManifestFile> parse_file(const json::value& value, std::size_t index) {
         rank.get_int64() > std::numeric_limits<std::int32_t>::max())
       return bad_manifest(fmt::format("files[{}]: 'ranks' holds something that is no rank", index));
     file.ranks.push_back(Rank{static_cast<std::int32_t>(rank.get_int64())});
+  }
+  if (value.get_object().contains("at")) {
+    TRY(file.at, members.string("at"));
   }
   return file;
 }
@@ -227,9 +231,11 @@ Result<std::string> format_manifest(Manifest manifest) {
     const ManifestFile& file = manifest.files[i];
     json::array ranks;
     for (const Rank rank : file.ranks) ranks.push_back(rank.value);
-    text += fmt::format("{}\n{{\"path\":{},\"size\":{},\"xxh3_128\":\"{}\",\"ranks\":{}}}",
+    const std::string at =
+        file.at.empty() ? "" : fmt::format(",\"at\":{}", json::serialize(file.at));
+    text += fmt::format("{}\n{{\"path\":{},\"size\":{},\"xxh3_128\":\"{}\",\"ranks\":{}{}}}",
                         i == 0 ? "" : ",", json::serialize(file.path), file.bytes,
-                        to_hex(file.digest), json::serialize(ranks));
+                        to_hex(file.digest), json::serialize(ranks), at);
   }
   text += fmt::format("\n],\n\"metrics\":{},\n\"non_finite\":{},\n\"metadata\":{}",
                       json::serialize(metrics.metrics), json::serialize(metrics.non_finite),

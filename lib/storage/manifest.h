@@ -30,6 +30,8 @@ struct ManifestFile {
   std::uint64_t bytes = 0;
   Digest digest;
   std::vector<Rank> ranks;  // who brought it, ascending
+  // In an object store: the folder of checkpoints/ that it lies in, "data-3-0.4/rank-0003".
+  std::string at = {};
   bool operator==(const ManifestFile&) const = default;
 };
 

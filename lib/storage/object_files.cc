@@ -1,0 +1,157 @@
+#include "lib/storage/object_files.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <set>
+
+#include "lib/storage/object_checkpoint_store.h"
+
+namespace train {
+namespace {
+
+Error cannot(std::string_view what, const std::string& path) {
+  return Error{Errc::InvalidArgument, fmt::format("an object store cannot {} '{}'", what, path)};
+}
+
+/// Kept in memory until it is synced.
+class ObjectFile final : public WritableFile {
+ public:
+  ObjectFile(std::shared_ptr<ObjectStore> store, std::string key)
+      : store_(std::move(store)), key_(std::move(key)) {}
+  Result<Unit> write(std::string_view bytes) override {
+    text_ += bytes;
+    return Unit{};
+  }
+  Result<Unit> sync() override { return store_->put(key_, text_); }
+  Result<Unit> truncate(std::uint64_t bytes) override {
+    text_.resize(bytes);
+    return Unit{};
+  }
+
+ private:
+  std::shared_ptr<ObjectStore> store_;
+  const std::string key_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string ObjectFiles::key_of(const std::string& path) const {
+  if (path == url_) return "";
+  return path.starts_with(url_ + "/") ? path.substr(url_.size() + 1) : path;
+}
+
+/// The key of a file: its own, but for those that a manifest puts elsewhere.
+Result<std::string> ObjectFiles::place_of(const std::string& path) {
+  const std::string key = key_of(path);
+  const std::string folder = std::string(kObjectCheckpoints) + "/";
+  if (!key.starts_with(folder)) return key;
+  const std::size_t slash = key.find('/', folder.size());
+  if (slash == std::string::npos) return key;
+  const std::string checkpoint = key.substr(0, slash), file = key.substr(slash + 1);
+  if (!parse_checkpoint_name(checkpoint.substr(folder.size())) || file.starts_with('.')) return key;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = places_.find(checkpoint); known != places_.end())
+      if (const auto place = known->second.find(file); place != known->second.end())
+        return place->second;
+  }
+  TRY(const Manifest manifest, read_manifest(*this, join_path(url_, checkpoint)));
+  std::map<std::string, std::string> places;
+  for (const ManifestFile& one : manifest.files)
+    places[one.path] =
+        one.at.empty() ? join_path(checkpoint, one.path) : join_path(folder + one.at, one.path);
+  const auto place = places.find(file);
+  const std::string found = place == places.end() ? key : place->second;
+  const std::lock_guard lock(mutex_);
+  places_[checkpoint] = std::move(places);
+  return found;
+}
+
+Result<std::uint64_t> ObjectFiles::bytes_of(const std::string& key) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = bytes_.find(key); known != bytes_.end()) return known->second;
+  }
+  const std::size_t slash = key.rfind('/');
+  TRY(const auto objects, store_->list(slash == std::string::npos ? "" : key.substr(0, slash)));
+  const std::lock_guard lock(mutex_);
+  for (const StoredObject& object : objects) bytes_[object.key] = object.bytes;
+  const auto found = bytes_.find(key);
+  if (found == bytes_.end())
+    return Error{Errc::NotFound, fmt::format("there is no object '{}'", join_path(url_, key))};
+  return found->second;
+}
+
+Result<std::unique_ptr<WritableFile>> ObjectFiles::create(const std::string& path) {
+  return std::make_unique<ObjectFile>(store_, key_of(path));
+}
+
+Result<std::unique_ptr<WritableFile>> ObjectFiles::open_to_append(const std::string& path) {
+  return cannot("append to", path);
+}
+
+Result<std::unique_ptr<ReadableFile>> ObjectFiles::open_to_read(const std::string& path) {
+  TRY(const std::string key, place_of(path));
+  return store_->open_to_read(key);
+}
+
+Result<std::unique_ptr<FileLock>> ObjectFiles::lock(const std::string& path) {
+  return cannot("lock", path);
+}
+
+// Small files only, as write_small_file() makes them: the bytes are put under the new name.
+Result<Unit> ObjectFiles::rename(const std::string& from, const std::string& to) {
+  TRY(const std::string text, store_->get(key_of(from), kManifestBytesMax));
+  TRY_VOID(store_->put(key_of(to), text));
+  return store_->remove(key_of(from));
+}
+
+Result<Unit> ObjectFiles::rename_new(const std::string& from, const std::string& to) {
+  return cannot("rename '" + from + "' to", to);
+}
+
+Result<Unit> ObjectFiles::make_folder(const std::string&) { return Unit{}; }
+Result<Unit> ObjectFiles::remove_file(const std::string& path) {
+  return store_->remove(key_of(path));
+}
+Result<Unit> ObjectFiles::remove_folder(const std::string&) { return Unit{}; }
+Result<Unit> ObjectFiles::sync_folder(const std::string&) { return Unit{}; }
+
+Result<FileStatus> ObjectFiles::status(const std::string& path) {
+  TRY(const std::string key, place_of(path));
+  if (auto bytes = bytes_of(key); !bytes.has_error()) return FileStatus{FileKind::File, *bytes, 0};
+  // A folder, perhaps: whatever was known of it is asked for anew.
+  TRY(const auto below, store_->list(key));
+  if (!below.empty()) return FileStatus{FileKind::Folder, 0, 0};
+  const std::lock_guard lock(mutex_);
+  places_.erase(key);
+  return Error{Errc::NotFound, fmt::format("'{}' is not there", path)};
+}
+
+Result<std::vector<FolderEntry>> ObjectFiles::list(const std::string& path) {
+  const std::string key = key_of(path);
+  TRY(const auto objects, store_->list(key));
+  if (objects.empty()) return Error{Errc::NotFound, fmt::format("nothing is in '{}'", path)};
+  const std::size_t begin = key.empty() ? 0 : key.size() + 1;
+  std::map<std::string, FileKind> entries;
+  const std::lock_guard lock(mutex_);
+  for (const StoredObject& object : objects) {
+    bytes_[object.key] = object.bytes;
+    const std::size_t slash = object.key.find('/', begin);
+    entries.emplace(object.key.substr(begin, slash - begin),
+                    slash == std::string::npos ? FileKind::File : FileKind::Folder);
+  }
+  std::vector<FolderEntry> listed;
+  for (auto& [name, kind] : entries) listed.push_back({name, kind});
+  return listed;
+}
+
+Result<std::uint64_t> ObjectFiles::free_bytes(const std::string&) {
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+Result<bool> ObjectFiles::same_file_system(const std::string&, const std::string&) { return false; }
+
+}  // namespace train

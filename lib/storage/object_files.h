@@ -1,0 +1,54 @@
+// A run in an object store as a file system shows it, so that what reads checkpoints reads these
+// too: <url>/checkpoints/checkpoint_000012/model.bin is found where its manifest says that it lies
+// (FORMAT.md section 6). Small files can be written whole (write_small_file); folders are there as
+// soon as something is in them. What object stores have no word for (locks, appending) is refused.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lib/storage/manifest.h"
+#include "lib/storage/object_store.h"
+
+namespace train {
+
+class ObjectFiles final : public FileSystem {
+ public:
+  /// `url`: the run, "s3://bucket/runs/job"; `store` is opened there.
+  ObjectFiles(std::shared_ptr<ObjectStore> store, std::string url)
+      : store_(std::move(store)), url_(std::move(url)) {}
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> open_to_append(const std::string& path) override;
+  Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& path) override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+  Result<Unit> rename(const std::string& from, const std::string& to) override;
+  Result<Unit> rename_new(const std::string& from, const std::string& to) override;
+  Result<Unit> make_folder(const std::string& path) override;
+  Result<Unit> remove_file(const std::string& path) override;
+  Result<Unit> remove_folder(const std::string& path) override;
+  Result<Unit> sync_folder(const std::string& path) override;
+  Result<FileStatus> status(const std::string& path) override;
+  Result<std::vector<FolderEntry>> list(const std::string& path) override;
+  Result<std::uint64_t> free_bytes(const std::string& path) override;
+  Result<bool> same_file_system(const std::string& a, const std::string& b) override;
+
+  ObjectStore& store() { return *store_; }
+  /// Of a path below the run's URL; a file of a checkpoint is under that of its folder.
+  std::string key_of(const std::string& path) const;
+
+ private:
+  Result<std::string> place_of(const std::string& path);
+  Result<std::uint64_t> bytes_of(const std::string& key);
+
+  std::shared_ptr<ObjectStore> store_;
+  const std::string url_;
+  std::mutex mutex_;
+  // Manifests never change, nor what they name; a checkpoint that was removed is asked for anew.
+  std::map<std::string, std::map<std::string, std::string>> places_;  // folder: file: key
+  std::map<std::string, std::uint64_t> bytes_;                        // of keys that were listed
+};
+
+}  // namespace train

@@ -1,0 +1,75 @@
+#include "lib/storage/object_store.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+
+#include "lib/storage/remote/storage_module.h"
+
+namespace train {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSchemes = {"s3://", "gs://", "hdfs://"};
+
+struct Module {
+  OpenStore open = nullptr;
+  CloseStores close = nullptr;
+};
+
+Result<Module> load_module() {
+  // Installed, it lies where the loader looks; in a build tree, at the place it was built.
+  void* handle = ::dlopen("libtrainrun_storage.so", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) handle = ::dlopen(TRAIN_STORAGE_MODULE, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    return Error{
+        Errc::Unavailable,
+        fmt::format("the part that speaks to object stores cannot be loaded: {}",
+                    why != nullptr ? why : "?"),
+        "install trainrun's libtrainrun_storage.so and the Arrow library it was built with"};
+  }
+  const Module module{reinterpret_cast<OpenStore>(::dlsym(handle, kStorageModuleEntry)),
+                      reinterpret_cast<CloseStores>(::dlsym(handle, kStorageModuleExit))};
+  if (module.open == nullptr || module.close == nullptr)
+    return Error{Errc::Internal, "libtrainrun_storage.so is of another version of trainrun"};
+  return module;
+}
+
+std::optional<Result<Module>> loaded;
+std::once_flag load_once;
+
+}  // namespace
+
+bool is_object_url(std::string_view path) {
+  return std::any_of(kSchemes.begin(), kSchemes.end(),
+                     [&](std::string_view scheme) { return path.starts_with(scheme); });
+}
+
+std::map<std::string, std::string> store_environment(
+    const std::map<std::string, std::string>& environment) {
+  std::map<std::string, std::string> chosen;
+  for (const auto& [name, value] : environment) {
+    if (name.starts_with("AWS_") || name.starts_with("GOOGLE_") || name == "HADOOP_USER_NAME")
+      chosen[name] = value;
+  }
+  return chosen;
+}
+
+Result<std::shared_ptr<ObjectStore>> open_object_store(const std::string& url,
+                                                       const ObjectStoreOptions& options) {
+  std::call_once(load_once, [] { loaded = load_module(); });
+  if (loaded->has_error()) return loaded->error();
+  Result<std::shared_ptr<ObjectStore>> opened = std::shared_ptr<ObjectStore>();
+  (*loaded)->open(url, options, &opened);
+  return opened;
+}
+
+void close_object_stores() {
+  if (loaded && !loaded->has_error()) (*loaded)->close();
+}
+
+}  // namespace train

@@ -1,0 +1,39 @@
+// An object store by way of an Arrow filesystem: everything but put_new() and remove(), for which
+// each kind of store has a way of its own.
+#pragma once
+
+#include <arrow/filesystem/filesystem.h>
+
+#include <memory>
+#include <string>
+
+#include "lib/storage/object_store.h"
+
+namespace train::remote {
+
+/// An Arrow status as an Error: "<doing> '<where>': <Arrow's text>".
+Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where);
+
+class ArrowStore : public ObjectStore {
+ public:
+  /// `root`: "bucket/folder", as Arrow names it. `url` is for messages.
+  ArrowStore(std::shared_ptr<arrow::fs::FileSystem> files, std::string root, std::string url)
+      : files_(std::move(files)), root_(std::move(root)), url_(std::move(url)) {}
+
+  Result<std::string> get(const std::string& key, std::uint64_t bytes_max) override;
+  Result<Unit> put(const std::string& key, std::string_view bytes) override;
+  Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override;
+  Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) override;
+  Result<std::vector<StoredObject>> list(const std::string& folder) override;
+
+ protected:
+  std::string path(const std::string& key) const { return join_path(root_, key); }
+  std::string shown(const std::string& key) const { return join_path(url_, key); }
+  arrow::fs::FileSystem& files() { return *files_; }
+
+ private:
+  std::shared_ptr<arrow::fs::FileSystem> files_;
+  const std::string root_, url_;
+};
+
+}  // namespace train::remote

@@ -1,0 +1,33 @@
+// When to try again, and when to stop trying: pauses that double, up to a limit, with chance in
+// them so that the ranks of a large run do not come back all at once. Pure but for the chance.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "lib/base/time.h"
+
+namespace train::remote {
+
+inline constexpr Duration kFirstPause = milliseconds(100);
+inline constexpr Duration kPauseMax = seconds(10);
+
+/// Before the `tries`-th repetition, from 0: between half of it and all of it is waited.
+inline Duration pause_before(std::int64_t tries) {
+  return std::min<Duration>(kPauseMax, kFirstPause * (1LL << std::min<std::int64_t>(tries, 20)));
+}
+inline Duration with_chance(Duration pause) {
+  thread_local std::minstd_rand chance{std::random_device{}()};
+  return pause / 2 +
+         Duration(static_cast<std::int64_t>(std::uniform_real_distribution<>(0, 0.5)(chance) *
+                                            static_cast<double>(pause.count())));
+}
+/// Whether the pauses so far leave room for one more.
+inline bool may_try_again(std::int64_t tries, Duration patience) {
+  Duration waited{};
+  for (std::int64_t i = 0; i < tries && waited < patience; ++i) waited += pause_before(i);
+  return waited < patience;
+}
+
+}  // namespace train::remote

@@ -1,0 +1,50 @@
+// The requests to S3 that Arrow's filesystem cannot make: a PUT on the condition that nothing has
+// the key, and a DELETE that leaves no folder marker behind. Signed by libcurl (SigV4).
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lib/storage/object_store.h"
+
+namespace train::remote {
+
+struct S3Keys {
+  std::string access_key, secret_key, session_token;
+};
+
+struct S3Place {
+  std::string scheme = "https";
+  std::string endpoint;  // "127.0.0.1:5000"; empty: Amazon's, by the region
+  std::string region;
+  std::string bucket;
+};
+
+class S3Requests {
+ public:
+  /// `keys` is asked before each request: those of a machine's role expire.
+  S3Requests(S3Place place, std::function<S3Keys()> keys, const ObjectStoreOptions& options)
+      : place_(std::move(place)), keys_(std::move(keys)), options_(options) {}
+
+  /// AlreadyExists (412) where the key is taken.
+  Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
+  Result<Unit> remove(const std::string& key) const;
+
+ private:
+  struct Answer {
+    long status = 0;  // 0: none came
+    std::string body, failure;
+  };
+  Answer ask(const char* method, const std::string& key, std::string_view bytes,
+             bool if_none_match) const;
+  Result<Unit> ask_until(const char* method, const std::string& key, std::string_view bytes,
+                         bool if_none_match) const;
+  std::string url_of(const std::string& key) const;
+
+  const S3Place place_;
+  const std::function<S3Keys()> keys_;
+  const ObjectStoreOptions options_;
+};
+
+}  // namespace train::remote

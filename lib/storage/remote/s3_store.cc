@@ -1,0 +1,146 @@
+#include "lib/storage/remote/s3_store.h"
+
+#include <arrow/filesystem/s3fs.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+
+#include "lib/storage/remote/arrow_store.h"
+#include "lib/storage/remote/retries.h"
+#include "lib/storage/remote/s3_requests.h"
+
+namespace train::remote {
+namespace {
+
+namespace fs = arrow::fs;
+
+/// Arrow's requests are repeated as ours are, and each repetition is told.
+class ShownRetries final : public fs::S3RetryStrategy {
+ public:
+  explicit ShownRetries(const ObjectStoreOptions& options) : options_(options) {}
+
+  bool ShouldRetry(const AWSErrorDetail& error, std::int64_t tries) override {
+    return error.should_retry && may_try_again(tries, options_.patience);
+  }
+  std::int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail& error,
+                                             std::int64_t tries) override {
+    const Duration pause = with_chance(pause_before(tries));
+    if (options_.on_retry)
+      options_.on_retry(
+          fmt::format("{}{}{}; trying again in {}", error.exception_name,
+                      error.exception_name.empty() || error.message.empty() ? "" : ": ",
+                      error.message, format_duration(pause)));
+    return std::chrono::duration_cast<milliseconds>(pause).count();
+  }
+
+ private:
+  const ObjectStoreOptions options_;
+};
+
+class S3Store final : public ArrowStore {
+ public:
+  S3Store(std::shared_ptr<fs::S3FileSystem> files, std::string root, std::string url,
+          S3Requests requests, std::string prefix)
+      : ArrowStore(std::move(files), std::move(root), std::move(url)),
+        requests_(std::move(requests)),
+        prefix_(std::move(prefix)) {}
+
+  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
+    auto put = requests_.put_new(join_path(prefix_, key), bytes);
+    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
+    const auto there = get(key, bytes.size());
+    if (!there.has_error() && *there == bytes) return Unit{};
+    return put;
+  }
+  Result<Unit> remove(const std::string& key) override {
+    return requests_.remove(join_path(prefix_, key));
+  }
+
+ private:
+  const S3Requests requests_;
+  const std::string prefix_;  // within the bucket
+};
+
+Result<Unit> start_s3() {
+  static std::once_flag once;
+  static arrow::Status started;
+  std::call_once(once, [] {
+    fs::S3GlobalOptions options = fs::S3GlobalOptions::Defaults();
+    options.log_level = fs::S3LogLevel::Off;
+    started = fs::InitializeS3(options);
+  });
+  if (!started.ok()) return error_from(started, "starting", "the S3 client");
+  return Unit{};
+}
+
+/// Of the submitter's environment first, of this process's then.
+std::string variable(const ObjectStoreOptions& options, const char* name) {
+  if (const auto found = options.environment.find(name); found != options.environment.end())
+    return found->second;
+  const char* own = std::getenv(name);
+  return own != nullptr ? own : "";
+}
+
+std::string first_of(const ObjectStoreOptions& options, const char* name, const char* other) {
+  std::string value = variable(options, name);
+  return value.empty() ? variable(options, other) : value;
+}
+
+/// "http://127.0.0.1:5000" is scheme and endpoint.
+Result<Unit> set_endpoint(const std::string& endpoint, fs::S3Options& options) {
+  if (endpoint.empty()) return Unit{};
+  const auto colon = endpoint.find("://");
+  if (colon == std::string::npos)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("AWS_ENDPOINT_URL '{}' has no scheme", endpoint),
+                 "write http://host:port or https://host"};
+  options.scheme = endpoint.substr(0, colon);
+  options.endpoint_override = endpoint.substr(colon + 3);
+  while (options.endpoint_override.ends_with('/')) options.endpoint_override.pop_back();
+  return Unit{};
+}
+
+void set_keys(const ObjectStoreOptions& from, fs::S3Options& options) {
+  const std::string access_key = variable(from, "AWS_ACCESS_KEY_ID");
+  if (access_key.empty())
+    options.ConfigureDefaultCredentials();
+  else
+    options.ConfigureAccessKey(access_key, variable(from, "AWS_SECRET_ACCESS_KEY"),
+                               variable(from, "AWS_SESSION_TOKEN"));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ObjectStore>> open_s3(const std::string& url,
+                                             const ObjectStoreOptions& options) {
+  const std::string root = url.substr(std::string_view("s3://").size());
+  const std::string bucket = root.substr(0, root.find('/'));
+  TRY_VOID(start_s3());
+  fs::S3Options s3;
+  s3.region = first_of(options, "AWS_REGION", "AWS_DEFAULT_REGION");
+  if (s3.region.empty()) s3.region = "us-east-1";
+  TRY_VOID(set_endpoint(first_of(options, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), s3));
+  set_keys(options, s3);
+  s3.connect_timeout = 10;
+  s3.request_timeout = 60;
+  s3.allow_delayed_open = true;
+  s3.retry_strategy = std::make_shared<ShownRetries>(options);
+  auto files = fs::S3FileSystem::Make(s3);
+  if (!files.ok()) return error_from(files.status(), "opening", url);
+  S3Requests requests(
+      {s3.scheme, s3.endpoint_override, s3.region, bucket},
+      [s3] {
+        return S3Keys{s3.GetAccessKey(), s3.GetSecretKey(), s3.GetSessionToken()};
+      },
+      options);
+  const std::string prefix = root.size() > bucket.size() ? root.substr(bucket.size() + 1) : "";
+  return std::make_shared<S3Store>(*files, root, url, std::move(requests), prefix);
+}
+
+void stop_s3() {
+  if (fs::IsS3Initialized() && !fs::IsS3Finalized()) (void)fs::FinalizeS3();
+}
+
+}  // namespace train::remote

@@ -1,0 +1,147 @@
+// The object store against a real S3 server: what it promises (lib/storage/object_store.h), and
+// what it does when the server is slow, overloaded, or drops connections.
+#include "lib/storage/object_store.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "lib/storage/digest.h"
+#include "tests/e2e/s3_server.h"
+
+namespace train::e2e {
+namespace {
+
+class S3 : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!server.available()) GTEST_SKIP() << "SKIPPED: moto is not installed";
+  }
+  static void TearDownTestSuite() { close_object_stores(); }
+  std::shared_ptr<ObjectStore> open(const std::string& url = "s3://bucket/some folder/runs",
+                                    Duration patience = seconds(20)) {
+    auto opened = open_object_store(url, {.environment = server.environment(),
+                                          .patience = patience,
+                                          .on_retry = [this](const std::string& text) {
+                                            const std::lock_guard lock(mutex);
+                                            retries.push_back(text);
+                                          }});
+    if (opened.has_error()) ADD_FAILURE() << opened.error().describe();
+    return opened.has_error() ? nullptr : *opened;
+  }
+
+  Cluster cluster;
+  S3Server server{cluster};
+  std::mutex mutex;
+  std::vector<std::string> retries;
+};
+
+Result<Digest> write_large(ObjectStore& store, const std::string& key, int pieces) {
+  TRY(auto writer, store.create(key));
+  Hasher hasher;
+  for (int i = 0; i < pieces; ++i) {
+    const std::string piece(1 << 20, static_cast<char>('a' + i % 26));
+    hasher.update(piece);
+    TRY_VOID(writer->write(piece));
+  }
+  TRY_VOID(writer->close());
+  return hasher.digest();
+}
+
+Result<Digest> read_large(ObjectStore& store, const std::string& key) {
+  TRY(auto reader, store.open_to_read(key));
+  Hasher hasher;
+  std::string buffer(300000, '\0');
+  for (;;) {
+    TRY(const std::size_t got, reader->read(buffer.data(), buffer.size()));
+    if (got == 0) return hasher.digest();
+    hasher.update(std::string_view(buffer.data(), got));
+  }
+}
+
+TEST_F(S3, KeepsWhatIsPutAndListsAndRemovesIt) {
+  const auto store = open();
+  ASSERT_TRUE(store->put("a/one.json", "1"));
+  ASSERT_TRUE(store->put("a/b c/two+three", ""));
+  ASSERT_TRUE(store->put("ab", "not below a"));
+  ASSERT_TRUE(store->put("a/one.json", "one"));
+
+  EXPECT_EQ(*store->get("a/one.json", 10), "one");
+  EXPECT_EQ(*store->get("a/b c/two+three", 10), "");
+  EXPECT_EQ(*store->list("a"),
+            (std::vector<StoredObject>{{"a/b c/two+three", 0}, {"a/one.json", 3}}));
+  EXPECT_EQ(*store->list("nothing"), std::vector<StoredObject>{});
+  ASSERT_TRUE(store->remove("a/one.json"));
+  ASSERT_TRUE(store->remove("a/one.json"));
+  ASSERT_TRUE(store->remove("a/b c/two+three"));
+  EXPECT_EQ(*store->list("a"), std::vector<StoredObject>{});
+  EXPECT_EQ(store->get("a/one.json", 10).error().code, Errc::NotFound);
+  EXPECT_EQ(store->get("ab", 4).error().code, Errc::ResourceExhausted);
+}
+
+TEST_F(S3, TwoWritersOfANewKeyDoNotReplaceEachOther) {
+  const auto store = open();
+  const auto other = open();
+  ASSERT_TRUE(store->put_new("a b/first", "mine"));
+  EXPECT_EQ(other->put_new("a b/first", "theirs").error().code, Errc::AlreadyExists);
+  EXPECT_EQ(*other->get("a b/first", 10), "mine");
+  EXPECT_TRUE(store->put_new("a b/first", "mine"));  // the answer to the first try was lost
+}
+
+TEST_F(S3, ALargeObjectGoesThroughInParts) {
+  const auto store = open();
+  const auto wrote = write_large(*store, "large", 37);
+  ASSERT_TRUE(wrote) << wrote.error().describe();
+  EXPECT_EQ(*store->list(""), (std::vector<StoredObject>{{"large", 37u << 20}}));
+  EXPECT_EQ(*read_large(*store, "large"), *wrote);
+}
+
+TEST_F(S3, AWriterThatIsGivenUpLeavesNothing) {
+  const auto store = open();
+  {
+    auto writer = store->create("half");
+    ASSERT_TRUE((*writer)->write(std::string(25 << 20, 'x')));
+  }
+  EXPECT_EQ(*store->list(""), std::vector<StoredObject>{});
+}
+
+TEST_F(S3, AnOverloadedServerAndLostConnectionsAreWaitedFor) {
+  const auto store = open();
+  server.faults(
+      R"([{"match": "^PUT .*large", "action": "503", "times": 3},
+          {"match": "^PUT .*large", "action": "reset", "times": 2},
+          {"match": "^GET .*large", "action": "503", "times": 2},
+          {"match": "^PUT .*fresh", "action": "503", "times": 2},
+          {"match": "^PUT .*fresh", "action": "lost", "times": 1},
+          {"match": "^DELETE .*fresh", "action": "reset", "times": 1}])");
+  const auto wrote = write_large(*store, "large", 12);
+  ASSERT_TRUE(wrote) << wrote.error().describe();
+  EXPECT_EQ(*read_large(*store, "large"), *wrote);
+  const auto put = store->put_new("fresh", "text");
+  ASSERT_TRUE(put) << put.error().describe();
+  EXPECT_EQ(*store->get("fresh", 10), "text");
+  ASSERT_TRUE(store->remove("fresh"));
+  EXPECT_GE(retries.size(), 11u);
+  for (const std::string& text : retries) EXPECT_TRUE(contains(text, "; trying again in ")) << text;
+}
+
+TEST_F(S3, WhatCannotWorkSaysWhyAndWhatToDo) {
+  const auto nowhere = open("s3://missing/runs", seconds(1));
+  const auto put = nowhere->put_new("a", "b");
+  ASSERT_TRUE(put.has_error());
+  EXPECT_EQ(put.error().code, Errc::NotFound);
+  EXPECT_TRUE(contains(put.error().message, "404 The specified bucket does not exist"))
+      << put.error().message;
+  EXPECT_TRUE(contains(put.error().hint, "does the bucket exist")) << put.error().hint;
+
+  server.faults(R"([{"match": ".", "action": "503"}])");
+  const auto busy = open("s3://bucket/runs", milliseconds(500))->put_new("a", "b");
+  EXPECT_EQ(busy.error().code, Errc::Unavailable) << busy.error().describe();
+  EXPECT_EQ(write_large(*open("s3://bucket/runs", milliseconds(500)), "c", 1).error().code,
+            Errc::Unavailable);
+  EXPECT_TRUE(open_object_store("s3://", {}).has_error());
+}
+
+}  // namespace
+}  // namespace train::e2e
