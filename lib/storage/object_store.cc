@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "lib/storage/remote/storage_module.h"
+#include "lib/storage/storage_module.h"
 
 namespace train {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/storage/remote/storage_module.h"
+#include "lib/storage/storage_module.h"
 
 #include <fmt/format.h>
 

@@ -88,7 +88,8 @@ TEST(Architecture, ThirdPartiesStayInTheirRow) {
       {R"(#\s*include\s*<msgpack)", {"lib/wire"}},
       {R"(#\s*include\s*<openssl/)", {"lib/net"}},
       {R"(#\s*include\s*<(arrow|parquet)/)",
-       {"lib/data", "sdk/data", "sdk/torch", "sdk/include", "examples"}},
+       {"lib/data", "lib/storage/remote", "sdk/data", "sdk/torch", "sdk/include", "examples"}},
+      {R"(#\s*include\s*<curl/)", {"lib/storage/remote"}},
       {R"(#\s*include\s*<(torch|ATen|c10)/)", {"sdk/torch", "sdk/include", "examples"}},
       {R"(#\s*include\s*<CLI/)", {"cmd"}},
   };
