@@ -3,12 +3,22 @@
 #include <fmt/format.h>
 
 #include "lib/storage/new_folders.h"
+#include "lib/storage/validation_record.h"
 
 namespace train {
 namespace {
 
 constexpr std::size_t kCopyBytes = 1 << 20;
 constexpr std::string_view kLockName = ".lock";  // no file of a checkpoint begins with '.'
+
+/// What was found out about it goes with it: to the byte, where it can be read.
+Result<Unit> copy_validation(FileSystem& fs, const std::string& source, const std::string& target) {
+  const auto there = read_validation(fs, source);
+  if (!there || !*there) return Unit{};
+  const auto here = read_validation(fs, target);
+  if (here && *here == *there) return Unit{};
+  return write_validation(fs, target, **there);
+}
 
 /// Copies the files of one checkpoint into a folder that is there, and syncs them.
 class Copier {
@@ -31,6 +41,7 @@ class Copier {
       TRY_VOID(file->write(manifest_text));
       TRY_VOID(file->sync());
     }
+    TRY_VOID(copy_validation(fs_, source_, target_));
     return folders_.sync();
   }
 
@@ -145,6 +156,7 @@ Result<Pulled> pull_checkpoint(FileSystem& fs, const std::string& source, const 
     auto whole = read_checkpoint(fs, target);
     if (whole.has_error())
       return Error{Errc::AlreadyExists, whole.error().message, "remove that copy, and pull again"};
+    TRY_VOID(copy_validation(fs, source, target));
     return Pulled::WasThere;
   }
   TRY_VOID(export_checkpoint(fs, source, target, on_bytes));

@@ -178,7 +178,10 @@ Result<ListedCheckpoint> CheckpointStore::find(CheckpointNumber number) const {
     manifest = wrong_number(path, manifest->checkpoint);
   if (manifest.has_error() && is_gone(fs_, path))
     return Error{Errc::NotFound, fmt::format("no {} in '{}'", checkpoint_name(number), folder_)};
-  return ListedCheckpoint{number, std::move(path), std::move(manifest)};
+  ListedCheckpoint listed{number, std::move(path), std::move(manifest)};
+  if (auto validation = read_validation(fs_, listed.path); !validation.has_error())
+    listed.validation = std::move(*validation);
+  return listed;
 }
 
 Result<std::optional<Restorable>> CheckpointStore::latest() const {

@@ -11,6 +11,7 @@
 
 #include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/manifest.h"
+#include "lib/storage/validation_record.h"
 
 namespace train {
 
@@ -29,6 +30,11 @@ struct ListedCheckpoint {
   std::string path;  // its folder
   // Structurally checked (FORMAT.md section 3), or why it cannot be used.
   Result<Manifest> manifest;
+  // Nothing where it was not validated, or where what says so cannot be read.
+  std::optional<ValidationRecord> validation = {};
+
+  /// What decides about it: the reported ones, those of the validation over them.
+  Metrics metrics() const { return merge_metrics(manifest->metrics, validation); }
 };
 
 struct Restorable {

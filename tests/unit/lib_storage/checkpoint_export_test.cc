@@ -221,5 +221,30 @@ TEST(Find, KnowsOneByItsNumber) {
             (Error{Errc::NotFound, "no checkpoint_000002 in '/run/checkpoints'"}));
 }
 
+TEST(Export, TakesWhatItsValidationFoundAlong) {
+  const auto disk = disk_with_one();
+  const ValidationRecord record{.checkpoint = CheckpointNumber{1}, .metrics = {{"acc", 0.5}}};
+  ASSERT_TRUE(write_validation(*disk, kSource, record));
+
+  ASSERT_TRUE(export_checkpoint(*disk, kSource, kTarget));
+
+  const auto copied = read_validation(*disk, kTarget);
+  ASSERT_TRUE(copied && *copied) << copied.error().describe();
+  EXPECT_EQ(**copied, record);
+}
+
+TEST(Pull, BringsAValidationThatCameLater) {
+  const auto disk = disk_with_one();
+  ASSERT_TRUE(pull_checkpoint(*disk, kSource, kTarget));
+  const ValidationRecord record{.checkpoint = CheckpointNumber{1}, .metrics = {{"acc", 0.5}}};
+  ASSERT_TRUE(write_validation(*disk, kSource, record));
+
+  const auto again = pull_checkpoint(*disk, kSource, kTarget);
+
+  ASSERT_TRUE(again) << again.error().describe();
+  EXPECT_EQ(*again, Pulled::WasThere);
+  EXPECT_EQ(read_validation(*disk, kTarget).value(), record);
+}
+
 }  // namespace
 }  // namespace train

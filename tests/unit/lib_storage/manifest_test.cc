@@ -172,7 +172,8 @@ TEST(Format, HasExamplesThatAreReal) {
   std::ifstream file(TRAIN_SOURCE_DIR "/lib/storage/FORMAT.md");
   std::string manifest, record, line;
   while (std::getline(file, line)) {
-    if (line.starts_with("    {\"format\"") || (!manifest.empty() && !manifest.ends_with("\"}\n")))
+    if (line.starts_with("    {\"format\":\"trainrun-checkpoint\"") ||
+        (!manifest.empty() && !manifest.ends_with("\"}\n")))
       manifest += line.substr(4) + "\n";
     if (line.starts_with("    {\"seq\"")) record = line.substr(4);
   }
