@@ -73,6 +73,10 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ReleaseAttempt);
     TRAIN_NAME(AttemptSnapshot);
     TRAIN_NAME(CollectiveAnswered);
+    TRAIN_NAME(RunValidation);
+    TRAIN_NAME(ValidationEnded);
+    TRAIN_NAME(AskCheckpoints);
+    TRAIN_NAME(ReportedCheckpoints);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

@@ -59,6 +59,10 @@ enum class MessageType : std::uint16_t {
   ReleaseAttempt = 0x113,
   AttemptSnapshot = 0x114,
   CollectiveAnswered = 0x115,
+  RunValidation = 0x120,
+  ValidationEnded = 0x121,
+  AskCheckpoints = 0x122,
+  ReportedCheckpoints = 0x123,
   // supervisor ↔ worker
   WorkerHello = 0x200,
   Welcome = 0x201,
@@ -455,6 +459,48 @@ struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attach
   MSGPACK_DEFINE_MAP(phase, master_port, alive, settled_checkpoint)
 };
 
+struct RunValidation {  // of a committed checkpoint; asked again: it goes on, or its end is said
+                        // again
+  static constexpr MessageType kType = MessageType::RunValidation;
+  std::uint64_t checkpoint = 0;      // its number
+  std::string dir;                   // its folder
+  std::vector<std::string> command;  // empty: the workers'
+  std::int64_t timeout_ms = 1800000;
+  bool use_gpu = false;  // those of the workers there
+  MSGPACK_DEFINE_MAP(checkpoint, dir, command, timeout_ms, use_gpu)
+};
+struct ValidationEnded {
+  static constexpr MessageType kType = MessageType::ValidationEnded;
+  std::uint64_t checkpoint = 0;
+  std::string status;       // validated | failed | timeout
+  std::string result_json;  // of validated: an object of metrics
+  std::string error;        // of the others: why
+  std::string output;       // the newest of what it printed, on both streams
+  std::int64_t took_ms = 0;
+  MSGPACK_DEFINE_MAP(checkpoint, status, result_json, error, output, took_ms)
+};
+struct AskCheckpoints {  // worker → supervisor → launcher
+  static constexpr MessageType kType = MessageType::AskCheckpoints;
+  std::int32_t rank = 0;
+  std::uint64_t request = 0;  // this rank's request-th
+  bool validated = true;  // not before those that are committed now are validated, or are not to be
+  MSGPACK_DEFINE_MAP(rank, request, validated)
+};
+struct AnsweredCheckpoint {
+  std::uint64_t number = 0;
+  std::string path;
+  std::string status;   // committed | pending_validation | validated | failed | timeout
+  std::string metrics;  // one report, as reports.h packs it: with those of the validation
+  std::string error;    // of failed and timeout: why
+  MSGPACK_DEFINE_MAP(number, path, status, metrics, error)
+};
+struct ReportedCheckpoints {  // launcher → supervisor → worker
+  static constexpr MessageType kType = MessageType::ReportedCheckpoints;
+  std::int32_t rank = 0;
+  std::uint64_t request = 0;
+  std::vector<AnsweredCheckpoint> checkpoints;  // oldest first; of very many the newest
+  MSGPACK_DEFINE_MAP(rank, request, checkpoints)
+};
 // ---- supervisor ↔ worker
 
 struct WorkerHello {
