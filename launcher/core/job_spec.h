@@ -66,10 +66,20 @@ struct FailureConfig {
   bool operator==(const FailureConfig&) const = default;
 };
 
+/// Of committed checkpoints, by a process of its own beside the workers.
+struct ValidationConfig {
+  int every = 0;                     // each n-th checkpoint; 0: none
+  std::vector<std::string> command;  // empty: the job's own
+  Duration timeout = std::chrono::minutes(30);
+  bool use_gpu = false;  // those of the workers on its node
+  bool operator==(const ValidationConfig&) const = default;
+};
+
 struct CheckpointConfig {
   std::optional<int> num_to_keep;              // unset: all
   std::optional<std::string> score_attribute;  // unset: the newest is the best
   ScoreOrder score_order = ScoreOrder::Max;
+  ValidationConfig validation;
   bool operator==(const CheckpointConfig&) const = default;
 };
 

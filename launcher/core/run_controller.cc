@@ -19,6 +19,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       newest_(std::move(start.checkpoint)),
       last_checkpoint_number_(start.last_checkpoint_number),
       restart_count_(start.restarts),
+      validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
       schedule_at_(now) {
   if (start.living) adopt(*start.living);
 }
@@ -260,6 +261,7 @@ void RunController::advance_running() {
   if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   forgive_nodes();
   consider_standbys();
+  advance_validations();
   consider_growth();
 }
 
@@ -289,11 +291,12 @@ void RunController::advance_teardown() {
     if (!host.gone) return;
   }
   if (attempt_.checkpoints.committing()) return;
+  find_reform();
+  if (waits_for_validations()) return;
   conclude_attempt();
 }
 
-void RunController::conclude_attempt() {
-  tell_of_useless_standbys();
+void RunController::find_reform() {
   // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
   // themselves.
   const bool by_themselves =
@@ -302,6 +305,17 @@ void RunController::conclude_attempt() {
       });
   if (attempt_.was_ending && !attempt_.reform && (attempt_.was_pausing || !by_themselves))
     attempt_.reform = Reform{.reason = kStoppedBefore};
+}
+
+/// As what its workers did, and what was asked for, stand now.
+bool RunController::ends_well() const {
+  if (stop_) return stop_->kind == StopKind::StopCondition;
+  return !attempt_.failure && !attempt_.reform;
+}
+
+void RunController::conclude_attempt() {
+  tell_of_useless_standbys();
+  validations_.lost();
   for (const auto& [id, host] : attempt_.hosts) {
     if (!host.lost) actions_.push_back(Release{attempt_.id, id});
   }
@@ -332,8 +346,7 @@ void RunController::conclude_attempt() {
   actions_.push_back(std::move(ended));
   if (stop_ && stop_->kind != StopKind::StopCondition)
     return end_run(RunTrigger::EndedByRequest, stop_->reason);
-  if (!failed && (stop_ || !attempt_.reform))
-    return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
+  if (ends_well()) return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
   FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
   if (failed) {
     const Failure& failure = *attempt_.failure;

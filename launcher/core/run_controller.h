@@ -15,6 +15,7 @@
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/validation_board.h"
 
 namespace train {
 
@@ -47,10 +48,11 @@ struct RunStart {
   std::optional<CheckpointInfo> checkpoint =
       {};  // the newest committed one, or resume_from_checkpoint
   std::uint64_t last_checkpoint_number = 0;
-  std::size_t expected_nodes = 1;            // how many daemons the job names
-  FailureCounts failures = {};               // of the budgets, used by earlier launchers
-  int restarts = 0;                          // of the worker group, so far
-  bool finished = false;                     // an earlier launcher died before it said so
+  std::size_t expected_nodes = 1;                // how many daemons the job names
+  FailureCounts failures = {};                   // of the budgets, used by earlier launchers
+  int restarts = 0;                              // of the worker group, so far
+  bool finished = false;                         // an earlier launcher died before it said so
+  std::vector<CheckpointInfo> unvalidated = {};  // that are to be, the oldest first
   std::optional<LivingAttempt> living = {};  // its workers may still run: they are looked for first
 };
 
@@ -74,6 +76,8 @@ class RunController {
   int stood_by() const { return attempt_.stood_by; }
   bool pauses_at_checkpoint() const { return attempt_.pause.at_checkpoint; }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
+  /// The numbers of the checkpoints that are being validated, or wait for that: to be kept.
+  std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
  private:
   struct Member {
@@ -143,6 +147,7 @@ class RunController {
     std::optional<TimePoint> standbys_at;          // for the one after it; at the latest
     bool standbys_asked = false;
     int collateral = 0;
+    bool waiting_for_validations = false;  // was said
     PauseProgress pause;
     TimePoint kill_at;  // what was last asked of the hosts that stop
     std::string stop_reason;
@@ -168,6 +173,7 @@ class RunController {
   void on(const RankPaused&);
   void on(const PartStaged&);
   void on(const CommitFinished&);
+  void on(const ValidationFinished&);
   void on(const CollectiveJoined&);
   void on(const CollectiveSettled&);
   void on(const StopAsked&);
@@ -182,6 +188,7 @@ class RunController {
   void advance_pausing();
   void advance_teardown();
   void advance_checkpoints();
+  void advance_validations();
 
   void adopt(const LivingAttempt& living);
   void stopped_before();
@@ -210,6 +217,8 @@ class RunController {
   void send_again(Host& host);
   Prepare prepare_for(const PlacedNode& placed) const;
   StopGroup stop_for(NodeId node, Duration grace) const;
+  void find_reform();
+  bool ends_well() const;
   void conclude_attempt();
   void end_run(RunTrigger trigger, const std::string& reason);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
@@ -217,6 +226,10 @@ class RunController {
   void tell_checkpoint(const CheckpointLedger::Outcome& outcome);
   void give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space);
   void warn_of_little_room(const StorageRoom& room);
+  void add_validation(const CheckpointInfo& checkpoint);
+  std::optional<NodeId> validation_host() const;
+  bool waits_for_validations();
+  void validate_again(NodeId node);
 
   void change_state(RunTrigger trigger, std::string reason);
   void note(NoteLevel level, std::string text);
@@ -262,6 +275,7 @@ class RunController {
   int without_space_ = 0;     // checkpoints in a row that were given up for want of it
   bool little_room_ = false;  // for the next checkpoint, as far as is known
   int restart_count_ = 0;
+  ValidationBoard validations_;
   AttemptState attempt_;
   std::optional<Stop> stop_;
   TimePoint schedule_at_;                     // not before: backoff

@@ -52,6 +52,7 @@ void RunController::on(const CommitFinished& event) {
   if (!attempt_.checkpoints.commit_finished(outcome)) return;
   if (!event.checkpoint) return give_up_checkpoint(outcome, event.no_space);
   newest_ = event.checkpoint;
+  add_validation(*event.checkpoint);
   policy_.on_progress();
   node_failures_.clear();
   tell_checkpoint(outcome);

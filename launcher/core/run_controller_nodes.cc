@@ -33,10 +33,14 @@ void RunController::on(const NodeUp& event) {
   }
   if (!standby_is_there && standbys_.count(node) != 0) ask_standby(node);
   const auto found = attempt_.hosts.find(node);
-  if (!facts(state_).has_attempt || found == attempt_.hosts.end() || found->second.gone) return;
+  if (!facts(state_).has_attempt || found == attempt_.hosts.end()) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
     return;  // it will say so itself
   Host& host = found->second;
+  if (host.gone) {  // with its workers, before; and now its supervisor is, too
+    host.lost = true;
+    return validations_.lost(node);
+  }
   if (host.prepared) {
     host_lost(
         node,
@@ -70,6 +74,7 @@ void RunController::on(const SupervisorAttached& event) {
   for (const auto& outcome : attempt_.checkpoints.settled_before(event.settled_checkpoint))
     tell_checkpoint(outcome);
   if (!host->second.gone) send_again(host->second);
+  validate_again(event.node);
 }
 
 // Every order may be given twice: supervisors and workers know what they have done already.
@@ -128,6 +133,7 @@ void RunController::on(const SupervisorLost& event) {
 
 void RunController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
   Host& host = attempt_.hosts[node];
+  validations_.lost(node);
   if (host.gone) {
     host.lost = true;
     return;

@@ -165,6 +165,10 @@ struct CommitFinished {
   bool no_space = false;  // is what the error is about
   StorageRoom room = {};  // once it is committed, and old ones are removed
 };
+/// Its result is on disk.
+struct ValidationFinished {
+  std::uint64_t number = 0;  // of the checkpoint
+};
 struct CollectiveJoined {
   Attempt attempt;
   Rank rank;
@@ -184,10 +188,11 @@ struct StopAsked {
 };
 struct Tick {};
 
-using RunEvent = std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared,
-                              AttemptStarted, StartRefused, RankJoined, RankExited, NodeGroupGone,
-                              SupervisorLost, RankReported, RankPaused, PartStaged, CommitFinished,
-                              CollectiveJoined, CollectiveSettled, StopAsked, Tick>;
+using RunEvent =
+    std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
+                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
+                 RankPaused, PartStaged, CommitFinished, ValidationFinished, CollectiveJoined,
+                 CollectiveSettled, StopAsked, Tick>;
 
 // ---- actions
 
@@ -258,6 +263,12 @@ struct Commit {
   std::vector<PartOfCheckpoint> parts;
   bool operator==(const Commit&) const = default;
 };
+struct Validate {  // by a process of its own, beside the workers that may be there
+  Attempt attempt;
+  NodeId node;
+  CheckpointInfo checkpoint;
+  bool operator==(const Validate&) const = default;
+};
 enum class NoteLevel { Info, Warning, Error };
 struct Note {
   NoteLevel level = NoteLevel::Info;
@@ -301,7 +312,7 @@ struct RunEnded {
 
 using RunAction =
     std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective, TellCheckpoint,
-                 Commit, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+                 Commit, Validate, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher, and of which no end is known.
 struct LivingAttempt {

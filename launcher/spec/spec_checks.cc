@@ -118,6 +118,20 @@ void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
                               "name the metric, or remove it");
 }
 
+void check_validation(Reading& reading, JobSpec& spec) {
+  constexpr std::string_view kSection = "run_config.checkpoint_config.validation";
+  ValidationConfig& validation = spec.run_config.checkpoint_config.validation;
+  if (reading.given(kSection) != nullptr &&
+      reading.given(fmt::format("{}.every", kSection)) == nullptr)
+    validation.every = 1;
+  const Origin* gpu = reading.given(fmt::format("{}.use_gpu", kSection));
+  if (gpu == nullptr || !validation.use_gpu || spec.scaling_config.use_gpu) return;
+  reading.diagnostics.error(
+      gpu->at, fmt::format("{}.use_gpu is true, and scaling_config.use_gpu is false", kSection),
+      with_place(reading, gpu->at, "remove it, or set use_gpu: true for the workers too",
+                 "scaling_config.use_gpu"));
+}
+
 }  // namespace
 
 void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
@@ -132,6 +146,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_backend(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);
+  check_validation(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }
 

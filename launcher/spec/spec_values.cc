@@ -84,6 +84,10 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "run_config.name" || field.path == "extends" || field.path == "version")
     return true;
   if (field.path == "backend_config") return target.spec->backend == Backend::None;
+  const ValidationConfig& validation = target.spec->run_config.checkpoint_config.validation;
+  if (field.path == "run_config.checkpoint_config.validation") return validation.every == 0;
+  if (field.path == "run_config.checkpoint_config.validation.command")
+    return validation.command.empty();
   if (field.path == "dataset_config" || field.kind == Kind::NotYet) return true;
   if (field.path == "datasets.*.items") return target.dataset->format != DatasetFormat::Items;
   if (field.path == "datasets.*.path" || field.path == "datasets.*.columns") {

@@ -1,0 +1,58 @@
+// RunController, the validation of checkpoints: on the node of rank 0, while the group trains, and
+// after its good end until none is left. What an attempt's end interrupts begins again with the
+// next one.
+#include <fmt/format.h>
+
+#include "launcher/core/run_controller.h"
+
+namespace train {
+
+void RunController::on(const ValidationFinished& event) { validations_.finished(event.number); }
+
+void RunController::add_validation(const CheckpointInfo& checkpoint) {
+  const auto given_up = validations_.add(checkpoint);
+  if (!given_up) return;
+  note(NoteLevel::Warning,
+       fmt::format("checkpoint_{:06} is not validated: {} newer ones wait already (raise "
+                   "checkpoint_config.validation.every)",
+                   given_up->number, kValidationsWaitingMax));
+}
+
+// Its supervisor stays until it is released, also without workers.
+std::optional<NodeId> RunController::validation_host() const {
+  for (const PlacedNode& placed : attempt_.placement.nodes) {
+    const auto host = attempt_.hosts.find(placed.node);
+    if (host != attempt_.hosts.end() && !host->second.lost) return placed.node;
+  }
+  return std::nullopt;
+}
+
+void RunController::advance_validations() {
+  const auto node = validation_host();
+  if (!node) return;
+  if (const auto next = validations_.begin(*node))
+    actions_.push_back(Validate{attempt_.id, *node, *next});
+}
+
+bool RunController::waits_for_validations() {
+  if (validations_.idle() || !ends_well()) return false;
+  const std::size_t left = validations_.unfinished().size();
+  if (!validation_host()) {
+    note(NoteLevel::Warning, fmt::format("{} {} not validated: no supervisor of the run is left",
+                                         left, left == 1 ? "checkpoint was" : "checkpoints were"));
+    return false;
+  }
+  advance_validations();
+  if (std::exchange(attempt_.waiting_for_validations, true)) return true;
+  note(NoteLevel::Info, fmt::format("the training has ended; waiting for the validation of {} {}",
+                                    left, left == 1 ? "checkpoint" : "checkpoints"));
+  return true;
+}
+
+// The order may be given twice: a supervisor knows what it validates.
+void RunController::validate_again(NodeId node) {
+  if (const CheckpointInfo* running = validations_.running_on(node))
+    actions_.push_back(Validate{attempt_.id, node, *running});
+}
+
+}  // namespace train

@@ -1,0 +1,78 @@
+#include "launcher/core/validation_board.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+constexpr NodeId kNode{0}, kOther{1};
+using Numbers = std::vector<std::uint64_t>;
+
+CheckpointInfo number(std::uint64_t n) { return {n, "/run/checkpoints/" + std::to_string(n), 0}; }
+ValidationBoard board_with(int every, std::uint64_t last) {
+  ValidationBoard board(every);
+  for (std::uint64_t n = 1; n <= last; ++n) board.add(number(n));
+  return board;
+}
+
+TEST(ValidationBoard, ValidatesEveryNthTheOldestFirstAndOneAtATime) {
+  ValidationBoard board = board_with(/*every=*/2, /*last=*/5);
+
+  EXPECT_EQ(board.begin(kNode), number(2));
+  EXPECT_EQ(board.begin(kNode), std::nullopt);
+  EXPECT_EQ(board.unfinished(), (Numbers{2, 4}));
+  board.finished(2);
+  EXPECT_EQ(board.begin(kNode), number(4));
+  board.finished(4);
+  EXPECT_TRUE(board.idle());
+}
+
+TEST(ValidationBoard, ValidatesNothingUnlessItIsAskedFor) {
+  EXPECT_TRUE(board_with(/*every=*/0, /*last=*/5).idle());
+}
+
+TEST(ValidationBoard, WhatWasLostIsTheNextOneAgain) {
+  ValidationBoard board = board_with(1, 2);
+  board.begin(kNode);
+
+  board.lost(kOther);
+  EXPECT_NE(board.running_on(kNode), nullptr);
+  board.lost(kNode);
+
+  EXPECT_EQ(board.running_on(kNode), nullptr);
+  EXPECT_EQ(board.begin(kOther), number(1));
+}
+
+TEST(ValidationBoard, AResultCountsWhetherOrNotItWasKnownToRun) {
+  ValidationBoard board(1, {number(3), number(4)});  // of an earlier launcher, whose order runs
+
+  board.finished(4);
+  board.finished(9);
+
+  EXPECT_EQ(board.unfinished(), Numbers{3});
+}
+
+TEST(ValidationBoard, GivesTheOldestUpWhenTooManyWait) {
+  ValidationBoard board = board_with(1, 1);
+  board.begin(kNode);
+  for (std::uint64_t n = 2; n <= kValidationsWaitingMax + 1; ++n)
+    EXPECT_EQ(board.add(number(n)), std::nullopt);
+
+  EXPECT_EQ(board.add(number(kValidationsWaitingMax + 2)), number(2));
+
+  EXPECT_EQ(board.unfinished().size(), kValidationsWaitingMax + 1);
+  EXPECT_EQ(board.unfinished().front(), 1u);
+}
+
+TEST(ValidationBoard, OfVeryManyOfEarlierLaunchersTheNewestAreValidated) {
+  std::vector<CheckpointInfo> unvalidated;
+  for (std::uint64_t n = 1; n <= 100; ++n) unvalidated.push_back(number(n));
+
+  const ValidationBoard board(1, unvalidated);
+
+  EXPECT_EQ(board.unfinished().size(), kValidationsWaitingMax);
+  EXPECT_EQ(board.unfinished().back(), 100u);
+}
+
+}  // namespace
+}  // namespace train
