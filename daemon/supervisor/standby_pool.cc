@@ -1,5 +1,6 @@
 #include "daemon/supervisor/standby_pool.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,24 @@ void close_pipes(const StandbyProcess& standby) {
 bool reap_if_dead(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; }
 
 }  // namespace
+
+void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
+                        const std::optional<Cgroup>& parent) {
+  for (int number = 0; number < count; ++number) {
+    StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
+    standby.env = standby_environment(node, number);
+    if (parent) standby.cgroup = parent->create_child(fmt::format("standby-{:04}", number));
+    const auto process =
+        spawn_piped(executor, {.argv = node.start.command,
+                               .working_dir = node.start.working_dir,
+                               .env = standby.env,
+                               .inherit_fds = {},
+                               .cgroup = standby.cgroup ? standby.cgroup->path() : ""});
+    if (!process) return;
+    standby.process = *process;
+    waiting_.push_back(std::move(standby));
+  }
+}
 
 std::optional<StandbyProcess> StandbyPool::take(Rank rank) {
   while (!waiting_.empty()) {

@@ -9,6 +9,7 @@
 
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/worker_environment.h"
 #include "lib/base/ids.h"
 
 namespace train {
@@ -22,7 +23,9 @@ struct StandbyProcess {
 
 class StandbyPool {
  public:
-  void add(StandbyProcess process) { waiting_.push_back(std::move(process)); }
+  /// Start so many; those after one that cannot be started are left out.
+  void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
+             const std::optional<Cgroup>& parent);
   /// One that lives goes on as this rank; none where nobody waits. Those that have died are reaped.
   std::optional<StandbyProcess> take(Rank rank);
   /// Nobody takes any more: kill those that are left. Returns them, to be reaped.

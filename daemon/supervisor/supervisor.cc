@@ -18,6 +18,7 @@
 #include "daemon/supervisor/shared_storage.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/validation_runner.h"
 #include "daemon/supervisor/worker_environment.h"
 #include "daemon/supervisor/worker_port.h"
 #include "daemon/supervisor/worker_seat.h"
@@ -47,7 +48,8 @@ class Supervisor {
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
         uplink_(options.attempt, seats_),
-        output_(executor_, scope_, changed_, uplink_) {}
+        output_(executor_, scope_, changed_, uplink_),
+        validations_(executor_, scope_, uplink_) {}
 
   int run();
 
@@ -112,6 +114,7 @@ class Supervisor {
   Scope scope_;
   Uplink uplink_;
   OutputPump output_;
+  ValidationRunner validations_;
 };
 
 int Supervisor::run() {
@@ -175,18 +178,18 @@ AttemptSnapshot Supervisor::snapshot() const {
 }
 
 void Supervisor::received(const Frame& frame) {
-  const auto ignore = [](const Error&) {
-  };  // traind decoded nothing; a bad message from it is dropped, the link's checksum held
   switch (frame.type) {
     case MessageType::LauncherState: {
       auto state = decode<LauncherState>(frame);
-      if (!state) return ignore(state.error());
+      if (!state) return;  // traind decoded nothing; the link's checksum held
       group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
                         milliseconds(state->orphan_timeout_ms));
       feed(LauncherPresence{state->present});
       epoch_ = std::max(epoch_, state->epoch);
-      if (state->present)
+      if (state->present) {
         uplink_.say_everything_again(snapshot(), answered_.from_before(state->epoch));
+        validations_.say_again();
+      }
       changed_.notify();
       return;
     }
@@ -226,6 +229,18 @@ void Supervisor::received(const Frame& frame) {
       return;
     case MessageType::PauseWorkers:
       if (workers_) workers_->send_to_all(frame);
+      return;
+    case MessageType::RunValidation:
+      if (auto message = decode<RunValidation>(frame); message && start_)
+        validations_.run(*message, node_environment(*start_), options_.spool_dir + "/validation",
+                         cgroup_);
+      return;
+    case MessageType::ReportedCheckpoints:
+      if (auto message = decode<ReportedCheckpoints>(frame); message && workers_) {
+        const auto seat = seats_.find(Rank{message->rank});
+        if (seat != seats_.end()) seat->second.unanswered_asks.erase(message->request);
+        workers_->send(Rank{message->rank}, frame);
+      }
       return;
     case MessageType::ReleaseAttempt:
       feed(GroupRelease{});
@@ -298,20 +313,7 @@ Task<Unit> Supervisor::make_ready() {
 // Those that cannot be started now are started with their attempt, which says why not.
 void Supervisor::on_stand_by(const StartWorkers& message) {
   if (workers_ || !prepare_ || open_worker_port().has_error()) return;
-  for (int number = 0; number < message.standby; ++number) {
-    StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
-    standby.env = standby_environment(node_environment(message), number);
-    if (cgroup_) standby.cgroup = cgroup_->create_child(fmt::format("standby-{:04}", number));
-    const auto process =
-        spawn_piped(executor_, {.argv = message.command,
-                                .working_dir = message.working_dir,
-                                .env = standby.env,
-                                .inherit_fds = {},
-                                .cgroup = standby.cgroup ? standby.cgroup->path() : ""});
-    if (!process) return;
-    standby.process = *process;
-    standbys_.add(std::move(standby));
-  }
+  standbys_.start(executor_, node_environment(message), message.standby, cgroup_);
 }
 
 Result<Unit> Supervisor::open_worker_port() {
@@ -381,7 +383,7 @@ void Supervisor::perform(const GroupAction& action) {
 
 void Supervisor::sweep(WorkerSeat& seat) {
   if (seat.cgroup) return seat.cgroup->kill();
-  std::string known;
+  std::string known = fmt::format("{} ", validations_.pid());
   for (const auto& [rank, pid] : group_.alive()) known += fmt::format("{} ", pid);
   kill_adopted_children(known);
 }
@@ -526,6 +528,12 @@ void Supervisor::from_worker(Rank rank, Frame frame) {
         uplink_.send(frame);
       }
       return;
+    case MessageType::AskCheckpoints:
+      if (auto message = decode<AskCheckpoints>(frame)) {
+        seat.unanswered_asks[message->request] = frame;
+        uplink_.send(frame);
+      }
+      return;
     case MessageType::WorkerPaused:
     case MessageType::WorkerResult:
       uplink_.say(std::move(frame));
@@ -580,6 +588,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   if (uplink_.connected()) (void)co_await within(seconds(1), uplink_.link()->flush());
   if (workers_) co_await workers_->close();
   (void)standbys_.close();
+  validations_.kill();
   if (cgroup_) {
     cgroup_->kill();
     cgroup_->remove();

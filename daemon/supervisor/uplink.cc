@@ -40,6 +40,7 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
     for (const auto& [ordinal, frame] : seat.reports.frames()) send(frame);
     for (const auto& [index, frame] : seat.unsettled_parts) send(frame);
     for (const auto& [sequence, frame] : seat.unanswered_collectives) send(frame);
+    for (const auto& [request, frame] : seat.unanswered_asks) send(frame);
     OutputPump::send_again(seat);
   }
   for (const CollectiveAnswered& message : answered) send(message);

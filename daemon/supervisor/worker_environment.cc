@@ -83,4 +83,21 @@ Environment standby_environment(const NodeEnvironment& node, int number) {
   return env;
 }
 
+Environment validation_environment(const NodeEnvironment& node, const ValidationFiles& files,
+                                   bool use_gpu) {
+  Environment env = common_environment(node);
+  // Those of ranks may be an outer launcher's.
+  for (const char* name :
+       {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    env.erase(name);
+  if (!use_gpu) env["CUDA_VISIBLE_DEVICES"] = "";
+  set(env, "TRAINRUN_VALIDATE", 1);
+  set(env, "TRAINRUN_CHECKPOINT_DIR", files.checkpoint_dir);
+  set(env, "TRAINRUN_RESULT_FILE", files.result);
+  set(env, "TRAINRUN_SPEC", files.spec);
+  set(env, "TORCHELASTIC_ERROR_FILE", files.error);
+  return env;
+}
+
 }  // namespace train

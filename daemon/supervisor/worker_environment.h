@@ -37,4 +37,17 @@ std::map<std::string, std::string> worker_environment(const NodeEnvironment& nod
 /// loaded. Its Welcome brings the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
+struct ValidationFiles {
+  std::string checkpoint_dir;  // to be validated
+  std::string result;          // for its metrics, a JSON object
+  std::string error;           // as TORCHELASTIC_ERROR_FILE
+  std::string spec;            // the job's config, metadata and datasets, as TRAINRUN_SPEC
+};
+
+/// Of a process that validates a checkpoint: the workers', without a rank, peers or a supervisor;
+/// and without their GPUs, unless `use_gpu`.
+std::map<std::string, std::string> validation_environment(const NodeEnvironment& node,
+                                                          const ValidationFiles& files,
+                                                          bool use_gpu);
+
 }  // namespace train

@@ -54,6 +54,7 @@ struct WorkerSeat {
   UnackedReports reports;
   std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint index, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
+  std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
   int staging = 0;                                        // checkpoints being stored
   std::optional<UserError> error;                         // what its SDK said
   std::string error_file;                                 // what Python's @record writes

@@ -83,5 +83,31 @@ TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) 
   EXPECT_EQ(standby_environment({start, Attempt{1}, "/run/x.sock", {2, 5}}, 7), expected);
 }
 
+TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
+  const StartWorkers start = two_of_four();
+  const NodeEnvironment node{start, Attempt{1}, "/run/x.sock", {2, 5}};
+  const ValidationFiles files{"/runs/vit/checkpoints/checkpoint_000012", "/v/result", "/v/error",
+                              "/v/spec"};
+
+  const auto env = validation_environment(node, files, /*use_gpu=*/false);
+
+  const std::map<std::string, std::string> expected{
+      {"PATH", "/bin"},
+      {"TORCHELASTIC_ERROR_FILE", "/v/error"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"OMP_NUM_THREADS", "4"},
+      {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+      {"CUDA_VISIBLE_DEVICES", ""},
+      {"TRAINRUN_RUN_ID", "vit-1"},
+      {"TRAINRUN_RUN_NAME", "vit"},
+      {"TRAINRUN_ATTEMPT", "1"},
+      {"TRAINRUN_VALIDATE", "1"},
+      {"TRAINRUN_CHECKPOINT_DIR", "/runs/vit/checkpoints/checkpoint_000012"},
+      {"TRAINRUN_RESULT_FILE", "/v/result"},
+      {"TRAINRUN_SPEC", "/v/spec"}};
+  EXPECT_EQ(env, expected);
+  EXPECT_EQ(validation_environment(node, files, true).at("CUDA_VISIBLE_DEVICES"), "2,5");
+}
+
 }  // namespace
 }  // namespace train
