@@ -6,8 +6,9 @@ namespace train {
 
 void report(const Dict& metrics) { sdk::current_session().report(metrics, nullptr); }
 
-void report(const Dict& metrics, const Checkpoint& checkpoint) {
+void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptions& options) {
   sdk::current_session().report(metrics, &checkpoint);
+  if (options.upload == Upload::Sync) (void)wait_for_checkpoint();
 }
 
 std::optional<std::filesystem::path> wait_for_checkpoint() {

@@ -12,6 +12,7 @@
 #include "sdk/client/failure.h"
 #include "sdk/client/solo_session.h"
 #include "sdk/client/supervised_session.h"
+#include "sdk/client/validation.h"
 #include "sdk/client/worker_session.h"
 
 namespace train::sdk {
@@ -50,6 +51,14 @@ std::unique_ptr<WorkerSession> make_session() {
   const std::string spec = spec_path(process_arguments(), variable);
   if (!spec.empty()) read_spec(spec, info);
   info.run_name = program_invocation_short_name;
+  if (validating()) {
+    const auto text = [](const char* name) { return std::string(variable(name) ?: ""); };
+    info.validating = true;
+    info.restore_dir = text("TRAINRUN_CHECKPOINT_DIR");
+    info.run_name = text("TRAINRUN_RUN_NAME");
+    info.run_id = text("TRAINRUN_RUN_ID");
+    return std::make_unique<SoloSession>(std::move(info), "");
+  }
   const std::string checkpoints = "checkpoints";
   find_restorable(checkpoints, info);
   return std::make_unique<SoloSession>(std::move(info), checkpoints);

@@ -34,6 +34,7 @@ struct WorkerInfo {
   int master_listen_fd = -1;  // rank 0: the bound socket that the supervisor kept for c10d's store
   std::string collectives = "auto";  // auto | gloo | nccl
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);
+  bool validating = false;  // started to validate the checkpoint at restore_dir
   std::string restore_dir;  // the committed checkpoint to start from; empty: none
   std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
 };

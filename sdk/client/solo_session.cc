@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "lib/base/time.h"
+#include "lib/wire/reports.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/staging.h"
@@ -55,6 +56,8 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   const Metrics flat = flatten(metrics);
   const std::lock_guard order(report_order_);
   if (finished_) throw Failure("unavailable", "report: the loop is over");
+  if (info().validating && checkpoint != nullptr)
+    throw Failure("invalid_argument", "report: a process that validates makes no checkpoints");
   const bool kept = checkpoint != nullptr && info().world_rank == 0;
   if (kept) stage(flat, ordinal_ + 1, *checkpoint);
   ++ordinal_;
@@ -97,6 +100,24 @@ std::optional<std::filesystem::path> SoloSession::wait_for_checkpoint() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return unsettled_.empty(); });
   return newest_kept_;
+}
+
+/// Of this folder; nobody validates them.
+std::vector<AnsweredCheckpoint> SoloSession::reported_checkpoints(bool, std::chrono::milliseconds) {
+  (void)wait_for_checkpoint();
+  std::vector<AnsweredCheckpoint> reported;
+  if (info().validating) return reported;
+  for (const ListedCheckpoint& one : value_or_throw(store_.list())) {
+    if (one.manifest.has_error()) continue;
+    AnsweredCheckpoint answer{one.number.value, one.path, "committed", "", ""};
+    if (one.validation) {
+      answer.status = to_string(one.validation->status);
+      answer.error = one.validation->error;
+    }
+    append_report(0, true, one.metrics(), answer.metrics);
+    reported.push_back(std::move(answer));
+  }
+  return reported;
 }
 
 void SoloSession::open_store() {

@@ -27,6 +27,8 @@ class SoloSession final : public WorkerSession {
 
   void report(const Dict& metrics, const Checkpoint* checkpoint) override;
   std::optional<std::filesystem::path> wait_for_checkpoint() override;
+  std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
+                                                       std::chrono::milliseconds) override;
   bool should_stop() const override { return false; }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;

@@ -239,6 +239,40 @@ std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
   return newest_outcome_.path;
 }
 
+std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
+    bool validated, std::chrono::milliseconds timeout) {
+  Lock lock(mutex_);
+  check_usable();
+  using Clock = std::chrono::steady_clock;
+  const bool forever = timeout == std::chrono::milliseconds::max();
+  const Clock::time_point until = forever ? Clock::time_point::max() : Clock::now() + timeout;
+  const auto wait = [&](auto&& reached) {
+    const auto over = [&] { return reached() || closed_ || gate_.finished(); };
+    if (forever) {
+      changed_.wait(lock, over);
+    } else if (!changed_.wait_until(lock, until, over)) {
+      throw Failure("timeout",
+                    fmt::format("get_all_reported_checkpoints: not all checkpoints are "
+                                "{} within {}",
+                                validated ? "validated" : "committed", format_duration(timeout)));
+    }
+    if (!reached()) check_usable();
+  };
+  const std::uint64_t newest = checkpoint_index_;
+  wait([&] { return unsettled_.empty() || *unsettled_.begin() > newest; });
+  const std::uint64_t request = ++ask_request_;
+  const auto entry = asks_.emplace(request, std::nullopt).first;
+  struct Forget {
+    decltype(asks_)& all;
+    decltype(asks_)::iterator entry;
+    ~Forget() { all.erase(entry); }
+  } forget{asks_, entry};  // destroyed before the lock
+  push_message(
+      AskCheckpoints{.rank = info().world_rank, .request = request, .validated = validated});
+  wait([&] { return entry->second.has_value(); });
+  return std::move(entry->second->checkpoints);
+}
+
 // ---- collectives
 
 std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
@@ -478,6 +512,12 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
       TRY(auto message, decode<CollectiveResult>(frame));
       const auto call = collectives_.find(message.sequence);  // gone: its caller's time was up
       if (call != collectives_.end()) call->second = std::move(message);
+      return Unit{};
+    }
+    case MessageType::ReportedCheckpoints: {
+      TRY(auto message, decode<ReportedCheckpoints>(frame));
+      const auto ask = asks_.find(message.request);  // gone: its caller's time was up
+      if (ask != asks_.end()) ask->second = std::move(message);
       return Unit{};
     }
     case MessageType::OnceReply: {

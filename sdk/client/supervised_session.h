@@ -27,6 +27,8 @@ class SupervisedSession final : public WorkerSession {
 
   void report(const Dict& metrics, const Checkpoint* checkpoint) override;
   std::optional<std::filesystem::path> wait_for_checkpoint() override;
+  std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
+                                                       std::chrono::milliseconds timeout) override;
   bool should_stop() const override { return stopping_.load(std::memory_order_relaxed); }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
@@ -90,6 +92,8 @@ class SupervisedSession final : public WorkerSession {
   CheckpointOutcome newest_outcome_;
   std::uint64_t collective_sequence_ = 0;
   std::map<std::uint64_t, std::optional<CollectiveResult>> collectives_;
+  std::uint64_t ask_request_ = 0;
+  std::map<std::uint64_t, std::optional<ReportedCheckpoints>> asks_;  // by request
   std::map<std::string, OnceCall> once_;
   bool goodbye_sent_ = false, goodbye_acked_ = false;
   std::unique_ptr<CheckpointStager> stager_;

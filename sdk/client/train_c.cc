@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "sdk/client/worker_session.h"
+#include "sdk/client/validation.h"
 
 struct trainrun_checkpoint {
   train::Checkpoint checkpoint;
@@ -82,11 +82,33 @@ train::Reduce reduction(const char* how) {
                 "reduce: unknown '" + std::string(how) + "' (known: mean, sum, min, max)");
 }
 
+const char* word_of(train::CheckpointStatus status) {
+  switch (status) {
+    case train::CheckpointStatus::Committed:
+      return "committed";
+    case train::CheckpointStatus::PendingValidation:
+      return "pending_validation";
+    case train::CheckpointStatus::Validated:
+      return "validated";
+    case train::CheckpointStatus::ValidationTimeout:
+      return "timeout";
+    case train::CheckpointStatus::ValidationFailed:
+      return "failed";
+  }
+  return "";
+}
+
 template <class Make>
 trainrun_checkpoint* made(Make&& make) {
   trainrun_checkpoint* handle = nullptr;
   guarded([&] { handle = new trainrun_checkpoint{make(), {}, {}, {}, {}}; });
   return handle;
+}
+
+void report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint,
+                       train::Upload upload) {
+  if (checkpoint == nullptr) throw Failure("invalid_argument", "checkpoint is NULL");
+  train::report(dict_of(metrics_json, "metrics_json"), checkpoint->checkpoint, {.upload = upload});
 }
 
 }  // namespace
@@ -174,10 +196,11 @@ int trainrun_report_directory(const char* metrics_json, const char* directory,
   });
 }
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint) {
-  return guarded([&] {
-    if (checkpoint == nullptr) throw Failure("invalid_argument", "checkpoint is NULL");
-    train::report(dict_of(metrics_json, "metrics_json"), checkpoint->checkpoint);
-  });
+  return guarded([&] { report_checkpoint(metrics_json, checkpoint, train::Upload::Async); });
+}
+int trainrun_report_checkpoint_sync(const char* metrics_json,
+                                    const trainrun_checkpoint* checkpoint) {
+  return guarded([&] { report_checkpoint(metrics_json, checkpoint, train::Upload::Sync); });
 }
 
 int trainrun_wait_for_checkpoint(const char** out) {
@@ -223,6 +246,31 @@ const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint) {
               [&] { return train::to_json(checkpoint->checkpoint.metrics()); });
 }
 void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint) { delete checkpoint; }
+
+int trainrun_validating(void) { return train::sdk::validating() ? 1 : 0; }
+int trainrun_validation_result(const char* metrics_json) {
+  return guarded(
+      [&] { train::sdk::write_validation_result(dict_of(metrics_json, "metrics_json")); });
+}
+int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json) {
+  thread_local std::string kept;
+  return guarded([&] {
+    const auto timeout =
+        timeout_ms < 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(timeout_ms);
+    train::List list;
+    for (const train::ReportedCheckpoint& one : train::get_all_reported_checkpoints(
+             {.consistency = validated != 0 ? train::Consistency::Validated
+                                            : train::Consistency::Committed,
+            .timeout = timeout}))
+      list.push_back(Dict{{"number", one.number},
+                          {"directory", one.checkpoint.as_directory().string()},
+                          {"status", word_of(one.status)},
+                          {"metrics", one.metrics},
+                          {"error", one.error}});
+    kept = train::to_json(list);
+    *out_json = kept.c_str();
+  });
+}
 
 int trainrun_should_stop(void) {
   return number([] { return train::should_stop() ? 1 : 0; });

@@ -23,6 +23,8 @@ class WorkerSession {
 
   virtual void report(const Dict& metrics, const Checkpoint* checkpoint) = 0;
   virtual std::optional<std::filesystem::path> wait_for_checkpoint() = 0;
+  virtual std::vector<AnsweredCheckpoint> reported_checkpoints(
+      bool validated, std::chrono::milliseconds timeout) = 0;
   virtual bool should_stop() const = 0;
   virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                               std::chrono::milliseconds timeout) = 0;

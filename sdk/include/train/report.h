@@ -18,16 +18,24 @@ namespace train {
 /// being stopped in good order and this rank has reached the step where all ranks stop.
 void report(const Dict& metrics);
 
+enum class Upload {
+  Async,  // training goes on while the checkpoint is stored
+  Sync    // report() returns once it is committed, or was given up (the run says why)
+};
+struct ReportOptions {
+  Upload upload = Upload::Async;
+};
+
 /// The same with a checkpoint: the k-th report with a checkpoint of every rank together makes one
 /// checkpoint, committed in the background when the parts of all ranks are there. Ranks with
 /// nothing to add report `Checkpoint::from_writer` that writes nothing. The directory forms copy
 /// (or move) their files before returning.
-void report(const Dict& metrics, const Checkpoint& checkpoint);
+void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptions& options = {});
 
 /// Wait until every checkpoint that this rank has reported is committed, or was given up. The
 /// folder of the newest one; none where that was given up (the run says why), or none was reported.
-/// A report with a checkpoint and this call are what others name a synchronous upload; every rank
-/// reports before any of them can be done waiting. Throws Stopped as report() does.
+/// Upload::Sync calls it within report(); every rank reports before any of them can be done
+/// waiting. Throws Stopped as report() does.
 std::optional<std::filesystem::path> wait_for_checkpoint();
 
 /// Called instead of a lost step: when the run stops in good order at a report that carried no

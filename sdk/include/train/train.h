@@ -7,6 +7,7 @@
 #include <train/context.h>
 #include <train/error.h>
 #include <train/report.h>
+#include <train/validation.h>
 
 #include <functional>
 #include <type_traits>

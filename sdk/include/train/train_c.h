@@ -63,6 +63,9 @@ int trainrun_report_directory(const char* metrics_json, const char* directory,
 /* The same with a checkpoint made by trainrun_checkpoint_from_json or _from_directory; it may be
  * freed afterwards. */
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint);
+/* The same, returning once the checkpoint is committed, or was given up (the run says why). */
+int trainrun_report_checkpoint_sync(const char* metrics_json,
+                                    const trainrun_checkpoint* checkpoint);
 
 /* Wait until all that this rank has reported with a checkpoint is committed or given up. *out: the
  * newest one's folder; NULL where it was given up, or there is none. */
@@ -82,6 +85,17 @@ const char* trainrun_checkpoint_value_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint);
 void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
+
+/* With checkpoint_config.validation the program may be started once more for a committed checkpoint,
+ * beside the workers: then trainrun_validating() is 1, trainrun_get_checkpoint() gives that
+ * checkpoint, and the program says what it found with trainrun_validation_result (a JSON dict of
+ * metrics), and exits with 0. */
+int trainrun_validating(void); /* 1 or 0 */
+int trainrun_validation_result(const char* metrics_json);
+/* Checkpoints of the run that are kept, the oldest first, as a JSON list of {"number", "directory",
+ * "status", "metrics", "error"}; status: committed, pending_validation, validated, timeout or failed.
+ * `validated`: 1 waits until what is committed is validated, 0 does not. timeout_ms < 0: none. */
+int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json);
 
 /* 1 once the run is being stopped. */
 int trainrun_should_stop(void);

@@ -154,6 +154,53 @@ TEST(WorkerProgram, IsAWorldOfOneByHandAndResumesFromItsOwnCheckpoints) {
   EXPECT_TRUE(fs::exists(folder.path / "checkpoints/checkpoint_000002/.manifest.json"));
 }
 
+/// A folder with a checkpoint of epoch 0, and what a process that validates it is started with.
+std::map<std::string, std::string> validating(const Folder& folder, const std::string& config) {
+  EXPECT_EQ(run(folder.path, {WORKER, "trains"}).code, 0);
+  std::ofstream(folder.path / "spec.json") << R"({"train_loop_config":)" << config << "}";
+  return {{"TRAINRUN_VALIDATE", "1"},
+          {"TRAINRUN_CHECKPOINT_DIR", folder.path / "checkpoints/checkpoint_000001"},
+          {"TRAINRUN_RESULT_FILE", folder.path / "result.json"},
+          {"TORCHELASTIC_ERROR_FILE", folder.path / "error.json"},
+          {"TRAINRUN_SPEC", folder.path / "spec.json"}};
+}
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(WorkerProgram, ValidatesACheckpointInPlaceOfItsLoop) {
+  Folder folder;
+
+  const Ended ended = run(folder.path, {WORKER, "validates"}, validating(folder, R"({"lr":0.5})"));
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "report 1: rows=3\n");
+  EXPECT_EQ(text_of(folder.path / "result.json"), "{\"val.acc\": 0.5, \"worst\": -Infinity}\n");
+  EXPECT_FALSE(fs::exists(folder.path / "checkpoints/checkpoint_000002"));
+}
+
+TEST(WorkerProgram, AValidationThatThrowsLeavesItsErrorAndNoResult) {
+  Folder folder;
+
+  const Ended ended =
+      run(folder.path, {WORKER, "validates"}, validating(folder, R"({"throws":true})"));
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(text_of(folder.path / "error.json").find(R"("message":"row 7 of 5")"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder.path / "result.json"));
+}
+
+TEST(WorkerProgram, OneThatValidatesNothingSaysSo) {
+  Folder folder;
+
+  const Ended ended = run(folder.path, {WORKER, "silent"}, validating(folder, "{}"));
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.out.find("has registered no function for that"), std::string::npos) << ended.out;
+}
+
 TEST(CFace, WorksFromPython) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
@@ -174,7 +221,9 @@ out = ctypes.c_char_p()
 assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0 and out.value is None
 lib.trainrun_checkpoint_from_json.restype = ctypes.c_void_p
 made = ctypes.c_void_p(lib.trainrun_checkpoint_from_json(b'{"step": 1}'))
-assert lib.trainrun_report_checkpoint(b'{"loss": 0.25}', made) == 0
+assert lib.trainrun_report_checkpoint_sync(b'{"loss": 0.25}', made) == 0
+print("stored", flush=True)
+assert lib.trainrun_report_checkpoint(b'{"loss": 0.125}', made) == 0
 assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0
 print("kept", out.value.decode())
 assert lib.trainrun_reduce(b'{"n": 3}', b"sum", ctypes.byref(out)) == 0
@@ -186,8 +235,40 @@ assert lib.trainrun_finish(None) == 0
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out,
             "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
-            "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\n"
-            "kept checkpoints/checkpoint_000001\n{\"n\":3}\nresult: {\"ok\":true}\n");
+            "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
+            "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
+            "kept checkpoints/checkpoint_000002\n{\"n\":3}\nresult: {\"ok\":true}\n");
+}
+
+TEST(CFace, ValidatesFromPython) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
+#endif
+  Folder folder;
+  std::ofstream(folder.path / "worker.py") << R"(
+import ctypes, json, sys
+lib = ctypes.CDLL(sys.argv[1])
+lib.trainrun_checkpoint_value_json.restype = ctypes.c_char_p
+lib.trainrun_last_error_kind.restype = ctypes.c_char_p
+lib.trainrun_reported_checkpoints.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
+made, out = ctypes.c_void_p(), ctypes.c_char_p()
+if lib.trainrun_validating():
+    assert lib.trainrun_get_checkpoint(ctypes.byref(made)) == 0
+    value = json.loads(lib.trainrun_checkpoint_value_json(made))
+    assert lib.trainrun_validation_result(json.dumps({"epoch": value["epoch"]}).encode()) == 0
+else:
+    assert lib.trainrun_validation_result(b"{}") == 1
+    assert lib.trainrun_last_error_kind() == b"unavailable"
+    assert lib.trainrun_reported_checkpoints(1, -1, ctypes.byref(out)) == 0
+    print([(c["number"], c["status"]) for c in json.loads(out.value)])
+)";
+  const std::vector<std::string> command{"python3", "-u", "worker.py", LIBTRAINRUN};
+
+  EXPECT_EQ(run(folder.path, command, validating(folder, "{}")).code, 0);
+  EXPECT_EQ(text_of(folder.path / "result.json"), "{\"epoch\": 0}\n");
+  const Ended trained = run(folder.path, command);
+  EXPECT_EQ(trained.code, 0);
+  EXPECT_EQ(trained.out, "[(1, 'committed')]\n");
 }
 
 TEST(CFace, TakesFunctionsFromPython) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 
+#include "lib/wire/reports.h"
 #include "sdk/client/supervised_session.h"
 #include "tests/unit/sdk_client/fake_supervisor.h"
 
@@ -480,6 +481,43 @@ TEST(SupervisedSession, FailsEveryCallOnceTheSupervisorIsGone) {
   EXPECT_EQ(waiting.get(), "unavailable: the supervisor closed the connection");
   EXPECT_EQ(failure_of([&] { worker.session->report({}, nullptr); }),
             "unavailable: the supervisor closed the connection");
+}
+
+AnsweredCheckpoint answered(std::uint64_t number, const std::string& status) {
+  AnsweredCheckpoint answer{number, "/runs/demo/checkpoints/x", status, "", ""};
+  append_report(0, true, {{"acc", 0.5}}, answer.metrics);
+  return answer;
+}
+
+TEST(SupervisedSession, AsksWhichCheckpointsThereAre) {
+  Worker worker;
+  auto asking = std::async(std::launch::async, [&] {
+    return worker.session->reported_checkpoints(true, std::chrono::milliseconds::max());
+  });
+
+  const auto ask = worker.supervisor.wait_for<AskCheckpoints>();
+  EXPECT_EQ(ask.rank, 0);
+  EXPECT_TRUE(ask.validated);
+  worker.supervisor.send(ReportedCheckpoints{0, ask.request + 1, {}});  // to nobody
+  worker.supervisor.send(ReportedCheckpoints{0, ask.request, {answered(1, "validated")}});
+
+  const auto answer = asking.get();
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].number, 1u);
+  EXPECT_EQ(answer[0].status, "validated");
+}
+
+TEST(SupervisedSession, AsksOnlyOnceItsOwnCheckpointsAreSettled) {
+  Worker worker;
+  worker.supervisor.settle_checkpoints(false);
+  worker.session->report({{"epoch", 1}}, nullptr);
+  const Checkpoint checkpoint = writing("state");
+  worker.session->report({{"epoch", 2}}, &checkpoint);
+
+  EXPECT_TRUE(failure_of([&] { worker.session->reported_checkpoints(false, milliseconds(1)); })
+                  .starts_with("timeout: get_all_reported_checkpoints: not all checkpoints are "
+                               "committed within"));
+  EXPECT_EQ(worker.supervisor.count(MessageType::AskCheckpoints), 0u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -39,10 +40,19 @@ int trains(const train::Config& config) {
   return 0;
 }
 
+train::Dict validates(const train::Checkpoint& checkpoint, const train::Config& config) {
+  const auto epoch = checkpoint.to_value().as<train::Dict>().at("epoch").as<int>();
+  if (config.get<bool>("throws", false)) throw std::out_of_range("row 7 of 5");
+  train::report({{"rows", 3}});  // a line of its log
+  return {{"val", train::Dict{{"acc", config.get<double>("lr") + epoch}}},
+          {"worst", -std::numeric_limits<double>::infinity()}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "validates") train::validation(validates);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
     if (what == "trains") return trains(config);
     if (what == "throws") throw std::out_of_range("row 7 of 5");
