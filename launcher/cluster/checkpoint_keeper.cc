@@ -10,20 +10,42 @@
 namespace train {
 
 CheckpointKeeper::CheckpointKeeper(const CheckpointConfig& config, RunRecord& record)
-    : policy_(retention_policy(config)), record_(record) {
+    : policy_(retention_policy(config)), validation_(config.validation), record_(record) {
   const auto listed = record_.checkpoints().list();
   if (!listed) return;
   for (const ListedCheckpoint& checkpoint : *listed) {
-    if (checkpoint.manifest)
-      checkpoints_.push_back(
-          {checkpoint.number,
-           score_of(policy_, checkpoint.number, checkpoint.manifest->metrics).value});
+    if (checkpoint.manifest) remember(checkpoint);
   }
+}
+
+void CheckpointKeeper::remember(const ListedCheckpoint& listed) {
+  const Metrics metrics = listed.metrics();
+  checkpoints_.push_back({listed.number, score_of(policy_, listed.number, metrics).value});
+  KnownCheckpoint known{
+      {listed.number.value, listed.path, epoch_of(metrics)}, metrics, std::nullopt, ""};
+  if (listed.validation) {
+    known.validation = listed.validation->status;
+    known.error = listed.validation->error;
+  }
+  known_[listed.number] = std::move(known);
+}
+
+RunStart CheckpointKeeper::with_unvalidated(RunStart start) const {
+  for (const auto& [number, known] : known_)
+    if (!known.validation) start.unvalidated.push_back(known.info);
+  return start;
+}
+
+std::vector<KnownCheckpoint> CheckpointKeeper::known() const {
+  std::vector<KnownCheckpoint> all;
+  for (const auto& [number, known] : known_) all.push_back(known);
+  return all;
 }
 
 Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
                                                            const Metrics& metrics,
-                                                           const std::string& created) {
+                                                           const std::string& created,
+                                                           const Pinned& pinned) {
   CheckpointStore& store = record_.checkpoints();
   const CommitRequest request =
       commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
@@ -39,23 +61,54 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
   (void)store.discard_before(action.attempt);
   const Score score = score_of(policy_, request.number, metrics);
   checkpoints_.push_back({request.number, score.value});
+  known_[request.number] = {
+      {request.number.value, store.path_of(request.number), epoch_of(metrics)},
+      metrics,
+      std::nullopt,
+      ""};
   Outcome outcome{
       {{request.number.value, store.path_of(request.number), epoch_of(metrics)}, score.value},
       {},
       {},
       {.needed = 0, .free = {}, .where = store.folder()}};
-  if (!score.warning.empty()) outcome.warnings.push_back(score.warning);
-
-  RetentionPlan plan = plan_retention(policy_, checkpoints_);
-  if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);
-  for (CheckpointNumber old : plan.remove) {
-    if (const auto removed = store.remove(old); !removed)
-      outcome.warnings.push_back(removed.error().describe());
-    std::erase_if(checkpoints_, [&](const ScoredCheckpoint& c) { return c.number == old; });
-  }
+  // Where checkpoints are validated, the score may come with that.
+  if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
+  remove_by(pinned, outcome.warnings);
   outcome.best = best();
   for (const ManifestFile& file : committed->files) outcome.room.needed += file.bytes;
   outcome.room.free = free_bytes();
+  return outcome;
+}
+
+void CheckpointKeeper::remove_by(const Pinned& pinned, std::vector<std::string>& warnings) {
+  RetentionPlan plan = plan_retention(policy_, checkpoints_, pinned);
+  if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);
+  for (CheckpointNumber old : plan.remove) {
+    if (const auto removed = record_.checkpoints().remove(old); !removed)
+      warnings.push_back(removed.error().describe());
+    std::erase_if(checkpoints_, [&](const ScoredCheckpoint& c) { return c.number == old; });
+    known_.erase(old);
+  }
+}
+
+Result<CheckpointKeeper::Validated> CheckpointKeeper::validated(const ValidationRecord& record,
+                                                                const Pinned& pinned) {
+  const auto found = known_.find(record.checkpoint);
+  if (found == known_.end())
+    return Error{Errc::NotFound, fmt::format("{} is gone", checkpoint_name(record.checkpoint))};
+  TRY_VOID(record_.lock().check());  // else the run is another launcher's
+  KnownCheckpoint& known = found->second;
+  TRY_VOID(write_validation(record_.files(), known.info.path, record));
+  known.metrics = merge_metrics(known.metrics, record);
+  known.validation = record.status;
+  known.error = record.error;
+  Validated outcome{known, {}, {}};
+  Score score = score_of(policy_, record.checkpoint, known.metrics);
+  if (!score.warning.empty()) outcome.warnings.push_back(std::move(score.warning));
+  for (ScoredCheckpoint& one : checkpoints_)
+    if (one.number == record.checkpoint) one.score = score.value;
+  remove_by(pinned, outcome.warnings);
+  outcome.best = best();
   return outcome;
 }
 

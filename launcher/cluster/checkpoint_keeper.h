@@ -2,7 +2,9 @@
 // at a time, and it blocks.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,19 @@ struct KeptCheckpoint {
   std::optional<double> score;
 };
 
+/// What is known of one that is kept.
+struct KnownCheckpoint {
+  CheckpointInfo info;
+  Metrics metrics;  // reported, and those of its validation over them
+  std::optional<ValidationStatus> validation;
+  std::string error;  // why its validation gave no metrics
+};
+
 class CheckpointKeeper {
  public:
+  /// Of checkpoints that are not validated yet: kept, whatever retention says.
+  using Pinned = std::set<CheckpointNumber>;
+
   CheckpointKeeper(const CheckpointConfig& config, RunRecord& record);
 
   struct Outcome {
@@ -31,20 +44,39 @@ class CheckpointKeeper {
         warnings;  // a score that is missing, an old one that could not be removed
     StorageRoom room;
   };
+  /// `start`, with the checkpoints that no launcher has validated.
+  RunStart with_unvalidated(RunStart start) const;
   /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
   /// handed over a newer part.
-  Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created);
+  Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
+                         const Pinned& pinned = {});
+
+  struct Validated {
+    KnownCheckpoint checkpoint;
+    std::optional<KeptCheckpoint> best;  // now
+    std::vector<std::string> warnings;
+  };
+  /// Write down what its validation found, and remove what retention says now. NotFound where the
+  /// checkpoint is not there any more.
+  Result<Validated> validated(const ValidationRecord& record, const Pinned& pinned);
+
+  /// All that are kept, the oldest first.
+  std::vector<KnownCheckpoint> known() const;
 
   /// What is there before the first commit (a resumed run).
   std::optional<KeptCheckpoint> best() const;
   std::optional<KeptCheckpoint> latest() const;
 
  private:
+  void remember(const ListedCheckpoint& listed);
+  void remove_by(const Pinned& pinned, std::vector<std::string>& warnings);
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;
+  ValidationConfig validation_;
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;
+  std::map<CheckpointNumber, KnownCheckpoint> known_;  // of the same ones
 };
 
 }  // namespace train

@@ -27,8 +27,12 @@ CheckpointTable checkpoint_table(const std::vector<ListedCheckpoint>& listed,
       row.files = manifest.files.size();
       row.world_size = manifest.world_size;
       if (const std::int64_t epoch = epoch_of(manifest.metrics); epoch >= 0) row.epoch = epoch;
-      row.score = score_of(policy, one.number, manifest.metrics).value;
-      row.metrics = manifest.metrics;
+      row.metrics = one.metrics();
+      row.score = score_of(policy, one.number, row.metrics).value;
+      if (one.validation) {
+        row.validation = to_string(one.validation->status);
+        row.validation_error = one.validation->error;
+      }
       usable.push_back({one.number, row.score});
     }
     table.rows.push_back(std::move(row));

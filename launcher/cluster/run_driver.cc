@@ -29,6 +29,7 @@
 #include "launcher/cluster/run_record.h"
 #include "launcher/cluster/run_screen.h"
 #include "launcher/cluster/start_frames.h"
+#include "launcher/cluster/validation_desk.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
@@ -92,9 +93,9 @@ class RunDriver {
   std::unique_ptr<RunRecord> record_;
   std::optional<PrivateDaemon> daemon_;
   std::map<std::string, std::string> worker_env_;
-  RunController controller_;
-  RunLedger ledger_;         // for the summary
   CheckpointKeeper keeper_;  // on the disk thread, once commits begin
+  RunController controller_;
+  RunLedger ledger_;  // for the summary
   RunScreen screen_;
   JournalWriter journal_;
   OutputLog output_log_;
@@ -110,6 +111,7 @@ class RunDriver {
   asio::thread_pool disk_{1};  // commits
   Notifier changed_;
   Scope scope_;
+  ValidationDesk validations_;
 };
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
@@ -121,9 +123,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       record_(std::move(record)),
       daemon_(std::move(daemon)),
       worker_env_(std::move(worker_env)),
-      controller_(spec_, record_->start(), clock_.now()),
-      ledger_(spec_, *record_, clock_),
       keeper_(spec_.run_config.checkpoint_config, *record_),
+      controller_(spec_, keeper_.with_unvalidated(record_->start()), clock_.now()),
+      ledger_(spec_, *record_, clock_),
       screen_(progress_options(spec_.run_config, *record_, options.output, options.color), clock_,
               ledger_),
       journal_(executor_, record_->journal(), clock_,
@@ -134,7 +136,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
               .refused = [this](const Error& error) { refused(error); }}),
       changed_(executor_),
-      scope_(executor_) {
+      scope_(executor_),
+      validations_({executor_, scope_, disk_, keeper_, controller_, *record_, journal_, ledger_,
+                    screen_, links_, clock_, [this](const RunEvent& event) { feed(event); }}) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   if (living) ledger_.placed(living->placement);
   const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
@@ -229,6 +233,12 @@ void RunDriver::received(NodeId node, const Frame& frame) {
     case MessageType::OutputChunk:
       if (auto m = decode<OutputChunk>(frame)) on_output(node, attempt, *m);
       return;
+    case MessageType::ValidationEnded:
+      if (auto m = decode<ValidationEnded>(frame)) validations_.ended(attempt, std::move(*m));
+      return;
+    case MessageType::AskCheckpoints:
+      if (auto m = decode<AskCheckpoints>(frame)) validations_.asked(node, attempt, *m);
+      return;
     case MessageType::WorkerResult:
       if (auto m = decode<WorkerResult>(frame)) ledger_.result(Rank{m->rank}, m->json);
       return;
@@ -287,6 +297,10 @@ void RunDriver::perform(const RunAction& action) {
     links_.send(tell->node, to_frame(*tell));
   } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
     scope_.spawn("commit", commit(*commit_action));
+  } else if (const auto* validate = std::get_if<Validate>(&action)) {
+    const auto message =
+        validation_message(spec_.run_config.checkpoint_config.validation, *validate);
+    links_.send(validate->node, encode(message, validate->attempt));
   } else if (const auto* note = std::get_if<Note>(&action)) {
     if (note->level == NoteLevel::Info)
       screen_.phase(note->text);
@@ -415,10 +429,11 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
   }
   const auto committed = co_await asio::co_spawn(
       disk_,
-      [](CheckpointKeeper* keeper, const Commit* what, const Metrics* with,
-         std::string created) -> asio::awaitable<std::optional<Result<CheckpointKeeper::Outcome>>> {
-        co_return keeper->commit(*what, *with, created);
-      }(&keeper_, &action, &metrics, format_utc(clock_.wall())),
+      [](CheckpointKeeper* keeper, const Commit* what, const Metrics* with, std::string created,
+         CheckpointKeeper::Pinned pinned)
+          -> asio::awaitable<std::optional<Result<CheckpointKeeper::Outcome>>> {
+        co_return keeper->commit(*what, *with, created, pinned);
+      }(&keeper_, &action, &metrics, format_utc(clock_.wall()), validations_.pinned()),
       asio::use_awaitable);
   CommitFinished finished{action.attempt, action.index, {}, {}, false, {}};
   if (*committed) {

@@ -29,6 +29,7 @@ class RunLedger {
   void checkpoint_committed(const CheckpointKeeper::Outcome& outcome, Attempt attempt,
                             std::uint64_t report_ordinal);
   void checkpoints_found(const CheckpointKeeper& keeper);
+  void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
   void result(Rank rank, const std::string& json) { results_[rank] = json; }
 

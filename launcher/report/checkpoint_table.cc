@@ -26,12 +26,13 @@ std::string marks_of(const CheckpointRow& row) {
   return row.latest ? "latest" : row.best ? "best" : "";
 }
 
-Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score) {
+Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score, bool with_validation) {
   if (!row.error.empty()) return {row.name, "cannot be used: " + terminal_safe(row.error)};
   Cells cells{row.name, time_text(row.created), size_text(row.bytes), fmt::format("{}", row.files),
               fmt::format("{}", row.world_size)};
   if (with_epoch) cells.push_back(row.epoch ? fmt::format("{}", *row.epoch) : "-");
   if (with_score) cells.push_back(row.score ? fmt::format("{:.6g}", *row.score) : "-");
+  if (with_validation) cells.push_back(row.validation.empty() ? "-" : row.validation);
   cells.push_back(marks_of(row));
   return cells;
 }
@@ -67,11 +68,15 @@ std::string checkpoints_text(const CheckpointTable& table) {
   const bool with_epoch =
       std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.epoch.has_value(); });
   const bool with_score = !table.score_attribute.empty();
+  const bool with_validation = std::any_of(rows.begin(), rows.end(),
+                                           [](const auto& row) { return !row.validation.empty(); });
   std::vector<Cells> lines{{"name", "created (UTC)", "size", "files", "ranks"}};
   if (with_epoch) lines[0].push_back("epoch");
   if (with_score) lines[0].push_back(terminal_safe(table.score_attribute));
+  if (with_validation) lines[0].push_back("validation");
   lines[0].push_back("");
-  for (const CheckpointRow& row : rows) lines.push_back(cells_of(row, with_epoch, with_score));
+  for (const CheckpointRow& row : rows)
+    lines.push_back(cells_of(row, with_epoch, with_score, with_validation));
   std::vector<int> widths(lines[0].size());
   for (const Cells& cells : lines) {  // the last cell of each needs none
     for (std::size_t i = 0; i + 1 < cells.size(); ++i)
@@ -102,6 +107,8 @@ std::string checkpoints_json(const CheckpointTable& table) {
     json.key("score");
     row.score ? json.value(*row.score) : json.null();
     known("metrics", row.metrics);
+    json.text_or_null("validation", row.validation);
+    json.text_or_null("validation_error", row.validation_error);
     json.member("latest", row.latest).member("best", row.best).end();
     text += (text.size() == 1 ? "\n" : ",\n") + std::move(json).take();
   }

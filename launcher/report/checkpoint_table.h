@@ -22,7 +22,9 @@ struct CheckpointRow {
   int world_size = 0;
   std::optional<std::int64_t> epoch = {};
   std::optional<double> score = {};
-  Metrics metrics = {};
+  Metrics metrics = {};         // with those of its validation over the reported ones
+  std::string validation = {};  // validated, failed, timeout; empty: it was not
+  std::string validation_error = {};
   bool latest = false, best = false;
 };
 

@@ -165,6 +165,25 @@ std::string Progress::checkpoint(const CheckpointNews& news, Moment at) {
   return out + json(news.score ? event.value(*news.score) : event.null());
 }
 
+std::string Progress::validated(const ValidationNews& news, Moment at) {
+  if (options_.mode == OutputMode::Json) {
+    std::string out = held_back_ ? show_report(at, false) : "";
+    JsonWriter event = begin_event("validation", at);
+    event.member("name", news.name).member("status", news.status).member("metrics", news.metrics);
+    return out + json(event.member("took_s", std::chrono::duration<double>(news.took).count()));
+  }
+  if (news.status != "validated") return "";
+  std::vector<std::string> metrics;
+  for (const auto& [name, value] : news.metrics)
+    metrics.push_back(cut_to_columns(terminal_safe(name), kMetricNameColumnsMax) + "=" +
+                      short_value(value));
+  return lasting(
+      fmt::format("{} validated: {} (took {})", terminal_safe(news.name),
+                  metrics.empty() ? "no metrics" : fmt::format("{}", fmt::join(metrics, " ")),
+                  format_duration(news.took)),
+      at);
+}
+
 std::string Progress::restarting(const RestartNews& news, Moment at) {
   ++restarts_;
   changed_ = true;

@@ -4,7 +4,7 @@
 //   Live   a terminal: one line, redrawn at most 10 times a second, above it workers' output and
 //   lasting lines Plain  CI, a file: a line now and then, rarer the longer the run is; never a
 //   flood Json   --output json: an object a line: started, attempt, waiting, report, checkpoint,
-//   restart, warning (end: summary.h)
+//   validation, restart, warning (end: summary.h)
 #pragma once
 
 #include <chrono>
@@ -56,6 +56,13 @@ struct CheckpointNews {
   std::optional<double> score = {};
 };
 
+struct ValidationNews {
+  std::string name = {};    // of the checkpoint
+  std::string status = {};  // validated, failed, timeout
+  Metrics metrics = {};
+  Duration took = Duration::zero();
+};
+
 struct RestartNews {
   std::uint32_t attempt = 0;  // the one that ended
   bool failed = true;         // else the group only changes its size
@@ -84,6 +91,8 @@ class Progress {
   /// Of any rank; rank 0's count and are shown.
   std::string reports(std::span<const ReportRecord> reports, Moment at);
   std::string checkpoint(const CheckpointNews& news, Moment at);
+  /// A lasting line where there are metrics; why there are none is a warning's to say.
+  std::string validated(const ValidationNews& news, Moment at);
   std::string restarting(const RestartNews& news, Moment at);
   /// Whole lines as OutputLines makes them. Not shown with --output json: stdout is for programs
   /// there.

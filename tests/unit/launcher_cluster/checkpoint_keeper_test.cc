@@ -32,7 +32,8 @@ class CheckpointKeeperTest : public testing::Test {
     std::ofstream(join_path(folder, kManifestName)) << *text;
   }
 
-  void commit(CheckpointKeeper& keeper, std::uint64_t number) {
+  void commit(CheckpointKeeper& keeper, std::uint64_t number,
+              const CheckpointKeeper::Pinned& pinned = {}) {
     const std::string staged = temp_.path() + "/staged";
     std::filesystem::create_directory(staged);
     const auto part = write_part(record_->files(), record_->checkpoints().folder(),
@@ -43,7 +44,7 @@ class CheckpointKeeperTest : public testing::Test {
     brought.dir = part->folder;
     const auto outcome = keeper.commit(
         {.attempt = Attempt{0}, .index = number, .number = number, .parts = {brought}}, {},
-        kCreated);
+        kCreated, pinned);
     ASSERT_TRUE(outcome) << outcome.error().describe();
     EXPECT_EQ(outcome->warnings, std::vector<std::string>{});
   }
@@ -70,6 +71,74 @@ TEST_F(CheckpointKeeperTest, RemovesAFewAtACommitWhereVeryManyNeedNotBeKept) {
 
   commit(keeper, kRemovalsMax + 5);
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 4, kRemovalsMax + 5}));
+}
+
+CheckpointConfig by_validation() {
+  CheckpointConfig config{.num_to_keep = 1, .score_attribute = "val_acc"};
+  config.validation.every = 1;
+  return config;
+}
+ValidationRecord validated(std::uint64_t number, double accuracy) {
+  return {.checkpoint = CheckpointNumber{number}, .metrics = {{"val_acc", accuracy}}};
+}
+
+TEST_F(CheckpointKeeperTest, WhatIsNotValidatedYetStays) {
+  CheckpointKeeper keeper(by_validation(), *record_);
+  commit(keeper, 1);
+  commit(keeper, 2, {CheckpointNumber{1}});
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 2}));
+
+  const auto first = keeper.validated(validated(1, 0.9), {CheckpointNumber{2}});
+  ASSERT_TRUE(first) << first.error().describe();
+  EXPECT_EQ(first->best->info.number, 1u);
+  EXPECT_EQ(first->best->score, 0.9);
+  commit(keeper, 3, {CheckpointNumber{2}});
+  const auto second = keeper.validated(validated(2, 0.5), {});
+
+  ASSERT_TRUE(second) << second.error().describe();
+  EXPECT_EQ(second->best->info.number, 1u);
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best, and the newest
+}
+
+TEST_F(CheckpointKeeperTest, ALaterLauncherKnowsWhatWasValidated) {
+  {
+    CheckpointKeeper keeper({.num_to_keep = {}, .score_attribute = "val_acc"}, *record_);
+    put_checkpoint(1);
+    put_checkpoint(2);
+  }
+  CheckpointKeeper first(by_validation(), *record_);
+  ASSERT_TRUE(first.validated(validated(1, 0.9), {CheckpointNumber{2}}));
+
+  CheckpointKeeper later(by_validation(), *record_);
+
+  EXPECT_EQ(later.best()->score, 0.9);
+  const RunStart start = later.with_unvalidated({});
+  ASSERT_EQ(start.unvalidated.size(), 1u);
+  EXPECT_EQ(start.unvalidated[0].number, 2u);
+  EXPECT_EQ(later.known().at(0).validation, ValidationStatus::Validated);
+  EXPECT_EQ(later.known().at(0).metrics, (Metrics{{"val_acc", 0.9}}));
+}
+
+TEST_F(CheckpointKeeperTest, AValidationThatFailedIsWrittenDownToo) {
+  put_checkpoint(1);
+  CheckpointKeeper keeper(by_validation(), *record_);
+
+  const auto outcome = keeper.validated({.checkpoint = CheckpointNumber{1},
+                                         .status = ValidationStatus::Failed,
+                                         .error = "it exited with 1"},
+                                        {});
+
+  ASSERT_TRUE(outcome) << outcome.error().describe();
+  ASSERT_EQ(outcome->warnings.size(), 1u);  // it has no score
+  EXPECT_EQ(keeper.known().at(0).error, "it exited with 1");
+  EXPECT_TRUE(CheckpointKeeper(by_validation(), *record_).with_unvalidated({}).unvalidated.empty());
+}
+
+TEST_F(CheckpointKeeperTest, AResultForACheckpointThatIsGoneIsRefused) {
+  CheckpointKeeper keeper(by_validation(), *record_);
+  const auto outcome = keeper.validated(validated(7, 0.9), {});
+  ASSERT_TRUE(outcome.has_error());
+  EXPECT_EQ(outcome.error().code, Errc::NotFound);
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ TEST(CheckpointTable, IsOneArrayForPrograms) {
   table.rows[0].latest = true;
 
   EXPECT_EQ(checkpoints_json(table), R"([
-{"name":"checkpoint_000001","number":1,"path":"/runs/vit/checkpoints/checkpoint_000001","error":null,"created":"2026-11-21T09:38:00.123456Z","bytes":999,"files":3,"world_size":16,"epoch":0,"score":0.5,"metrics":{"epoch":0},"latest":true,"best":false},
-{"name":"checkpoint_000002","number":2,"path":"/runs/vit/checkpoints/checkpoint_000002","error":"'model.pt': 3 bytes, \u001b[31mexpected 9","created":null,"bytes":null,"files":null,"world_size":null,"epoch":null,"score":null,"metrics":null,"latest":false,"best":false}
+{"name":"checkpoint_000001","number":1,"path":"/runs/vit/checkpoints/checkpoint_000001","error":null,"created":"2026-11-21T09:38:00.123456Z","bytes":999,"files":3,"world_size":16,"epoch":0,"score":0.5,"metrics":{"epoch":0},"validation":null,"validation_error":null,"latest":true,"best":false},
+{"name":"checkpoint_000002","number":2,"path":"/runs/vit/checkpoints/checkpoint_000002","error":"'model.pt': 3 bytes, \u001b[31mexpected 9","created":null,"bytes":null,"files":null,"world_size":null,"epoch":null,"score":null,"metrics":null,"validation":null,"validation_error":null,"latest":false,"best":false}
 ]
 )");
   EXPECT_EQ(checkpoints_json({}), "[]\n");

@@ -127,6 +127,18 @@ TEST(PlainProgress, ShowsTheLastReportAtTheEndAndOtherRanksNever) {
   EXPECT_EQ(plain.finish(at(milliseconds(1200))), "epoch 1 | loss 0.25 | 10 reports/s | 1 s\n");
 }
 
+TEST(PlainProgress, SaysWhatAValidationFound) {
+  Progress plain = progress(OutputMode::Plain);
+  ValidationNews news{.name = "checkpoint_000012",
+                      .status = "validated",
+                      .metrics = {{"val_acc", 0.93}, {"rows", std::int64_t{10000}}},
+                      .took = seconds(12)};
+  EXPECT_EQ(plain.validated(news, at(seconds(20))),
+            "checkpoint_000012 validated: val_acc=0.93 rows=10000 (took 12.0 s)\n");
+  news.status = "timeout";  // a warning says so
+  EXPECT_EQ(plain.validated(news, at(seconds(20))), "");
+}
+
 TEST(PlainProgress, SaysWhyItRestartsAndWaits) {
   Progress plain = progress(OutputMode::Plain);
   EXPECT_EQ(plain.attempt_started({.attempt = 0, .world_size = 2, .nnodes = 1}, at(seconds(0))),
