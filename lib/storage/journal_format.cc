@@ -25,8 +25,41 @@ std::optional<std::uint64_t> take_number(json::object& object, std::string_view 
   return static_cast<std::uint64_t>(value->get_int64());
 }
 
-/// A line by itself: checksum and shape, nothing about its neighbours. The error is the reason in
-/// words.
+bool takes_epoch(const JournalRecord& record) {
+  const json::value* event = record.event.if_contains("event");
+  return event != nullptr && event->is_string() &&
+         std::string_view(event->get_string()) == kEpochTaken;
+}
+
+/// Why a valid record cannot follow `replay`; empty when it can.
+std::string misplaced(const JournalReplay& replay, const JournalRecord& record) {
+  if (record.seq != replay.last_seq() + 1)
+    return fmt::format("seq is {}, expected {}", record.seq, replay.last_seq() + 1);
+  const bool joins_group = !replay.records.empty() && record.group == replay.records.back().group;
+  if (record.group != record.seq && !joins_group)
+    return fmt::format("group is {}, which is not the group before", record.group);
+  const Epoch before = replay.epoch();
+  if (before == Epoch{} && !takes_epoch(record)) return "no epoch was taken before it";
+  if (record.epoch == (takes_epoch(record) ? before.next() : before)) return {};
+  return fmt::format("epoch is {} after epoch {}", record.epoch.value, before.value);
+}
+
+/// Whether a record of a later group follows: it was begun after the bytes before it had been
+/// synced.
+bool acknowledged_after(std::string_view text, std::uint64_t first_lost_seq) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return false;
+    if (const auto record = parse_record(text.substr(0, end));
+        !record.has_error() && record->group > first_lost_seq)
+      return true;
+    text.remove_prefix(end + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<JournalRecord> parse_record(std::string_view line) {
   const auto bad = [](std::string why) { return Error{Errc::Corrupt, std::move(why)}; };
   const std::size_t tail = kCheckKey.size() + kCheckChars + kLineEnd.size();
@@ -66,41 +99,6 @@ Result<JournalRecord> parse_record(std::string_view line) {
   }
   return record;
 }
-
-bool takes_epoch(const JournalRecord& record) {
-  const json::value* event = record.event.if_contains("event");
-  return event != nullptr && event->is_string() &&
-         std::string_view(event->get_string()) == kEpochTaken;
-}
-
-/// Why a valid record cannot follow `replay`; empty when it can.
-std::string misplaced(const JournalReplay& replay, const JournalRecord& record) {
-  if (record.seq != replay.last_seq() + 1)
-    return fmt::format("seq is {}, expected {}", record.seq, replay.last_seq() + 1);
-  const bool joins_group = !replay.records.empty() && record.group == replay.records.back().group;
-  if (record.group != record.seq && !joins_group)
-    return fmt::format("group is {}, which is not the group before", record.group);
-  const Epoch before = replay.epoch();
-  if (before == Epoch{} && !takes_epoch(record)) return "no epoch was taken before it";
-  if (record.epoch == (takes_epoch(record) ? before.next() : before)) return {};
-  return fmt::format("epoch is {} after epoch {}", record.epoch.value, before.value);
-}
-
-/// Whether a record of a later group follows: it was begun after the bytes before it had been
-/// synced.
-bool acknowledged_after(std::string_view text, std::uint64_t first_lost_seq) {
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return false;
-    if (const auto record = parse_record(text.substr(0, end));
-        !record.has_error() && record->group > first_lost_seq)
-      return true;
-    text.remove_prefix(end + 1);
-  }
-  return false;
-}
-
-}  // namespace
 
 Result<std::string> format_record(const JournalRecord& record) {
   std::string line = fmt::format("{{\"seq\":{},\"group\":{},\"epoch\":{},\"t\":{}", record.seq,

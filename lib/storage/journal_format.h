@@ -46,6 +46,9 @@ struct JournalReplay {
 /// One line with its newline. InvalidArgument when the event uses a reserved member, is too long or
 /// not UTF-8.
 Result<std::string> format_record(const JournalRecord& record);
+/// One line without its newline: checksum and shape, nothing about its neighbours. The error is the
+/// reason in words.
+Result<JournalRecord> parse_record(std::string_view line);
 /// Never fails: any bytes are some prefix of valid records and perhaps damage.
 JournalReplay replay_journal(std::string_view text);
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <vector>
+#include <map>
 
 #include "lib/storage/journal.h"
 
@@ -11,7 +12,7 @@ namespace train {
 namespace {
 
 constexpr std::string_view kFolder = "journal";
-constexpr std::uint64_t kSegmentsMax = 200;  // that a reader has to ask for, one by one
+constexpr int kReadTriesMax = 5;
 
 std::string key_of(std::uint64_t number) { return fmt::format("{}/{:06}.jsonl", kFolder, number); }
 
@@ -23,23 +24,74 @@ std::uint64_t number_of(const std::string& key) {
   return key_of(number) == key ? number : 0;
 }
 
-/// Of its first record; 0 where it is none.
+/// Of the record in the first line; 0 where it is none, or is damaged.
 std::uint64_t first_seq(std::string_view text) {
-  constexpr std::string_view kBegin = "{\"seq\":";
-  std::uint64_t seq = 0;
-  if (text.starts_with(kBegin))
-    std::from_chars(text.data() + kBegin.size(), text.data() + text.size(), seq);
-  return seq;
+  const auto record = parse_record(text.substr(0, text.find('\n')));
+  return record.has_error() ? 0 : record->seq;
 }
 
-/// `text` up to the record `seq`, which a later segment has anew.
+/// Where the last line of `text` begins.
+std::size_t last_line(std::string_view text) {
+  const std::size_t newline =
+      text.size() < 2 ? std::string_view::npos : text.rfind('\n', text.size() - 2);
+  return newline == std::string_view::npos ? 0 : newline + 1;
+}
+
+/// `text` up to the record `seq`, which a later segment has anew. Lines that cannot be read stay:
+/// they are damage, for replay_journal to find.
 std::string_view before_seq(std::string_view text, std::uint64_t seq) {
-  while (!text.empty()) {
-    const std::size_t line = text.rfind('\n', text.size() - 2);
-    const std::size_t begin = line == std::string_view::npos ? 0 : line + 1;
-    const std::uint64_t found = first_seq(text.substr(begin));
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t begin = last_line(rest);
+    const std::uint64_t found = first_seq(rest.substr(begin));
     if (found != 0 && found < seq) break;
-    text = text.substr(0, begin);
+    rest = rest.substr(0, begin);
+    if (found != 0) text = rest;
+  }
+  return text;
+}
+
+using Sizes = std::map<std::uint64_t, std::uint64_t>;  // of each segment, by number
+
+Result<Sizes> list_segments(ObjectStore& store) {
+  TRY(const auto objects, store.list(std::string(kFolder)));
+  Sizes sizes;
+  for (const StoredObject& object : objects)
+    if (const std::uint64_t number = number_of(object.key); number != 0)
+      sizes[number] = object.bytes;
+  return sizes;
+}
+
+std::uint64_t newest_of(const Sizes& sizes) { return sizes.empty() ? 0 : sizes.rbegin()->first; }
+
+/// The newest that begins with the first record, and all after it; by number.
+Result<std::vector<std::string>> segments_up_to(ObjectStore& store, std::uint64_t newest) {
+  std::vector<std::string> segments;
+  for (std::uint64_t number = newest; number > 0; --number) {
+    TRY(segments.emplace_back(), store.get(key_of(number), kJournalBytesMax));
+    if (first_seq(segments.back()) == 1) break;
+  }
+  std::reverse(segments.begin(), segments.end());
+  return segments;
+}
+
+/// Whether `segments`, up to the newest, are what both lists show.
+bool are_listed(const std::vector<std::string>& segments, const Sizes& before, const Sizes& after) {
+  std::uint64_t number = newest_of(before);
+  for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment, --number)
+    for (const Sizes* sizes : {&before, &after})
+      if (const auto found = sizes->find(number);
+          found == sizes->end() || found->second != segment->size())
+        return false;
+  return true;
+}
+
+std::string joined(const std::vector<std::string>& segments) {
+  std::string text;
+  for (const std::string& segment : segments) {
+    if (const std::uint64_t seq = first_seq(segment); seq != 0)
+      text.resize(before_seq(text, seq).size());
+    if (!text.empty() && !text.ends_with('\n')) text += '\n';  // else damage spreads
+    text += segment;
   }
   return text;
 }
@@ -47,63 +99,81 @@ std::string_view before_seq(std::string_view text, std::uint64_t seq) {
 }  // namespace
 
 Result<std::string> JournalSegments::read() {
-  TRY(const auto objects, store_.list(std::string(kFolder)));
-  std::uint64_t newest = 0;
-  for (const StoredObject& object : objects) newest = std::max(newest, number_of(object.key));
-  next_ = newest + 1;
-  std::vector<std::string> segments;  // newest first
-  for (std::uint64_t number = newest; number > 0; --number) {
-    TRY(segments.emplace_back(), store_.get(key_of(number), kJournalBytesMax));
-    if (first_seq(segments.back()) <= 1) break;
+  for (int tries = 1;; ++tries) {
+    TRY(const Sizes before, list_segments(store_));
+    const auto segments = segments_up_to(store_, newest_of(before));
+    if (segments.has_error() && segments.error().code != Errc::NotFound) return segments.error();
+    if (segments.has_error() && tries == kReadTriesMax)
+      return Error{Errc::Corrupt,
+                   "a segment of the run's journal is missing: " + segments.error().message,
+                   "start a new run from this one's newest checkpoint with resume_from_checkpoint"};
+    if (segments.has_error()) continue;
+    // Its owner may have begun anew meanwhile, and removed what is read here.
+    TRY(const Sizes after, list_segments(store_));
+    if (!are_listed(*segments, before, after) && tries < kReadTriesMax) continue;
+    next_ = newest_of(before) + 1;
+    return joined(*segments);
   }
-  std::string text;
-  for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
-    text.resize(before_seq(text, first_seq(*segment)).size());
-    text += *segment;
-  }
-  return text;
 }
 
-Error JournalSegments::taken(std::uint64_t number) const {
+Error JournalSegments::taken() const {
   return Error{Errc::Fenced,
-               fmt::format("segment {} of the run's journal was put by another launcher", number),
+               fmt::format("segment {} of the run's journal was put by another launcher", next_),
                "see who owns the run with train-run status"};
 }
 
 /// After an error nobody knows whether the segment is there. Where it is, the next one comes after
 /// it, and begins with the same record: so a reader drops it.
 Result<Unit> JournalSegments::settle_doubt() {
-  if (doubtful_.empty()) return Unit{};
-  const auto there = store_.get(key_of(next_), doubtful_.size());
-  if (there.has_error() && there.error().code == Errc::ResourceExhausted) return taken(next_);
-  if (there.has_error() && there.error().code != Errc::NotFound) return there.error();
-  if (!there.has_error()) {
-    if (*there != doubtful_) return taken(next_);
-    ++next_;
-  }
-  doubtful_.clear();
+  if (in_doubt_.empty()) return Unit{};
+  const auto there = store_.get(key_of(next_), kJournalBytesMax);
+  if (there.has_error() && there.error().code == Errc::NotFound) return Unit{};
+  if (there.has_error()) return there.error();
+  if (std::find(in_doubt_.begin(), in_doubt_.end(), digest_of(*there)) == in_doubt_.end())
+    return taken();
+  ++next_;
+  in_doubt_.clear();
   return Unit{};
 }
 
 Result<Unit> JournalSegments::append(std::string_view lines,
                                      const std::function<Result<std::string>()>& whole) {
   TRY_VOID(settle_doubt());
+  const bool anew = first_own_ == 0 || next_ - base_ >= segments_max_;
   std::string text(lines);
-  const bool anew = first_own_ == 0 || next_ - base_ >= kSegmentsMax;
   if (anew) {
     TRY(text, whole());
   }
-  const auto put = store_.put_new(key_of(next_), text);
+  auto put = store_.put_new(key_of(next_), text);
+  if (put.has_error() && put.error().code == Errc::AlreadyExists && !in_doubt_.empty()) {
+    // One of our own that was given up may have arrived just now.
+    TRY_VOID(settle_doubt());
+    put = store_.put_new(key_of(next_), text);
+  }
   if (put.has_error()) {
-    if (put.error().code == Errc::AlreadyExists) return taken(next_);
-    doubtful_ = text;
+    if (put.error().code == Errc::AlreadyExists) return taken();
+    in_doubt_.push_back(digest_of(text));
     return put.error();
   }
+  if (first_own_ == 0) {
+    in_doubt_ = {digest_of(text)};
+    TRY_VOID(check_newest());
+  }
+  in_doubt_.clear();
   const std::uint64_t number = next_++;
   if (first_own_ == 0) first_own_ = number;
   if (anew && number != first_own_) remove_replaced();
   if (anew) base_ = number;
   return Unit{};
+}
+
+/// Whether the first one that was put is the newest. Its number may have been free only because an
+/// owner that lives on has been there since it was read, began anew, and removed it.
+Result<Unit> JournalSegments::check_newest() {
+  TRY(const Sizes there, list_segments(store_));
+  if (newest_of(there) == next_) return Unit{};
+  in_doubt_.clear();
+  return taken();
 }
 
 /// Our own from the last one that began anew. The first of each owner stays: its number must never
@@ -113,12 +183,12 @@ void JournalSegments::remove_replaced() {
     (void)store_.remove(key_of(number));
 }
 
-Result<Unit> JournalSegments::check() const {
-  const auto there = store_.get(key_of(next_), kJournalBytesMax);
+Result<Unit> JournalSegments::check() {
+  TRY_VOID(settle_doubt());
+  const auto there = store_.get(key_of(next_), 0);
   if (there.has_error() && there.error().code == Errc::NotFound) return Unit{};
-  if (there.has_error()) return there.error();
-  if (!doubtful_.empty() && *there == doubtful_) return Unit{};
-  return taken(next_);
+  if (there.has_error() && there.error().code != Errc::ResourceExhausted) return there.error();
+  return taken();
 }
 
 }  // namespace train
