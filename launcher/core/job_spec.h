@@ -79,7 +79,7 @@ struct CheckpointConfig {
   std::optional<int> num_to_keep;              // unset: all
   std::optional<std::string> score_attribute;  // unset: the newest is the best
   ScoreOrder score_order = ScoreOrder::Max;
-  ValidationConfig validation;
+  ValidationConfig validation = {};
   bool operator==(const CheckpointConfig&) const = default;
 };
 

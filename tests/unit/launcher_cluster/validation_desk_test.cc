@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
 
 namespace train {
@@ -18,10 +19,17 @@ KnownCheckpoint known(std::uint64_t number, std::size_t text_bytes = 1) {
           ""};
 }
 
+ValidationEnded ended_well(const std::string& result) {
+  ValidationEnded ended;
+  ended.checkpoint = 3;
+  ended.status = "validated";
+  ended.result_json = result;
+  ended.took_ms = 20;
+  return ended;
+}
+
 TEST(ValidationDesk, TheResultOfAGoodEndIsRead) {
-  const ValidationRecord record = validation_record(
-      {.checkpoint = 3, .status = "validated", .result_json = R"({"acc": 0.5})", .took_ms = 20},
-      kNow);
+  const ValidationRecord record = validation_record(ended_well(R"({"acc": 0.5})"), kNow);
 
   EXPECT_EQ(record, (ValidationRecord{.checkpoint = CheckpointNumber{3},
                                       .status = ValidationStatus::Validated,
@@ -32,8 +40,7 @@ TEST(ValidationDesk, TheResultOfAGoodEndIsRead) {
 }
 
 TEST(ValidationDesk, AResultThatIsNoneIsAFailure) {
-  const ValidationRecord record =
-      validation_record({.checkpoint = 3, .status = "validated", .result_json = "[0.5]"}, kNow);
+  const ValidationRecord record = validation_record(ended_well("[0.5]"), kNow);
 
   EXPECT_EQ(record.status, ValidationStatus::Failed);
   EXPECT_EQ(record.error, "its result is no JSON object of metrics: no JSON object");

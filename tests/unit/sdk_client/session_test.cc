@@ -514,9 +514,10 @@ TEST(SupervisedSession, AsksOnlyOnceItsOwnCheckpointsAreSettled) {
   const Checkpoint checkpoint = writing("state");
   worker.session->report({{"epoch", 2}}, &checkpoint);
 
-  EXPECT_TRUE(failure_of([&] { worker.session->reported_checkpoints(false, milliseconds(1)); })
-                  .starts_with("timeout: get_all_reported_checkpoints: not all checkpoints are "
-                               "committed within"));
+  EXPECT_TRUE(
+      failure_of([&] { worker.session->reported_checkpoints(false, std::chrono::milliseconds(1)); })
+          .starts_with("timeout: get_all_reported_checkpoints: not all checkpoints are "
+                       "committed within"));
   EXPECT_EQ(worker.supervisor.count(MessageType::AskCheckpoints), 0u);
 }
 
