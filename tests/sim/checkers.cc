@@ -244,7 +244,13 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   if (newest_ && info.number <= newest_->number)
     fail("S5", "a checkpoint's number was given twice");
   newest_ = info;
+  committed_.push_back(info.number);
   failures_.clear();
+  progress();
+}
+
+void Checkers::validated(std::uint64_t number) {
+  validated_.insert(number);
   progress();
 }
 

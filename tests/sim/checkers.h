@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S14, L1 to L4.
+  /// `id`: S1 to S14, L1 to L5.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -54,6 +54,7 @@ class Checkers {
   void stored(Attempt attempt, Rank rank, std::uint64_t index);
   void committed(const Commit& commit, const CheckpointInfo& info);
   void restored(const Start& start);
+  void validated(std::uint64_t number);  // L5
 
   // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t epoch, std::uint64_t held_by, bool holds);
@@ -111,6 +112,7 @@ class Checkers {
   void run_ended(const RunEnded& ended);
   void restart_decided();
   void check_cause();
+  void ends_well(Attempt last);
   void paused(const Pause& pause);
   void stopped(const StopGroup& stop);
   void progress();
@@ -125,6 +127,8 @@ class Checkers {
   int slots_per_node_ = 0;
   int alive_ = 0, supervisors_ = 0;
   std::optional<CheckpointInfo> newest_;
+  std::vector<std::uint64_t> committed_;  // numbers
+  std::set<std::uint64_t> validated_;
   std::set<int> lost_nodes_, unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;

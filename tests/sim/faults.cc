@@ -166,6 +166,13 @@ void add_standbys(Plan& plan) {
   scaling.standby_workers = random.between(1, scaling.num_workers.max + 2);
 }
 
+// A seed in four: checkpoints are validated.
+void add_validations(Plan& plan) {
+  Random random(plan.seed * 2741 + 53);  // of its own, as above
+  if (!random.chance(0.25)) return;
+  plan.spec.run_config.checkpoint_config.validation.every = random.between(1, 3);
+}
+
 void end_faults(Plan& plan) {
   plan.faults_end = seconds(10);
   for (const Fault& fault : plan.faults)
@@ -269,6 +276,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
   add_launcher_deaths(plan);
   add_standbys(plan);
+  add_validations(plan);
   end_faults(plan);
   return plan;
 }

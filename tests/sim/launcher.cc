@@ -12,6 +12,8 @@ JobSpec spec_of(const Sim& sim) {
   JobSpec spec = sim.plan.spec;
   if (sim.mutant == Mutant::BudgetNotCounted)
     spec.run_config.failure_config.max_failures = kUnlimited;
+  if (sim.mutant == Mutant::ValidationForgotten)
+    spec.run_config.checkpoint_config.validation.every = 0;
   return spec;
 }
 
@@ -129,6 +131,8 @@ void SimLauncher::received(int index, const SimFrame& frame) {
                      {},
                      part->metadata_json,
                      part->error}});
+  } else if (const auto* validated = frame.get<ValidationEnded>()) {
+    write_validation(validated->checkpoint);
   } else if (const auto* answered = frame.get<CollectiveAnswered>()) {
     feed(CollectiveSettled{attempt, answered->sequence, answered->parts, answered->error});
   } else if (const auto* join = frame.get<CollectiveJoin>()) {
@@ -232,6 +236,11 @@ void SimLauncher::perform(const RunAction& action) {
          frame_of(tell->attempt, CheckpointOutcome{tell->index, tell->path, tell->error}));
   } else if (const auto* what = std::get_if<Commit>(&action)) {
     commit(*what);
+  } else if (const auto* validate = std::get_if<Validate>(&action)) {
+    sim_.timeline.trace("node {} is to validate checkpoint {}", validate->node.value,
+                        validate->checkpoint.number);
+    send(validate->node,
+         frame_of(validate->attempt, RunValidation{.checkpoint = validate->checkpoint.number}));
   } else if (const auto* changed = std::get_if<StateChanged>(&action)) {
     sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed->from), to_string(changed->to),
                         to_string(changed->trigger), changed->reason);
@@ -343,6 +352,20 @@ void SimLauncher::release(const Release& what) {
       --releases_;
       if (ending_) finish();
     });
+  });
+}
+
+// As launcher/cluster/validation_desk.
+void SimLauncher::write_validation(std::uint64_t number) {
+  const auto wanted = controller_.unvalidated();
+  if (std::find(wanted.begin(), wanted.end(), number) == wanted.end() ||
+      !validations_.insert(number).second)
+    return;
+  later(sim_.between(milliseconds(1), milliseconds(50)), [this, number] {
+    validations_.erase(number);
+    folder_.validated.insert(number);
+    sim_.check.validated(number);
+    feed(ValidationFinished{number});
   });
 }
 

@@ -42,6 +42,7 @@ class SimLauncher {
   void commit(Commit what);
   void commit_now(const Commit& what);
   void release(const Release& what);
+  void write_validation(std::uint64_t number);
   void send_collective(const SendCollective& what);
   void finish();
 
@@ -93,6 +94,7 @@ class SimLauncher {
   int journal_holds_ = 0;
   std::optional<boost::json::object> run_ended_;
   std::shared_ptr<const Commit> committing_;
+  std::set<std::uint64_t> validations_;  // that are being written
   bool condition_met_ = false, ending_ = false, finished_ = false, dead_ = false;
   int releases_ = 0;
 };

@@ -27,6 +27,7 @@ std::string_view to_string(Mutant mutant) {
       "SilenceIsPatience",
       "AcksForgotten",
       "JournalNotSynced",
+      "ValidationForgotten",
       "EpochNotRaised",
       "EndBeforeReports",
   };

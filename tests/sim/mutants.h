@@ -30,6 +30,7 @@ enum class Mutant {
   SilenceIsPatience,      // L3: silence is never a death
   AcksForgotten,          // L4: reports are never acknowledged
   JournalNotSynced,       // L4: what the journal holds is lost with the launcher
+  ValidationForgotten,    // L5: nobody orders one
   EpochNotRaised,         // S1: the next launcher takes the epoch of the last
   EndBeforeReports,  // L4, one seed in 5,000: the journal knows of an end before its reports are on
                      // disk

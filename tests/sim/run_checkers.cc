@@ -1,6 +1,7 @@
-// Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11 and L1 to L3.
+// Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11, L1 to L3 and L5.
 #include <algorithm>
 
+#include "launcher/core/validation_board.h"
 #include "tests/sim/checkers.h"
 
 namespace train::sim {
@@ -85,6 +86,27 @@ void Checkers::acted(const RunAction& action) {
     if (changed->to != RunState::Running) known_by_.erase(changed->attempt);
     if (changed->to == RunState::Preparing || changed->to == RunState::Running) progress();
     if (changed->trigger == RunTrigger::RestartDecided) restart_decided();
+    if (changed->from == RunState::TearingDown && changed->to == RunState::Finished)
+      ends_well(changed->attempt);
+  }
+}
+
+// L5: what is to be validated is, before a run ends well: all but those that were given up for
+// newer ones, as long as one of the last attempt's supervisors is left.
+void Checkers::ends_well(Attempt last) {
+  const int every = plan_.spec.run_config.checkpoint_config.validation.every;
+  if (every == 0) return;
+  const auto& hosts = view(last).node_of_node_rank;
+  if (std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) {
+        return lost_hosts_.contains({last, host.second});
+      }))
+    return;
+  std::size_t newer = 0;
+  for (auto number = committed_.rbegin(); number != committed_.rend(); ++number) {
+    if (*number % static_cast<std::uint64_t>(every) != 0) continue;
+    if (newer++ == kValidationsWaitingMax) return;
+    if (!validated_.contains(*number))
+      return fail("L5", fmt::format("the run ends, and checkpoint {} was not validated", *number));
   }
 }
 

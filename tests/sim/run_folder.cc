@@ -19,6 +19,7 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
   for (const SimFolder::Committed& one : folder.checkpoints) {
     start.checkpoint = one.info;
     start.last_checkpoint_number = one.info.number;
+    if (!folder.validated.contains(one.info.number)) start.unvalidated.push_back(one.info);
     if (!start.living || start.living->id != one.attempt) continue;
     start.living->settled_index = one.index;
     start.living->settled_path = one.info.path;

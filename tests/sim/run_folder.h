@@ -5,6 +5,7 @@
 
 #include <boost/json/object.hpp>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "launcher/core/run_controller.h"
@@ -25,6 +26,7 @@ struct SimFolder {
   std::vector<Record> journal;
   std::map<Attempt, std::map<Rank, std::uint64_t>> reports;  // last ordinals
   std::vector<Committed> checkpoints;                        // by number
+  std::set<std::uint64_t> validated;                         // their numbers
 };
 
 RunStart start_from(const SimFolder& folder, const Plan& plan);

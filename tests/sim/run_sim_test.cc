@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::DeadlinesForgotten, "L1"}, Found{Mutant::KillNotSent, "L2"},
                     Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::SilenceIsPatience, "L3"},
                     Found{Mutant::AcksForgotten, "L4"}, Found{Mutant::JournalNotSynced, ""},
-                    Found{Mutant::EpochNotRaised, "S1"}),
+                    Found{Mutant::ValidationForgotten, "L5"}, Found{Mutant::EpochNotRaised, "S1"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

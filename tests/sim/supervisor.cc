@@ -59,6 +59,7 @@ void SimSupervisor::say_everything_again() {
   for (CollectiveAnswered& answered : answered_.from_before(epoch_))
     send(frame(std::move(answered)));
   for (const SimFrame& frame : lifecycle_) send(frame);
+  if (validated_) send(frame(*validated_));
 }
 
 // S2: a supervisor that no launcher has reached for the orphan timeout stops its workers.
@@ -109,6 +110,8 @@ void SimSupervisor::received(const SimFrame& frame) {
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
     to_workers(frame);
+  } else if (const auto* order = frame.get<RunValidation>()) {
+    if (start_) on_validate(*order);
   } else if (frame.get<ReleaseAttempt>() != nullptr) {
     feed(GroupRelease{});
   }
@@ -157,6 +160,22 @@ void SimSupervisor::on_acks(const AckReports& message) {
     std::erase_if(seat.reports, [&](const auto& batch) { return batch.first <= ack.ordinal; });
     if (seat.link) seat.link->send(1, frame(AckReports{{ack}}));
   }
+}
+
+// As daemon/supervisor/validation_runner.
+void SimSupervisor::on_validate(const RunValidation& order) {
+  if (validating_ == order.checkpoint) return;
+  if (!validating_ && validated_ && validated_->checkpoint == order.checkpoint)
+    return send(frame(*validated_));
+  validating_ = order.checkpoint;
+  validated_.reset();
+  const Duration takes = sim_.between(milliseconds(1), seconds(1));
+  sim_.after(takes * host_.slow, [this, number = order.checkpoint] {
+    if (!alive_ || validating_ != number) return;
+    validating_.reset();
+    validated_ = ValidationEnded{.checkpoint = number, .status = "validated"};
+    send(frame(*validated_));
+  });
 }
 
 void SimSupervisor::feed(const GroupEvent& event) {

@@ -46,6 +46,7 @@ class SimSupervisor {
   void on_prepare(const PrepareAttempt& message);
   void on_start(const StartWorkers& message);
   void on_acks(const AckReports& message);
+  void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void store(Rank rank, const CheckpointStaged& staged);
   void part_stored(Rank rank, const PartWritten& part);
@@ -84,6 +85,8 @@ class SimSupervisor {
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
   AnsweredCollectives answered_;
+  std::optional<std::uint64_t> validating_;
+  std::optional<ValidationEnded> validated_;  // the newest
   std::vector<SimFrame> lifecycle_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   TimePoint disk_free_;
