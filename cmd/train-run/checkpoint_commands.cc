@@ -14,6 +14,8 @@
 
 #include "cmd/train-run/commands.h"
 #include "launcher/cluster/checkpoint_rows.h"
+#include "launcher/cluster/remote_run.h"
+#include "launcher/cluster/run_checkpoints.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/posix_file_system.h"
@@ -62,21 +64,32 @@ int failed(const Error& error) {
   return exit_code_of(error);
 }
 
-/// Where checkpoints are: a run's folder, one that pull wrote, or a single one that export wrote.
+/// Where checkpoints are: a run's folder or URL, a folder that pull wrote, or a single one that
+/// export wrote.
 struct Place {
   std::string path;
   std::string single;         // its folder, or empty
   std::string resolved_spec;  // or empty
+  RunCheckpoints checkpoints;
 };
 
 Result<Place> place_of(const RunReference& reference) {
+  static PosixFileSystem files;
+  Place place;
   const auto path = path_of(reference);
-  if (path) return Place{*path, "", RunFolder(*path).resolved_spec()};
-  std::error_code ec;
-  const std::string folder = fs::absolute(reference.run, ec).lexically_normal();
-  if (fs::exists(join_path(folder, kManifestName), ec)) return Place{folder, folder, ""};
-  if (fs::is_directory(RunFolder(folder).checkpoints(), ec)) return Place{folder, "", ""};
-  return path.error();
+  if (path) {
+    place.path = place_of_run(RunFolder(*path));
+    place.resolved_spec = RunFolder(*path).resolved_spec();
+  } else {
+    std::error_code ec;
+    place.path = fs::absolute(reference.run, ec).lexically_normal();
+    if (fs::exists(join_path(place.path, kManifestName), ec))
+      place.single = place.path;
+    else if (!fs::is_directory(RunFolder(place.path).checkpoints(), ec))
+      return path.error();
+  }
+  TRY(place.checkpoints, open_checkpoints(place.path, files));
+  return place;
 }
 
 /// By what its spec scores them; a copy has none, and the newest is the best.
@@ -93,10 +106,8 @@ CheckpointConfig config_of(const Place& place) {
 }
 
 Result<std::vector<ListedCheckpoint>> list_of(const Place& place) {
-  PosixFileSystem files;
-  if (place.single.empty())
-    return CheckpointStore(files, RunFolder(place.path).checkpoints()).list();
-  auto manifest = read_checkpoint(files, place.single);
+  if (place.single.empty()) return place.checkpoints.store->list();
+  auto manifest = read_checkpoint(*place.checkpoints.files, place.single);
   const CheckpointNumber number = manifest ? manifest->checkpoint : CheckpointNumber{};
   std::vector<ListedCheckpoint> listed;
   listed.push_back({number, place.single, std::move(manifest)});
@@ -126,8 +137,7 @@ Result<ListedCheckpoint> pick(const Place& place, const RunReference& reference,
   const std::string hint =
       fmt::format("train-run checkpoint list {} shows those that are there", reference.run);
   if (const auto number = number_of(which)) {
-    PosixFileSystem files;
-    auto found = CheckpointStore(files, RunFolder(place.path).checkpoints()).find(*number);
+    auto found = place.checkpoints.store->find(*number);
     if (!found && found.error().code == Errc::NotFound)
       return Error{Errc::NotFound, found.error().message, hint};
     return found;
@@ -223,8 +233,7 @@ struct Verified {
 };
 
 /// Print a line a checkpoint, in order.
-Verified verify_all(const std::vector<ListedCheckpoint>& listed) {
-  PosixFileSystem files;
+Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& listed) {
   Progress progress("verifying", bytes_of(listed));
   const auto verify = [&](const ListedCheckpoint& one) -> Result<Unit> {
     if (!one.manifest) return one.manifest.error();
@@ -299,7 +308,7 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
     if (!one) return failed(one.error());
     listed.push_back(std::move(*one));
   }
-  const Verified verified = verify_all(listed);
+  const Verified verified = verify_all(*place->checkpoints.files, listed);
   if (verified.whole + verified.broken == 0) {
     if (!all)
       return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
@@ -323,7 +332,8 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
   PosixFileSystem files;
   const Interrupts interrupts;
   Progress progress("copying", one->manifest->total_bytes());
-  const auto copied = export_checkpoint(files, one->path, *target, copying(progress, interrupts));
+  const auto copied = export_checkpoint(*place->checkpoints.files, one->path, files, *target,
+                                        copying(progress, interrupts));
   progress.clear();
   if (!copied) {
     Error error = copied.error();
@@ -354,17 +364,17 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
   int code = 0;
   for (const ListedCheckpoint& one : *listed) {
     const Result<Pulled> pulled =
-        one.manifest
-            ? pull_checkpoint(files, one.path, join_path(target, checkpoint_name(one.number)),
-                              copying(progress, interrupts))
-            : one.manifest.error();
+        one.manifest ? pull_checkpoint(*place->checkpoints.files, one.path, files,
+                                       join_path(target, checkpoint_name(one.number)),
+                                       copying(progress, interrupts))
+                     : one.manifest.error();
     if (pulled) {
       ++(*pulled == Pulled::Copied ? copied : were_there);
       if (*pulled == Pulled::WasThere) progress.add(one.manifest->total_bytes());
       continue;
     }
     const Error& error = pulled.error();
-    if (is_gone(files, one.path)) continue;
+    if (is_gone(*place->checkpoints.files, one.path)) continue;
     progress.clear();
     code = failed(error);
     if (code != kCannotCreate && code != kBadData) break;  // the next would fail as well

@@ -35,7 +35,7 @@ void settle_name(RunOptions& run, std::vector<std::string>& words) {
   const std::string first = name;
   const std::string& storage = run.parsed.spec.run_config.storage_path;
   std::error_code ec;
-  for (int i = 2; std::filesystem::exists(join_path(storage, name), ec); ++i)
+  for (int i = 2; std::filesystem::exists(run_path(storage, name), ec); ++i)
     name = fmt::format("{}-{}", first, i);
   words.insert(words.end(), {"--set", fmt::format("run_config.name=\"{}\"", name)});
   run.unique_name = false;
@@ -56,7 +56,7 @@ bool holds_lock(const RunFolder& folder, pid_t pid) {
 int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options) {
   settle_name(run, words);
   const JobSpec& spec = run.parsed.spec;
-  const RunFolder folder(join_path(spec.run_config.storage_path, spec.run_config.name));
+  const RunFolder folder(run_path(spec.run_config.storage_path, spec.run_config.name));
   KeepRequest request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };

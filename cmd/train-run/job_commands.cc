@@ -200,7 +200,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   const RunConfig& config = parsed->spec.run_config;
   std::error_code ec;
   if (!overrides.empty() &&
-      !std::filesystem::equivalent(join_path(config.storage_path, config.name), *path, ec)) {
+      !std::filesystem::equivalent(run_path(config.storage_path, config.name), *path, ec)) {
     fmt::print(stderr,
                "train-run: error: run_config.name and run_config.storage_path say which run it is: "
                "they cannot change\n"

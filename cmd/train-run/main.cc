@@ -12,6 +12,7 @@
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
+#include "lib/storage/object_store.h"
 
 namespace {
 
@@ -67,7 +68,13 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
 
 }  // namespace
 
+/// No thread of theirs is left when statics are destroyed.
+struct ObjectStoresAtExit {
+  ~ObjectStoresAtExit() { train::close_object_stores(); }
+};
+
 int main(int argc, char** argv) {
+  const ObjectStoresAtExit stores;
   // glibc would raise this by itself, and then keep what the lists of 10,000 nodes once took.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   CLI::App app{"Runs distributed training: train-run job.yaml", "train-run"};

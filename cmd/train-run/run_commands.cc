@@ -14,6 +14,7 @@
 
 #include "cmd/train-run/commands.h"
 #include "launcher/cluster/kept_run.h"
+#include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_record.h"
 #include "lib/observe/metrics_log.h"
 
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kNotFound = 66;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
+constexpr auto kFarPollEvery = std::chrono::seconds(2);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
 
 std::optional<RunFolder> folder_of(const RunReference& reference) {
@@ -35,6 +37,7 @@ std::optional<RunFolder> folder_of(const RunReference& reference) {
 /// Somebody holds the run's lock right now.
 bool is_running(const RunFolder& folder) {
   PosixFileSystem files;
+  if (!running_elsewhere(folder).empty()) return true;
   if (!fs::exists(folder.lock())) return false;
   const auto lock = files.lock(folder.lock());
   return lock.has_error() && lock.error().code == Errc::Unavailable;
@@ -168,6 +171,11 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
   }
 }
 
+Result<Unit> ask_elsewhere(const RunFolder& folder) {
+  TRY(const auto remote, RemoteRun::open(place_of_run(folder)));
+  return remote->ask_to_stop();
+}
+
 }  // namespace
 
 void print_error(const Error& error) {
@@ -192,7 +200,7 @@ int status_command(const RunReference& reference, bool json) {
   const auto holder = read_lock_holder(files, folder->lock());
   if (json) {
     boost::json::object out{{"run", fs::path(folder->path()).filename().string()},
-                            {"path", folder->path()},
+                            {"path", place_of_run(*folder)},
                             {"running", running},
                             {"state", running || !exit.empty() ? view.state : "interrupted"},
                             {"attempt", view.attempt},
@@ -212,8 +220,11 @@ int status_command(const RunReference& reference, bool json) {
     return 0;
   }
   fmt::print("run:        {}\nfolder:     {}\n", fs::path(folder->path()).filename().string(),
-             folder->path());
-  if (running) {
+             place_of_run(*folder));
+  const std::string elsewhere = running_elsewhere(*folder);
+  if (running && !elsewhere.empty()) {
+    fmt::print("state:      {} ({})\n", view.state, elsewhere);
+  } else if (running) {
     fmt::print("state:      {}{}\n", view.state,
                holder ? fmt::format(" (train-run pid {} on {}, since {})", holder->pid,
                                     holder->host, holder->started)
@@ -298,9 +309,18 @@ int stop_command(const RunReference& reference) {
                read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");
     return 1;
   }
-  std::ofstream(folder->path() + "/.stop") << "stop\n";
+  if (running_elsewhere(*folder).empty()) {
+    std::ofstream(folder->path() + "/.stop") << "stop\n";
+  } else if (const auto asked = ask_elsewhere(*folder); !asked) {
+    print_error(asked.error());
+    return 1;
+  }
   fmt::print("asked {} to checkpoint and stop\n", fs::path(folder->path()).filename().string());
-  while (is_running(*folder)) std::this_thread::sleep_for(kPollEvery);
+  while (is_running(*folder)) {
+    const bool far = !running_elsewhere(*folder).empty();
+    std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
+    if (far) (void)find_run(place_of_run(*folder), "");  // fetched anew
+  }
   fmt::print("stopped\n");
   return 0;
 }

@@ -7,15 +7,17 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/supervisor/checkpoint_fetch.h"
 #include "daemon/supervisor/part_result.h"
 #include "lib/storage/checkpoint_writer.h"
 
 namespace train {
 
 SharedStorage::SharedStorage(asio::any_io_executor executor, const Clock& clock,
-                             PrepareAttempt prepare, Attempt attempt)
+                             PrepareAttempt prepare, Attempt attempt, std::string folder)
     : prepare_(std::move(prepare)),
       attempt_(attempt),
+      fetched_(std::move(folder)),
       checkpoints_(prepare_.run_dir + "/checkpoints"),
       probe_(executor, clock) {}
 
@@ -41,8 +43,16 @@ asio::awaitable<PartWritten> SharedStorage::store(Rank rank, CheckpointStaged me
   co_return part;
 }
 
-Task<std::string> SharedStorage::fetch(std::string from) { co_return from; }
+Task<std::string> SharedStorage::fetch(std::string from) {
+  if (!is_object_url(from)) co_return from;  // it is where it was committed
+  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
+  const ObjectStoreOptions options{.environment = prepare_.storage_env};
+  co_return co_await fetch_checkpoint(pool_, from, fetched_, options);
+}
 
-void SharedStorage::clean_up() { (void)remove_tree(files_, staging_folder()); }
+void SharedStorage::clean_up() {
+  (void)remove_tree(files_, staging_folder());
+  (void)remove_tree(files_, fetched_);
+}
 
 }  // namespace train

@@ -12,8 +12,10 @@ namespace train {
 
 class SharedStorage final : public CheckpointTransport {
  public:
+  /// `folder`, on this node's disk, is for a checkpoint that comes from elsewhere
+  /// (resume_from_checkpoint: s3://…).
   SharedStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
-                Attempt attempt);
+                Attempt attempt, std::string folder);
 
   Task<Unit> probe() override;
   /// In the storage itself, so that parts are moved into place, not copied.
@@ -25,7 +27,7 @@ class SharedStorage final : public CheckpointTransport {
  private:
   const PrepareAttempt prepare_;
   const Attempt attempt_;
-  const std::string checkpoints_;
+  const std::string fetched_, checkpoints_;
   PosixFileSystem files_;
   StorageProbe probe_;
   boost::asio::thread_pool pool_{2};  // while one part waits for the disk, another is read

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 
 #include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
+#include "daemon/supervisor/object_storage.h"
 #include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/output_pump.h"
 #include "daemon/supervisor/shared_storage.h"
@@ -34,6 +36,7 @@ constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kOutputEndMax =
     seconds(2);  // for pipes that something outside our reach keeps open
+constexpr Duration kTroubleToldEvery = seconds(10);
 
 StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
@@ -62,6 +65,8 @@ class Supervisor {
 
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
+  std::unique_ptr<CheckpointTransport> transport_for(const PrepareAttempt& message);
+  void on_storage_trouble(const std::string& text);
   asio::awaitable<void> say_prepared();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
@@ -108,7 +113,8 @@ class Supervisor {
   StandbyPool standbys_;
   OnceBoard once_;
   AnsweredCollectives answered_;
-  std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
+  std::uint64_t epoch_ = 0;  // the highest of a launcher that we have heard of
+  TimePoint trouble_told_at_{};
   std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
   Scope scope_;
@@ -258,7 +264,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   if (message.standby) return;
-  transport_ = std::make_unique<SharedStorage>(executor_, clock_, message, options_.attempt);
+  transport_ = transport_for(message);
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
@@ -268,6 +274,23 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
     master_port_.emplace(std::move(*port));
   }
   scope_.spawn("prepare", say_prepared());
+}
+
+std::unique_ptr<CheckpointTransport> Supervisor::transport_for(const PrepareAttempt& message) {
+  const std::string folder = options_.spool_dir + "/checkpoints";
+  if (!is_object_url(message.run_dir))
+    return std::make_unique<SharedStorage>(executor_, clock_, message, options_.attempt, folder);
+  return std::make_unique<ObjectStorage>(
+      message, options_.attempt, folder, [this](const std::string& text) {
+        asio::post(executor_, [this, text] { on_storage_trouble(text); });
+      });
+}
+
+void Supervisor::on_storage_trouble(const std::string& text) {
+  const TimePoint now = clock_.now();
+  if (now < trouble_told_at_ + kTroubleToldEvery) return;
+  trouble_told_at_ = now;
+  uplink_.send(StorageTrouble{text});
 }
 
 asio::awaitable<void> Supervisor::say_prepared() {

@@ -49,7 +49,7 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
   CheckpointStore& store = record_.checkpoints();
   const CommitRequest request =
       commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
-  const auto committed = store.commit(request, [this] { return record_.lock().check(); });
+  const auto committed = store.commit(request, [this] { return record_.check_owner(); });
   if (!committed) {
     Error error = committed.error();
     if (const auto free = free_bytes(); error.code == Errc::NoSpace && free)
@@ -113,7 +113,7 @@ Result<CheckpointKeeper::Validated> CheckpointKeeper::validated(const Validation
 }
 
 std::optional<std::uint64_t> CheckpointKeeper::free_bytes() const {
-  const auto free = record_.files().free_bytes(record_.checkpoints().folder());
+  const auto free = record_.checkpoint_files().free_bytes(record_.checkpoints().folder());
   return free ? std::optional(*free) : std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 
+#include "launcher/cluster/remote_run.h"
 #include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/scope.h"
@@ -83,7 +84,7 @@ Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options
   } else if (!spec.cluster.nodes.empty() && !must) {
     return daemon;
   } else {
-    const std::string folder = join_path(spec.run_config.storage_path, spec.run_config.name);
+    const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);
     if (!options.unique_name) daemon = PrivateDaemon::find(join_path(folder, kDaemonNote));
     if (!daemon) daemon.emplace(fmt::format("{}", ::getpid()));
   }
@@ -131,7 +132,7 @@ std::string left_text(const RunFolder& folder) {
   return fmt::format(
       "interrupted: {}; `train-run resume {}{}` finds its workers, or goes on from the newest "
       "checkpoint",
-      what, kept ? "--detach " : "", folder.path());
+      what, kept ? "--detach " : "", place_of_run(folder));
 }
 
 Result<KeepOutcome> keep_controller(const KeepRequest& request) {

@@ -74,6 +74,7 @@ class RunDriver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> finish(RunEnded ended);
+  asio::awaitable<Result<Unit>> on_disk(Result<Unit> (*work)(RunRecord&));
   Task<Unit> settled(std::uint64_t number);
 
   // what comes in
@@ -193,6 +194,13 @@ int RunDriver::run() {
   // They are there before any worker is, for a `resume`; the syncs need not be waited for.
   if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)
     screen_.warn(put.error().describe());
+  if (RemoteRun* remote = record_->remote())
+    remote->begin(
+        record_->folder(), record_->epoch(),
+        [this](const std::string& text) {
+          asio::post(context_, [this, text] { screen_.warn(text); });
+        },
+        [this](const Error& error) { asio::post(context_, [this, error] { refused(error); }); });
   asio::post(disk_, [this] {
     const auto synced = record_->sync_specs();
     if (synced) return;
@@ -239,6 +247,10 @@ void RunDriver::received(NodeId node, const Frame& frame) {
     case MessageType::AskCheckpoints:
       if (auto m = decode<AskCheckpoints>(frame)) validations_.asked(node, attempt, *m);
       return;
+    case MessageType::StorageTrouble:
+      if (auto m = decode<StorageTrouble>(frame))
+        screen_.warn(fmt::format("{}: {}", links_.name(node), m->text));
+      return;
     case MessageType::WorkerResult:
       if (auto m = decode<WorkerResult>(frame)) ledger_.result(Rank{m->rank}, m->json);
       return;
@@ -278,7 +290,8 @@ void RunDriver::perform(const RunAction& action) {
     const bool alone = prepare->placed.local_world_size == controller_.world_size();
     links_.send(prepare->placed.node,
                 encode(prepare_message(spec_, *record_, *prepare,
-                                       alone ? "127.0.0.1" : links_.address(prepare->placed.node)),
+                                       alone ? "127.0.0.1" : links_.address(prepare->placed.node),
+                                       worker_env_),
                        prepare->attempt));
   } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
     links_.send(stand_by->node,
@@ -456,6 +469,17 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
   feed(finished);
 }
 
+asio::awaitable<Result<Unit>> RunDriver::on_disk(Result<Unit> (*work)(RunRecord&)) {
+  const auto done = co_await asio::co_spawn(
+      disk_,
+      [](RunRecord* record,
+         Result<Unit> (*what)(RunRecord&)) -> asio::awaitable<std::optional<Result<Unit>>> {
+        co_return what(*record);
+      }(record_.get(), work),
+      asio::use_awaitable);
+  co_return *done;
+}
+
 asio::awaitable<void> RunDriver::release(Release action) {
   // Its last reports are acknowledged, and its end is remembered, before it may forget them.
   (void)co_await settled(pipeline_->settle());
@@ -479,10 +503,15 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);
   const RunSummary summary = ledger_.summary(ended, pipeline_->last_metrics());
   exit_code_ = exit_code_of(summary);
-  if (record_->lock().check()) {  // else the run is another launcher's by now, and goes on
+  const auto ours = co_await on_disk([](RunRecord& record) { return record.check_owner(); });
+  if (ours) {  // else the run is another launcher's by now, and goes on
     (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
     (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
     remove_storage_marks(record_->files(), record_->folder().path());
+    const auto put = co_await on_disk([](RunRecord& record) {
+      return record.remote() != nullptr ? record.remote()->finish() : Unit{};
+    });
+    if (put.has_error()) screen_.warn("the run's store lacks its end: " + put.error().describe());
   }
   screen_.end(summary);
   context_.stop();
@@ -585,10 +614,12 @@ int run_job(const RunOptions& options) {
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), 69);
   std::optional<PrivateDaemon> daemon = std::move(*found);
-  auto record = RunRecord::open(spec, {.unique_name = options.unique_name,
-                                       .force = options.force,
-                                       .changed = !options.changed_keys.empty(),
-                                       .build = options.build});
+  auto record = RunRecord::open(
+      spec, {.unique_name = options.unique_name,
+             .force = options.force,
+             .changed = !options.changed_keys.empty(),
+             .build = options.build,
+             .say = [](const std::string& text) { fmt::print(stderr, "train-run: {}\n", text); }});
   if (!record) {
     if (daemon) daemon->stop();
     return refuse(options, record.error(),

@@ -160,8 +160,8 @@ void RunLedger::checkpoints_found(const CheckpointKeeper& keeper) {
 RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics) const {
   RunSummary summary;
   summary.run = record_.name();
-  summary.path = record_.folder().path();
-  summary.logs = summary.path + "/attempts";
+  summary.path = record_.place();
+  summary.logs = record_.folder().path() + "/attempts";
   switch (ended.outcome) {
     case RunState::Finished:
       summary.outcome = Outcome::Succeeded;

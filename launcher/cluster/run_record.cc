@@ -10,9 +10,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/cluster/run_checkpoints.h"
 #include "launcher/cluster/start_frames.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
+#include "lib/storage/object_checkpoint.h"
+#include "lib/storage/object_checkpoint_store.h"
 #include "lib/storage/storage_mark.h"
 
 namespace train {
@@ -36,16 +39,19 @@ std::filesystem::path registry_dir() {
 }
 
 // exit.json of an earlier launcher: code 0 means that there is nothing left to do.
-std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
-  const auto text = read_small_file(files, folder.exit_json(), 1u << 20);
-  if (!text) return std::nullopt;
+std::optional<int> finished_code(const Result<std::string>& exit_json) {
+  if (!exit_json) return std::nullopt;
   boost::system::error_code ec;
-  const auto json = boost::json::parse(*text, ec);
+  const auto json = boost::json::parse(*exit_json, ec);
   if (ec || !json.is_object()) return std::nullopt;
   const auto* code = json.as_object().if_contains("code");
   return code != nullptr && code->is_int64()
              ? std::optional<int>(static_cast<int>(code->as_int64()))
              : std::nullopt;
+}
+
+std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
+  return finished_code(read_small_file(files, folder.exit_json(), 1u << 20));
 }
 
 }  // namespace
@@ -60,7 +66,12 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
     return Error{Errc::AlreadyExists, "it has finished"};
   ResumePoint point{.next = history.next_attempt(), .checkpoint = "", .warnings = {}};
   if (history.living()) point.living = history.living()->id;
-  TRY(auto choice, CheckpointStore(files, folder.checkpoints()).open_for_restore());
+  const RunConfig& config = spec.run_config;
+  TRY(const auto checkpoints, open_checkpoints(is_object_url(config.storage_path)
+                                                   ? run_place(config.storage_path, config.name)
+                                                   : folder.path(),
+                                               files));
+  TRY(auto choice, checkpoints.store->open_for_restore());
   point.warnings = std::move(choice.warnings);
   point.checkpoint =
       choice.checkpoint ? checkpoint_name(choice.checkpoint->number) : spec.resume_from_checkpoint;
@@ -69,30 +80,82 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
 
 Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                                                    const RunRecordOptions& options) {
-  PosixFileSystem files;
-  const std::string& storage = spec.run_config.storage_path;
-  const std::string& name = spec.run_config.name;
-  auto created = options.unique_name ? create_unique_run_folder(files, storage, name)
-                                     : create_run_folder(files, storage, name);
-  const bool resumed = created.has_error() && created.error().code == Errc::AlreadyExists;
-  if (created.has_error() && !resumed) return created.error();
-  std::unique_ptr<RunRecord> record(
-      new RunRecord(resumed ? RunFolder(join_path(storage, name)) : *created));
-  record->resumed_ = resumed;
+  TRY(auto record, is_object_url(spec.run_config.storage_path)
+                       ? make_remote(spec, options.unique_name)
+                       : make_folder(spec, options.unique_name));
   record->name_ = std::filesystem::path(record->folder_.path()).filename();
-  if (resumed && finished_code(record->files_, record->folder_) == 0) {
+  const bool finished =
+      record->resumed_ && (record->remote_ ? finished_code(record->remote_->exit_json())
+                                           : finished_code(record->files_, record->folder_)) == 0;
+  if (finished) {
     return Error{Errc::AlreadyExists,
-                 fmt::format("the run {} has finished: {}", name, record->folder_.path()),
+                 fmt::format("the run {} has finished: {}", record->name_, record->place()),
                  "give run_config.name another value, or remove that folder"};
   }
   TRY_VOID(record->take_ownership(options));
   TRY_VOID(record->read_start(spec, options.changed));
   // It goes on: how an earlier launcher ended it no longer holds.
-  if (const auto removed = files.remove_file(record->folder_.exit_json());
+  if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
-  register_run(record->name_, record->folder_.path());
+  if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
+  register_run(record->name_, record->place());
   return record;
+}
+
+Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, bool unique_name) {
+  PosixFileSystem files;
+  const std::string& storage = spec.run_config.storage_path;
+  const std::string& name = spec.run_config.name;
+  auto created = unique_name ? create_unique_run_folder(files, storage, name)
+                             : create_run_folder(files, storage, name);
+  const bool there = created.has_error() && created.error().code == Errc::AlreadyExists;
+  if (created.has_error() && !there) return created.error();
+  std::unique_ptr<RunRecord> record(
+      new RunRecord(there ? RunFolder(join_path(storage, name)) : *created));
+  record->resumed_ = there;
+  return record;
+}
+
+/// The working folder may be there or not, of a run that the store knows or not: the store decides.
+Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, bool unique_name) {
+  PosixFileSystem files;
+  const RunConfig& config = spec.run_config;
+  TRY_VOID(check_run_name(config.name));
+  for (int n = 1;; ++n) {
+    const std::string name = n == 1 ? config.name : fmt::format("{}-{}", config.name, n);
+    TRY(auto remote, RemoteRun::open(run_place(config.storage_path, name)));
+    TRY(const bool there, remote->exists());
+    if (there && unique_name) continue;
+    const std::string path = run_path(config.storage_path, name);
+    TRY_VOID(make_folders(files, path));
+    std::unique_ptr<RunRecord> record(new RunRecord(RunFolder(path)));
+    record->resumed_ = there;
+    record->remote_ = std::move(remote);
+    return record;
+  }
+}
+
+/// We hold the working folder: nobody else may hold the run in the store.
+Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
+  const LockHolder self{host_name(), ::getpid(), now_text()};
+  TRY_VOID(remote_->claim(self, folder_, options.force, [&](const std::string& text) {
+    if (options.say) options.say(text);
+  }));
+  if (resumed_) return remote_->fetch(folder_);
+  // What is here is of a run that is no longer in the store.
+  TRY(const auto left, files_.list(folder_.path()));
+  for (const FolderEntry& entry : left) {
+    if (entry.name == ".lock" || entry.name == ".url") continue;
+    const std::string path = join_path(folder_.path(), entry.name);
+    TRY_VOID(entry.kind == FileKind::Folder ? remove_tree(files_, path) : files_.remove_file(path));
+  }
+  return Unit{};
+}
+
+Result<Unit> RunRecord::check_owner() const {
+  TRY_VOID(lock_->check());
+  return remote_ ? remote_->check_owner() : Unit{};
 }
 
 Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
@@ -111,7 +174,9 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
     }
     lock_.emplace(std::move(*lock));
   }
-  TRY(journal_, Journal::open(files_, folder_.journal()));
+  if (remote_) TRY_VOID(take_remote(options));
+  TRY(journal_, Journal::open(files_, folder_.journal(), {},
+                              remote_ ? remote_->journal_copy() : JournalCopy{}));
   run_id_ = fmt::format("{}-{}", name_, random_hex());
   for (const JournalRecord& record : journal_->replayed().records) {
     if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
@@ -124,7 +189,8 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
           now_text(),
           {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
   storage_mark_ = fmt::format("{} {}", run_id_, random_hex());
-  return leave_storage_mark(files_, folder_.path(), epoch_, storage_mark_);
+  return remote_ ? remote_->leave_mark(epoch_, storage_mark_)
+                 : leave_storage_mark(files_, folder_.path(), epoch_, storage_mark_);
 }
 
 Epoch RunRecord::attempt_epoch(Attempt attempt) const {
@@ -147,16 +213,10 @@ void RunRecord::read_history(const JobSpec& spec) {
 Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
   std::vector<PendingCheckpoint> pending;
   if (!start_.living) return pending;
-  const auto entries = files_.list(folder_.checkpoints());
-  if (entries.has_error()) {
-    if (entries.error().code == Errc::NotFound) return pending;
-    return entries.error();
-  }
-  for (const FolderEntry& entry : *entries) {
-    const auto parsed = parse_pending_name(entry.name);
-    if (parsed && parsed->attempt == start_.living->id && parsed->epoch == start_.living->epoch)
-      pending.push_back(*parsed);
-  }
+  TRY(pending, store_->pending());
+  std::erase_if(pending, [&](const PendingCheckpoint& one) {
+    return one.attempt != start_.living->id || one.epoch != start_.living->epoch;
+  });
   return pending;
 }
 
@@ -184,7 +244,10 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
                              "`train-run stop`, and resume it with --set then",
                              folder_.path())};
   }
-  store_.emplace(files_, folder_.checkpoints());
+  if (remote_)
+    store_ = std::make_unique<ObjectCheckpointStore>(remote_->files(), remote_->url());
+  else
+    store_ = std::make_unique<CheckpointStore>(files_, folder_.checkpoints());
   TRY(const auto keep, pending_of_living());
   TRY_VOID(store_->open(epoch_, keep));
   find_settled();
@@ -199,13 +262,25 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   TRY(const CheckpointNumber next, store_->next_number());
   start_.last_checkpoint_number = next.value - 1;
   if (!start_.checkpoint && !spec.resume_from_checkpoint.empty()) {
-    auto manifest = verify_checkpoint(files_, spec.resume_from_checkpoint);
-    if (!manifest)
-      return Error(manifest.error())
-          .with_context("resume_from_checkpoint " + spec.resume_from_checkpoint);
-    start_.checkpoint = CheckpointInfo{0, spec.resume_from_checkpoint, epoch_of(manifest->metrics)};
+    auto read = read_given_checkpoint(spec.resume_from_checkpoint);
+    if (!read)
+      return std::move(read).error().with_context("resume_from_checkpoint " +
+                                                  spec.resume_from_checkpoint);
   }
   start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
+  return Unit{};
+}
+
+/// Every byte of it is verified, but in an object store: there whoever fetches it does that.
+Result<Unit> RunRecord::read_given_checkpoint(const std::string& place) {
+  Manifest manifest;
+  if (is_object_url(place)) {
+    TRY(const auto checkpoint, open_object_checkpoint(place, {}));
+    TRY(manifest, read_checkpoint(*checkpoint.files, checkpoint.folder));
+  } else {
+    TRY(manifest, verify_checkpoint(files_, place));
+  }
+  start_.checkpoint = CheckpointInfo{0, place, epoch_of(manifest.metrics)};
   return Unit{};
 }
 
@@ -233,18 +308,46 @@ void register_run(const std::string& name, const std::string& path) {
   std::ofstream(dir / name, std::ios::trunc) << path << "\n";
 }
 
-Result<std::string> find_run(const std::string& run, const std::string& storage_path) {
+namespace {
+
+/// The working folder of a run in an object store, up to date.
+Result<std::string> find_remote_run(const std::string& url) {
+  const std::string path = run_path(parent_path(url), url.substr(url.rfind('/') + 1));
+  PosixFileSystem files;
+  const RunFolder folder(path);
+  if (!is_gone(files, folder.lock())) {
+    const auto lock = files.lock(folder.lock());
+    const bool runs_here = lock.has_error() && lock.error().code == Errc::Unavailable;
+    if (runs_here) return path;
+  }
+  TRY(auto remote, RemoteRun::open(url));
+  TRY(const bool there, remote->exists());
+  if (!there) return Error{Errc::NotFound, fmt::format("no run is in '{}'", url)};
+  TRY_VOID(make_folders(files, path));
+  TRY_VOID(remote->fetch(folder));
+  return path;
+}
+
+}  // namespace
+
+Result<std::string> find_run(const std::string& given, const std::string& storage_path) {
+  std::string run = given;
+  while (run.ends_with('/') && run.size() > 1) run.pop_back();
+  if (is_object_url(run)) return find_remote_run(run);
   std::error_code ec;
   const auto is_run = [&](const std::filesystem::path& path) {
     return std::filesystem::exists(path / "events.jsonl", ec);
   };
   if (is_run(run)) return std::filesystem::absolute(run, ec).string();
   if (run.find('/') == std::string::npos) {
+    if (is_object_url(storage_path)) return find_remote_run(run_place(storage_path, run));
     if (is_run(std::filesystem::path(storage_path) / run))
       return (std::filesystem::path(storage_path) / run).string();
     std::string path;
-    if (std::ifstream file(registry_dir() / run); std::getline(file, path) && is_run(path))
-      return path;
+    if (std::ifstream file(registry_dir() / run); std::getline(file, path)) {
+      if (is_object_url(path)) return find_remote_run(path);
+      if (is_run(path)) return path;
+    }
   }
   return Error{Errc::NotFound,
                fmt::format("no run '{}': neither a run's folder, nor in {}, nor in {}", run,

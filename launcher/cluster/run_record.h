@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/remote_run.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
@@ -23,6 +24,7 @@ struct RunRecordOptions {
   bool force = false;        // take the run over from a launcher that still holds it
   bool changed = false;      // another spec than before: refused while its workers may live
   std::string build;
+  std::function<void(const std::string&)> say = {};  // while it takes long; may be empty
 };
 
 class RunRecord {
@@ -37,7 +39,12 @@ class RunRecord {
   Result<Unit> put_specs(const std::string& spec_text, const std::string& resolved_spec);
   Result<Unit> sync_specs();
 
+  /// On this machine.
   const RunFolder& folder() const { return folder_; }
+  /// Where it is for users and nodes: the same path, or an URL.
+  const std::string& place() const { return remote_ ? remote_->url() : folder_.path(); }
+  /// Of a run in an object store; else nothing.
+  RemoteRun* remote() { return remote_.get(); }
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
   Epoch epoch() const { return epoch_; }
@@ -54,24 +61,34 @@ class RunRecord {
 
   FileSystem& files() { return files_; }
   Journal& journal() { return *journal_; }
-  const RunLock& lock() const { return *lock_; }
+  /// Fenced once another launcher has taken the run over.
+  Result<Unit> check_owner() const;
   CheckpointStore& checkpoints() { return *store_; }
+  /// What shows the files of checkpoints.
+  FileSystem& checkpoint_files() {
+    return remote_ ? static_cast<FileSystem&>(remote_->files()) : files_;
+  }
 
  private:
   explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
+  static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
+  static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
+  Result<Unit> take_remote(const RunRecordOptions& options);
   Result<Unit> take_ownership(const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec, bool changed);
   void read_history(const JobSpec& spec);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
+  Result<Unit> read_given_checkpoint(const std::string& place);
   void find_settled();
 
   PosixFileSystem files_;
   RunFolder folder_;
+  std::unique_ptr<RemoteRun> remote_;
   std::string name_, run_id_, storage_mark_;
   bool resumed_ = false;
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
-  std::optional<CheckpointStore> store_;
+  std::unique_ptr<CheckpointStore> store_;
   Epoch epoch_;
   RunStart start_;
   std::vector<PastAttempt> past_;
@@ -91,8 +108,9 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);
-/// A RUN of the command line: a path, a name under `storage_path`, or a registered name. NotFound
-/// lists where it looked.
+/// A RUN of the command line: a path or URL, a name under `storage_path`, or a registered name. The
+/// answer is a folder of this machine: of a run in an object store the working folder, brought up
+/// to date unless its launcher runs here. NotFound lists where it looked.
 Result<std::string> find_run(const std::string& run, const std::string& storage_path);
 
 }  // namespace train

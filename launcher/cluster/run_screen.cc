@@ -23,11 +23,8 @@ ProgressOptions fit_to_terminal(ProgressOptions options) {
 
 ProgressOptions progress_options(const RunConfig& config, const RunRecord& record, OutputMode mode,
                                  bool color) {
-  ProgressOptions progress{.mode = mode,
-                           .color = color,
-                           .run = record.name(),
-                           .path = record.folder().path(),
-                           .metrics = {}};
+  ProgressOptions progress{
+      .mode = mode, .color = color, .run = record.name(), .path = record.place(), .metrics = {}};
   for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);
   if (config.checkpoint_config.score_attribute)
     progress.metrics.push_back(*config.checkpoint_config.score_attribute);

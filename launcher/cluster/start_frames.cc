@@ -47,7 +47,8 @@ Result<std::map<std::string, std::string>> worker_environment_base(
 }
 
 PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
-                               const std::string& bind_address) {
+                               const std::string& bind_address,
+                               const std::map<std::string, std::string>& env) {
   PrepareAttempt message;
   message.node_rank = action.placed.node_rank.value;
   message.local_world_size = action.placed.local_world_size;
@@ -55,7 +56,9 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.bind_master = action.bind_master;
   message.bind_address = bind_address;
   message.epoch = record.epoch().value;
-  message.run_dir = record.folder().path();
+  message.run_dir = record.place();
+  if (is_object_url(record.place()) || is_object_url(spec.resume_from_checkpoint))
+    message.storage_env = store_environment(env);
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
   message.standby = action.standby;
   message.storage_mark = record.storage_mark();

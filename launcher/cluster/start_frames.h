@@ -18,7 +18,8 @@ Result<std::map<std::string, std::string>> worker_environment_base(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
 
 PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
-                               const std::string& bind_address);
+                               const std::string& bind_address,
+                               const std::map<std::string, std::string>& env);
 /// For processes that wait for an attempt to come.
 StartWorkers standby_message(const JobSpec& spec, const RunRecord& record, int workers,
                              const std::map<std::string, std::string>& env);

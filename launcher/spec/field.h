@@ -22,6 +22,7 @@ enum class Kind {
   Name,     // becomes a folder's name
   Text,
   Path,         // made absolute
+  Storage,      // a path, or s3://bucket/folder
   Command,      // a list, or a string for the shell
   Environment,  // names → texts or references to secrets
   Free,         // any mapping; goes to the workers as JSON
@@ -82,7 +83,7 @@ struct Field {
 
 /// Whether `${NAME:-default}` is replaced in it.
 constexpr bool is_interpolated(Kind kind) {
-  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Command ||
+  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage || kind == Kind::Command ||
          kind == Kind::Environment || kind == Kind::Nodes;
 }
 

@@ -12,6 +12,7 @@ std::optional<std::string> read_name(Reading& reading, const yaml::Cursor& curso
 /// Absolute and without "." and ".."; relative ones start at the folder of the file that holds
 /// them.
 std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);
+std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cursor);
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
 void read_environment(Reading& reading, const yaml::Cursor& cursor,
                       std::map<std::string, std::string>& env);

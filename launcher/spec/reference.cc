@@ -63,6 +63,8 @@ std::string kind_words(const Field& field) {
     case Kind::Extends:
     case Kind::Path:
       return "path";
+    case Kind::Storage:
+      return "path or s3://";
     case Kind::Name:
       return "name";
     case Kind::Text:

@@ -97,6 +97,10 @@ json::object kind_schema(const Field& field) {
               {"pattern", R"(^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|.*\$\{.*\}.*)$)"}};
     case Kind::Path:
       return {{"type", "string"}, {"minLength", 1}, {"not", {{"pattern", "^[a-z0-9+]+://"}}}};
+    case Kind::Storage:
+      return {{"type", "string"},
+              {"minLength", 1},
+              {"not", {{"pattern", "^(?!s3://[^/?#])[a-z0-9+]+://"}}}};
     case Kind::Command:
       return command_schema();
     case Kind::Environment:

@@ -136,6 +136,10 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
     case Kind::Path:
       if (auto path = read_path(reading, cursor)) *std::get<std::string*>(ref) = std::move(*path);
       return;
+    case Kind::Storage:
+      if (auto place = read_storage(reading, cursor))
+        *std::get<std::string*>(ref) = std::move(*place);
+      return;
     case Kind::Command:
       return read_command(reading, cursor, *std::get<std::vector<std::string>*>(ref));
     case Kind::Environment:

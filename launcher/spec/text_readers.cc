@@ -106,7 +106,7 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
   if (const std::size_t scheme = path->find("://"); scheme != std::string::npos) {
     cursor.error(fmt::format("is {}: {}:// is not supported by this version yet", in_quotes(*path),
                              path->substr(0, scheme)),
-                 "name a folder or file, local or NFS");
+                 "name a folder or file, local or NFS (storage_path: s3://bucket/folder too)");
     return {};
   }
   if (path->starts_with('~')) {
@@ -124,6 +124,22 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
     path->replace(0, 1, reading.source.home);
   }
   return absolute_path(*path, reading.folder_of(cursor.at()));
+}
+
+std::optional<std::string> read_storage(Reading& reading, const Cursor& cursor) {
+  auto place = read_interpolated(reading, cursor);
+  if (!place) return {};
+  if (!place->starts_with("s3://")) return read_path(reading, cursor);
+  while (place->ends_with('/') && *place != "s3://") place->pop_back();
+  const std::string rest = place->substr(5);
+  std::string mistake;
+  if (rest.empty() || rest.front() == '/') mistake = "names no bucket";
+  if (rest.find_first_of("?#") != std::string::npos) mistake = "holds options";
+  if (mistake.empty()) return place;
+  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake),
+               "write s3://bucket/folder; where the store is and who you are, the variables "
+               "AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID, … say");
+  return {};
 }
 
 void read_command(Reading& reading, const Cursor& cursor, std::vector<std::string>& argv) {

@@ -23,8 +23,10 @@ Result<Unit> copy_validation(FileSystem& fs, const std::string& source, const st
 /// Copies the files of one checkpoint into a folder that is there, and syncs them.
 class Copier {
  public:
-  Copier(FileSystem& fs, std::string source, std::string target, const OnBytes& on_bytes)
-      : fs_(fs),
+  Copier(FileSystem& source_files, std::string source, FileSystem& fs, std::string target,
+         const OnBytes& on_bytes)
+      : source_files_(source_files),
+        fs_(fs),
         source_(std::move(source)),
         target_(std::move(target)),
         folders_(fs, target_),
@@ -47,7 +49,7 @@ class Copier {
 
  private:
   Result<Unit> copy_file(const ManifestFile& file) {
-    TRY(auto from, fs_.open_to_read(join_path(source_, file.path)));
+    TRY(auto from, source_files_.open_to_read(join_path(source_, file.path)));
     TRY(auto to, fs_.create(join_path(target_, file.path)));
     Hasher hasher;
     for (;;) {
@@ -62,6 +64,7 @@ class Copier {
     return to->sync();
   }
 
+  FileSystem& source_files_;
   FileSystem& fs_;
   const std::string source_, target_;
   NewFolders folders_;
@@ -112,11 +115,12 @@ Result<std::unique_ptr<FileLock>> take_folder(FileSystem& fs, const std::string&
 
 }  // namespace
 
-Result<Manifest> export_checkpoint(FileSystem& fs, const std::string& source,
-                                   const std::string& target, const OnBytes& on_bytes) {
+Result<Manifest> export_checkpoint(FileSystem& source_files, const std::string& source,
+                                   FileSystem& fs, const std::string& target,
+                                   const OnBytes& on_bytes) {
   TRY(const std::string text,
-      read_small_file(fs, join_path(source, kManifestName), kManifestBytesMax));
-  TRY(auto manifest, read_checkpoint(fs, source));
+      read_small_file(source_files, join_path(source, kManifestName), kManifestBytesMax));
+  TRY(auto manifest, read_checkpoint(source_files, source));
   TRY(const bool replaces_empty, is_empty_folder(fs, target));
   const std::string parent = parent_path(target);
   TRY_VOID(make_folders(fs, parent));
@@ -125,13 +129,13 @@ Result<Manifest> export_checkpoint(FileSystem& fs, const std::string& source,
   TRY(const auto lock, take_folder(fs, gathered));
   const auto steps = [&]() -> Result<Unit> {
     TRY_VOID(check_space(fs, gathered, manifest.total_bytes()));
-    TRY_VOID(Copier(fs, source, gathered, on_bytes).copy(manifest, text));
+    TRY_VOID(Copier(source_files, source, fs, gathered, on_bytes).copy(manifest, text));
     if (replaces_empty) TRY_VOID(fs.remove_folder(target));
     return fs.rename_new(gathered, target);
   };
   if (auto done = steps(); done.has_error()) {
     (void)remove_tree(fs, gathered);
-    if (is_gone(fs, source))
+    if (is_gone(source_files, source))
       return Error{
           Errc::NotFound,
           fmt::format("'{}' was removed while it was copied: its run keeps newer ones", source),
@@ -144,12 +148,12 @@ Result<Manifest> export_checkpoint(FileSystem& fs, const std::string& source,
   return manifest;
 }
 
-Result<Pulled> pull_checkpoint(FileSystem& fs, const std::string& source, const std::string& target,
-                               const OnBytes& on_bytes) {
+Result<Pulled> pull_checkpoint(FileSystem& source_files, const std::string& source, FileSystem& fs,
+                               const std::string& target, const OnBytes& on_bytes) {
   const auto there = read_small_file(fs, join_path(target, kManifestName), kManifestBytesMax);
   if (!there.has_error()) {
     TRY(const std::string text,
-        read_small_file(fs, join_path(source, kManifestName), kManifestBytesMax));
+        read_small_file(source_files, join_path(source, kManifestName), kManifestBytesMax));
     if (*there != text)
       return Error{Errc::AlreadyExists, fmt::format("'{}' holds another checkpoint", target),
                    "pull into another folder"};
@@ -159,7 +163,7 @@ Result<Pulled> pull_checkpoint(FileSystem& fs, const std::string& source, const 
     TRY_VOID(copy_validation(fs, source, target));
     return Pulled::WasThere;
   }
-  TRY_VOID(export_checkpoint(fs, source, target, on_bytes));
+  TRY_VOID(export_checkpoint(source_files, source, fs, target, on_bytes));
   return Pulled::Copied;
 }
 

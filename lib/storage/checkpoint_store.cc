@@ -221,8 +221,10 @@ Result<Manifest> CheckpointStore::verify(CheckpointNumber number) const {
 
 Result<CheckpointNumber> CheckpointStore::next_number() const {
   CheckpointNumber highest;
-  TRY(const auto entries, fs_.list(folder_));
-  for (const FolderEntry& entry : entries) {
+  const auto entries = fs_.list(folder_);
+  if (entries.has_error() && entries.error().code == Errc::NotFound) return highest.next();
+  if (entries.has_error()) return entries.error();
+  for (const FolderEntry& entry : *entries) {
     if (const auto number = parse_checkpoint_name(entry.name)) highest = std::max(highest, *number);
     if (const auto number = parse_trash_name(entry.name)) highest = std::max(highest, *number);
   }

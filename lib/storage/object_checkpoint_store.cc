@@ -21,20 +21,19 @@ std::string part_name(Rank rank) { return fmt::format("rank-{:04}", rank.value);
 
 Result<PartFile> upload_file(FileSystem& local, ObjectStore& store, const std::string& from,
                              const std::string& key, const std::string& path, std::string& buffer,
-                             const std::stop_token& stop) {
+                             const OnBytes& on_bytes) {
   TRY(auto source, local.open_to_read(from));
   TRY(auto target, store.create(key));
   Hasher hasher;
   PartFile file{.path = path, .bytes = 0, .digest = {}};
   for (;;) {
-    if (stop.stop_requested())
-      return Error{Errc::Cancelled, fmt::format("stopped while uploading '{}'", path)};
     TRY(const std::size_t got, source->read(buffer.data(), buffer.size()));
     if (got == 0) break;
     const std::string_view bytes(buffer.data(), got);
     hasher.update(bytes);
     file.bytes += got;
     TRY_VOID(target->write(bytes));
+    if (on_bytes) TRY_VOID(on_bytes(got));
   }
   TRY_VOID(target->close());
   file.digest = hasher.digest();
@@ -55,14 +54,14 @@ std::optional<PendingCheckpoint> parse_data_name(std::string_view name) {
 
 Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,
                                    const PendingCheckpoint& pending, Rank rank,
-                                   const std::string& staged, std::stop_token stop) {
+                                   const std::string& staged, const OnBytes& on_bytes) {
   TRY(const auto files, staged_files(local, staged));
   CheckpointPart part{rank, part_name(rank), {}};
   const std::string folder = join_path(data_key(pending), part.folder);
   std::string buffer(kUploadBytes, '\0');
   for (const StagedFile& file : files) {
     TRY(auto uploaded, upload_file(local, store, join_path(staged, file.path),
-                                   join_path(folder, file.path), file.path, buffer, stop));
+                                   join_path(folder, file.path), file.path, buffer, on_bytes));
     part.files.push_back(std::move(uploaded));
   }
   return part;

@@ -22,10 +22,10 @@ std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
 
 /// Upload `staged`, a folder of this machine, as the part of `rank`. Bytes are digested on the way,
 /// and what the store then holds is checked against them. On an error nothing of it is used by
-/// anybody, and the caller may try again.
+/// anybody, and the caller may try again; `on_bytes` may end it.
 Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,
                                    const PendingCheckpoint& pending, Rank rank,
-                                   const std::string& staged, std::stop_token stop = {});
+                                   const std::string& staged, const OnBytes& on_bytes = {});
 
 class ObjectCheckpointStore final : public CheckpointStore {
  public:

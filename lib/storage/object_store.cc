@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <mutex>
 #include <optional>
 
@@ -12,8 +10,6 @@
 
 namespace train {
 namespace {
-
-constexpr std::array<std::string_view, 3> kSchemes = {"s3://", "gs://", "hdfs://"};
 
 struct Module {
   OpenStore open = nullptr;
@@ -44,17 +40,13 @@ std::once_flag load_once;
 
 }  // namespace
 
-bool is_object_url(std::string_view path) {
-  return std::any_of(kSchemes.begin(), kSchemes.end(),
-                     [&](std::string_view scheme) { return path.starts_with(scheme); });
-}
+bool is_object_url(std::string_view path) { return path.starts_with("s3://"); }
 
 std::map<std::string, std::string> store_environment(
     const std::map<std::string, std::string>& environment) {
   std::map<std::string, std::string> chosen;
   for (const auto& [name, value] : environment) {
-    if (name.starts_with("AWS_") || name.starts_with("GOOGLE_") || name == "HADOOP_USER_NAME")
-      chosen[name] = value;
+    if (name.starts_with("AWS_")) chosen[name] = value;
   }
   return chosen;
 }

@@ -62,7 +62,7 @@ struct ObjectStoreOptions {
   /// (profile, role of the machine).
   std::map<std::string, std::string> environment = {};
   Duration patience = seconds(300);
-  /// Told of each pause: "503 SlowDown; trying again in 0.4 s". On the caller's thread, or one of
+  /// Told of each try that failed: "503 Slow Down; trying again". On the caller's thread, or one of
   /// the store's own.
   std::function<void(const std::string&)> on_retry = {};
 };

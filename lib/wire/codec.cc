@@ -73,6 +73,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ReleaseAttempt);
     TRAIN_NAME(AttemptSnapshot);
     TRAIN_NAME(CollectiveAnswered);
+    TRAIN_NAME(StorageTrouble);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

@@ -59,6 +59,7 @@ enum class MessageType : std::uint16_t {
   ReleaseAttempt = 0x113,
   AttemptSnapshot = 0x114,
   CollectiveAnswered = 0x115,
+  StorageTrouble = 0x116,
   RunValidation = 0x120,
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,
@@ -164,8 +165,9 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
                              // are on one node
   std::uint64_t epoch = 0;   // under which the attempt was begun; names its pending checkpoints
-  std::string run_dir;       // in storage; shards go there
+  std::string run_dir;       // in storage, a path or an URL; shards go there
   std::string storage_mark;  // what the launcher left there; empty: nothing
+  std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
   std::int64_t stop_grace_ms = 30000;
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
@@ -175,7 +177,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
                      run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
-                     storage_mark)
+                     storage_mark, storage_env)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
@@ -388,6 +390,11 @@ struct PartWritten {  // one rank's part is written and synced below run_dir, or
   std::string error;       // empty: fine
   std::string error_code;  // to_string(Errc), where it is known
   MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error, error_code)
+};
+struct StorageTrouble {  // supervisor → launcher: something is tried again, for people to read
+  static constexpr MessageType kType = MessageType::StorageTrouble;
+  std::string text;
+  MSGPACK_DEFINE_MAP(text)
 };
 struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;

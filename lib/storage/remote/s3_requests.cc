@@ -114,7 +114,7 @@ Result<Unit> S3Requests::ask_until(const char* method, const std::string& key,
     if (worth_another_try(answer.status) && may_try_again(tries, options_.patience)) {
       const Duration pause = with_chance(pause_before(tries));
       if (options_.on_retry)
-        options_.on_retry(fmt::format("{}; trying again in {}", text, format_duration(pause)));
+        options_.on_retry(fmt::format("{}; trying again", text));
       std::this_thread::sleep_for(pause);
       continue;
     }

@@ -22,17 +22,16 @@ class ShownRetries final : public fs::S3RetryStrategy {
   explicit ShownRetries(const ObjectStoreOptions& options) : options_(options) {}
 
   bool ShouldRetry(const AWSErrorDetail& error, std::int64_t tries) override {
-    return error.should_retry && may_try_again(tries, options_.patience);
-  }
-  std::int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail& error,
-                                             std::int64_t tries) override {
-    const Duration pause = with_chance(pause_before(tries));
+    if (!error.should_retry || !may_try_again(tries, options_.patience)) return false;
     if (options_.on_retry)
-      options_.on_retry(
-          fmt::format("{}{}{}; trying again in {}", error.exception_name,
-                      error.exception_name.empty() || error.message.empty() ? "" : ": ",
-                      error.message, format_duration(pause)));
-    return std::chrono::duration_cast<milliseconds>(pause).count();
+      options_.on_retry(fmt::format(
+          "{}{}{}; trying again", error.exception_name,
+          error.exception_name.empty() || error.message.empty() ? "" : ": ", error.message));
+    return true;
+  }
+  // Asked before ShouldRetry, and for errors that are not worth it, too.
+  std::int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, std::int64_t tries) override {
+    return std::chrono::duration_cast<milliseconds>(with_chance(pause_before(tries))).count();
   }
 
  private:

@@ -54,7 +54,7 @@ TEST(Export, IsTheSameCheckpoint) {
   const auto before = disk->tree("/run");
   std::uint64_t bytes = 0;
 
-  const auto copied = export_checkpoint(*disk, kSource, kTarget, [&](std::uint64_t more) {
+  const auto copied = export_checkpoint(*disk, kSource, *disk, kTarget, [&](std::uint64_t more) {
     bytes += more;
     return Result<Unit>(Unit{});
   });
@@ -78,13 +78,13 @@ TEST(Export, CutAtAnyChangeLeavesItWholeOrNotThereAndCanBeCalledAgain) {
         const auto disk = disk_with_one();
         if (empty_folder) disk->put(kTarget + "/", "");
         disk->cut_power_at(n, bytes);
-        (void)export_checkpoint(*disk, kSource, kTarget);
+        (void)export_checkpoint(*disk, kSource, *disk, kTarget);
         over = !disk->power_lost();
         for (std::uint64_t seed = 0; seed < kPowerCuts; ++seed)
           ASSERT_EQ(violation(*disk->after_power_cut(seed)), "") << n << " " << seed;
         const auto killed = disk->after_kill();
         ASSERT_EQ(violation(*killed), "") << n;
-        const auto again = pull_checkpoint(*killed, kSource, kTarget);
+        const auto again = pull_checkpoint(*killed, kSource, *killed, kTarget);
         ASSERT_FALSE(again.has_error()) << n << " " << again.error().describe();
         ASSERT_FALSE(verify_checkpoint(*killed, kTarget).has_error()) << n;
         ASSERT_TRUE(killed->list(kGathered).has_error()) << n;
@@ -98,7 +98,7 @@ TEST(Export, ThatFailsLeavesNothing) {
     const auto disk = disk_with_one();
     const std::uint64_t before = disk->changes();
     disk->fail_at(n, EIO);
-    const auto copied = export_checkpoint(*disk, kSource, kTarget);
+    const auto copied = export_checkpoint(*disk, kSource, *disk, kTarget);
     ASSERT_EQ(violation(*disk), "") << n;
     ASSERT_EQ(disk->syncs_after_failure(), 0) << n;
     ASSERT_TRUE(disk->list(kGathered).has_error()) << n;
@@ -112,7 +112,7 @@ TEST(Export, OfAFlippedBitNamesTheFileAndLeavesNothing) {
   const auto disk = disk_with_one();
   disk->flip_bit(kSource + "/rank-0000/rng.bin", 5);
 
-  const auto refused = export_checkpoint(*disk, kSource, kTarget);
+  const auto refused = export_checkpoint(*disk, kSource, *disk, kTarget);
 
   EXPECT_EQ(refused.error(),
             (Error{Errc::Corrupt, kSource + ": 'rank-0000/rng.bin': xxh3-128 is " +
@@ -126,10 +126,10 @@ TEST(Export, DoesNotTouchWhatIsThere) {
   disk->put("/copies/full/mine", "kept");
   disk->put("/copies/file", "kept");
 
-  EXPECT_EQ(export_checkpoint(*disk, kSource, "/copies/full").error(),
+  EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, "/copies/full").error(),
             (Error{Errc::AlreadyExists, "the folder '/copies/full' is not empty",
                    "name a folder that is not there yet, or is empty"}));
-  EXPECT_EQ(export_checkpoint(*disk, kSource, "/copies/file").error(),
+  EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, "/copies/file").error(),
             (Error{Errc::AlreadyExists, "'/copies/file' is there, and is no folder",
                    "name a folder that is not there yet, or is empty"}));
   EXPECT_EQ(disk->tree("/copies"), (Paths{"/copies/file", "/copies/full/", "/copies/full/mine"}));
@@ -140,7 +140,7 @@ TEST(Export, SaysHowMuchSpaceIsMissing) {
   disk->set_space(10);
 
   EXPECT_EQ(
-      export_checkpoint(*disk, kSource, kTarget).error(),
+      export_checkpoint(*disk, kSource, *disk, kTarget).error(),
       (Error{Errc::NoSpace, "the checkpoint has 17 bytes, 10 are free in '/copies/.best.tmp'"}));
   EXPECT_EQ(disk->tree("/copies"), Paths{});
 }
@@ -150,9 +150,9 @@ TEST(Export, IsNotDisturbedByAnother) {
   bool asked = false;
 
   const auto copied =
-      export_checkpoint(*disk, kSource, kTarget, [&](std::uint64_t) -> Result<Unit> {
+      export_checkpoint(*disk, kSource, *disk, kTarget, [&](std::uint64_t) -> Result<Unit> {
         if (std::exchange(asked, true)) return Unit{};
-        EXPECT_EQ(export_checkpoint(*disk, kSource, kTarget).error(),
+        EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, kTarget).error(),
                   (Error{Errc::AlreadyExists, "another process writes to '/copies/.best.tmp'",
                          "wait for it, or name another folder"}));
         return Unit{};
@@ -165,10 +165,11 @@ TEST(Export, IsNotDisturbedByAnother) {
 TEST(Export, OfACheckpointThatRetentionRemovesSaysSo) {
   const auto disk = disk_with_one();
 
-  const auto gone = export_checkpoint(*disk, kSource, kTarget, [&](std::uint64_t) -> Result<Unit> {
-    if (is_gone(*disk, kSource)) return Unit{};
-    return CheckpointStore(*disk, kFolder).remove(CheckpointNumber{1});
-  });
+  const auto gone =
+      export_checkpoint(*disk, kSource, *disk, kTarget, [&](std::uint64_t) -> Result<Unit> {
+        if (is_gone(*disk, kSource)) return Unit{};
+        return CheckpointStore(*disk, kFolder).remove(CheckpointNumber{1});
+      });
 
   EXPECT_EQ(gone.error(),
             (Error{Errc::NotFound,
@@ -180,7 +181,7 @@ TEST(Export, OfACheckpointThatRetentionRemovesSaysSo) {
 TEST(Export, EndsWithTheCallersError) {
   const auto disk = disk_with_one();
 
-  const auto stopped = export_checkpoint(*disk, kSource, kTarget, [](std::uint64_t) {
+  const auto stopped = export_checkpoint(*disk, kSource, *disk, kTarget, [](std::uint64_t) {
     return Result<Unit>(Error{Errc::Cancelled, "enough"});
   });
 
@@ -191,23 +192,23 @@ TEST(Export, EndsWithTheCallersError) {
 TEST(Pull, LeavesOutWhatIsThereAndWhole) {
   const auto disk = disk_with_one();
 
-  EXPECT_EQ(*pull_checkpoint(*disk, kSource, kTarget), Pulled::Copied);
+  EXPECT_EQ(*pull_checkpoint(*disk, kSource, *disk, kTarget), Pulled::Copied);
   const std::uint64_t changes = disk->changes();
 
-  EXPECT_EQ(*pull_checkpoint(*disk, kSource, kTarget), Pulled::WasThere);
+  EXPECT_EQ(*pull_checkpoint(*disk, kSource, *disk, kTarget), Pulled::WasThere);
   EXPECT_EQ(disk->changes(), changes);
 }
 
 TEST(Pull, RefusesAnotherCheckpointAndOneThatIsNotWhole) {
   const auto disk = disk_with_one();
-  ASSERT_FALSE(export_checkpoint(*disk, kSource, kTarget).has_error());
+  ASSERT_FALSE(export_checkpoint(*disk, kSource, *disk, kTarget).has_error());
   disk->cut_file(kTarget + "/model.pt", 3);
   disk->put("/copies/other/.manifest.json", "of another run");
 
-  EXPECT_EQ(pull_checkpoint(*disk, kSource, kTarget).error(),
+  EXPECT_EQ(pull_checkpoint(*disk, kSource, *disk, kTarget).error(),
             (Error{Errc::AlreadyExists, "/copies/best: 'model.pt': 3 bytes, expected 9",
                    "remove that copy, and pull again"}));
-  EXPECT_EQ(pull_checkpoint(*disk, kSource, "/copies/other").error(),
+  EXPECT_EQ(pull_checkpoint(*disk, kSource, *disk, "/copies/other").error(),
             (Error{Errc::AlreadyExists, "'/copies/other' holds another checkpoint",
                    "pull into another folder"}));
 }

@@ -1,0 +1,110 @@
+#include "daemon/supervisor/object_storage.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <utility>
+
+#include "daemon/supervisor/checkpoint_fetch.h"
+#include "daemon/supervisor/part_result.h"
+#include "lib/base/host.h"
+#include "lib/storage/object_checkpoint_store.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kProbePatience = seconds(15);
+constexpr Duration kUploadMax = seconds(600);
+
+}  // namespace
+
+ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
+                             std::function<void(const std::string&)> say)
+    : prepare_(std::move(prepare)),
+      attempt_(attempt),
+      folder_(std::move(folder)),
+      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {}
+
+Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
+  const std::lock_guard lock(mutex_);
+  if (store_ == nullptr) {
+    TRY(store_, open_object_store(prepare_.run_dir, options_));
+  }
+  return store_;
+}
+
+/// That this node reaches the launcher's store, and may write there.
+Result<Unit> ObjectStorage::look() {
+  ObjectStoreOptions options = options_;
+  options.patience = kProbePatience;
+  TRY(auto store, open_object_store(prepare_.run_dir, options));
+  const std::string mark = fmt::format("probe-{}", prepare_.epoch);
+  TRY(const std::string text, store->get(mark, 256));
+  if (text != prepare_.storage_mark)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("'{}' is not the launcher's storage: it has the mark of another "
+                             "launcher",
+                             prepare_.run_dir),
+                 "is AWS_ENDPOINT_URL the same there?"};
+  const std::string own = fmt::format("{}-{}-{}", mark, host_name(), ::getpid());
+  TRY_VOID(store->put(own, text));
+  return store->remove(own);
+}
+
+Task<Unit> ObjectStorage::probe() {
+  auto looked = co_await asio::co_spawn(
+      pool_,
+      [](ObjectStorage* self) -> asio::awaitable<std::optional<Result<Unit>>> {
+        co_return self->look();
+      }(this),
+      asio::use_awaitable);
+  if (looked->has_error())
+    co_return std::move(*looked).error().with_context("the run's storage cannot be used");
+  co_return Unit{};
+}
+
+std::string ObjectStorage::staging_folder() const { return folder_ + "/staging"; }
+
+Result<CheckpointPart> ObjectStorage::upload(const PendingCheckpoint& pending, Rank rank,
+                                             const std::string& staged) {
+  TRY(auto store, opened());
+  const auto began = std::chrono::steady_clock::now();
+  const auto on_bytes = [&](std::uint64_t) -> Result<Unit> {
+    if (std::chrono::steady_clock::now() - began < kUploadMax) return Unit{};
+    return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(kUploadMax)),
+                 "is the store slow?"};
+  };
+  return upload_part(files_, *store, pending, rank, staged, on_bytes);
+}
+
+asio::awaitable<PartWritten> ObjectStorage::store(Rank rank, CheckpointStaged message) {
+  PartWritten part = part_of(rank, message);
+  if (!message.error.empty()) co_return part;
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto uploaded = co_await asio::co_spawn(
+      pool_,
+      [](ObjectStorage* self, PendingCheckpoint which, Rank who,
+         std::string from) -> asio::awaitable<std::optional<Result<CheckpointPart>>> {
+        co_return self->upload(which, who, from);
+      }(this, pending, rank, message.dir),
+      asio::use_awaitable);
+  if (uploaded->has_error())
+    *uploaded = std::move(*uploaded).error().with_context(
+        fmt::format("uploading the part of rank {}", rank.value));
+  set_outcome(part, *uploaded);
+  (void)remove_tree(files_, message.dir);
+  co_return part;
+}
+
+Task<std::string> ObjectStorage::fetch(std::string from) {
+  if (!is_object_url(from)) co_return from;
+  const std::string to = folder_ + "/restored/" + from.substr(from.rfind('/') + 1);
+  co_return co_await fetch_checkpoint(pool_, from, to, options_);
+}
+
+void ObjectStorage::clean_up() { (void)remove_tree(files_, folder_); }
+
+}  // namespace train

@@ -1,0 +1,21 @@
+// The checkpoints of a run, for who only reads them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/object_files.h"
+
+namespace train {
+
+struct RunCheckpoints {
+  std::unique_ptr<ObjectFiles> objects;  // of a run in an object store
+  FileSystem* files = nullptr;           // shows the files of `store`
+  std::unique_ptr<CheckpointStore> store;
+};
+
+/// Of the run at `place`, a path or an URL; `files` is used for a path, and outlives the answer.
+Result<RunCheckpoints> open_checkpoints(const std::string& place, FileSystem& files);
+
+}  // namespace train

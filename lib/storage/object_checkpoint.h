@@ -1,0 +1,21 @@
+// One committed checkpoint in an object store, by its URL: of a run, or a copy that somebody put
+// there.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/storage/object_files.h"
+
+namespace train {
+
+struct ObjectCheckpoint {
+  std::unique_ptr<ObjectFiles> files;
+  std::string folder;  // in `files`: what reads a checkpoint's folder reads it
+};
+
+/// "s3://bucket/runs/job/checkpoints/checkpoint_000012". Nothing is read yet.
+Result<ObjectCheckpoint> open_object_checkpoint(const std::string& url,
+                                                const ObjectStoreOptions& options);
+
+}  // namespace train

@@ -1,0 +1,217 @@
+// Runs whose storage_path is an object store: a real S3 server, real processes, and what can go
+// wrong between them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <csignal>
+#include <filesystem>
+
+#include "lib/storage/object_store.h"
+#include "tests/e2e/s3_server.h"
+
+namespace train::e2e {
+namespace {
+
+constexpr const char* kRun = "s3://bucket/runs/job";
+
+class S3Run : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!server.available()) GTEST_SKIP() << "SKIPPED: moto is not installed";
+    auto opened = open_object_store(kRun, {.environment = server.environment()});
+    ASSERT_TRUE(opened) << opened.error().describe();
+    store = *opened;
+  }
+  void TearDown() override { store.reset(); }
+  static void TearDownTestSuite() { close_object_stores(); }
+
+  /// Two workers; rank 0's checkpoint of each epoch holds state.json.
+  std::string job(const std::string& config, const std::string& run_config = "",
+                  const std::string& more = "") const {
+    return cluster.write(
+        "job.yaml",
+        fmt::format("name: job\ncommand: [{}]\n"
+                    "train_loop_config: {{mode: epochs, {}}}\n"
+                    "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}\n"
+                    "run_config:\n  storage_path: s3://bucket/runs\n{}{}",
+                    program("sdk_worker"), config, run_config, more));
+  }
+  /// On the machine that has its state in `state`.
+  StartOptions on(const std::string& state = "home") const {
+    StartOptions options;
+    options.env = server.environment();
+    options.env["XDG_STATE_HOME"] = cluster.path(state);
+    return options;
+  }
+  /// What a command printed; the test fails unless it ended with `code`.
+  std::string said(const std::vector<std::string>& words, int code,
+                   const std::string& state = "home") {
+    Process& process = cluster.train_run(words, on(state));
+    EXPECT_EQ(process.wait(), code) << process.out() << process.err();
+    return process.out() + process.err();
+  }
+  /// Rank 0 begins this epoch once release() says so.
+  std::string held_at(int epoch) const {
+    return job(
+        fmt::format("epochs: 4, hold_at_0: [{}], hold_file: '{}'", epoch, cluster.path("hold")));
+  }
+  void release(int epoch) const { cluster.write(fmt::format("hold-0-{}", epoch), ""); }
+  bool committed(int number) const {
+    return store->get(fmt::format("checkpoints/checkpoint_{:06}/.manifest.json", number), 1 << 20)
+        .has_value();
+  }
+  std::vector<std::string> keys(const std::string& folder) const {
+    std::vector<std::string> found;
+    const auto objects = store->list(folder);
+    for (const StoredObject& object : *objects) found.push_back(object.key);
+    return found;
+  }
+
+  Cluster cluster;
+  S3Server server{cluster};
+  std::shared_ptr<ObjectStore> store;
+};
+
+TEST_F(S3Run, IsKeptInTheStoreAndSeenFromAnotherMachine) {
+  const std::string out = said({job("epochs: 3", "  checkpoint_config: {num_to_keep: 2}\n")}, 0);
+  EXPECT_TRUE(contains(out, "checkpoint   s3://bucket/runs/job/checkpoints/checkpoint_000003"))
+      << out;
+
+  EXPECT_EQ(keys("checkpoints"),
+            (std::vector<std::string>{"checkpoints/checkpoint_000002/.manifest.json",
+                                      "checkpoints/checkpoint_000003/.manifest.json",
+                                      "checkpoints/data-1-0.2/rank-0000/state.json",
+                                      "checkpoints/data-1-0.3/rank-0000/state.json"}));
+  EXPECT_TRUE(store->get("exit.json", 1 << 20));
+  EXPECT_EQ(store->get("owner.json", 1 << 20).error().code, Errc::NotFound);
+  EXPECT_TRUE(contains(*store->get("attempts/000/ranks/0001/stdout.log", 1 << 20), "RANK=1"));
+
+  const auto status = boost::json::parse(said({"status", kRun, "--output", "json"}, 0, "other"));
+  EXPECT_EQ(text_of(status.as_object(), "state"), "finished");
+  EXPECT_EQ(text_of(status.as_object(), "path"), kRun);
+  EXPECT_EQ(text_of(status.at("metrics").as_object(), "epoch"), "2");
+  EXPECT_TRUE(contains(said({"logs", kRun, "--rank", "0"}, 0, "third"), "RANK=0"));
+  const auto rows =
+      boost::json::parse(said({"checkpoint", "list", kRun, "--output", "json"}, 0, "other"));
+  EXPECT_EQ(rows.as_array().size(), 2u);
+  EXPECT_TRUE(
+      contains(said({"checkpoint", "verify", kRun}, 0, "other"), "2 of 2 checkpoints are whole"));
+  const std::string copy = cluster.path("copy");
+  said({"checkpoint", "export", kRun, "latest", copy}, 0, "other");
+  EXPECT_EQ(read_file(copy + "/state.json"), "{\"epoch\":2}");
+  EXPECT_TRUE(contains(said({"resume", kRun}, 73, "other"), "has finished"));
+}
+
+TEST_F(S3Run, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
+  Process& run = cluster.train_run(
+      {job(fmt::format("epochs: 4, die_rank: 1, die_epoch: 2, die_after_file: '{}'",
+                       cluster.path("die")),
+           "  failure_config: {max_failures: 1}\n")},
+      on());
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
+  cluster.write("die", "");
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "restored epoch 1")) << run.out();
+  EXPECT_EQ(keys("checkpoints").size(), 8u);
+  EXPECT_TRUE(cluster.workers().empty());
+  EXPECT_TRUE(cluster.runtime_folders().empty());
+}
+
+TEST_F(S3Run, ItsWorkersOutliveTheLauncher) {
+  Process& first = cluster.train_run({held_at(2)}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
+  const auto workers = cluster.worker_pids();
+  first.signal(SIGKILL);
+  first.wait();
+
+  Process& second = cluster.train_run({"resume", kRun}, on());
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found"); }))
+      << second.out() << second.err();
+  EXPECT_EQ(cluster.worker_pids(), workers);
+  release(2);
+
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_TRUE(committed(4));
+  EXPECT_FALSE(contains(second.out(), "restored")) << second.out();
+}
+
+TEST_F(S3Run, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
+  Process& first = cluster.train_run({held_at(2)}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
+  const std::string refused = said({"resume", kRun}, 73, "other");
+  EXPECT_TRUE(contains(refused, "s3://bucket/runs/job is held by a train-run on ")) << refused;
+  EXPECT_TRUE(contains(refused, "--force")) << refused;
+  first.signal(SIGKILL);
+  first.wait();
+
+  Process& second = cluster.train_run({"resume", kRun}, on("other"));
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_TRUE(contains(second.out(), "restored epoch 1")) << second.out();
+  EXPECT_TRUE(committed(4));
+}
+
+TEST_F(S3Run, ALauncherThatWasReplacedEndsAndCommitsNothing) {
+  Process& first = cluster.train_run({held_at(2)}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
+
+  Process& second = cluster.train_run({"resume", kRun, "--force"}, on("other"));
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_NE(first.wait(), 0) << first.out();
+  EXPECT_TRUE(contains(first.out() + first.err(), "was put by another launcher"))
+      << first.out() << first.err();
+  EXPECT_TRUE(committed(4));
+  EXPECT_FALSE(committed(5));
+}
+
+TEST_F(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
+  Process& first = cluster.train_run({held_at(3)}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(3); })) << first.out() << first.err();
+  first.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(first.out(), "stopping"); })) << first.out();
+  first.signal(SIGINT);  // now at once
+  EXPECT_NE(first.wait(), 0);
+  ASSERT_TRUE(store->put("checkpoints/data-1-0.3/rank-0000/state.json", "{\"epoch\":7}"));
+
+  const std::string verified = said({"checkpoint", "verify", kRun}, 1);
+  EXPECT_TRUE(contains(verified, "'state.json': xxh3-128 is ")) << verified;
+  const std::string out = said({"resume", kRun}, 0);
+  EXPECT_TRUE(contains(out, "skipping checkpoint_000003, which is not whole")) << out;
+  EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
+}
+
+TEST_F(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
+  server.faults(R"([{"match": "^PUT .*data-1-0.1", "action": "503", "times": 4},
+                    {"match": "^PUT .*data-1-0.2", "action": "reset", "times": 1},
+                    {"match": "^PUT .*checkpoint_000003", "action": "503", "times": 2},
+                    {"match": "^PUT .*checkpoint_000003", "action": "lost", "times": 1},
+                    {"match": "^PUT .*journal", "action": "503", "times": 2}])");
+  const std::string out = said({job("epochs: 3")}, 0);
+  EXPECT_TRUE(contains(out, "; trying again")) << out;
+  EXPECT_EQ(keys("checkpoints").size(), 6u);
+  EXPECT_TRUE(contains(said({"checkpoint", "verify", kRun}, 0), "3 of 3 checkpoints are whole"));
+}
+
+TEST_F(S3Run, ARunElsewhereBeginsFromACheckpointOfIt) {
+  said({job("epochs: 2")}, 0);
+  const std::string other = cluster.job(
+      "other", fmt::format("command: [{}]\ntrain_loop_config: {{mode: epochs, epochs: 3}}\n"
+                           "resume_from_checkpoint: {}/checkpoints/checkpoint_000002\n",
+                           program("sdk_worker"), kRun));
+  const std::string out = said({other}, 0);
+  EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
+}
+
+TEST_F(S3Run, WhatCannotWorkIsSaidBeforeAnythingStarts) {
+  const std::string bad = cluster.write(
+      "bad.yaml", "name: bad\ncommand: 'touch started'\nworking_dir: " + cluster.dir() +
+                      "\nrun_config: {storage_path: s3://missing/runs}\n");
+  const std::string out = said({bad}, 66);
+  EXPECT_TRUE(contains(out, "train-run: error: ")) << out;
+  EXPECT_TRUE(contains(out, "does the bucket exist")) << out;
+  EXPECT_FALSE(exists(cluster.path("started")));
+}
+
+}  // namespace
+}  // namespace train::e2e
