@@ -70,6 +70,7 @@ class Supervisor {
   asio::awaitable<void> say_prepared();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
+  asio::awaitable<void> validate(RunValidation order);
   Task<Unit> make_ready();
   void on_stand_by(const StartWorkers& message);
   Result<Unit> open_worker_port();
@@ -238,8 +239,7 @@ void Supervisor::received(const Frame& frame) {
       return;
     case MessageType::RunValidation:
       if (auto message = decode<RunValidation>(frame); message && start_)
-        validations_.run(*message, node_environment(*start_), options_.spool_dir + "/validation",
-                         cgroup_);
+        scope_.spawn("validation", validate(std::move(*message)));
       return;
     case MessageType::ReportedCheckpoints:
       if (auto message = decode<ReportedCheckpoints>(frame); message && workers_) {
@@ -324,6 +324,16 @@ asio::awaitable<void> Supervisor::start_group() {
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
   feed(group);
+}
+
+asio::awaitable<void> Supervisor::validate(RunValidation order) {
+  auto folder = co_await transport_->fetch(order.dir);
+  if (folder.has_error()) {
+    validations_.failed(order, folder.error());
+    co_return;
+  }
+  order.dir = std::move(*folder);
+  validations_.run(order, node_environment(*start_), options_.spool_dir + "/validation", cgroup_);
 }
 
 Task<Unit> Supervisor::make_ready() {

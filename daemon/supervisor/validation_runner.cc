@@ -74,18 +74,20 @@ void ValidationRunner::run(const RunValidation& order, const NodeEnvironment& no
   kill();
   ended_.reset();
   auto started = start(order, node, dir, parent);
-  if (!started) {
-    ValidationEnded ended{.checkpoint = order.checkpoint,
-                          .status = "failed",
-                          .result_json = {},
-                          .error = started.error().describe(),
-                          .output = {}};
-    return say(std::move(ended));
-  }
+  if (!started) return failed(order, started.error());
   running_ = std::move(*started);
   scope_.spawn("validation output", read(running_, running_->process.stdout_fd));
   scope_.spawn("validation errors", read(running_, running_->process.stderr_fd));
   scope_.spawn("validation", watch(running_));
+}
+
+void ValidationRunner::failed(const RunValidation& order, const Error& error) {
+  ValidationEnded ended{.checkpoint = order.checkpoint,
+                        .status = "failed",
+                        .result_json = {},
+                        .error = error.describe(),
+                        .output = {}};
+  say(std::move(ended));
 }
 
 Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& order,

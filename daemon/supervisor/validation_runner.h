@@ -30,6 +30,8 @@ class ValidationRunner {
   /// before the call returns; `dir` is for what the process leaves.
   void run(const RunValidation& order, const NodeEnvironment& node, const std::string& dir,
            const std::optional<Cgroup>& parent);
+  /// It could not even begin.
+  void failed(const RunValidation& order, const Error& error);
   /// To a launcher that attached.
   void say_again();
   /// Of the process that runs; 0: none does.

@@ -96,9 +96,9 @@ Result<CheckpointKeeper::Validated> CheckpointKeeper::validated(const Validation
   const auto found = known_.find(record.checkpoint);
   if (found == known_.end())
     return Error{Errc::NotFound, fmt::format("{} is gone", checkpoint_name(record.checkpoint))};
-  TRY_VOID(record_.lock().check());  // else the run is another launcher's
+  TRY_VOID(record_.check_owner());  // else the run is another launcher's
   KnownCheckpoint& known = found->second;
-  TRY_VOID(write_validation(record_.files(), known.info.path, record));
+  TRY_VOID(write_validation(record_.checkpoint_files(), known.info.path, record));
   known.metrics = merge_metrics(known.metrics, record);
   known.validation = record.status;
   known.error = record.error;

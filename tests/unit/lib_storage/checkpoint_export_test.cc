@@ -227,7 +227,7 @@ TEST(Export, TakesWhatItsValidationFoundAlong) {
   const ValidationRecord record{.checkpoint = CheckpointNumber{1}, .metrics = {{"acc", 0.5}}};
   ASSERT_TRUE(write_validation(*disk, kSource, record));
 
-  ASSERT_TRUE(export_checkpoint(*disk, kSource, kTarget));
+  ASSERT_TRUE(export_checkpoint(*disk, kSource, *disk, kTarget));
 
   const auto copied = read_validation(*disk, kTarget);
   ASSERT_TRUE(copied && *copied) << copied.error().describe();
@@ -236,11 +236,11 @@ TEST(Export, TakesWhatItsValidationFoundAlong) {
 
 TEST(Pull, BringsAValidationThatCameLater) {
   const auto disk = disk_with_one();
-  ASSERT_TRUE(pull_checkpoint(*disk, kSource, kTarget));
+  ASSERT_TRUE(pull_checkpoint(*disk, kSource, *disk, kTarget));
   const ValidationRecord record{.checkpoint = CheckpointNumber{1}, .metrics = {{"acc", 0.5}}};
   ASSERT_TRUE(write_validation(*disk, kSource, record));
 
-  const auto again = pull_checkpoint(*disk, kSource, kTarget);
+  const auto again = pull_checkpoint(*disk, kSource, *disk, kTarget);
 
   ASSERT_TRUE(again) << again.error().describe();
   EXPECT_EQ(*again, Pulled::WasThere);
