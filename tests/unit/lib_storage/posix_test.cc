@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -203,6 +204,74 @@ TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
     ASSERT_EQ(journal->epoch(), Epoch{static_cast<std::uint64_t>(kill + 1)});
   }
   EXPECT_GT(newest, 0U);
+}
+
+/// A checkpoint of two ranks, of `bytes` of chance in a few files.
+Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, std::uint64_t number,
+                                  std::size_t bytes, std::mt19937& random,
+                                  const std::string& staging) {
+  const PendingCheckpoint pending{Epoch{1}, Attempt{0}, Ordinal{number}};
+  std::vector<CheckpointPart> parts;
+  for (const int rank : {0, 1}) {
+    TRY_VOID(make_folders(fs, join_path(staging, "deep")));
+    const std::string suffix = std::to_string(rank);
+    for (const auto& [name, share] :
+         std::map<std::string, std::size_t>{{"model-", 8}, {"deep/optimizer-", 4}, {"rng-", 1}}) {
+      TRY(auto file, fs.create(join_path(staging, name + suffix)));
+      std::string text(bytes * share / 13, '\0');
+      for (char& c : text) c = static_cast<char>(random());
+      TRY_VOID(file->write(text));
+    }
+    TRY(auto part, write_part(fs, store.folder(), pending, Rank{rank}, staging));
+    parts.push_back(std::move(part));
+    TRY_VOID(remove_tree(fs, staging));
+  }
+  return store.commit({.pending = pending,
+                       .number = CheckpointNumber{number},
+                       .world_size = 2,
+                       .parts = std::move(parts),
+                       .created = "2026-11-22T00:00:00.000000Z"},
+                      [] { return Unit{}; });
+}
+
+TEST_F(Posix, OneBitFlippedAnywhereIsFoundAndTheCheckpointBeforeIsUsed) {
+  constexpr int kFlips = 1000;
+  std::mt19937 random(18);
+  CheckpointStore store(fs, in("run/checkpoints"));
+  ASSERT_TRUE(store.open(Epoch{1}));
+  ASSERT_TRUE(commit_of_chance(fs, store, 1, 5000, random, in("staging")));
+  const auto newest = commit_of_chance(fs, store, 2, 200000, random, in("staging"));
+  ASSERT_TRUE(newest) << newest.error().describe();
+  const std::string path = store.path_of(CheckpointNumber{2});
+  std::map<std::string, std::uint64_t> files{
+      {std::string(kManifestName), fs.status(join_path(path, kManifestName))->bytes}};
+  for (const ManifestFile& file : newest->files) files[file.path] = file.bytes;
+  std::uint64_t total = 0;
+  for (const auto& [name, bytes] : files) total += bytes;
+
+  for (int flip = 0; flip < kFlips; ++flip) {
+    std::uint64_t at = std::uniform_int_distribution<std::uint64_t>(0, total - 1)(random);
+    auto hit = files.begin();
+    for (; at >= hit->second; ++hit) at -= hit->second;
+    const int fd = ::open(join_path(path, hit->first).c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    const auto change = [&, bit = static_cast<char>(1 << random() % 8)] {
+      char byte = 0;
+      ASSERT_EQ(::pread(fd, &byte, 1, static_cast<off_t>(at)), 1);
+      byte = static_cast<char>(byte ^ bit);
+      ASSERT_EQ(::pwrite(fd, &byte, 1, static_cast<off_t>(at)), 1);
+    };
+    change();
+    const auto choice = store.open_for_restore();
+    change();
+    ::close(fd);
+
+    ASSERT_TRUE(choice && choice->checkpoint) << hit->first << " at " << at;
+    ASSERT_EQ(choice->checkpoint->number, CheckpointNumber{1}) << hit->first << " at " << at;
+    ASSERT_EQ(choice->warnings.size(), 1u);
+    ASSERT_NE(choice->warnings[0].find(hit->first), std::string::npos) << choice->warnings[0];
+  }
+  EXPECT_EQ(store.open_for_restore()->checkpoint->number, CheckpointNumber{2});
 }
 
 }  // namespace
