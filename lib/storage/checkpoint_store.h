@@ -110,7 +110,7 @@ class CheckpointStore {
   /// One by number; Corrupt, InvalidArgument or NotFound say what is wrong.
   Result<Manifest> verify(CheckpointNumber number) const;
   /// One above every number that this folder shows: committed, being removed, or broken.
-  Result<CheckpointNumber> next_number() const;
+  virtual Result<CheckpointNumber> next_number() const;
 
   /// Remove a committed checkpoint: it loses its name, safely, before it loses a file.
   virtual Result<Unit> remove(CheckpointNumber number);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "lib/storage/staged_files.h"
 
@@ -11,6 +11,7 @@ namespace train {
 namespace {
 
 constexpr std::string_view kDataPrefix = "data-";
+constexpr std::string_view kClosed = "closed by epoch ";
 constexpr std::size_t kUploadBytes = 1 << 20;
 
 std::string data_key(const PendingCheckpoint& pending) {
@@ -40,7 +41,32 @@ Result<PartFile> upload_file(FileSystem& local, ObjectStore& store, const std::s
   return file;
 }
 
+/// The component after "checkpoints/".
+std::string folder_of(const std::string& key) {
+  const std::size_t begin = kObjectCheckpoints.size() + 1;
+  return key.substr(begin, key.find('/', begin) - begin);
+}
+
+PendingCheckpoint pending_of(const Manifest& manifest) {
+  return {manifest.epoch, manifest.attempt, manifest.ordinal};
+}
+
+std::string key_of(const Manifest& manifest, const ManifestFile& file) {
+  const std::string at = file.at.empty() ? checkpoint_name(manifest.checkpoint) : file.at;
+  return join_path(join_path(kObjectCheckpoints, at), file.path);
+}
+
 }  // namespace
+
+std::string manifest_key(CheckpointNumber number) {
+  return join_path(join_path(kObjectCheckpoints, checkpoint_name(number)), kManifestName);
+}
+
+std::string closed_text(Epoch by) { return fmt::format("{}{}\n", kClosed, by.value); }
+
+bool is_closed_text(std::string_view text) {
+  return text.size() <= kClosedBytesMax && text.starts_with(kClosed);
+}
 
 std::string data_name(const PendingCheckpoint& pending) {
   return fmt::format("{}{}-{}.{}", kDataPrefix, pending.epoch.value, pending.attempt.value,
@@ -67,62 +93,129 @@ Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,
   return part;
 }
 
-Result<std::set<PendingCheckpoint>> ObjectCheckpointStore::uploaded() const {
-  std::set<PendingCheckpoint> found;
+/// What is in the run's folder of checkpoints.
+struct ObjectCheckpointStore::Survey {
+  CheckpointNumber taken;  // the highest
+  std::map<PendingCheckpoint, CheckpointNumber> committed;
+  std::map<PendingCheckpoint, std::vector<std::string>> uploaded;  // all of its keys
+  std::set<std::string> named;                                     // keys, by manifests
+  std::vector<std::string> strays;  // in the folder of a checkpoint that is not there
+  bool unreadable = false;          // a manifest is damaged: nobody knows what it names
+};
+
+Result<ObjectCheckpointStore::Survey> ObjectCheckpointStore::survey() const {
+  Survey found;
   TRY(const auto objects, store_.list(std::string(kObjectCheckpoints)));
+  std::set<std::string> there;
   for (const StoredObject& object : objects) {
-    const std::size_t begin = kObjectCheckpoints.size() + 1;
-    const auto name = object.key.substr(begin, object.key.find('/', begin) - begin);
-    if (const auto pending = parse_data_name(name)) found.insert(*pending);
+    const std::string folder = folder_of(object.key);
+    if (const auto pending = parse_data_name(folder))
+      found.uploaded[*pending].push_back(object.key);
+    const auto number = parse_checkpoint_name(folder);
+    if (!number) continue;
+    found.taken = std::max(found.taken, *number);
+    if (object.key != manifest_key(*number)) continue;
+    const auto text = store_.get(object.key, kManifestBytesMax);
+    if (text.has_error() && text.error().code == Errc::NotFound) continue;
+    if (text.has_error()) return text.error();
+    if (is_closed_text(*text)) continue;
+    there.insert(folder);
+    const auto manifest = parse_manifest(*text);
+    found.unreadable = found.unreadable || manifest.has_error();
+    if (manifest.has_error()) continue;
+    found.committed[pending_of(*manifest)] = *number;
+    for (const ManifestFile& file : manifest->files) found.named.insert(key_of(*manifest, file));
+  }
+  for (const StoredObject& object : objects) {
+    const auto number = parse_checkpoint_name(folder_of(object.key));
+    if (number && !there.contains(folder_of(object.key)) && object.key != manifest_key(*number))
+      found.strays.push_back(object.key);
   }
   return found;
 }
 
 Result<std::vector<PendingCheckpoint>> ObjectCheckpointStore::pending() const {
-  TRY(const auto all, uploaded());
-  std::set<PendingCheckpoint> committed;
-  TRY(const auto listed, list());
-  for (const ListedCheckpoint& one : listed) {
-    if (!one.manifest.has_error())
-      committed.insert({one.manifest->epoch, one.manifest->attempt, one.manifest->ordinal});
-  }
+  TRY(const Survey found, survey());
   std::vector<PendingCheckpoint> pending;
-  std::set_difference(all.begin(), all.end(), committed.begin(), committed.end(),
-                      std::back_inserter(pending));
+  for (const auto& [one, keys] : found.uploaded)
+    if (!found.committed.contains(one)) pending.push_back(one);
   return pending;
+}
+
+Result<CheckpointNumber> ObjectCheckpointStore::next_number() const {
+  TRY(const auto objects, store_.list(std::string(kObjectCheckpoints)));
+  CheckpointNumber highest;
+  for (const StoredObject& object : objects)
+    if (const auto number = parse_checkpoint_name(folder_of(object.key)))
+      highest = std::max(highest, *number);
+  return highest.next();
+}
+
+/// No earlier launcher commits any more: its number would be this one, at most
+/// (close_numbers_before).
+Result<Unit> ObjectCheckpointStore::close_next() {
+  for (;;) {
+    TRY(const CheckpointNumber number, next_number());
+    const auto put = store_.put_new(manifest_key(number), closed_text(epoch_));
+    if (put.has_error() && put.error().code == Errc::AlreadyExists) continue;  // just committed
+    if (put.has_error()) return put.error();
+    closed_ = number;
+    return Unit{};
+  }
 }
 
 Result<std::vector<std::string>> ObjectCheckpointStore::open(
     Epoch current, const std::vector<PendingCheckpoint>& keep) {
-  TRY(const auto all, uploaded());
-  TRY(const auto left, pending());
-  committed_ = all;
+  epoch_ = current;
+  if (Epoch{1} < current) TRY_VOID(close_next());
+  TRY(Survey found, survey());
+  taken_ = found.taken;
+  committed_ = std::move(found.committed);
   std::vector<std::string> discarded;
-  for (const PendingCheckpoint& one : left) {
-    committed_.erase(one);
+  if (found.unreadable) return discarded;
+  for (const auto& [one, keys] : found.uploaded) {
     const bool kept = std::find(keep.begin(), keep.end(), one) != keep.end();
     if (kept || !(one.epoch < current)) continue;
-    TRY_VOID(discard(one));
-    discarded.push_back(data_name(one));
+    for (const std::string& key : keys)
+      if (!found.named.contains(key)) TRY_VOID(store_.remove(key));
+    if (!committed_.contains(one)) discarded.push_back(data_name(one));
   }
+  for (const std::string& key : found.strays) TRY_VOID(store_.remove(key));
   return discarded;
 }
 
-/// That the store holds what was uploaded, and all of it.
-Result<Unit> ObjectCheckpointStore::check_uploaded(const PendingCheckpoint& pending,
-                                                   const Manifest& manifest) {
+/// That the store holds what was uploaded, and all of it. Answers what it holds besides: copies of
+/// a file that several ranks have brought.
+Result<std::vector<std::string>> ObjectCheckpointStore::check_uploaded(
+    const PendingCheckpoint& pending, const Manifest& manifest) {
   TRY(const auto objects, store_.list(data_key(pending)));
   std::map<std::string, std::uint64_t> bytes;
   for (const StoredObject& object : objects) bytes[object.key] = object.bytes;
   for (const ManifestFile& file : manifest.files) {
-    const std::string key = join_path(join_path(kObjectCheckpoints, file.at), file.path);
-    const auto found = bytes.find(key);
-    if (found != bytes.end() && found->second == file.bytes) continue;
-    return Error{Errc::Corrupt,
-                 fmt::format("'{}' of rank {} was uploaded with {} bytes, and {}", file.path,
-                             file.ranks.front().value, file.bytes,
-                             found == bytes.end() ? "is not there"
-                                                  : fmt::format("has {} there", found->second))};
+    const auto found = bytes.find(key_of(manifest, file));
+    if (found == bytes.end() || found->second != file.bytes)
+      return Error{Errc::Corrupt,
+                   fmt::format("'{}' of rank {} was uploaded with {} bytes, and {}", file.path,
+                               file.ranks.front().value, file.bytes,
+                               found == bytes.end() ? "is not there"
+                                                    : fmt::format("has {} there", found->second))};
+    bytes.erase(found);
+  }
+  std::vector<std::string> besides;
+  for (const auto& [key, size] : bytes) besides.push_back(key);
+  return besides;
+}
+
+/// So that the launcher that takes over knows which number a commit on its way has.
+Result<Unit> ObjectCheckpointStore::close_numbers_before(CheckpointNumber number) {
+  if (!taken_) {
+    TRY(const CheckpointNumber next, next_number());
+    taken_ = CheckpointNumber{next.value - 1};
+  }
+  while (taken_->next() < number) {
+    const auto put = store_.put_new(manifest_key(taken_->next()), closed_text(epoch_));
+    if (put.has_error() && put.error().code != Errc::AlreadyExists) return put.error();
+    taken_ = taken_->next();
   }
   return Unit{};
 }
@@ -130,50 +223,92 @@ Result<Unit> ObjectCheckpointStore::check_uploaded(const PendingCheckpoint& pend
 Result<Manifest> ObjectCheckpointStore::commit(const CommitRequest& request,
                                                const std::function<Result<Unit>()>& may_commit) {
   const std::string doing = fmt::format("committing {}", checkpoint_name(request.number));
+  const PendingCheckpoint& pending = request.pending;
   auto made = manifest_of(request);
   if (made.has_error()) return std::move(made).error().with_context(doing);
   Manifest manifest = std::move(*made);
   for (ManifestFile& file : manifest.files)
-    file.at = join_path(data_name(request.pending), part_name(file.ranks.front()));
-  const auto steps = [&]() -> Result<Unit> {
-    TRY_VOID(check_uploaded(request.pending, manifest));
+    file.at = join_path(data_name(pending), part_name(file.ranks.front()));
+  const auto steps = [&]() -> Result<std::vector<std::string>> {
+    if (const auto other = committed_.find(pending);
+        other != committed_.end() && other->second != request.number)
+      return Error{Errc::AlreadyExists,
+                   fmt::format("it is {} already", checkpoint_name(other->second))};
+    TRY(auto besides, check_uploaded(pending, manifest));
     TRY(const std::string text, format_manifest(manifest));
+    TRY_VOID(may_commit());  // one that was replaced takes none of the owner's numbers
+    TRY_VOID(close_numbers_before(request.number));
     TRY_VOID(may_commit());
-    return store_.put_new(
-        join_path(join_path(kObjectCheckpoints, checkpoint_name(request.number)), kManifestName),
-        text);
+    TRY_VOID(store_.put_new(manifest_key(request.number), text));
+    return besides;
   };
-  auto done = steps();
-  if (done.has_error()) return std::move(done).error().with_context(doing);
-  committed_.insert(request.pending);
+  const auto done = steps();
+  if (done.has_error()) {
+    const Errc code = done.error().code;
+    if (code != Errc::Corrupt && code != Errc::InvalidArgument)
+      in_doubt_.try_emplace(pending, request.number);
+    return Error(done.error()).with_context(doing);
+  }
+  taken_ = std::max(*taken_, request.number);
+  committed_[pending] = request.number;
+  in_doubt_.erase(pending);
+  for (const std::string& key : *done) (void)store_.remove(key);
   return manifest;
 }
 
-Result<Unit> ObjectCheckpointStore::remove_below(const std::string& key) {
+Result<Unit> ObjectCheckpointStore::remove_below(const std::string& key, const std::string& but) {
   TRY(const auto objects, store_.list(key));
-  for (const StoredObject& object : objects) TRY_VOID(store_.remove(object.key));
+  for (const StoredObject& object : objects)
+    if (object.key != but) TRY_VOID(store_.remove(object.key));
   return Unit{};
 }
 
 Result<Unit> ObjectCheckpointStore::remove(CheckpointNumber number) {
-  const std::string folder = join_path(kObjectCheckpoints, checkpoint_name(number));
-  const auto found = find(number);
-  TRY_VOID(store_.remove(join_path(folder, kManifestName)));  // now it does not exist
-  TRY_VOID(remove_below(folder));
-  if (found.has_error() || found->manifest.has_error()) return Unit{};  // open() finds its data
-  const Manifest& manifest = *found->manifest;
-  return discard({manifest.epoch, manifest.attempt, manifest.ordinal});
+  const std::string key = manifest_key(number);
+  TRY(const std::string text, store_.get(key, kManifestBytesMax));
+  if (is_closed_text(text))
+    return Error{Errc::NotFound, fmt::format("there is no {}", checkpoint_name(number))};
+  // Now it does not exist. Of earlier launchers' the number stays taken: one of them may still try.
+  TRY_VOID(number <= closed_ ? store_.put(key, closed_text(epoch_)) : store_.remove(key));
+  TRY_VOID(remove_below(join_path(kObjectCheckpoints, checkpoint_name(number)), key));
+  const auto manifest = parse_manifest(text);
+  if (manifest.has_error()) return Unit{};  // open() finds its data
+  committed_.erase(pending_of(*manifest));
+  return remove_below(data_key(pending_of(*manifest)));
+}
+
+/// Closes the number that it was to get, unless it got it.
+Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoint& pending) {
+  const auto doubt = in_doubt_.find(pending);
+  if (doubt == in_doubt_.end()) return false;
+  const CheckpointNumber number = doubt->second;
+  const auto put = store_.put_new(manifest_key(number), closed_text(epoch_));
+  if (put.has_error() && put.error().code != Errc::AlreadyExists) return put.error();
+  bool committed = false;
+  if (put.has_error()) {
+    TRY(const std::string text, store_.get(manifest_key(number), kManifestBytesMax));
+    const auto manifest = parse_manifest(text);
+    committed = !manifest.has_error() && pending_of(*manifest) == pending;
+  }
+  if (committed) committed_[pending] = number;
+  in_doubt_.erase(doubt);
+  return committed;
 }
 
 Result<Unit> ObjectCheckpointStore::discard(const PendingCheckpoint& pending) {
-  committed_.erase(pending);
+  if (committed_.contains(pending) || in_doubt_.contains(pending)) return Unit{};
   return remove_below(data_key(pending));
 }
 
 Result<Unit> ObjectCheckpointStore::discard_before(Attempt attempt) {
-  TRY(const auto all, uploaded());
-  for (const PendingCheckpoint& one : all) {
-    if (one.attempt < attempt && !committed_.contains(one)) TRY_VOID(discard(one));
+  TRY(const auto objects, store_.list(std::string(kObjectCheckpoints)));
+  std::set<PendingCheckpoint> earlier;
+  for (const StoredObject& object : objects)
+    if (const auto one = parse_data_name(folder_of(object.key)); one && one->attempt < attempt)
+      earlier.insert(*one);
+  for (const PendingCheckpoint& one : earlier) {
+    TRY(const bool committed, is_committed_after_all(one));
+    if (!committed && !committed_.contains(one)) TRY_VOID(remove_below(data_key(one)));
   }
   return Unit{};
 }

@@ -2,12 +2,15 @@
 // uploaded under a name that belongs to one part of one pending checkpoint, and the manifest, put
 // on the condition that no other launcher has put one of that number, says where each of them lies.
 // A node that was cut off writes under the names of its own attempt only: it cannot harm what is
-// committed. FORMAT.md section 6.
+// committed. A launcher that takes over closes the next number before it removes anything, so that
+// a commit of the one before, still on its way, fails. FORMAT.md section 7.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/object_files.h"
@@ -20,8 +23,15 @@ inline constexpr std::string_view kObjectCheckpoints = "checkpoints";  // key, b
 std::string data_name(const PendingCheckpoint& pending);
 std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
 
-/// Upload `staged`, a folder of this machine, as the part of `rank`. Bytes are digested on the way,
-/// and what the store then holds is checked against them. On an error nothing of it is used by
+/// ".manifest.json" of a checkpoint, as a key.
+std::string manifest_key(CheckpointNumber number);
+/// What is there in the place of a manifest when no checkpoint may get this number any more.
+std::string closed_text(Epoch by);
+bool is_closed_text(std::string_view text);
+inline constexpr std::uint64_t kClosedBytesMax = 64;
+
+/// Upload `staged`, a folder of this machine, as the part of `rank`. Bytes are digested on the way;
+/// commit() looks whether the store holds all of them. On an error nothing of it is used by
 /// anybody, and the caller may try again; `on_bytes` may end it.
 Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,
                                    const PendingCheckpoint& pending, Rank rank,
@@ -36,19 +46,32 @@ class ObjectCheckpointStore final : public CheckpointStore {
   Result<std::vector<std::string>> open(Epoch current,
                                         const std::vector<PendingCheckpoint>& keep = {}) override;
   Result<std::vector<PendingCheckpoint>> pending() const override;
+  /// After an error other than Corrupt and InvalidArgument nobody knows whether it is committed.
   Result<Manifest> commit(const CommitRequest& request,
                           const std::function<Result<Unit>()>& may_commit) override;
+  Result<CheckpointNumber> next_number() const override;
   Result<Unit> remove(CheckpointNumber number) override;
+  /// Does nothing to one that is committed, nor to one whose commit may have worked: that one goes
+  /// with its attempt (discard_before), or when the next launcher opens.
   Result<Unit> discard(const PendingCheckpoint& pending) override;
   Result<Unit> discard_before(Attempt attempt) override;
 
  private:
-  Result<std::set<PendingCheckpoint>> uploaded() const;
-  Result<Unit> remove_below(const std::string& key);
-  Result<Unit> check_uploaded(const PendingCheckpoint& pending, const Manifest& manifest);
+  struct Survey;
+  Result<Survey> survey() const;
+  Result<Unit> close_next();
+  Result<Unit> close_numbers_before(CheckpointNumber number);
+  Result<bool> is_committed_after_all(const PendingCheckpoint& pending);
+  Result<Unit> remove_below(const std::string& key, const std::string& but = {});
+  Result<std::vector<std::string>> check_uploaded(const PendingCheckpoint& pending,
+                                                  const Manifest& manifest);
 
   ObjectStore& store_;
-  std::set<PendingCheckpoint> committed_;  // whose data is some checkpoint's
+  Epoch epoch_{1};
+  CheckpointNumber closed_;                // by open(): up to it others have committed
+  std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed
+  std::map<PendingCheckpoint, CheckpointNumber> committed_;  // whose data is some checkpoint's
+  std::map<PendingCheckpoint, CheckpointNumber> in_doubt_;   // commits whose end is not known
 };
 
 }  // namespace train

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "lib/storage/object_checkpoint_store.h"
@@ -12,6 +13,13 @@ namespace {
 
 Error cannot(std::string_view what, const std::string& path) {
   return Error{Errc::InvalidArgument, fmt::format("an object store cannot {} '{}'", what, path)};
+}
+
+/// The number of a key that is the folder of a checkpoint.
+std::optional<CheckpointNumber> checkpoint_of(const std::string& key) {
+  const std::string folder = std::string(kObjectCheckpoints) + "/";
+  if (!key.starts_with(folder)) return std::nullopt;
+  return parse_checkpoint_name(std::string_view(key).substr(folder.size()));
 }
 
 /// Kept in memory until it is synced.
@@ -69,22 +77,42 @@ Result<std::string> ObjectFiles::place_of(const std::string& path) {
   return found;
 }
 
+/// What is below `folder` now; so are the sizes that are known.
+Result<std::vector<StoredObject>> ObjectFiles::list_anew(const std::string& folder) {
+  TRY(auto objects, store_->list(folder));
+  const std::lock_guard lock(mutex_);
+  std::erase_if(bytes_, [&](const auto& known) {
+    return folder.empty() || known.first.starts_with(folder + "/");
+  });
+  for (const StoredObject& object : objects) bytes_[object.key] = object.bytes;
+  return objects;
+}
+
 Result<std::uint64_t> ObjectFiles::bytes_of(const std::string& key) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = bytes_.find(key); known != bytes_.end()) return known->second;
   }
   const std::size_t slash = key.rfind('/');
-  TRY(const auto objects, store_->list(slash == std::string::npos ? "" : key.substr(0, slash)));
+  TRY_VOID(list_anew(slash == std::string::npos ? "" : key.substr(0, slash)));
   const std::lock_guard lock(mutex_);
-  for (const StoredObject& object : objects) bytes_[object.key] = object.bytes;
   const auto found = bytes_.find(key);
   if (found == bytes_.end())
     return Error{Errc::NotFound, fmt::format("there is no object '{}'", join_path(url_, key))};
   return found->second;
 }
 
+Result<bool> ObjectFiles::is_closed(const StoredObject& manifest) {
+  if (manifest.bytes > kClosedBytesMax) return false;
+  const auto text = store_->get(manifest.key, kClosedBytesMax);
+  if (text.has_error() && text.error().code == Errc::NotFound) return true;  // by now
+  if (text.has_error()) return text.error();
+  return is_closed_text(*text);
+}
+
 Result<std::unique_ptr<WritableFile>> ObjectFiles::create(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  bytes_.erase(key_of(path));
   return std::make_unique<ObjectFile>(store_, key_of(path));
 }
 
@@ -105,6 +133,11 @@ Result<std::unique_ptr<FileLock>> ObjectFiles::lock(const std::string& path) {
 Result<Unit> ObjectFiles::rename(const std::string& from, const std::string& to) {
   TRY(const std::string text, store_->get(key_of(from), kManifestBytesMax));
   TRY_VOID(store_->put(key_of(to), text));
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_[key_of(to)] = text.size();
+    bytes_.erase(key_of(from));
+  }
   return store_->remove(key_of(from));
 }
 
@@ -114,6 +147,10 @@ Result<Unit> ObjectFiles::rename_new(const std::string& from, const std::string&
 
 Result<Unit> ObjectFiles::make_folder(const std::string&) { return Unit{}; }
 Result<Unit> ObjectFiles::remove_file(const std::string& path) {
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_.erase(key_of(path));
+  }
   return store_->remove(key_of(path));
 }
 Result<Unit> ObjectFiles::remove_folder(const std::string&) { return Unit{}; }
@@ -121,10 +158,23 @@ Result<Unit> ObjectFiles::sync_folder(const std::string&) { return Unit{}; }
 
 Result<FileStatus> ObjectFiles::status(const std::string& path) {
   TRY(const std::string key, place_of(path));
-  if (auto bytes = bytes_of(key); !bytes.has_error()) return FileStatus{FileKind::File, *bytes, 0};
-  // A folder, perhaps: whatever was known of it is asked for anew.
-  TRY(const auto below, store_->list(key));
-  if (!below.empty()) return FileStatus{FileKind::Folder, 0, 0};
+  const auto number = checkpoint_of(key);
+  if (!number) {
+    auto bytes = bytes_of(key);
+    if (!bytes.has_error()) return FileStatus{FileKind::File, *bytes, 0};
+    if (bytes.error().code != Errc::NotFound) return bytes.error();
+  }
+  TRY(const auto below, list_anew(key));
+  bool there = !below.empty();
+  if (number) {  // it is there when its manifest is
+    there = false;
+    for (const StoredObject& object : below) {
+      if (object.key != manifest_key(*number)) continue;
+      TRY(const bool closed, is_closed(object));
+      there = !closed;
+    }
+  }
+  if (there) return FileStatus{FileKind::Folder, 0, 0};
   const std::lock_guard lock(mutex_);
   places_.erase(key);
   return Error{Errc::NotFound, fmt::format("'{}' is not there", path)};
@@ -132,16 +182,19 @@ Result<FileStatus> ObjectFiles::status(const std::string& path) {
 
 Result<std::vector<FolderEntry>> ObjectFiles::list(const std::string& path) {
   const std::string key = key_of(path);
-  TRY(const auto objects, store_->list(key));
+  TRY(const auto objects, list_anew(key));
   if (objects.empty()) return Error{Errc::NotFound, fmt::format("nothing is in '{}'", path)};
   const std::size_t begin = key.empty() ? 0 : key.size() + 1;
   std::map<std::string, FileKind> entries;
-  const std::lock_guard lock(mutex_);
   for (const StoredObject& object : objects) {
-    bytes_[object.key] = object.bytes;
     const std::size_t slash = object.key.find('/', begin);
-    entries.emplace(object.key.substr(begin, slash - begin),
-                    slash == std::string::npos ? FileKind::File : FileKind::Folder);
+    const std::string name = object.key.substr(begin, slash - begin);
+    if (const auto number = checkpoint_of(join_path(key, name))) {
+      if (object.key != manifest_key(*number)) continue;
+      TRY(const bool closed, is_closed(object));
+      if (closed) continue;
+    }
+    entries.emplace(name, slash == std::string::npos ? FileKind::File : FileKind::Folder);
   }
   std::vector<FolderEntry> listed;
   for (auto& [name, kind] : entries) listed.push_back({name, kind});

@@ -1,6 +1,6 @@
 // A run in an object store as a file system shows it, so that what reads checkpoints reads these
 // too: <url>/checkpoints/checkpoint_000012/model.bin is found where its manifest says that it lies
-// (FORMAT.md section 6). Small files can be written whole (write_small_file); folders are there as
+// (FORMAT.md section 7). Small files can be written whole (write_small_file); folders are there as
 // soon as something is in them. What object stores have no word for (locks, appending) is refused.
 #pragma once
 
@@ -42,6 +42,8 @@ class ObjectFiles final : public FileSystem {
  private:
   Result<std::string> place_of(const std::string& path);
   Result<std::uint64_t> bytes_of(const std::string& key);
+  Result<std::vector<StoredObject>> list_anew(const std::string& folder);
+  Result<bool> is_closed(const StoredObject& manifest);
 
   std::shared_ptr<ObjectStore> store_;
   const std::string url_;
