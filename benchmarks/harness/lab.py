@@ -35,6 +35,10 @@ class Lab:
         return self.deps / f"torch-venv-{TORCH_VERSION}" / "bin" / "python"
 
     @property
+    def tools_python(self) -> Path:
+        return self.deps / "tools-venv-3" / "bin" / "python"
+
+    @property
     def ray_python(self) -> Path:
         return self.deps / f"ray-venv-{RAY_VERSION}" / "bin" / "python"
 

@@ -101,7 +101,7 @@ case "$goal" in
   test) apt_packages iproute2 nftables procps util-linux libfaketime
         part tools-venv-3 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
-  bench) part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  bench) part tools-venv-3 get_tools_venv; part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   *) die "unknown goal '$goal': build, test, bench or lint" ;;
 esac
 printf '%s\n' "$deps_dir"

@@ -1,0 +1,81 @@
+// Seconds to put one file of this machine into an S3 store, once the client is set up:
+//
+//   s3_upload ours|plain URL FILE
+//
+// ours: as the part of a rank (digested, checked against what the store then holds); plain: one
+// stream of Arrow's S3 filesystem, read and written in pieces of the same size.
+#include <arrow/filesystem/s3fs.h>
+#include <arrow/io/interfaces.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "lib/storage/object_checkpoint_store.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void fail(const std::string& why) {
+  std::fprintf(stderr, "s3_upload: %s\n", why.c_str());
+  std::_Exit(1);
+}
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+double ours(const std::string& url, const std::string& file) {
+  const auto store = train::open_object_store(url, {});
+  if (!store) fail(store.error().describe());
+  (void)(*store)->get("nothing", 1);  // connected
+  train::PosixFileSystem files;
+  const auto begun = Clock::now();
+  const auto part =
+      train::upload_part(files, **store, {train::Epoch{1}, train::Attempt{0}, train::Ordinal{1}},
+                         train::Rank{0}, std::filesystem::path(file).parent_path());
+  if (!part) fail(part.error().describe());
+  return seconds_since(begun);
+}
+
+double plain(const std::string& url, const std::string& file) {
+  auto global = arrow::fs::S3GlobalOptions::Defaults();
+  global.log_level = arrow::fs::S3LogLevel::Off;
+  if (!arrow::fs::InitializeS3(global).ok()) fail("no S3");
+  arrow::fs::S3Options options = arrow::fs::S3Options::FromAccessKey(
+      std::getenv("AWS_ACCESS_KEY_ID"), std::getenv("AWS_SECRET_ACCESS_KEY"));
+  options.region = "us-east-1";
+  options.scheme = "http";
+  options.request_timeout = 60;  // else a busy server's last answer comes too late for it
+  options.endpoint_override = std::string(std::getenv("AWS_ENDPOINT_URL")).substr(7);
+  const auto files = arrow::fs::S3FileSystem::Make(options);
+  if (!files.ok()) fail(files.status().ToString());
+  (void)(*files)->GetFileInfo(url.substr(5) + "/nothing");
+  const auto begun = Clock::now();
+  const auto stream = (*files)->OpenOutputStream(url.substr(5) + "/plain");
+  if (!stream.ok()) fail(stream.status().ToString());
+  std::ifstream source(file, std::ios::binary);
+  std::string buffer(1 << 20, '\0');
+  while (source.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
+         source.gcount() > 0) {
+    const auto wrote = (*stream)->Write(buffer.data(), source.gcount());
+    if (!wrote.ok()) fail(wrote.ToString());
+  }
+  if (const auto closed = (*stream)->Close(); !closed.ok()) fail(closed.ToString());
+  return seconds_since(begun);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) fail("usage: s3_upload ours|plain URL FILE");
+  std::printf("%.6f\n",
+              std::string(argv[1]) == "ours" ? ours(argv[2], argv[3]) : plain(argv[2], argv[3]));
+  std::fflush(stdout);
+  std::_Exit(0);
+}
