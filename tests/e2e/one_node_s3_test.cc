@@ -51,10 +51,10 @@ class S3Run : public ::testing::Test {
     EXPECT_EQ(process.wait(), code) << process.out() << process.err();
     return process.out() + process.err();
   }
-  /// Rank 0 begins this epoch once release() says so.
+  /// Both ranks begin this epoch once release() says so.
   std::string held_at(int epoch) const {
     return job(
-        fmt::format("epochs: 4, hold_at_0: [{}], hold_file: '{}'", epoch, cluster.path("hold")));
+        fmt::format("epochs: 4, hold_at: [{}], hold_file: '{}'", epoch, cluster.path("hold")));
   }
   void release(int epoch) const { cluster.write(fmt::format("hold-0-{}", epoch), ""); }
   bool committed(int number) const {
