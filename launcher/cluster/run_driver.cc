@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json.hpp>
@@ -29,6 +27,7 @@
 #include "launcher/cluster/run_record.h"
 #include "launcher/cluster/run_screen.h"
 #include "launcher/cluster/start_frames.h"
+#include "launcher/cluster/stop_requests.h"
 #include "launcher/cluster/validation_desk.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
@@ -43,7 +42,6 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kOutputBytesMax = 1u << 30;  // of the run's copy, a rank and stream
-constexpr Duration kStopFileEvery = milliseconds(500);
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 
 class RunDriver {
@@ -80,8 +78,6 @@ class RunDriver {
   // what comes in
   void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
   void on_report_news(ReportPipeline::News news);
-  asio::awaitable<void> handle_signals();
-  asio::awaitable<void> watch_stop_file();
 
   std::string newest_checkpoint_name() const;
   std::vector<WaitingNode> missing_nodes() const;
@@ -106,11 +102,12 @@ class RunDriver {
       checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
-  int releases_ = 0, interrupts_ = 0;
+  int releases_ = 0;
   int exit_code_ = 70;
   bool finished_ = false;
   asio::thread_pool disk_{1};  // commits
   Notifier changed_;
+  StopRequests stop_requests_;
   Scope scope_;
   ValidationDesk validations_;
 };
@@ -186,9 +183,8 @@ int RunDriver::run() {
   ledger_.checkpoints_found(keeper_);
   connect();
   scope_.spawn("journal", journal_.run());
-  scope_.spawn("signals", handle_signals());
+  stop_requests_.begin(scope_);
   scope_.spawn("deadlines", tick_loop());
-  scope_.spawn("stop file", watch_stop_file());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
   // They are there before any worker is, for a `resume`; the syncs need not be waited for.
@@ -547,38 +543,6 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   }
   if (news.stop) feed(StopAsked{StopKind::StopCondition, *news.stop});
   changed_.notify();
-}
-
-asio::awaitable<void> RunDriver::handle_signals() {
-  asio::signal_set signals(executor_, SIGINT, SIGTERM, SIGHUP);
-  signals.add(SIGUSR1);  // Slurm's warning of an end to come (sbatch --signal): it hurries nobody
-  bool warned = false;
-  for (;;) {
-    const auto [error, number] = co_await signals.async_wait(asio::as_tuple(asio::use_awaitable));
-    if (error) co_return;
-    if (number == SIGUSR1) {
-      if (!std::exchange(warned, true)) feed(StopAsked{StopKind::Terminate, "SIGUSR1"});
-      continue;
-    }
-    if (++interrupts_ > 2) ::_exit(128 + number);  // even the quick way hangs
-    if (number == SIGINT)
-      feed(StopAsked{StopKind::Interrupt, "Ctrl-C"});
-    else
-      feed(StopAsked{StopKind::Terminate, number == SIGTERM ? "SIGTERM" : "SIGHUP"});
-  }
-}
-
-// `train-run stop` on any machine that sees the storage leaves its request in the run's folder.
-asio::awaitable<void> RunDriver::watch_stop_file() {
-  const std::string path = record_->folder().path() + "/.stop";
-  std::error_code ec;
-  std::filesystem::remove(path, ec);  // of an earlier launcher
-  for (;;) {
-    if (!co_await pause_for(kStopFileEvery)) co_return;
-    if (!std::filesystem::exists(path, ec)) continue;
-    std::filesystem::remove(path, ec);
-    feed(StopAsked{StopKind::Command, "train-run stop"});
-  }
 }
 
 std::vector<WaitingNode> RunDriver::missing_nodes() const {
