@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -28,6 +29,7 @@ constexpr auto kBeatAgeMax = 30s;
 constexpr const char* kOwner = "owner.json";
 constexpr const char* kUrlNote = ".url";      // in the working folder: what it is of
 constexpr const char* kOwnerNote = ".owner";  // there too: owner.json when it was fetched
+constexpr const char* kOwnedNote = ".owned";  // and the epoch of the last launcher that wrote here
 constexpr const char* kStop = "stop";
 
 /// What is not put: it is only of use here, or goes another way.
@@ -115,7 +117,9 @@ std::string place_of_run(const RunFolder& folder) {
 std::string running_elsewhere(const RunFolder& folder) {
   const boost::json::object owner = parse(read_text(join_path(folder.path(), kOwnerNote)));
   const auto age = std::chrono::system_clock::now() - parse_utc(member(owner, "at"));
-  if (owner.empty() || age > kBeatAgeMax) return "";
+  const bool here =
+      member(owner, "host") == host_name() && member(owner, "folder") == folder.path();
+  if (owner.empty() || age > kBeatAgeMax || here) return "";
   const auto* pid = owner.if_contains("pid");
   return fmt::format("train-run pid {} on {}, since {}",
                      pid != nullptr && pid->is_int64() ? pid->as_int64() : 0, member(owner, "host"),
@@ -169,10 +173,9 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     const std::lock_guard lock(journal_mutex_);
     TRY(journal, journal_->read());
   }
-  const std::string here = read_text(folder.journal());
-  if (!journal.empty() || !here.empty()) TRY_VOID(write_text(folder.journal(), journal));
-  const bool went_on_elsewhere = !here.starts_with(journal) && !journal.starts_with(here);
-  if (!here.empty() && !went_on_elsewhere) return Unit{};
+  TRY_VOID(write_text(folder.journal(), journal));
+  const std::string newest = std::to_string(replay_journal(journal).epoch().value);
+  if (read_text(join_path(folder.path(), kOwnedNote)) == newest) return Unit{};
   TRY(const std::string metrics, read_metrics(*store_));
   if (!metrics.empty()) TRY_VOID(write_text(folder.metrics(), metrics));
   std::vector<std::string> keys{"spec.yaml", "spec.resolved.yaml", "run.json",
@@ -187,7 +190,12 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     if (text.has_error() && text.error().code != Errc::NotFound &&
         text.error().code != Errc::ResourceExhausted)
       return text.error();
-    if (!text.has_error()) TRY_VOID(write_text(join_path(folder.path(), key), *text));
+    const std::string path = join_path(folder.path(), key);
+    std::error_code ec;
+    if (text.has_error())
+      fs::remove(path, ec);  // as an exit.json of before the run was resumed
+    else
+      TRY_VOID(write_text(path, *text));
   }
   return Unit{};
 }
@@ -199,6 +207,7 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
                                                        {"started", self.started},
                                                        {"folder", folder.path()}});
   TRY_VOID(write_text(join_path(folder.path(), kUrlNote), url_));
+  TRY_VOID(write_text(join_path(folder.path(), kOwnerNote), ""));
   const auto first = store_->get(kOwner, kSmallBytesMax);
   if (first.has_error() && first.error().code != Errc::NotFound) return first.error();
   if (force || first.has_error()) return Unit{};
@@ -242,6 +251,7 @@ void RemoteRun::begin(const RunFolder& folder, Epoch epoch,
                       std::function<void(const Error&)> fenced) {
   folder_ = folder.path();
   epoch_ = epoch;
+  (void)write_text(join_path(folder_, kOwnedNote), std::to_string(epoch.value));
   {
     const std::lock_guard lock(mutex_);
     warn_ = std::move(warn);

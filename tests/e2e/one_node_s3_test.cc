@@ -125,6 +125,8 @@ TEST_F(S3Run, ItsWorkersOutliveTheLauncher) {
   const auto workers = cluster.worker_pids();
   first.signal(SIGKILL);
   first.wait();
+  const std::string status = said({"status", kRun}, 0);
+  EXPECT_TRUE(contains(status, "interrupted: its train-run is gone")) << status;
 
   Process& second = cluster.train_run({"resume", kRun}, on());
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found"); }))
@@ -150,6 +152,21 @@ TEST_F(S3Run, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_TRUE(contains(second.out(), "restored epoch 1")) << second.out();
   EXPECT_TRUE(committed(4));
+  const auto here = boost::json::parse(said({"status", kRun, "--output", "json"}, 0));
+  EXPECT_EQ(text_of(here.as_object(), "state"), "finished");
+  EXPECT_EQ(text_of(here.at("metrics").as_object(), "epoch"), "3");
+}
+
+TEST_F(S3Run, IsStoppedFromAnotherMachine) {
+  Process& run = cluster.train_run({job("epochs: 1000000, checkpoint_every: 100")}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(1); })) << run.out() << run.err();
+  const std::string status = said({"status", kRun}, 0, "other");
+  EXPECT_TRUE(contains(status, "state:      running (train-run pid ")) << status;
+
+  const std::string stopped = said({"stop", kRun}, 0, "other");
+  EXPECT_TRUE(contains(stopped, "asked job to checkpoint and stop\nstopped")) << stopped;
+  ASSERT_TRUE(run.wait()) << run.out();
+  EXPECT_TRUE(contains(run.out(), "train-run stop")) << run.out();
 }
 
 TEST_F(S3Run, ALauncherThatWasReplacedEndsAndCommitsNothing) {
