@@ -1,18 +1,16 @@
 """moto's S3 server, with faults in front of it.
 
 Prints its URL once it listens. Faults are rules in a file (argv[1]), read at each request:
-  [{"match": "PUT .*/data-", "action": "503" | "reset" | "delay" | "cut", "times": 3, "seconds": 0.2}]
+  [{"match": "PUT .*/data-", "action": "503" | "reset" | "lost", "times": 3}]
 `match` is a regular expression over "METHOD path?query"; the first rule that matches and has times left is taken.
 Each request is a line in argv[1] + ".log": "METHOD path?query status".
 """
 import json
 import logging
-import os
 import re
 import socket
 import sys
 import threading
-import time
 
 from moto.s3.models import s3_backends
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -51,9 +49,7 @@ class Faults:
     def __call__(self, environ, start_response):
         text = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
         rule = rule_for(text)
-        if rule and rule["action"] == "delay":
-            time.sleep(rule.get("seconds", 1))
-        elif rule and rule["action"] == "503":
+        if rule and rule["action"] == "503":
             note(f"{text} 503")
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             body = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
@@ -81,14 +77,4 @@ server = make_server("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0,
 server.daemon_threads = True
 s3_backends["123456789012"]["aws"].create_bucket("bucket", "us-east-1")
 print(f"http://127.0.0.1:{server.server_port}", flush=True)
-parent = os.getppid()
-
-
-def leave_with_parent():
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(0)
-
-
-threading.Thread(target=leave_with_parent, daemon=True).start()
 server.serve_forever()
