@@ -78,6 +78,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);
     TRAIN_NAME(ReportedCheckpoints);
+    TRAIN_NAME(ReadFile);
+    TRAIN_NAME(FileBytes);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

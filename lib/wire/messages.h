@@ -64,6 +64,8 @@ enum class MessageType : std::uint16_t {
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,
   ReportedCheckpoints = 0x123,
+  ReadFile = 0x130,
+  FileBytes = 0x131,
   // supervisor ↔ worker
   WorkerHello = 0x200,
   Welcome = 0x201,
@@ -168,6 +170,8 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::string run_dir;       // in storage, a path or an URL; shards go there
   std::string storage_mark;  // what the launcher left there; empty: nothing
   std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
+  bool may_travel = false;   // where that is not there, checkpoints go by ReadFile
+  bool no_access = false;    // and it was not there for an attempt before: do not wait for it
   std::int64_t stop_grace_ms = 30000;
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
@@ -177,7 +181,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
                      run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
-                     storage_mark, storage_env)
+                     storage_mark, storage_env, may_travel, no_access)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
@@ -252,7 +256,8 @@ struct Prepared {
   std::uint32_t master_port = 0;  // 0: not asked for
   std::int64_t supervisor_pid = 0;
   std::string spool_dir;
-  MSGPACK_DEFINE_MAP(node_rank, master_port, supervisor_pid, spool_dir)
+  bool travels = false;  // it does not see the storage: its checkpoints go by ReadFile
+  MSGPACK_DEFINE_MAP(node_rank, master_port, supervisor_pid, spool_dir, travels)
 };
 struct WorkerPlan {
   std::int32_t rank = 0, local_rank = 0;
@@ -389,7 +394,9 @@ struct PartWritten {  // one rank's part is written and synced below run_dir, or
   std::string metadata_json;
   std::string error;       // empty: fine
   std::string error_code;  // to_string(Errc), where it is known
-  MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error, error_code)
+  bool on_node = false;    // on its node's own disk: to be fetched by ReadFile
+  MSGPACK_DEFINE_MAP(rank, index, report_ordinal, dir, files, metadata_json, error, error_code,
+                     on_node)
 };
 struct StorageTrouble {  // supervisor → launcher: something is tried again, for people to read
   static constexpr MessageType kType = MessageType::StorageTrouble;
@@ -464,6 +471,23 @@ struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attach
   std::vector<LivingWorker> alive;
   std::uint64_t settled_checkpoint = 0;  // the newest whose CheckpointOutcome has come; 0: none yet
   MSGPACK_DEFINE_MAP(phase, master_port, alive, settled_checkpoint)
+};
+struct ReadFile {  // of a part: launcher → supervisor; of the checkpoint to restore: supervisor →
+                   // launcher
+  static constexpr MessageType kType = MessageType::ReadFile;
+  std::uint64_t id = 0;      // whoever asks chooses it
+  std::string folder, path;  // of a part: "PENDING/PART"; else as StartWorkers.restore_dir
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;  // at most; an answer has fewer only at the file's end
+  MSGPACK_DEFINE_MAP(id, folder, path, offset, bytes)
+};
+struct FileBytes {
+  static constexpr MessageType kType = MessageType::FileBytes;
+  std::uint64_t id = 0, offset = 0;  // of the request
+  std::uint64_t size = 0;            // of the whole file
+  std::string data;
+  std::string error, error_code;  // instead; error_code: to_string(Errc)
+  MSGPACK_DEFINE_MAP(id, offset, size, data, error, error_code)
 };
 
 struct RunValidation {  // of a committed checkpoint; asked again: it goes on, or its end is said

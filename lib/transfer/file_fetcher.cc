@@ -1,0 +1,309 @@
+#include "lib/transfer/file_fetcher.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <deque>
+#include <set>
+
+#include "lib/transfer/run_on.h"
+
+namespace train {
+namespace {
+
+// An answer may come that an earlier process had asked for over this link: its ids are others.
+std::uint64_t first_id() {
+  std::uint64_t id = 0;
+  (void)!::getrandom(&id, sizeof id, 0);
+  return id >> 1;
+}
+
+Errc errc_named(const std::string& name) {
+  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
+    if (to_string(static_cast<Errc>(code)) == name) return static_cast<Errc>(code);
+  }
+  return Errc::Internal;
+}
+
+Error error_of(const FileBytes& answer) {
+  return Error{errc_named(answer.error_code), answer.error};
+}
+
+Result<std::vector<WantedFile>> missing_of(FileSystem& fs, const FetchRequest& request) {
+  std::vector<WantedFile> missing;
+  for (const WantedFile& file : request.files) {
+    const bool elsewhere = !request.or_in.empty() && is_there(fs, request.or_in, file);
+    if (!elsewhere && !is_there(fs, request.into, file)) missing.push_back(file);
+  }
+  return missing;
+}
+
+/// Innermost first: a folder is safe before the name that leads to it.
+Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
+  std::set<std::string> folders;
+  for (const WantedFile& file : request.files) {
+    for (auto slash = file.path.rfind('/'); slash != std::string::npos && slash > 0;
+         slash = file.path.rfind('/', slash - 1))
+      folders.insert(join_path(request.into, file.path.substr(0, slash)));
+  }
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    if (auto synced = fs.sync_folder(*folder);
+        synced.has_error() && synced.error().code != Errc::NotFound)  // its files are `or_in`
+      return synced;
+  }
+  TRY_VOID(make_folders(fs, request.into));  // of no files at all
+  return fs.sync_folder(request.into);
+}
+
+}  // namespace
+
+/// One fetch: how far it has asked, what came, and how far it has written.
+struct FileFetcher::Flow {
+  FetchRequest request;
+  std::vector<WantedFile> missing;
+  struct Place {
+    std::size_t file = 0;
+    std::uint64_t offset = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  Place asked, written;
+  std::map<Place, std::string> came;   // and is not written
+  std::unique_ptr<IncomingFile> open;  // the disk's while `writing`
+  bool writing = false;
+  std::optional<Error> error;
+
+  bool all_asked() const { return asked.file == missing.size(); }
+  bool all_written() const { return written.file == missing.size(); }
+  /// Behind `bytes` more of this file, or the next one that has any.
+  void move(Place& place, std::uint64_t bytes) const {
+    place.offset += bytes;
+    while (place.file < missing.size() && place.offset >= missing[place.file].bytes)
+      place = {place.file + 1, 0};
+  }
+
+  Result<Unit> write(FileSystem& fs, Place from, const std::deque<std::string>& pieces);
+  Result<Unit> finish_whole(FileSystem& fs, Place& at);
+};
+
+FileFetcher::FileFetcher(asio::any_io_executor executor, const Clock& clock,
+                         asio::thread_pool& disk, Ask ask)
+    : executor_(executor),
+      clock_(clock),
+      disk_(disk),
+      ask_(std::move(ask)),
+      changed_(executor),
+      next_id_(first_id()),
+      heard_at_(clock.now()) {}
+
+FileFetcher::~FileFetcher() = default;
+
+Task<Fetched> FileFetcher::fetch(FetchRequest request) {
+  auto flow = std::make_shared<Flow>();
+  flow->request = std::move(request);
+  ++flows_;
+  auto looking = run_on<std::vector<WantedFile>>(
+      disk_, [this, flow] { return missing_of(files_, flow->request); });
+  auto missing = co_await std::move(looking);
+  flow->missing = std::move(*missing);
+  Fetched fetched{.files = flow->missing.size()};
+  for (const WantedFile& file : flow->missing) fetched.bytes += file.bytes;
+  auto done = co_await transfer(flow);
+  if (done) {
+    auto syncing =
+        run_on<Unit>(disk_, [this, flow] { return sync_folders(files_, flow->request); });
+    done = co_await std::move(syncing);
+  }
+  --flows_;
+  if (done.has_error()) co_return done.error();
+  co_return fetched;
+}
+
+Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
+  flow->move(flow->asked, 0);  // over empty files
+  for (;;) {
+    if (closed_ && !flow->error) flow->error = closed_;
+    if (!flow->error && flow->request.useless && flow->request.useless())
+      flow->error = Error{Errc::Cancelled, "it is of no use any more"};
+    write_what_came(flow);
+    const bool over = flow->error || flow->all_written();
+    if (over && !flow->writing) break;
+    if (!over) ask_more(flow);
+    const auto woken = co_await wait();
+    if (woken.has_error() && !flow->error) flow->error = woken.error();
+  }
+  forget(*flow);
+  if (flow->open) flow->open->abandon();
+  if (flow->error) co_return *flow->error;
+  co_return Unit{};
+}
+
+// Woken, or nothing has come for so long that what was asked may be lost.
+Task<bool> FileFetcher::wait() {
+  const TimePoint until =
+      asked_.empty() ? TimePoint::max()
+                     : std::max(heard_at_, clock_.now() - kAnswerPatience) + kAnswerPatience;
+  CO_TRY(const bool woken, co_await changed_.wait_until(until));
+  if (!woken && !asked_.empty() && clock_.now() >= heard_at_ + kAnswerPatience) ask_again();
+  co_return woken;
+}
+
+void FileFetcher::ask_more(const std::shared_ptr<Flow>& flow) {
+  while (!flow->all_asked()) {
+    const WantedFile& file = flow->missing[flow->asked.file];
+    const auto bytes = static_cast<std::size_t>(
+        std::min<std::uint64_t>(window_.piece_bytes(), file.bytes - flow->asked.offset));
+    if (in_use_ > 0 && in_use_ + bytes > window_.bytes()) return;
+    in_use_ += bytes;
+    ReadFile read{.id = 0, .folder = flow->request.folder, .path = file.path};
+    read.offset = flow->asked.offset;
+    read.bytes = static_cast<std::uint32_t>(bytes);
+    ask(std::move(read),
+        [this, weak = std::weak_ptr(flow), at = flow->asked, bytes](FileBytes answer) {
+          if (const auto alive = weak.lock())
+            took(*alive, at.file, at.offset, bytes, std::move(answer));
+          else
+            in_use_ -= bytes;
+        });
+    flow->move(flow->asked, bytes);
+  }
+}
+
+void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::size_t bytes,
+                       FileBytes answer) {
+  const WantedFile& wanted = flow.missing[file];
+  if (answer.error.empty() && (answer.size != wanted.bytes || answer.data.size() != bytes)) {
+    answer.error = fmt::format("'{}' has {} bytes at its source, expected {}", wanted.path,
+                               answer.size, wanted.bytes);
+    answer.error_code = std::string(to_string(Errc::Corrupt));
+  }
+  if (answer.error.empty() && !flow.error) {
+    flow.came.emplace(Flow::Place{file, offset}, std::move(answer.data));
+    return;
+  }
+  in_use_ -= bytes;
+  if (!flow.error) flow.error = error_of(answer);
+}
+
+// One piece of work for the disk at a time, in the order of the files.
+void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
+  if (flow->writing || flow->error) return;
+  const Flow::Place from = flow->written;
+  Flow::Place to = from;
+  flow->move(to, 0);
+  auto pieces = std::make_shared<std::deque<std::string>>();
+  std::size_t bytes = 0;
+  for (auto next = flow->came.find(to); next != flow->came.end(); next = flow->came.find(to)) {
+    bytes += next->second.size();
+    flow->move(to, next->second.size());
+    pieces->push_back(std::move(next->second));
+    flow->came.erase(next);
+  }
+  if (to == from) return;
+  flow->writing = true;
+  asio::post(disk_, [this, flow, from, to, pieces, bytes] {
+    const auto wrote = flow->write(files_, from, *pieces);
+    pieces->clear();
+    std::optional<Error> error;
+    if (wrote.has_error()) error = wrote.error();
+    asio::post(executor_, [this, flow, to, bytes, error] {
+      in_use_ -= bytes;
+      flow->written = to;
+      flow->writing = false;
+      if (error) flow->error = error;
+      changed_.notify();
+    });
+  });
+}
+
+/// On the disk's thread: `pieces` follow each other from `from` on.
+Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Place from,
+                                      const std::deque<std::string>& pieces) {
+  TRY_VOID(finish_whole(fs, from));
+  for (const std::string& piece : pieces) {
+    TRY_VOID(open->write(piece));
+    TRY_VOID(finish_whole(fs, from));
+  }
+  return Unit{};
+}
+
+/// Ends the file at `at` if it is whole, and empty ones behind it; opens the one that follows.
+Result<Unit> FileFetcher::Flow::finish_whole(FileSystem& fs, Place& at) {
+  for (; at.file < missing.size(); ++at.file) {
+    if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file]);
+    if (!open->whole()) return Unit{};
+    TRY_VOID(open->finish());
+    open.reset();
+  }
+  return Unit{};
+}
+
+void FileFetcher::ask(ReadFile request, std::function<void(FileBytes)> answered) {
+  if (asked_.empty()) heard_at_ = clock_.now();
+  request.id = next_id_++;
+  ask_(request);
+  const std::uint64_t id = request.id;
+  asked_.emplace(id, Asked{std::move(request), clock_.now(), std::move(answered)});
+}
+
+void FileFetcher::received(FileBytes answer) {
+  const auto found = asked_.find(answer.id);
+  if (found == asked_.end()) return;  // asked twice, answered twice
+  const Asked asked = std::move(found->second);
+  asked_.erase(found);
+  heard_at_ = clock_.now();
+  window_.on_answer(answer.data.size(), heard_at_ - asked.at);
+  asked.answered(std::move(answer));
+  changed_.notify();
+}
+
+void FileFetcher::ask_again() {
+  window_.restart();
+  heard_at_ = clock_.now();
+  for (auto& [id, asked] : asked_) {
+    asked.at = heard_at_;
+    ask_(asked.request);
+  }
+}
+
+void FileFetcher::close(Error why) {
+  if (!closed_) closed_ = std::move(why);
+  changed_.notify();
+}
+
+/// What was asked for it is of no use any more.
+void FileFetcher::forget(const Flow& flow) {
+  for (const auto& [place, piece] : flow.came) in_use_ -= piece.size();
+  std::erase_if(asked_, [&](const auto& entry) {
+    const ReadFile& request = entry.second.request;
+    const bool is_its = request.folder == flow.request.folder && flow.error;
+    if (is_its) in_use_ -= request.bytes;
+    return is_its;
+  });
+  changed_.notify();  // others may ask for more
+}
+
+Task<std::string> FileFetcher::fetch_small(std::string folder, std::string path,
+                                           std::uint64_t bytes_max) {
+  std::string text;
+  for (;;) {
+    const auto answer = std::make_shared<std::optional<FileBytes>>();
+    ReadFile read{.id = 0, .folder = folder, .path = path};
+    read.offset = text.size();
+    read.bytes = static_cast<std::uint32_t>(kPieceBytesMax);
+    ask(std::move(read), [answer](FileBytes came) { *answer = std::move(came); });
+    while (!*answer) {
+      if (closed_) co_return *closed_;
+      CO_TRY([[maybe_unused]] const bool woken, co_await wait());
+    }
+    if (!(*answer)->error.empty()) co_return error_of(**answer);
+    if ((*answer)->size > bytes_max)
+      co_return Error{Errc::ResourceExhausted, fmt::format("'{}' has {} bytes, more than {}", path,
+                                                           (*answer)->size, bytes_max)};
+    text += (*answer)->data;
+    if (text.size() >= (*answer)->size || (*answer)->data.empty()) co_return text;
+  }
+}
+
+}  // namespace train

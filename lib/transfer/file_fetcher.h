@@ -1,0 +1,95 @@
+// Brings files from the other end of a link (ReadFile, FileBytes): many pieces under way at a time,
+// each file verified by its digest, and synced. The link may break, and be another one afterwards,
+// to another process: what was asked is asked again, and what is on disk already is not. For one
+// thread, but for the disk's work.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/net/notifier.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/transfer/incoming_file.h"
+#include "lib/transfer/transfer_window.h"
+#include "lib/wire/messages.h"
+
+namespace train {
+
+inline constexpr Duration kAnswerPatience = seconds(10);  // then it is asked again
+
+struct FetchRequest {
+  std::string folder;  // as the other side knows it
+  std::string into;    // the folder here
+  std::vector<WantedFile> files;
+  std::string or_in = {};              // what is in this folder already is not asked for either
+  std::function<bool()> useless = {};  // looked at now and then: true ends it with Cancelled
+};
+struct Fetched {
+  std::size_t files = 0;  // that were not there yet
+  std::uint64_t bytes = 0;
+};
+
+class FileFetcher {
+ public:
+  /// `ask` sends a request; one that is lost is asked again. `disk` and `clock` must outlive it.
+  using Ask = std::function<void(const ReadFile&)>;
+  FileFetcher(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk, Ask ask);
+  ~FileFetcher();
+  FileFetcher(const FileFetcher&) = delete;
+  FileFetcher& operator=(const FileFetcher&) = delete;
+
+  /// Bring all that is not in `into` yet with its size and digest. When it returns, all files are
+  /// safe on disk. Corrupt: one has not what it should at its source; the message names it. Several
+  /// at a time share what may be under way.
+  Task<Fetched> fetch(FetchRequest request);
+  /// The text of a file whose size is not known; ResourceExhausted above `bytes_max`.
+  Task<std::string> fetch_small(std::string folder, std::string path, std::uint64_t bytes_max);
+
+  void received(FileBytes answer);
+  /// The link is a new one.
+  void ask_again();
+  /// Ask `useless` of each.
+  void look_again() { changed_.notify(); }
+  /// Nothing will come any more: all that is under way ends with `why`, and what follows does.
+  void close(Error why);
+  bool idle() const { return flows_ == 0; }
+
+ private:
+  struct Flow;
+  struct Asked {
+    ReadFile request;
+    TimePoint at;
+    std::function<void(FileBytes)> answered;
+  };
+
+  Task<Unit> transfer(std::shared_ptr<Flow> flow);
+  void ask_more(const std::shared_ptr<Flow>& flow);
+  void took(Flow& flow, std::size_t file, std::uint64_t offset, std::size_t bytes,
+            FileBytes answer);
+  void write_what_came(const std::shared_ptr<Flow>& flow);
+  Task<bool> wait();
+  void ask(ReadFile request, std::function<void(FileBytes)> answered);
+  void forget(const Flow& flow);
+
+  asio::any_io_executor executor_;
+  const Clock& clock_;
+  asio::thread_pool& disk_;
+  Ask ask_;
+  Notifier changed_;
+  PosixFileSystem files_;
+  TransferWindow window_;
+  std::map<std::uint64_t, Asked> asked_;
+  std::uint64_t next_id_;
+  std::size_t in_use_ = 0;  // bytes asked for, and those that came and are not on disk
+  TimePoint heard_at_;
+  std::optional<Error> closed_;
+  int flows_ = 0;
+};
+
+}  // namespace train

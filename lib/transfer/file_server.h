@@ -1,0 +1,36 @@
+// Answers ReadFile: reads pieces of files on a thread of its own. Whoever owns it says which folder
+// a request may read in; that nothing outside is read is open_beneath's.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <string>
+
+#include "lib/wire/messages.h"
+
+namespace train {
+
+inline constexpr std::size_t kServedBytesMax = 1u << 20;  // in one answer, whatever was asked for
+inline constexpr int kRequestsMax = 1 << 16;  // that wait; more are dropped, and asked again
+
+class FileServer {
+ public:
+  using Reply = std::function<void(const FileBytes&)>;
+
+  /// Replies are called on `executor`, which must outlive it.
+  explicit FileServer(boost::asio::any_io_executor executor) : executor_(executor) {}
+  ~FileServer() { pool_.stop(), pool_.join(); }
+
+  /// Read the file `relative` below `base`.
+  void serve(std::string base, std::string relative, const ReadFile& request, Reply reply);
+  /// Say why it is not read.
+  static FileBytes refusal(const ReadFile& request, const Error& error);
+
+ private:
+  boost::asio::any_io_executor executor_;
+  int waiting_ = 0;
+  boost::asio::thread_pool pool_{1};  // in the order of asking
+};
+
+}  // namespace train
