@@ -16,6 +16,7 @@ CheckpointKeeper::CheckpointKeeper(const CheckpointConfig& config, RunRecord& re
   for (const ListedCheckpoint& checkpoint : *listed) {
     if (checkpoint.manifest) remember(checkpoint);
   }
+  told_ = checkpoints_;
 }
 
 void CheckpointKeeper::remember(const ListedCheckpoint& listed) {
@@ -70,10 +71,19 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
       {{request.number.value, store.path_of(request.number), epoch_of(metrics)}, score.value},
       {},
       {},
-      {.needed = 0, .free = {}, .where = store.folder()}};
+      {.needed = 0, .free = {}, .where = store.folder()},
+      {}};
   // Where checkpoints are validated, the score may come with that.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
   remove_by(pinned, outcome.warnings);
+  auto kept = checkpoints_.begin();
+  for (const ScoredCheckpoint& one : told_) {
+    if (kept != checkpoints_.end() && kept->number == one.number)
+      ++kept;
+    else
+      outcome.removed.push_back(one.number.value);
+  }
+  told_ = checkpoints_;
   outcome.best = best();
   for (const ManifestFile& file : committed->files) outcome.room.needed += file.bytes;
   outcome.room.free = free_bytes();

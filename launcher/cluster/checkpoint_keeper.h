@@ -43,6 +43,7 @@ class CheckpointKeeper {
     std::vector<std::string>
         warnings;  // a score that is missing, an old one that could not be removed
     StorageRoom room;
+    std::vector<std::uint64_t> removed;  // since the commit before, by their numbers
   };
   /// `start`, with the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
@@ -76,6 +77,7 @@ class CheckpointKeeper {
   ValidationConfig validation_;
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;
+  std::vector<ScoredCheckpoint> told_;                 // that were there after the newest commit
   std::map<CheckpointNumber, KnownCheckpoint> known_;  // of the same ones
 };
 

@@ -233,6 +233,16 @@ void RunRecord::find_settled() {
   }
 }
 
+/// What there is beside the one to restore, for a node that finds other bytes in that.
+Result<Unit> RunRecord::read_older() {
+  TRY(const auto listed, store_->list());
+  for (const ListedCheckpoint& one : listed) {
+    if (one.manifest && one.number.value < start_.checkpoint->number)
+      start_.older.push_back({one.number.value, one.path, epoch_of(one.manifest->metrics)});
+  }
+  return Unit{};
+}
+
 Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   read_history(spec);
   if (changed && start_.living) {
@@ -257,6 +267,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
     if (choice.checkpoint) {
       start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
                                          epoch_of(choice.checkpoint->manifest.metrics)};
+      TRY_VOID(read_older());
     }
   }
   TRY(const CheckpointNumber next, store_->next_number());

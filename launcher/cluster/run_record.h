@@ -80,6 +80,7 @@ class RunRecord {
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& place);
   void find_settled();
+  Result<Unit> read_older();
 
   PosixFileSystem files_;
   RunFolder folder_;

@@ -17,6 +17,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
               start.failures),
       next_attempt_(start.first_attempt),
       newest_(std::move(start.checkpoint)),
+      older_(std::move(start.older)),
       last_checkpoint_number_(start.last_checkpoint_number),
       restart_count_(start.restarts),
       validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
@@ -146,6 +147,11 @@ void RunController::on(const StartRefused& event) {
   if (attempt_.adopted) {
     if (!attempt_.reform) attempt_.reform = Reform{.reason = kNotStartedBefore};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, kNotStartedBefore);
+    return;
+  }
+  if (give_up_restored(event.error)) {  // for the one before: no failure is counted
+    if (!attempt_.reform) attempt_.reform = Reform{.reason = event.error.message};
+    if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, event.error.message);
     return;
   }
   // Before that it is about the node, not about a rank.

@@ -46,7 +46,8 @@ inline constexpr const char* kStoppedBefore =
 struct RunStart {
   Attempt first_attempt{0};
   std::optional<CheckpointInfo> checkpoint =
-      {};  // the newest committed one, or resume_from_checkpoint
+      {};                                  // the newest committed one, or resume_from_checkpoint
+  std::vector<CheckpointInfo> older = {};  // that are kept beside it, oldest first
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;                // how many daemons the job names
   FailureCounts failures = {};                   // of the budgets, used by earlier launchers
@@ -230,6 +231,7 @@ class RunController {
   std::optional<NodeId> validation_host() const;
   bool waits_for_validations();
   void validate_again(NodeId node);
+  bool give_up_restored(const Error& error);
 
   void change_state(RunTrigger trigger, std::string reason);
   void note(NoteLevel level, std::string text);
@@ -271,6 +273,7 @@ class RunController {
   FailurePolicy policy_;
   Attempt next_attempt_;
   std::optional<CheckpointInfo> newest_;
+  std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be whole
   std::uint64_t last_checkpoint_number_ = 0;
   int without_space_ = 0;     // checkpoints in a row that were given up for want of it
   bool little_room_ = false;  // for the next checkpoint, as far as is known

@@ -2,6 +2,7 @@
 // stored is given up.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/core/run_controller.h"
@@ -51,8 +52,12 @@ void RunController::on(const CommitFinished& event) {
       event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
   if (!attempt_.checkpoints.commit_finished(outcome)) return;
   if (!event.checkpoint) return give_up_checkpoint(outcome, event.no_space);
+  if (newest_ && newest_->number > 0) older_.push_back(*newest_);
   newest_ = event.checkpoint;
   add_validation(*event.checkpoint);
+  std::erase_if(older_, [&](const CheckpointInfo& old) {
+    return std::count(event.removed.begin(), event.removed.end(), old.number) != 0;
+  });
   policy_.on_progress();
   node_failures_.clear();
   tell_checkpoint(outcome);
@@ -78,6 +83,22 @@ void RunController::give_up_checkpoint(const CheckpointLedger::Outcome& outcome,
        .end = {},
        .node = {},
        .start_error = {}});
+}
+
+// Its bytes are others than those that were committed. One that the user named is not replaced.
+bool RunController::give_up_restored(const Error& error) {
+  if (error.code != Errc::Corrupt || !attempt_.restored || attempt_.restored->number == 0)
+    return false;
+  if (newest_ != attempt_.restored) return true;  // another node has said so
+  newest_ = older_.empty() ? std::nullopt : std::optional(older_.back());
+  if (!older_.empty()) older_.pop_back();
+  const auto name = [](const CheckpointInfo& checkpoint) {
+    return checkpoint.path.substr(checkpoint.path.rfind('/') + 1);
+  };
+  note(NoteLevel::Warning, fmt::format("skipping {}, which is not whole: {}; going on from {}",
+                                       name(*attempt_.restored), error.message,
+                                       newest_ ? name(*newest_) : "the beginning"));
+  return true;
 }
 
 void RunController::warn_of_little_room(const StorageRoom& room) {

@@ -162,8 +162,9 @@ struct CommitFinished {
   std::uint64_t index = 0;
   std::optional<CheckpointInfo> checkpoint;
   std::string error;
-  bool no_space = false;  // is what the error is about
-  StorageRoom room = {};  // once it is committed, and old ones are removed
+  bool no_space = false;                    // is what the error is about
+  StorageRoom room = {};                    // once it is committed, and old ones are removed
+  std::vector<std::uint64_t> removed = {};  // their numbers
 };
 /// Its result is on disk.
 struct ValidationFinished {

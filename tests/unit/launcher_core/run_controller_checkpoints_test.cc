@@ -129,5 +129,79 @@ TEST(RunControllerCheckpoints, LittleRoomForTheNextIsSaidOnce) {
   EXPECT_EQ(said, (std::vector<Texts>{warning, {}, {}, warning, {}}));
 }
 
+/// Both nodes wait for workers that restore the third of three checkpoints.
+void start_from_the_third(Driven& d) {
+  d.nodes();
+  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+}
+RunStart three_checkpoints() {
+  return {.checkpoint = checkpoint(3),
+          .older = {checkpoint(1), checkpoint(2)},
+          .last_checkpoint_number = 3,
+          .expected_nodes = 2};
+}
+const Error kOtherBytes{Errc::Corrupt, "'a' came with 5 bytes"};
+
+TEST(RunControllerCheckpoints, OneThatIsNotWholeOnANodeIsFollowedByTheOneBefore) {
+  Driven d(two_workers(), three_checkpoints());
+  start_from_the_third(d);
+
+  const Actions first = d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
+  const Actions second = d.handle(StartRefused{kFirst, kNodeA, Rank{0}, kOtherBytes});
+
+  EXPECT_EQ(warnings(first),
+            (Texts{"skipping checkpoint_3, which is not whole: 'a' came with 5 bytes; going on "
+                   "from checkpoint_2"}));
+  EXPECT_EQ(warnings(second), Texts{});              // about the same one
+  ASSERT_EQ(only<AttemptBegun>(second).size(), 1u);  // though no failure is allowed
+  EXPECT_EQ(only<AttemptBegun>(second)[0].restore, checkpoint(2));
+}
+
+TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheBeginning) {
+  Driven d(two_workers(), {.checkpoint = checkpoint(1), .expected_nodes = 2});
+  start_from_the_third(d);
+
+  const Actions refused = d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
+  const Actions gone = d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  EXPECT_EQ(warnings(refused),
+            (Texts{"skipping checkpoint_1, which is not whole: 'a' came with 5 bytes; going on "
+                   "from the beginning"}));
+  ASSERT_EQ(only<AttemptBegun>(gone).size(), 1u);
+  EXPECT_EQ(only<AttemptBegun>(gone)[0].restore, std::nullopt);
+}
+
+TEST(RunControllerCheckpoints, TheOneThatTheUserNamedIsNotReplaced) {
+  Driven d(two_workers(), {.checkpoint = checkpoint(0), .expected_nodes = 2});
+  start_from_the_third(d);
+
+  d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  EXPECT_EQ(d.run.state(), RunState::Errored);
+}
+
+TEST(RunControllerCheckpoints, OneThatRetentionRemovedIsNotGoneBackTo) {
+  Driven d(two_workers(/*max_failures=*/1));
+  d.running();
+  commit_one(d, 1);
+  commit_one(d, 2);
+  d.handle(staged(kFirst, 0, 3));
+  d.handle(staged(kFirst, 1, 3));
+  CommitFinished third = committed(3);
+  third.removed = {2};
+  d.handle(third);
+  d.handle(RankExited{kFirst, Rank{0}, exited(1)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+  d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
+  d.handle(AttemptPrepared{kSecond, kNodeB, 0});
+
+  d.handle(StartRefused{kSecond, kNodeA, Rank{0}, kOtherBytes});
+
+  EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
+}
+
 }  // namespace
 }  // namespace train
