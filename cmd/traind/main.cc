@@ -65,6 +65,9 @@ int main(int argc, char** argv) {
   app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
   app.add_option("--spool-dir", daemon.spool_dir,
                  "Folder for worker output on its way to the launcher");
+  app.add_option("--data-dir", daemon.data_dir,
+                 "Folder for checkpoints of runs without shared storage, on a disk with room for "
+                 "some (default: data below --spool-dir)");
   app.add_option("--node-name", daemon.node_name,
                  "How this node is called (default: the host's name)");
   app.add_option("--resource", resources,
@@ -104,6 +107,7 @@ int main(int argc, char** argv) {
   supervise->add_option("--link-fd", supervisor.link_fd)->required();
   supervise->add_option("--socket", supervisor.socket_path)->required();
   supervise->add_option("--spool", supervisor.spool_dir)->required();
+  supervise->add_option("--data", supervisor.data_dir)->required();
   supervise->add_option("--cgroup", supervisor.cgroup_name);
   supervise->add_option("--orphan-timeout-ms", supervisor.orphan_timeout_ms);
 

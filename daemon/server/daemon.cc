@@ -20,6 +20,7 @@
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
+#include "daemon/server/node_data.h"
 #include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/supervisor/cgroup.h"
@@ -57,6 +58,7 @@ class Daemon {
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
+        data_(options.data_dir.empty() ? options.spool_dir + "/data" : options.data_dir),
         scope_(executor_),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
@@ -79,6 +81,7 @@ class Daemon {
   asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
+  std::set<std::string> living_runs() const;
   void spawn_supervisor(const SpawnSupervisor& action);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
@@ -99,6 +102,7 @@ class Daemon {
   std::string host_, node_name_;
   std::optional<Token> token_;
   NodeAgent agent_;
+  NodeData data_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
@@ -152,6 +156,7 @@ Result<Unit> Daemon::open() {
     scope_.spawn("accept launchers", accept_launchers(listener.get()));
     listeners_.push_back(std::move(listener));
   }
+  if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) data_.sweep_old();
   adopt_supervisors();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
@@ -282,6 +287,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       if (!message) return false;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
+      data_.run_began(message->run_id);
       log_.info("launcher attached",
                 {{"run", message->run_name}, {"epoch", static_cast<std::int64_t>(message->epoch)}});
       feed(LauncherAttached{id, std::move(*message)});
@@ -294,6 +300,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       return true;
     }
     case MessageType::DetachRun:
+      if (const auto run = agent_.run_of(id)) data_.run_ended(*run);
       feed(LauncherDetached{id});
       return false;
     default:
@@ -303,7 +310,15 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
 
 void Daemon::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_.handle(event)) perform(action);
+  data_.sweep(living_runs());
   changed_.notify();
+}
+
+std::set<std::string> Daemon::living_runs() const {
+  std::set<std::string> runs;
+  for (const auto& [key, link] : supervisors_) runs.insert(key.run_id);
+  for (const auto& [key, pid] : children_) runs.insert(key.run_id);
+  return runs;
 }
 
 void Daemon::perform(const NodeAction& action) {
@@ -355,12 +370,13 @@ void Daemon::perform(const NodeAction& action) {
 void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   const SupervisorFiles files = supervisor_files(options_.runtime_dir, options_.spool_dir,
                                                  action.key.run_id, action.key.attempt);
+  const std::string data = data_.folder_of(action.key.run_id).value_or(files.spool + "/data");
   int pair[2] = {-1, -1};
   Result<pid_t> pid = Error{Errc::Internal, ""};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     pid = system_error(errno, "making a socket pair");
   } else {
-    pid = spawn_process(executor_, supervisor_command(action, files, pair[1]));
+    pid = spawn_process(executor_, supervisor_command(action, files, data, pair[1]));
     ::close(pair[1]);
   }
   auto link = pid ? Connection::adopt(executor_, pair[0])

@@ -17,6 +17,7 @@ struct DaemonOptions {
   std::string token_file;
   std::string runtime_dir;  // sockets; short, since a Unix socket's path is
   std::string spool_dir;    // worker output on its way
+  std::string data_dir;     // checkpoints, where runs have no shared storage; empty: spool_dir/data
   std::string node_name;    // empty: the host's
   std::map<std::string, double>
       resources;  // CPU, GPU, memory (bytes) instead of what is found, and custom ones

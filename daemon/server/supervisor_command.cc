@@ -6,7 +6,7 @@
 namespace train {
 
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
-                                int link_fd) {
+                                const std::string& data_dir, int link_fd) {
   SpawnRequest request;
   request.argv = {"/proc/self/exe",
                   "supervise",
@@ -20,6 +20,8 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
                   files.socket,
                   "--spool",
                   files.spool,
+                  "--data",
+                  data_dir,
                   "--cgroup",
                   files.cgroup,
                   "--orphan-timeout-ms",

@@ -9,6 +9,6 @@ namespace train {
 
 /// Our own program, as `traind supervise`; it outlives us. cmd/traind reads the arguments.
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
-                                int link_fd);
+                                const std::string& data_dir, int link_fd);
 
 }  // namespace train

@@ -25,6 +25,10 @@ class CheckpointTransport {
   /// The folder on this node with the files of the committed checkpoint that the launcher names
   /// `from`; whole and verified where it had to be brought here.
   virtual Task<std::string> fetch(std::string from) = 0;
+  /// A frame of the launcher, or news of it (LauncherState). Most kinds want to know of none.
+  virtual void received(const Frame& /*frame*/) {}
+  /// Whether the launcher has to fetch parts from this node.
+  virtual bool travels() const { return false; }
   /// The attempt is over: remove what is only of use to it.
   virtual void clean_up() = 0;
 };

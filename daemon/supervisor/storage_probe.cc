@@ -25,7 +25,7 @@ Task<Unit> StorageProbe::run(PrepareAttempt message) {
   for (;;) {
     const auto found = co_await look(check, began + kStorageAnswerMax);
     const bool may_come = found.has_error() && found.error().code == Errc::InvalidArgument &&
-                          clock_.now() < began + kMarkSeenMax;
+                          !message.no_access && clock_.now() < began + kMarkSeenMax;
     if (!may_come) co_return found;
     const auto paused = co_await pause_for(kLookAgainAfter);
     if (paused.has_error()) co_return paused;

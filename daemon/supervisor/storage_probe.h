@@ -23,8 +23,9 @@ class StorageProbe {
   StorageProbe(asio::any_io_executor executor, const Clock& clock)
       : executor_(executor), clock_(clock), changed_(executor) {}
 
-  /// check_storage(), again while the mark may still come into sight. Timeout: no answer at all.
-  /// Nothing is looked at for a launcher that leaves no mark. One call at a time.
+  /// check_storage(), again while the mark may still come into sight (unless the launcher knows
+  /// that it does not). Timeout: no answer at all. Nothing is looked at for a launcher that leaves
+  /// no mark. One call at a time.
   Task<Unit> run(PrepareAttempt message);
 
  private:

@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/supervisor/answered_collectives.h"
+#include "daemon/supervisor/launcher_storage.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/object_storage.h"
@@ -167,6 +168,7 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
     auto frame = co_await connection->receive();
     if (!frame) break;
     received(*frame);
+    if (transport_) transport_->received(*frame);
   }
   if (uplink_.disconnect(*connection)) feed(LauncherPresence{false});
 }
@@ -294,12 +296,19 @@ void Supervisor::on_storage_trouble(const std::string& text) {
 }
 
 asio::awaitable<void> Supervisor::say_prepared() {
-  const auto checked = co_await transport_->probe();
+  auto checked = co_await transport_->probe();
+  const bool elsewhere = checked.has_error() && checked.error().code == Errc::InvalidArgument;
+  if (elsewhere && prepare_->may_travel) {
+    transport_ = std::make_unique<LauncherStorage>(
+        executor_, clock_, *prepare_, options_.attempt, options_.data_dir,
+        [this](const Frame& frame) { uplink_.send(frame); });
+    checked = co_await transport_->probe();
+  }
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
     uplink_.say(Prepared{prepare_->node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
-                         options_.spool_dir});
+                         options_.spool_dir, transport_->travels()});
 }
 
 void Supervisor::on_start(StartWorkers message) {

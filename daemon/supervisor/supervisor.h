@@ -18,6 +18,7 @@ struct SupervisorOptions {
   int link_fd = -1;         // one end of a socket pair, the other is traind's
   std::string socket_path;  // where a later traind finds us
   std::string spool_dir;    // ours alone; removed at the end
+  std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;

@@ -20,6 +20,7 @@
 #include "launcher/cluster/journal_writer.h"
 #include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/output_log.h"
+#include "launcher/cluster/part_collector.h"
 #include "launcher/cluster/private_daemon.h"
 #include "launcher/cluster/report_pipeline.h"
 #include "launcher/cluster/report_sinks.h"
@@ -98,6 +99,7 @@ class RunDriver {
   OutputLog output_log_;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
+  PartCollector parts_;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics>
       checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
@@ -130,9 +132,18 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), kOutputBytesMax),
       links_(executor_, scope_, std::move(token),
-             {.event = [this](const RunEvent& event) { feed(event); },
+             {.event =
+                  [this](const RunEvent& event) {
+                    parts_.saw(event);
+                    feed(event);
+                  },
               .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
               .refused = [this](const Error& error) { refused(error); }}),
+      parts_(executor_, scope_, clock_, *record_,
+             {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
+              .event = [this](const RunEvent& event) { feed(event); },
+              .name = [this](NodeId node) { return links_.name(node); },
+              .say = [this](const std::string& text) { screen_.phase(text); }}),
       changed_(executor_),
       scope_(executor_),
       validations_({executor_, scope_, disk_, keeper_, controller_, *record_, journal_, ledger_,
@@ -232,6 +243,7 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
 }
 
 void RunDriver::received(NodeId node, const Frame& frame) {
+  if (parts_.take(node, frame)) return;
   const Attempt attempt = frame.attempt;
   switch (frame.type) {
     case MessageType::OutputChunk:
@@ -284,11 +296,11 @@ void RunDriver::feed(const RunEvent& event) {
 void RunDriver::perform(const RunAction& action) {
   if (const auto* prepare = std::get_if<Prepare>(&action)) {
     const bool alone = prepare->placed.local_world_size == controller_.world_size();
-    links_.send(prepare->placed.node,
-                encode(prepare_message(spec_, *record_, *prepare,
-                                       alone ? "127.0.0.1" : links_.address(prepare->placed.node),
-                                       worker_env_),
-                       prepare->attempt));
+    const NodeId node = prepare->placed.node;
+    PrepareAttempt message = prepare_message(
+        spec_, *record_, *prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
+    message.no_access = parts_.has_no_access(node);
+    links_.send(node, encode(message, prepare->attempt));
   } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
     links_.send(stand_by->node,
                 encode(standby_message(spec_, *record_, stand_by->workers, worker_env_),
@@ -382,6 +394,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   ended_ = ended.attempt;
+  parts_.attempt_ended(ended.attempt);
   ledger_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });
   journal_.remember(record_of(ended, ledger_.last_cause()));
@@ -407,6 +420,7 @@ asio::awaitable<void> RunDriver::tick_loop() {
 asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
+  parts_.starting(actions.front());
   StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
   for (const Start& action : actions) {
     set_node(message, action);
@@ -444,12 +458,13 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
         co_return keeper->commit(*what, *with, created, pinned);
       }(&keeper_, &action, &metrics, format_utc(clock_.wall()), validations_.pinned()),
       asio::use_awaitable);
-  CommitFinished finished{action.attempt, action.index, {}, {}, false, {}};
+  CommitFinished finished{action.attempt, action.index, {}, {}, false, {}, {}};
   if (*committed) {
     const CheckpointKeeper::Outcome& outcome = **committed;
     for (const std::string& warning : outcome.warnings) screen_.warn(warning);
     finished.checkpoint = outcome.committed.info;
     finished.room = outcome.room;
+    finished.removed = outcome.removed;
     journal_.remember(checkpoint_record(action.attempt, action.index, *finished.checkpoint));
     ledger_.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
     const CheckpointNews news{.name = std::filesystem::path(finished.checkpoint->path).filename(),

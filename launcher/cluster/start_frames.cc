@@ -9,6 +9,7 @@
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
+#include "lib/storage/object_store.h"
 
 namespace train {
 namespace {
@@ -62,6 +63,8 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
   message.standby = action.standby;
   message.storage_mark = record.storage_mark();
+  message.may_travel = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
+                       !is_object_url(spec.run_config.storage_path);
   return message;
 }
 

@@ -18,6 +18,8 @@ inline constexpr int kUnlimited = -1;
 
 enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
+/// Auto: where a node does not see the storage, its checkpoints travel through the launcher.
+enum class SharedStorageNeed { Auto, Required };
 /// Only what works is offered. None: torchrun's variables are set all the same, but no port is
 /// reserved.
 enum class Backend { Torch, None };
@@ -93,6 +95,7 @@ struct StopCondition {
 struct RunConfig {
   std::string name;          // never empty after parsing
   std::string storage_path;  // absolute after parsing
+  SharedStorageNeed shared_storage = SharedStorageNeed::Auto;
   FailureConfig failure_config;
   CheckpointConfig checkpoint_config;
   std::vector<StopCondition> stop;

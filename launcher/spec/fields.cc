@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, 3> kCollectives{"auto", "gloo", "nccl"};
 constexpr std::array<std::string_view, 4> kStrategies{"PACK", "SPREAD", "STRICT_PACK",
                                                       "STRICT_SPREAD"};
 constexpr std::array<std::string_view, 2> kOrders{"max", "min"};
+constexpr std::array<std::string_view, 2> kStorageNeeds{"auto", "required"};
 constexpr std::array<std::string_view, 3> kCallbacks{"csv", "json", "tensorboard"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
@@ -57,6 +58,8 @@ constexpr std::array kFields{
           "The same as the top-level name, as Ray Train has it. Both given and different is an error.", {}, 0, 0, "the top-level name"},
     Field{"run_config.storage_path", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->run_config.storage_path; },
           "A folder, local or NFS, that holds a folder for each run; or s3://bucket/folder (docs/checkpoints.md).", {}, 0, 0, "~/train_results", R"("/nfs/runs")"},
+    Field{"run_config.shared_storage", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.shared_storage); },
+          "Whether every node must see storage_path. auto: the checkpoints of those that do not travel through train-run. required: such a node is an error.", kStorageNeeds},
     Field{"run_config.failure_config", Kind::Section, nowhere, "What happens when something dies."},
     Field{"run_config.failure_config.max_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_failures; },
           "How many deaths of workers a run survives, by a restart from the newest checkpoint; -1: any number. A newer checkpoint refills it.", {}, -1},

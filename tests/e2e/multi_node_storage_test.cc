@@ -63,8 +63,10 @@ TEST_F(Storage, ANodeWithAnotherFolderOfThatNameIsNamedBeforeAnythingStarts) {
       "mount -t tmpfs none {0} && mkdir {0}/job && exec \"$0\" \"$@\"", cluster.storage());
   nodes.start(1, {"--resource", "CPU=2"}, {"unshare", "-m", "sh", "-c", hide});
   const std::string job =
-      cluster.job("job", "command: 'touch started'\nworking_dir: " + cluster.dir() +
-                             "\nscaling_config: {num_workers: 2, placement_strategy: SPREAD}\n");
+      cluster.job("job",
+                  "command: 'touch started'\nworking_dir: " + cluster.dir() +
+                      "\nscaling_config: {num_workers: 2, placement_strategy: SPREAD}\n",
+                  "  shared_storage: required\n");
 
   Process& run = nodes.train_run(job, 2);
 

@@ -56,7 +56,7 @@ void remove_leftovers() {
 
 std::string Network::missing() {
   if (::geteuid() != 0) return "network namespaces need root";
-  for (const char* tool : {"ip", "nsenter", "nft"}) {
+  for (const char* tool : {"ip", "nsenter", "nft", "tc"}) {
     if (!shell(fmt::format("command -v {} > /dev/null", tool)).empty())
       return fmt::format("the program {} is missing", tool);
   }
@@ -134,6 +134,11 @@ void Network::silence(int node) const {
 void Network::unsilence(int node) const {
   must(fmt::format("nsenter --net={}/{} nft delete table inet dumb", kNamespaces, name(node)));
 }
+void Network::slow(int node, int mbit) const {
+  must(fmt::format("tc -n {} qdisc replace dev {} root tbf rate {}mbit burst 64kb latency 400ms",
+                   name(node), kInterface, mbit));
+}
+
 void Network::lose(int node, int percent) const {
   must(fmt::format(
       "nsenter --net={0}/{1} nft 'add table inet lossy; add chain inet lossy in {{ type filter "

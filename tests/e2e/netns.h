@@ -44,6 +44,9 @@ class Network {
   void unsilence(int node) const;
   /// Of every hundred packets to the node, and of those from it, so many are lost.
   void lose(int node, int percent) const;
+  /// So many Mbit a second at most come from the node, until it is called again with another
+  /// number.
+  void slow(int node, int mbit) const;
   /// How many packets silence() and lose() have dropped so far.
   std::uint64_t dropped(int node) const;
   /// Whether somebody on the hub waits for an answer to connecting to the node.

@@ -38,6 +38,7 @@ SupervisorProcess::SupervisorProcess() {
     options.link_fd = pair[1];
     options.socket_path = dir_ + "/s.sock";
     options.spool_dir = dir_ + "/spool";
+    options.data_dir = dir_ + "/data";
     options.build = "test";
     ::_exit(run_supervisor(options));
   }

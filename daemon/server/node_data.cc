@@ -1,0 +1,68 @@
+#include "daemon/server/node_data.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <ctime>
+
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 200;
+constexpr std::time_t kKeptSeconds = 7 * 24 * 3600;
+constexpr std::string_view kTrash = ".trash-";
+
+bool may_stand(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+}  // namespace
+
+std::optional<std::string> NodeData::folder_of(const std::string& run_id) const {
+  const bool fits = !run_id.empty() && run_id.size() <= kNameBytesMax && run_id.front() != '.' &&
+                    std::all_of(run_id.begin(), run_id.end(), may_stand);
+  if (!fits) return std::nullopt;
+  return join_path(folder_, run_id);
+}
+
+void NodeData::sweep(const std::set<std::string>& living) {
+  std::erase_if(ended_, [&](const std::string& run_id) {
+    if (living.count(run_id) != 0) return false;
+    if (const auto folder = folder_of(run_id)) remove(*folder);
+    return true;
+  });
+}
+
+// It loses its name at once: the same run may begin again, and must not find a half of it.
+void NodeData::remove(const std::string& folder) {
+  PosixFileSystem files;
+  const std::string trash =
+      join_path(folder_, fmt::format("{}{}-{}", kTrash, ::getpid(), ++removals_));
+  if (files.rename_new(folder, trash).has_error()) return;  // mostly: there is none
+  boost::asio::post(pool_, [trash] {
+    PosixFileSystem all;
+    (void)remove_tree(all, trash);
+  });
+}
+
+// How old it is, is when something was last made or removed among its checkpoints.
+void NodeData::sweep_old() {
+  PosixFileSystem files;
+  const auto entries = files.list(folder_);
+  if (!entries) return;
+  for (const FolderEntry& entry : *entries) {
+    const std::string path = join_path(folder_, entry.name);
+    struct stat found {};
+    const bool known = ::stat(join_path(path, "checkpoints").c_str(), &found) == 0;
+    const bool old = known && found.st_mtime + kKeptSeconds < ::time(nullptr);
+    if (old || entry.name.starts_with(kTrash)) remove(path);
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,35 @@
+// What runs leave on this node's disk for their next attempt, where they have no storage that all
+// nodes share: a folder a run below --data-dir. It goes when the run is over.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace train {
+
+class NodeData {
+ public:
+  explicit NodeData(std::string folder) : folder_(std::move(folder)) {}
+
+  /// Of the run; not made. None where the id cannot be the name of a folder.
+  std::optional<std::string> folder_of(const std::string& run_id) const;
+  /// Its launcher says that it is over here: its folder goes once no supervisor of it is left.
+  void run_ended(const std::string& run_id) { ended_.insert(run_id); }
+  void run_began(const std::string& run_id) { ended_.erase(run_id); }
+  /// Remove what ended runs have left, but those of `living`. The removing itself goes on later.
+  void sweep(const std::set<std::string>& living);
+  /// Remove what nobody has come back to for a week, and what an earlier traind was removing.
+  void sweep_old();
+
+ private:
+  void remove(const std::string& folder);
+
+  std::string folder_;
+  std::set<std::string> ended_;
+  int removals_ = 0;
+  boost::asio::thread_pool pool_{1};
+};
+
+}  // namespace train

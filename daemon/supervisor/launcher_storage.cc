@@ -1,0 +1,216 @@
+#include "daemon/supervisor/launcher_storage.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <utility>
+
+#include "daemon/supervisor/part_result.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/storage_mark.h"
+#include "lib/transfer/run_on.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kStaging = ".staging-";
+constexpr std::string_view kElsewhere = ".from-";  // checkpoints that are not the run's own
+
+/// Of attempts before this one: nobody asks for it any more.
+bool is_left_over(const std::string& name, Attempt attempt) {
+  if (const auto pending = parse_pending_name(name)) return pending->attempt < attempt;
+  return name.starts_with(kStaging) && name != fmt::format("{}{}", kStaging, attempt.value);
+}
+
+/// Whose part the launcher names by its folder: two names.
+std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
+  const auto slash = folder.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view part = folder.substr(slash + 1);
+  if (!part.starts_with(".rank-") || part.find('/') != std::string_view::npos) return std::nullopt;
+  return parse_pending_name(folder.substr(0, slash));
+}
+
+/// Moves all files below `from` to the same places below `to`; what is there already stays.
+Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::string& to) {
+  TRY(const auto entries, fs.list(from));
+  TRY_VOID(make_folders(fs, to));
+  for (const FolderEntry& entry : entries) {
+    const std::string source = join_path(from, entry.name), target = join_path(to, entry.name);
+    if (entry.kind == FileKind::Folder) {
+      TRY_VOID(move_files(fs, source, target));
+    } else if (auto moved = fs.rename_new(source, target);
+               moved.has_error() && moved.error().code != Errc::AlreadyExists) {
+      return moved;
+    }
+  }
+  return Unit{};
+}
+
+/// The parts of a committed checkpoint that were made here become what is here of it.
+Result<Unit> keep_parts(FileSystem& fs, const std::string& pending, const std::string& folder) {
+  TRY(const auto parts, fs.list(pending));
+  for (const FolderEntry& part : parts)
+    TRY_VOID(move_files(fs, join_path(pending, part.name), folder));
+  return Unit{};
+}
+
+/// Every rank has handed over a newer part: nobody reads the older ones any more.
+void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest) {
+  const auto entries = fs.list(checkpoints);
+  if (!entries) return;
+  for (const FolderEntry& entry : *entries) {
+    const bool checkpoint = parse_checkpoint_name(entry.name) || entry.name.starts_with(kElsewhere);
+    const std::string path = join_path(checkpoints, entry.name);
+    if (checkpoint && path != newest) (void)remove_tree(fs, path);
+  }
+}
+
+}  // namespace
+
+LauncherStorage::LauncherStorage(asio::any_io_executor executor, const Clock& clock,
+                                 PrepareAttempt prepare, Attempt attempt,
+                                 const std::string& data_dir, Send send)
+    : prepare_(std::move(prepare)),
+      attempt_(attempt),
+      checkpoints_(join_path(data_dir, "checkpoints")),
+      send_(std::move(send)),
+      fetcher_(executor, clock, pool_,
+               [this](const ReadFile& read) { send_(encode(read, attempt_)); }),
+      server_(executor) {}
+
+Task<Unit> LauncherStorage::probe() {
+  return run_on<Unit>(pool_, [this] { return prepare_folder(); });
+}
+
+Result<Unit> LauncherStorage::prepare_folder() {
+  TRY_VOID(make_folders(files_, checkpoints_));
+  TRY(const auto entries, files_.list(checkpoints_));
+  for (const FolderEntry& entry : entries) {
+    if (is_left_over(entry.name, attempt_))
+      (void)remove_tree(files_, join_path(checkpoints_, entry.name));
+  }
+  TRY(const std::uint64_t free, files_.free_bytes(checkpoints_));
+  if (free >= kFreeBytesMin) return Unit{};
+  return Error{Errc::NoSpace,
+               fmt::format("{} bytes are free in '{}', where checkpoints wait for the launcher; {} "
+                           "are needed to begin with",
+                           free, checkpoints_, kFreeBytesMin),
+               "free some space there, or give traind another --data-dir"};
+}
+
+std::string LauncherStorage::staging_folder() const {
+  return fmt::format("{}/{}{}", checkpoints_, kStaging, attempt_.value);
+}
+
+asio::awaitable<PartWritten> LauncherStorage::store(Rank rank, CheckpointStaged message) {
+  PartWritten part = part_of(rank, message);
+  part.on_node = true;
+  if (!message.error.empty()) co_return part;
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto writing = run_on<CheckpointPart>(pool_, [this, pending, rank, from = message.dir] {
+    return write_part(files_, checkpoints_, pending, rank, from);
+  });
+  const auto written = co_await std::move(writing);
+  set_outcome(part, written);
+  if (written) (void)remove_tree(files_, message.dir);
+  co_return part;
+}
+
+// ---- frames of the launcher
+
+void LauncherStorage::received(const Frame& frame) {
+  switch (frame.type) {
+    case MessageType::LauncherState:
+      if (auto state = decode<LauncherState>(frame); state && state->present) fetcher_.ask_again();
+      return;
+    case MessageType::FileBytes:
+      if (auto answer = decode<FileBytes>(frame)) fetcher_.received(std::move(*answer));
+      return;
+    case MessageType::ReadFile:
+      if (auto request = decode<ReadFile>(frame)) serve(*request);
+      return;
+    case MessageType::CheckpointOutcome:
+      if (auto outcome = decode<CheckpointOutcome>(frame))
+        asio::post(pool_, [this, outcome = std::move(*outcome)] { settle(outcome); });
+      return;
+    default:
+      return;
+  }
+}
+
+void LauncherStorage::serve(const ReadFile& request) {
+  const auto reply = [this](const FileBytes& answer) { send_(encode(answer, attempt_)); };
+  const auto pending = pending_of(request.folder);
+  if (!pending || pending->attempt != attempt_ || !check_file_path(request.path))
+    return reply(FileServer::refusal(
+        request,
+        Error{Errc::InvalidArgument, fmt::format("'{}' of '{}' is no file of a part of attempt {}",
+                                                 escape_name(request.path),
+                                                 escape_name(request.folder), attempt_.value)}));
+  server_.serve(checkpoints_, join_path(request.folder, request.path), request, reply);
+}
+
+/// Blocks.
+void LauncherStorage::settle(const CheckpointOutcome& outcome) {
+  const PendingCheckpoint which{Epoch{prepare_.epoch}, attempt_, Ordinal{outcome.index}};
+  const std::string pending = join_path(checkpoints_, pending_name(which));
+  if (!outcome.path.empty()) {
+    const std::string newest = folder_for(outcome.path);
+    if (keep_parts(files_, pending, newest)) remove_others(files_, checkpoints_, newest);
+  }
+  (void)remove_tree(files_, pending);
+}
+
+// ---- restoring
+
+std::string LauncherStorage::folder_for(const std::string& checkpoint) const {
+  const std::string name = checkpoint.substr(checkpoint.rfind('/') + 1);
+  const bool ours = parse_checkpoint_name(name) &&
+                    parent_path(checkpoint) == join_path(prepare_.run_dir, "checkpoints");
+  return join_path(checkpoints_,
+                   ours ? name : fmt::format("{}{:016x}", kElsewhere, digest64_of(checkpoint)));
+}
+
+/// What is in `folder` of another checkpoint of that name goes.
+Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
+                                            const std::string& manifest) {
+  const auto there = read_small_file(files_, join_path(folder, kManifestName), kManifestBytesMax);
+  if (there && *there != manifest) TRY_VOID(remove_tree(files_, folder));
+  return make_folders(files_, folder);
+}
+
+Task<std::string> LauncherStorage::fetch(std::string from) {
+  const std::string doing = fmt::format("bringing '{}' to this node", from);
+  auto text = co_await fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
+  if (text.has_error()) co_return std::move(text).error().with_context(doing);
+  auto manifest = parse_manifest(*text);
+  if (manifest.has_error()) co_return std::move(manifest).error().with_context(doing);
+  const std::string folder = folder_for(from);
+  auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, *text); });
+  CO_TRY_VOID(co_await std::move(making_room));
+  FetchRequest request{.folder = from, .into = folder, .files = {}};
+  for (const ManifestFile& file : manifest->files)
+    request.files.push_back({file.path, file.bytes, file.digest});
+  auto fetched = co_await fetcher_.fetch(std::move(request));
+  if (fetched.has_error()) co_return std::move(fetched).error().with_context(doing);
+  auto writing = run_on<Unit>(
+      pool_, [&] { return write_small_file(files_, join_path(folder, kManifestName), *text); });
+  CO_TRY_VOID(co_await std::move(writing));
+  co_return folder;
+}
+
+void LauncherStorage::clean_up() {
+  (void)remove_tree(files_, staging_folder());
+  const auto entries = files_.list(checkpoints_);
+  if (!entries) return;
+  for (const FolderEntry& entry : *entries) {
+    const auto pending = parse_pending_name(entry.name);
+    if (pending && pending->attempt == attempt_)
+      (void)remove_tree(files_, join_path(checkpoints_, entry.name));
+  }
+}
+
+}  // namespace train

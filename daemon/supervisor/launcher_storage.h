@@ -1,0 +1,49 @@
+// Storage that only the launcher sees: parts are kept on this node's own disk, where the launcher
+// fetches them from, and the checkpoint to restore is fetched from it. What a node has of the
+// newest committed checkpoint stays there, so that a restart fetches the rest only.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+
+#include "daemon/supervisor/checkpoint_transport.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/transfer/file_fetcher.h"
+#include "lib/transfer/file_server.h"
+
+namespace train {
+
+class LauncherStorage final : public CheckpointTransport {
+ public:
+  using Send = std::function<void(const Frame&)>;
+
+  /// `data_dir`: of this run on this node. `send` is to the launcher; what is lost is asked again.
+  LauncherStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
+                  Attempt attempt, const std::string& data_dir, Send send);
+
+  Task<Unit> probe() override;
+  std::string staging_folder() const override;
+  boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
+  Task<std::string> fetch(std::string from) override;
+  void received(const Frame& frame) override;
+  bool travels() const override { return true; }
+  void clean_up() override;
+
+ private:
+  Result<Unit> prepare_folder();
+  void serve(const ReadFile& request);
+  void settle(const CheckpointOutcome& outcome);
+  std::string folder_for(const std::string& checkpoint) const;
+  Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
+
+  const PrepareAttempt prepare_;
+  const Attempt attempt_;
+  const std::string checkpoints_;  // a folder that looks like the one in storage
+  Send send_;
+  PosixFileSystem files_;
+  boost::asio::thread_pool pool_{2};
+  FileFetcher fetcher_;
+  FileServer server_;
+};
+
+}  // namespace train

@@ -1,0 +1,197 @@
+// Nodes that do not see the run's storage: their checkpoints travel to the launcher and back, while
+// workers, daemons and launchers die. n0 sees the storage, n1 and n2 have an empty folder there.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/e2e/multi_node.h"
+
+namespace train::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kEpochs = 4;
+constexpr std::size_t kBytes = 32u << 20;  // of each of two ranks, a checkpoint
+
+class Travel : public ThreeNodes {
+ protected:
+  void SetUp() override {
+    ThreeNodes::SetUp();
+    if (IsSkipped()) return;
+    ::mkdir(cluster->storage().c_str(), 0755);
+    nodes->start(0);
+    start_without_storage(1);
+  }
+
+  Process& start_without_storage(int node) {
+    const std::string hide =
+        fmt::format("mount -t tmpfs none {} && exec \"$0\" \"$@\"", cluster->storage());
+    return nodes->start(node, {"--resource", "CPU=1"}, {"unshare", "-m", "sh", "-c", hide});
+  }
+  /// Two workers on two nodes; both wait before the epochs of hold_at.
+  std::string job(const std::string& loop, const std::string& failures = "max_failures: 1") const {
+    return cluster->job(
+        "job",
+        fmt::format(
+            "command: [{}]\nscaling_config: {{num_workers: 2, placement_strategy: SPREAD}}\n"
+            "train_loop_config: {{mode: big, epochs: {}, bytes: {}, hold_file: '{}', "
+            "hold_attempts: 9, {}}}\n",
+            program("sdk_worker"), kEpochs, kBytes, cluster->path("go"), loop),
+        fmt::format("  failure_config: {{{}, node_suspect_after: 1s, node_dead_after: 20s, "
+                    "stop_grace: 1s}}\n",
+                    failures));
+  }
+  void go_on(int attempt, int epoch) const {
+    cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
+  }
+  bool committed(int number) const {
+    return exists(fmt::format("{}/checkpoints/checkpoint_{:06}/.manifest.json",
+                              cluster->run_dir("job"), number));
+  }
+  /// Some of a part has arrived from a node, and not all.
+  bool is_travelling() const {
+    std::error_code ec;
+    const fs::path folder = cluster->run_dir("job") + "/checkpoints";
+    for (auto it = fs::recursive_directory_iterator(folder, ec); it != fs::end(it);
+         it.increment(ec)) {
+      if (ec) return false;
+      const bool fetched = it->path().filename().string().starts_with(".fetch-");
+      if (fetched && fs::file_size(it->path(), ec) > (1u << 20) && !ec) return true;
+    }
+    return false;
+  }
+  /// The supervisor on n0 has rank 0's part of the first checkpoint.
+  bool first_is_handed_over() const {
+    return exists(cluster->run_dir("job") + "/checkpoints/.tmp-1-0.1/.rank-0000/small-0");
+  }
+  std::string log_of(int rank, int attempt) const {
+    return cluster->read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
+                                     cluster->run_dir("job"), attempt, rank));
+  }
+  /// All checkpoints are there, every byte of them, and n1 keeps nothing.
+  void expect_whole_end(Process& run) {
+    EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+    EXPECT_EQ(cluster->checkpoints("job").size(), static_cast<std::size_t>(kEpochs));
+    EXPECT_EQ(cluster->run({"checkpoint", "verify", cluster->run_dir("job")}), 0);
+    for (int node : {1, 2})
+      EXPECT_TRUE(wait_until([&] { return kept_on(node).empty(); })) << kept_on(node).front();
+  }
+  std::vector<std::string> kept_on(int node) const {
+    std::vector<std::string> names;
+    std::error_code ec;
+    for (const auto& entry :
+         fs::directory_iterator(cluster->path(fmt::format("sp-n{}/data", node)), ec))
+      names.push_back(entry.path());
+    return names;
+  }
+};
+
+TEST_F(Travel, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
+  Process& run = nodes->train_run(job("hold_at: [2]"), 2);
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
+
+  send_signal(cluster->worker(1).value(), SIGKILL);
+  go_on(1, 2);
+
+  expect_whole_end(run);
+  EXPECT_TRUE(contains(run.out(), fmt::format("n1 has no access to '{}': its checkpoints travel "
+                                              "through train-run",
+                                              cluster->run_dir("job"))))
+      << run.out();
+  for (int rank : {0, 1})
+    EXPECT_TRUE(contains(log_of(rank, 1), "restored epoch 1 whole")) << log_of(rank, 1);
+  EXPECT_EQ(restarts(*cluster, "job"), 1);
+}
+
+TEST_F(Travel, ANodeThatHadNothingOfItGetsAllOfIt) {
+  start_without_storage(2);
+  Process& run = nodes->train_run(job("hold_at: [2]", "max_failures: 2"), 3);
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
+  ASSERT_EQ(nodes->workers_on(2).size(), 0u);
+
+  nodes->power_off(1);
+  go_on(1, 2);
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(log_of(1, 1), "restored epoch 1 whole")) << log_of(1, 1) << run.out();
+  EXPECT_TRUE(contains(run.out(), "n2 has no access to")) << run.out();
+  EXPECT_EQ(cluster->run({"checkpoint", "verify", cluster->run_dir("job")}), 0);
+}
+
+TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
+  network->slow(1, 100);
+  Process& run = nodes->train_run(job("hold_at: [3]"), 2);
+  ASSERT_TRUE(wait_until([&] { return committed(1) && is_travelling(); }))
+      << run.out() << run.err();
+
+  send_signal(run.pid(), SIGKILL);
+  (void)run.wait();
+  EXPECT_FALSE(committed(4));
+  Process& next = nodes->resume("job");
+  go_on(0, 3);
+
+  expect_whole_end(next);
+  EXPECT_EQ(restarts(*cluster, "job"), 0);
+}
+
+TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
+  network->slow(1, 100);
+  Process& run = nodes->train_run(job("hold_at: [3]"), 2);
+  ASSERT_TRUE(wait_until([&] { return committed(1) && is_travelling(); }))
+      << run.out() << run.err();
+
+  nodes->daemon(1).signal(SIGKILL);
+  (void)nodes->daemon(1).wait();
+  EXPECT_FALSE(committed(4));
+  start_without_storage(1);
+  go_on(0, 3);
+
+  expect_whole_end(run);
+  EXPECT_EQ(restarts(*cluster, "job"), 0);
+}
+
+// What is fetched when the group fails is still committed, where all ranks had handed over theirs.
+TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
+  network->slow(1, 50);
+  Process& run = nodes->train_run(job("hold_at: [1]"), 2);
+  ASSERT_TRUE(wait_until([&] { return first_is_handed_over() && is_travelling(); }))
+      << run.out() << run.err();
+
+  send_signal(cluster->worker(1).value(), SIGKILL);
+  go_on(1, 1);
+
+  expect_whole_end(run);
+  for (int rank : {0, 1})
+    EXPECT_TRUE(contains(log_of(rank, 1), "restored epoch 0 whole")) << log_of(rank, 1);
+}
+
+// Rank 0, whose node reads the storage itself, would find the same.
+TEST_F(Travel, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
+  Process& run = nodes->train_run(job("hold_at: [2], restore_hold: [1]"), 2);
+  ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
+  // Not rank 1's: those bytes are on n1 as well, and are not asked for.
+  const std::string file =
+      cluster->run_dir("job") + "/checkpoints/checkpoint_000002/rank-0/state.bin";
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(12345).put('!');
+  go_on(2, 2);
+
+  send_signal(cluster->worker(1).value(), SIGKILL);
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "skipping checkpoint_000002, which is not whole: bringing '") &&
+              contains(run.out(), "'rank-0/state.bin' came with 33554432 bytes and xxh3-128 ") &&
+              contains(run.out(), "; going on from checkpoint_000001"))
+      << run.out() << run.err();
+  for (int rank : {0, 1})
+    EXPECT_TRUE(contains(log_of(rank, 2), "restored epoch 0 whole")) << log_of(rank, 2);
+  EXPECT_EQ(cluster->run({"checkpoint", "verify", cluster->run_dir("job"), "latest"}), 0);
+}
+
+}  // namespace
+}  // namespace train::e2e

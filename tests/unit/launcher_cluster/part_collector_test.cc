@@ -1,0 +1,267 @@
+// Parts on the disks of nodes 1 and 2, which the test plays: it answers what the collector asks.
+#include "launcher/cluster/part_collector.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "lib/transfer/open_beneath.h"
+#include "lib/wire/codec.h"
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+constexpr Attempt kAttempt{0};
+constexpr NodeId kNode{1}, kOther{2};
+constexpr const char* kPending = ".tmp-1-0.1";
+
+class PartCollectorTest : public testing::Test {
+ protected:
+  PartCollectorTest() : scope_(io_.get_executor()) {
+    ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1);
+    JobSpec spec;
+    spec.run_config.name = "vit";
+    spec.run_config.storage_path = temp_.path();
+    auto record = RunRecord::open(spec, {.build = "test"});
+    EXPECT_TRUE(record) << record.error().describe();
+    record_ = std::move(*record);
+    collector_.emplace(io_.get_executor(), scope_, clock_, *record_,
+                       PartCollector::Handlers{
+                           .send = [this](NodeId node, const Frame& frame) { sent(node, frame); },
+                           .event = [this](const RunEvent& event) { events_.push_back(event); },
+                           .name = [](NodeId node) { return "n" + std::to_string(node.value); },
+                           .say = [this](const std::string& text) { said_.push_back(text); }});
+    Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
+    placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
+    Start start{kAttempt, kNode, placement, "", 0, {}, 0};
+    start.restore = CheckpointInfo{3, temp_.path() + "/elsewhere", -1};
+    collector_->starting(start);
+  }
+  ~PartCollectorTest() override {
+    scope_.cancel();
+    run_until([this] { return scope_.size() == 0; });
+  }
+
+  void run_until(const std::function<bool()>& done) {
+    const TimePoint limit = clock_.now() + seconds(20);
+    while (!done() && clock_.now() < limit) {
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(done());
+  }
+  /// The node's answers; none while it is silent.
+  void sent(NodeId node, const Frame& frame) {
+    if (frame.type == MessageType::FileBytes) answers_.push_back(*decode<FileBytes>(frame));
+    if (frame.type != MessageType::ReadFile) return;
+    const auto request = *decode<ReadFile>(frame);
+    asked_.push_back(request.path);
+    if (silent_) return;
+    boost::asio::post(io_, [this, node, request] {
+      FileBytes answer;
+      answer.id = request.id;
+      const auto piece =
+          read_beneath(there(), request.folder + "/" + request.path, request.offset, request.bytes);
+      answer.size = piece->size;
+      answer.data = piece->data;
+      EXPECT_TRUE(collector_->take(node, encode(answer, kAttempt)));
+    });
+  }
+  std::string there() const { return temp_.path() + "/node"; }
+  std::string here() const { return record_->checkpoints().folder() + "/" + kPending; }
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  /// A rank's part on its node's disk, and what the supervisor says of it.
+  Frame part(int rank, const std::string& text) const {
+    const std::string dir = ".rank-000" + std::to_string(rank);
+    const std::string path = "r" + std::to_string(rank) + "/state.bin";
+    write(there() + "/" + kPending + "/" + dir + "/" + path, text);
+    PartWritten message;
+    message.rank = rank;
+    message.index = 1;
+    message.dir = dir;
+    message.files = {{path, text.size(), to_hex(digest_of(text))}};
+    message.on_node = true;
+    return encode(message, kAttempt);
+  }
+  template <class Event>
+  std::vector<Event> only() const {
+    std::vector<Event> found;
+    for (const RunEvent& event : events_) {
+      if (const auto* one = std::get_if<Event>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+  FileBytes read(const std::string& folder, const std::string& path) {
+    answers_.clear();
+    ReadFile request{.id = 4, .folder = folder, .path = path};
+    request.bytes = 100;
+    EXPECT_TRUE(collector_->take(kNode, encode(request, kAttempt)));
+    run_until([this] { return !answers_.empty(); });
+    return answers_.front();
+  }
+
+  TempFolder temp_;
+  SystemClock clock_;
+  boost::asio::io_context io_;
+  Scope scope_;
+  std::unique_ptr<RunRecord> record_;
+  std::optional<PartCollector> collector_;
+  std::vector<RunEvent> events_;
+  std::vector<std::string> asked_, said_;
+  std::vector<FileBytes> answers_;
+  bool silent_ = false;
+};
+
+TEST_F(PartCollectorTest, APartIsToldOnceItsFilesAreHere) {
+  const std::string text(1 << 20, 'x');
+
+  EXPECT_TRUE(collector_->take(kNode, part(1, text)));
+  EXPECT_TRUE(events_.empty());
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<PartStaged>().size(), 1u);
+  const PartOfCheckpoint staged = only<PartStaged>()[0].part;
+  EXPECT_EQ(staged.error, "");
+  EXPECT_EQ(staged.dir, ".rank-0001");
+  EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
+  // Said again by a supervisor that has not heard of an outcome yet.
+  EXPECT_FALSE(collector_->take(kNode, part(1, text)));
+}
+
+TEST_F(PartCollectorTest, OneThatIsInStorageIsNoneOfItsBusiness) {
+  PartWritten message;
+  message.rank = 1;
+  message.index = 1;
+  message.dir = ".rank-0001";
+
+  EXPECT_FALSE(collector_->take(kNode, encode(message, kAttempt)));
+}
+
+TEST_F(PartCollectorTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
+  collector_->take(kOther, part(0, "other"));
+  collector_->take(kNode, part(1, "hello"));
+
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+  run_until([this] { return !only<NodeGroupGone>().empty(); });
+
+  ASSERT_EQ(only<PartStaged>().size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<NodeGroupGone>(events_.back()));
+  EXPECT_EQ(only<NodeGroupGone>()[0].node, kNode);
+}
+
+TEST_F(PartCollectorTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+
+  EXPECT_FALSE(collector_->take(kOther, encode(GroupGone{}, kAttempt)));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
+  EXPECT_TRUE(only<PartStaged>().empty());
+}
+
+TEST_F(PartCollectorTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !asked_.empty(); });
+
+  collector_->saw(NodeDown{kNode, "gone"});
+  run_until([this] { return scope_.size() == 0; });
+
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(PartCollectorTest, WhatWasLostWithALinkIsAskedAgain) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !asked_.empty(); });
+  silent_ = false;
+
+  EXPECT_FALSE(collector_->take(kNode, encode(AttemptSnapshot{}, kAttempt)));
+  EXPECT_TRUE(collector_->take(kNode, part(1, "hello")));  // said again
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<PartStaged>().size(), 1u);
+  EXPECT_EQ(only<PartStaged>()[0].part.error, "");
+}
+
+TEST_F(PartCollectorTest, WhatACommitHadMovedIsNotFetchedAgain) {
+  write(here() + "/r1/state.bin", "hello");
+
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001/r1/state.bin"));
+}
+
+TEST_F(PartCollectorTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
+  const Frame frame = part(1, "hello");
+  write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
+
+  collector_->take(kNode, frame);
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<PartStaged>().size(), 1u);
+  EXPECT_TRUE(only<PartStaged>()[0].part.error.starts_with(
+      "fetching it from n1: 'r1/state.bin' came with 5 bytes and xxh3-128 "))
+      << only<PartStaged>()[0].part.error;
+  EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001"));
+}
+
+TEST_F(PartCollectorTest, ANodeCannotNameAFileOutsideThePart) {
+  PartWritten message;
+  message.index = 1;
+  message.dir = ".rank-0000";
+  message.on_node = true;
+  message.files = {{"../../../../x", 1, to_hex(digest_of("x"))}};
+
+  collector_->take(kNode, encode(message, kAttempt));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_NE(only<PartStaged>()[0].part.error, "");
+}
+
+TEST_F(PartCollectorTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
+  const std::string ours = record_->checkpoints().folder() + "/checkpoint_000001";
+  write(ours + "/a", "of the run");
+  write(temp_.path() + "/elsewhere/a", "that it resumes from");
+  write(temp_.path() + "/vit/spec.yaml", "secret");
+  std::filesystem::create_symlink(temp_.path() + "/vit/spec.yaml", ours + "/link");
+
+  EXPECT_EQ(read(ours, "a").data, "of the run");
+  EXPECT_EQ(read(temp_.path() + "/elsewhere", "a").data, "that it resumes from");
+  for (const auto& [folder, path] : std::vector<std::pair<std::string, std::string>>{
+           {ours, "link"},
+           {ours, "../../spec.yaml"},
+           {ours, ".hidden"},
+           {ours + "/..", "spec.yaml"},
+           {temp_.path() + "/vit", "spec.yaml"},
+           {temp_.path() + "/other/checkpoints/checkpoint_000001", "a"}}) {
+    const FileBytes answer = read(folder, path);
+    EXPECT_EQ(answer.error_code, "invalid_argument") << folder << " " << path;
+    EXPECT_EQ(answer.data, "");
+  }
+}
+
+TEST_F(PartCollectorTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
+  EXPECT_FALSE(collector_->take(
+      kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .travels = true}, kAttempt)));
+  Start next{Attempt{1}, kNode, Placement{}, "", 0, {}, 1};
+
+  collector_->starting(next);
+  collector_->starting(next);
+
+  EXPECT_EQ(said_, (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
+                                             "/vit': its checkpoints travel through train-run"}));
+  EXPECT_TRUE(collector_->has_no_access(kNode));
+  EXPECT_FALSE(collector_->has_no_access(kOther));
+}
+
+}  // namespace
+}  // namespace train
