@@ -17,7 +17,6 @@ namespace train {
 namespace {
 
 constexpr Duration kProbePatience = seconds(15);
-constexpr Duration kUploadMax = seconds(600);
 
 }  // namespace
 
@@ -72,10 +71,11 @@ Result<CheckpointPart> ObjectStorage::upload(const PendingCheckpoint& pending, R
                                              const std::string& staged) {
   TRY(auto store, opened());
   const auto began = std::chrono::steady_clock::now();
+  const Duration limit = milliseconds(prepare_.upload_timeout_ms);
   const auto on_bytes = [&](std::uint64_t) -> Result<Unit> {
-    if (std::chrono::steady_clock::now() - began < kUploadMax) return Unit{};
-    return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(kUploadMax)),
-                 "is the store slow?"};
+    if (std::chrono::steady_clock::now() - began < limit) return Unit{};
+    return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(limit)),
+                 "is the store slow? checkpoint_config.upload_timeout is how long we wait"};
   };
   return upload_part(files_, *store, pending, rank, staged, on_bytes);
 }

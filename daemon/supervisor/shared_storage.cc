@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <optional>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "daemon/supervisor/checkpoint_fetch.h"
 #include "daemon/supervisor/part_result.h"
-#include "lib/storage/checkpoint_writer.h"
 
 namespace train {
 
@@ -19,7 +17,8 @@ SharedStorage::SharedStorage(asio::any_io_executor executor, const Clock& clock,
       attempt_(attempt),
       fetched_(std::move(folder)),
       checkpoints_(prepare_.run_dir + "/checkpoints"),
-      probe_(executor, clock) {}
+      probe_(executor, clock),
+      writers_(executor, clock, files_, milliseconds(prepare_.upload_timeout_ms)) {}
 
 Task<Unit> SharedStorage::probe() { return probe_.run(prepare_); }
 
@@ -31,15 +30,7 @@ asio::awaitable<PartWritten> SharedStorage::store(Rank rank, CheckpointStaged me
   PartWritten part = part_of(rank, message);
   if (!message.error.empty()) co_return part;
   const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
-  const auto written = co_await asio::co_spawn(
-      pool_,
-      [](PosixFileSystem& files, std::string to, PendingCheckpoint which, Rank who,
-         std::string from) -> asio::awaitable<std::optional<Result<CheckpointPart>>> {
-        co_return write_part(files, to, which, who, from);
-      }(files_, checkpoints_, pending, rank, message.dir),
-      asio::use_awaitable);
-  set_outcome(part, *written);
-  if (*written) (void)remove_tree(files_, message.dir);
+  set_outcome(part, co_await writers_.write({checkpoints_, pending, rank, message.dir}));
   co_return part;
 }
 
@@ -51,8 +42,14 @@ Task<std::string> SharedStorage::fetch(std::string from) {
 }
 
 void SharedStorage::clean_up() {
-  (void)remove_tree(files_, staging_folder());
-  (void)remove_tree(files_, fetched_);
+  std::promise<void> done;
+  const auto removed = done.get_future();
+  std::thread([files = files_, folder = staging_folder(), done = std::move(done)]() mutable {
+    (void)remove_tree(*files, folder);
+    done.set_value();
+  }).detach();
+  (void)removed.wait_for(kCleanUpMax);
+  (void)remove_tree(*files_, fetched_);
 }
 
 }  // namespace train

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <memory>
 
 #include "daemon/supervisor/checkpoint_transport.h"
+#include "daemon/supervisor/part_writers.h"
 #include "daemon/supervisor/storage_probe.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
+
+inline constexpr Duration kCleanUpMax = seconds(5);  // of storage that may hang
 
 class SharedStorage final : public CheckpointTransport {
  public:
@@ -28,9 +32,10 @@ class SharedStorage final : public CheckpointTransport {
   const PrepareAttempt prepare_;
   const Attempt attempt_;
   const std::string fetched_, checkpoints_;
-  PosixFileSystem files_;
+  const std::shared_ptr<PosixFileSystem> files_ = std::make_shared<PosixFileSystem>();
   StorageProbe probe_;
-  boost::asio::thread_pool pool_{2};  // while one part waits for the disk, another is read
+  PartWriters writers_;
+  boost::asio::thread_pool pool_{1};  // what is fetched
 };
 
 }  // namespace train

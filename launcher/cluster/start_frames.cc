@@ -61,6 +61,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   if (is_object_url(record.place()) || is_object_url(spec.resume_from_checkpoint))
     message.storage_env = store_environment(env);
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
+  message.upload_timeout_ms = to_ms(spec.run_config.checkpoint_config.upload_timeout);
   message.standby = action.standby;
   message.storage_mark = record.storage_mark();
   message.may_travel = spec.run_config.shared_storage == SharedStorageNeed::Auto &&

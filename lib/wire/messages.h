@@ -173,6 +173,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   bool may_travel = false;   // where that is not there, checkpoints go by ReadFile
   bool no_access = false;    // and it was not there for an attempt before: do not wait for it
   std::int64_t stop_grace_ms = 30000;
+  std::int64_t upload_timeout_ms = 600000;      // for a part of a checkpoint; then it is given up
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
       false;  // only for workers that wait; the attempt is asked for again once it begins
@@ -181,7 +182,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
                      run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
-                     storage_mark, storage_env, may_travel, no_access)
+                     storage_mark, storage_env, may_travel, no_access, upload_timeout_ms)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;

@@ -59,6 +59,7 @@ inline std::vector<Frame> golden_frames() {
                             .may_travel = true,
                             .no_access = true,
                             .stop_grace_ms = 3,
+                            .upload_timeout_ms = 7,
                             .output_bytes_max = 4,
                             .standby = true,
                             .claimed = amounts,

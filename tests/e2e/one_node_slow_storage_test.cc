@@ -1,0 +1,229 @@
+// Storage that is slow, hangs or fails, below runs of real processes: programs/slow_storage.cc is
+// loaded into them, and does what the rules of each test say.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+class SlowStorage : public ::testing::Test {
+ protected:
+  /// One worker; it does not begin epochs of hold_at before go(epoch).
+  Process& train(const std::string& config, const std::string& checkpoint_config = "{}") {
+    const std::string job = cluster.job(
+        "job",
+        fmt::format("command: [{}]\nscaling_config: {{num_workers: 1}}\ntrain_loop_config: {{mode: "
+                    "epochs, hold_file: '{}', {}}}\n",
+                    program("sdk_worker"), cluster.path("go"), config),
+        fmt::format("  failure_config: {{stop_grace: 500ms}}\n  checkpoint_config: {}\n",
+                    checkpoint_config));
+    return cluster.train_run({job}, {.env = {{"LD_PRELOAD", program("libslow_storage.so")},
+                                             {"SLOW_STORAGE_DIR", cluster.storage()},
+                                             {"SLOW_STORAGE_RULES", cluster.path("rules")}}});
+  }
+  void go(int epoch) { cluster.write(fmt::format("go-0-{}", epoch), ""); }
+  /// In force from now on; written beside its place, so that nobody sees half of it.
+  void rules(const std::string& lines) {
+    fs::rename(cluster.write("rules.new", lines), cluster.path("rules"));
+  }
+  /// Calls that a rule fitted: "traind fsync hang INODE PATH".
+  Names calls(const std::string& beginning = "") const {
+    Names found;
+    std::istringstream lines(cluster.read(cluster.path("rules.log")));
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(beginning)) found.push_back(line);
+    return found;
+  }
+  /// What is in the folder of checkpoints, and begins so.
+  Names in_checkpoints(const std::string& beginning) const {
+    Names names;
+    for (const auto& entry : fs::directory_iterator(cluster.run_dir("job") + "/checkpoints")) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with(beginning)) names.push_back(name);
+    }
+    return names;
+  }
+  bool has_said(const Process& run, const std::string& text) const {
+    return contains(run.out() + run.err(), text);
+  }
+  /// All checkpoints are these, and each of their bytes is right.
+  void expect_whole(const Names& names) {
+    EXPECT_EQ(cluster.checkpoints("job"), names);
+    Process& verify = cluster.train_run({"checkpoint", "verify", cluster.run_dir("job")});
+    EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
+  }
+  /// It was trained to the end, without a restart.
+  void expect_trained(Process& run, int epochs) {
+    EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+    expect_one_attempt(cluster, "job", 1, epochs);
+    EXPECT_TRUE(nothing_left(cluster));
+  }
+
+  Cluster cluster;
+};
+
+TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
+  rules("traind fsync hang 0 .rank-\n");
+  Process& run = train("epochs: 40, checkpoint_every: 10");
+
+  // The third checkpoint would be one too many: its report waits.
+  EXPECT_TRUE(wait_until(
+      [&] { return cluster.metrics("job").size() == 29 && in_checkpoints(".tmp-").size() == 2; }));
+  EXPECT_EQ(cluster.checkpoints("job"), Names{});
+  EXPECT_EQ(calls("traind fsync hang").size(), 2u);
+
+  rules("traind fsync delay 2 .rank-\n");
+  expect_trained(run, 40);
+  expect_whole(
+      {"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004"});
+  EXPECT_GE(calls("traind fsync delay").size(), 4u);
+}
+
+TEST_F(SlowStorage, APartThatIsNotStoredInTimeIsGivenUpAndTheNextOnesAreKept) {
+  rules("traind fsync hang 0 .rank-\n");
+  Process& run = train("epochs: 4, hold_at: [2]", "{upload_timeout: 2s}");
+
+  const std::string why =
+      fmt::format("rank 0: not stored within 2.0 s in '{}/checkpoints'", cluster.run_dir("job"));
+  for (int index = 1; index <= 2; ++index) {
+    EXPECT_TRUE(wait_until([&] {
+      return has_said(run, fmt::format("checkpoint {} of attempt 0 is not kept: {}", index, why));
+    })) << run.out();
+  }
+  EXPECT_TRUE(has_said(run, "checkpoint_config.upload_timeout"));
+  EXPECT_TRUE(has_said(run, "training goes on"));
+  EXPECT_EQ(in_checkpoints(".tmp-").size(), 2u);
+
+  rules("");
+  EXPECT_TRUE(wait_until([&] { return in_checkpoints(".tmp-").empty(); }));  // by the late threads
+  go(2);
+  expect_trained(run, 4);
+  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+}
+
+TEST_F(SlowStorage, WritesThatHangForEverKeepNeitherLaterOnesNorTheEndWaiting) {
+  rules(
+      "traind fsync hang 0 /.tmp-1-0.1/\ntraind fsync hang 0 /.tmp-1-0.2/\n"
+      "traind fsync hang 0 /.tmp-1-0.3/\n");
+  Process& run = train("epochs: 5", "{upload_timeout: 1s}");
+
+  expect_trained(run, 5);
+  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  EXPECT_TRUE(has_said(run, "checkpoint 3 of attempt 0 is not kept: ")) << run.out();
+  EXPECT_TRUE(has_said(run, "', where 2 more hang (")) << run.out();
+}
+
+TEST_F(SlowStorage, FilesThatCannotBeRemovedDoNotKeepASupervisor) {
+  Process& run = train("epochs: 2, checkpoint_every: 3, hold_at: [1]");
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() == 1; }));
+  rules("traind unlink hang 0 /.staging-0\n");
+  go(1);
+
+  expect_trained(run, 2);
+  EXPECT_EQ(calls("traind unlink hang").size(), 1u);
+}
+
+TEST_F(SlowStorage, AFileWhoseSyncFailedIsWrittenAnewAndNeverSyncedAgain) {
+  Process& run = train("epochs: 2, hold_at: [1]");
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+  rules("traind fsync eio 1 .rank-0000/\n");
+  go(1);
+
+  expect_trained(run, 2);
+  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  const Names synced = calls("traind fsync");
+  ASSERT_EQ(synced.size(), 2u);
+  struct stat kept {};
+  ASSERT_EQ(
+      ::stat((cluster.run_dir("job") + "/checkpoints/checkpoint_000002/state.json").c_str(), &kept),
+      0);
+  EXPECT_TRUE(contains(synced[0], "/state.json")) << synced[0];
+  EXPECT_FALSE(contains(synced[0], fmt::format(" {} ", kept.st_ino))) << synced[0];
+  EXPECT_TRUE(synced[1].starts_with(fmt::format("traind fsync none {} ", kept.st_ino)))
+      << synced[1];
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/checkpoints/checkpoint_000002/state.json"),
+            R"({"epoch":1})");
+}
+
+TEST_F(SlowStorage, ACommitWhoseSyncFailedIsGivenUpAndTheOneBeforeStays) {
+  Process& run = train("epochs: 3, hold_at: [1, 2]");
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+  rules("train-run fsync eio 1 .manifest.json\n");
+  go(1);
+  EXPECT_TRUE(wait_until([&] { return has_said(run, "checkpoint 2 of attempt 0 is not kept: "); }));
+  EXPECT_TRUE(has_said(run, "Input/output error")) << run.out();
+  EXPECT_EQ(cluster.checkpoints("job"), Names{"checkpoint_000001"});
+  EXPECT_EQ(in_checkpoints(".tmp-"), Names{});
+  go(2);
+
+  expect_trained(run, 3);
+  expect_whole({"checkpoint_000001", "checkpoint_000003"});
+}
+
+TEST_F(SlowStorage, AQuotaIsSaidAsAFullDisk) {
+  Process& run = train("epochs: 4, hold_at: [1, 2, 3]");
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+  rules("sdk_worker write edquot 1 /.staging-0/\n");  // while the worker makes its part
+  go(1);
+  EXPECT_TRUE(
+      wait_until([&] { return has_said(run, "checkpoint 2 of attempt 0 is not kept: rank 0: "); }));
+  EXPECT_TRUE(has_said(run, "Disk quota exceeded")) << run.out();
+  rules("train-run write edquot 1 .manifest.json\n");  // while the launcher commits
+  go(2);
+  EXPECT_TRUE(wait_until([&] { return has_said(run, "checkpoint 3 of attempt 0 is not kept: "); }));
+  EXPECT_TRUE(has_said(run, " bytes are free in ")) << run.out();
+  go(3);
+
+  expect_trained(run, 4);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 2u);
+  EXPECT_EQ(calls("sdk_worker write edquot").size(), 1u);
+  EXPECT_EQ(calls("train-run write edquot").size(), 1u);
+}
+
+/// A commit that hangs, while the run goes on.
+class HangingCommit : public SlowStorage {
+ protected:
+  Process& train_until_it_hangs() {
+    Process& run = train("epochs: 10, checkpoint_every: 4, hold_at: [1, 9]");
+    EXPECT_TRUE(wait_until([&] { return cluster.metrics("job").size() == 1; }));
+    rules("train-run fsync hang 0 .manifest.json\n");
+    go(1);
+    EXPECT_TRUE(wait_until([&] {
+      return !calls("train-run fsync hang").empty() && cluster.metrics("job").size() == 9;
+    }));
+    EXPECT_EQ(cluster.checkpoints("job"), Names{});
+    return run;
+  }
+};
+
+TEST_F(HangingCommit, TrainingGoesOnAndItIsCommittedOnceTheStorageAnswers) {
+  Process& run = train_until_it_hangs();
+  rules("");
+  go(9);
+  expect_trained(run, 10);
+  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+}
+
+TEST_F(HangingCommit, TheThirdInterruptEndsTheLauncher) {
+  Process& run = train_until_it_hangs();
+  run.signal(SIGINT);
+  EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));
+  run.signal(SIGINT);
+  run.signal(SIGTERM);
+  EXPECT_TRUE(run.wait().has_value()) << run.out() << run.err();
+  EXPECT_EQ(cluster.checkpoints("job"), Names{});
+}
+
+}  // namespace
+}  // namespace train::e2e
