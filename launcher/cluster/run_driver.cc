@@ -145,6 +145,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               .name = [this](NodeId node) { return links_.name(node); },
               .say = [this](const std::string& text) { screen_.phase(text); }}),
       changed_(executor_),
+      stop_requests_(executor_, record_->folder().path(),
+                     [this](const StopAsked& stop) { feed(stop); }),
       scope_(executor_),
       validations_({executor_, scope_, disk_, keeper_, controller_, *record_, journal_, ledger_,
                     screen_, links_, clock_, [this](const RunEvent& event) { feed(event); }}) {
