@@ -30,7 +30,9 @@ asio::awaitable<PartWritten> SharedStorage::store(Rank rank, CheckpointStaged me
   PartWritten part = part_of(rank, message);
   if (!message.error.empty()) co_return part;
   const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
-  set_outcome(part, co_await writers_.write({checkpoints_, pending, rank, message.dir}));
+  auto writing = writers_.write({checkpoints_, pending, rank, message.dir});
+  const auto written = co_await std::move(writing);
+  set_outcome(part, written);
   co_return part;
 }
 
