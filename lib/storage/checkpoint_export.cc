@@ -121,6 +121,7 @@ Result<Manifest> export_checkpoint(FileSystem& source_files, const std::string& 
   TRY(const std::string text,
       read_small_file(source_files, join_path(source, kManifestName), kManifestBytesMax));
   TRY(auto manifest, read_checkpoint(source_files, source));
+  TRY_VOID(check_all_here(source, manifest));
   TRY(const bool replaces_empty, is_empty_folder(fs, target));
   const std::string parent = parent_path(target);
   TRY_VOID(make_folders(fs, parent));

@@ -1,6 +1,7 @@
 #include "lib/storage/checkpoint_store.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -44,6 +45,7 @@ std::optional<CheckpointNumber> parse_trash_name(std::string_view name) {
 
 Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
+    if (!file.nodes.empty()) continue;
     auto status = fs.status(join_path(folder, file.path));
     if (status.has_error()) {
       if (status.error().code == Errc::NotFound) return corrupt(folder, file.path, "missing");
@@ -71,6 +73,7 @@ Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manif
   for (const ManifestFile& file : manifest.files) largest = std::max(largest, file.bytes);
   std::string buffer(std::min<std::uint64_t>(largest, kReadBytes), '\0');
   for (const ManifestFile& file : manifest.files) {
+    if (!file.nodes.empty()) continue;
     TRY(const Digest found, digest_file(fs, join_path(folder, file.path), buffer, on_bytes));
     TRY_VOID(check_digest(folder, file, found));
   }
@@ -85,8 +88,26 @@ Result<Manifest> read_checkpoint(FileSystem& fs, const std::string& folder) {
 
 Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder) {
   TRY(auto manifest, read_manifest(fs, folder));
+  TRY_VOID(check_all_here(folder, manifest));
   TRY_VOID(verify_files(fs, folder, manifest));
   return manifest;
+}
+
+Result<Unit> check_all_here(const std::string& folder, const Manifest& manifest) {
+  const auto nodes = manifest.nodes();
+  if (nodes.empty()) return Unit{};
+  return Error{
+      Errc::Unavailable,
+      fmt::format("the files of {} are on the disks of {}", folder, fmt::join(nodes, ", ")),
+      "they come here when the run ends; where it has ended, `train-run resume` it"};
+}
+
+Result<Unit> keep_here(FileSystem& fs, const std::string& folder) {
+  TRY(auto manifest, read_manifest(fs, folder));
+  for (ManifestFile& file : manifest.files) file.at.clear(), file.nodes.clear();
+  TRY_VOID(check_structure(fs, folder, manifest));
+  TRY(const std::string text, format_manifest(std::move(manifest)));
+  return write_small_file(fs, join_path(folder, kManifestName), text);
 }
 
 bool is_gone(FileSystem& fs, const std::string& folder) {

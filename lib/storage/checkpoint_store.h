@@ -60,17 +60,22 @@ Result<Manifest> manifest_of(const CommitRequest& request);
 /// Told after each piece how many bytes were read; its error ends the work.
 using OnBytes = std::function<Result<Unit>(std::uint64_t)>;
 
-/// Sizes of all files against the manifest. Corrupt names the file, expected and found.
+/// Sizes of all files that are here against the manifest. Corrupt names the file, expected and
+/// found.
 Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest);
 /// Corrupt unless `found` is the digest of `file`.
 Result<Unit> check_digest(const std::string& folder, const ManifestFile& file, const Digest& found);
-/// Sizes and digests of all files. Reads every byte.
+/// Sizes and digests of all files that are here. Reads every byte.
 Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest,
                           const OnBytes& on_bytes = {});
 /// The manifest of any folder, of this run or another, once all files have its sizes.
 Result<Manifest> read_checkpoint(FileSystem& fs, const std::string& folder);
 /// Manifest and files of any folder, of this run or another (resume_from_checkpoint).
 Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder);
+/// Unavailable where files are on nodes' disks instead (ManifestFile::nodes); it names those.
+Result<Unit> check_all_here(const std::string& folder, const Manifest& manifest);
+/// Its files, safe on disk, have all come here from nodes: say so in its manifest. For the owner.
+Result<Unit> keep_here(FileSystem& fs, const std::string& folder);
 /// There is no such folder: one whose owner removes it loses its name first.
 bool is_gone(FileSystem& fs, const std::string& folder);
 

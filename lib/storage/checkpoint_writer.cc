@@ -12,6 +12,7 @@ namespace train {
 namespace {
 
 constexpr int kPartNamesMax = 100;
+constexpr std::string_view kPendingPrefix = ".tmp-", kDataPrefix = "data-";
 
 class PartWriter {
  public:
@@ -142,22 +143,42 @@ Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending,
 }  // namespace
 
 std::string pending_name(const PendingCheckpoint& pending) {
-  return fmt::format(".tmp-{}-{}.{}", pending.epoch.value, pending.attempt.value,
+  return fmt::format("{}{}-{}.{}", kPendingPrefix, pending.epoch.value, pending.attempt.value,
                      pending.ordinal.value);
 }
 
 std::optional<PendingCheckpoint> parse_pending_name(std::string_view name) {
-  constexpr std::string_view kPrefix = ".tmp-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  if (!name.starts_with(kPendingPrefix)) return std::nullopt;
   PendingCheckpoint pending;
   const char* const end = name.data() + name.size();
-  const auto epoch = std::from_chars(name.data() + kPrefix.size(), end, pending.epoch.value);
+  const auto epoch = std::from_chars(name.data() + kPendingPrefix.size(), end, pending.epoch.value);
   if (epoch.ec != std::errc() || epoch.ptr == end) return std::nullopt;
   const auto attempt = std::from_chars(epoch.ptr + 1, end, pending.attempt.value);
   if (attempt.ec != std::errc() || attempt.ptr == end) return std::nullopt;
   std::from_chars(attempt.ptr + 1, end, pending.ordinal.value);
   if (pending_name(pending) != name) return std::nullopt;
   return pending;
+}
+
+std::string data_name(const PendingCheckpoint& pending) {
+  return fmt::format("{}{}", kDataPrefix, pending_name(pending).substr(kPendingPrefix.size()));
+}
+
+std::optional<PendingCheckpoint> parse_data_name(std::string_view name) {
+  if (!name.starts_with(kDataPrefix)) return std::nullopt;
+  return parse_pending_name(fmt::format("{}{}", kPendingPrefix, name.substr(kDataPrefix.size())));
+}
+
+std::string part_name(Rank rank) { return fmt::format("rank-{:04}", rank.value); }
+
+std::optional<PendingCheckpoint> parse_part_place(std::string_view place) {
+  const auto slash = place.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view part = place.substr(slash + 1);
+  std::int32_t rank = -1;
+  if (part.starts_with("rank-")) std::from_chars(part.data() + 5, part.data() + part.size(), rank);
+  if (rank < 0 || part_name(Rank{rank}) != part) return std::nullopt;
+  return parse_data_name(place.substr(0, slash));
 }
 
 Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints_folder,

@@ -25,6 +25,13 @@ struct PendingCheckpoint {
 /// ".tmp-3-0.12".
 std::string pending_name(const PendingCheckpoint& pending);
 std::optional<PendingCheckpoint> parse_pending_name(std::string_view name);
+/// "data-3-0.12": where all its parts stay, of storage that cannot rename them into place.
+std::string data_name(const PendingCheckpoint& pending);
+std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
+/// "rank-0003", in there.
+std::string part_name(Rank rank);
+/// Of "data-3-0.12/rank-0003".
+std::optional<PendingCheckpoint> parse_part_place(std::string_view place);
 
 struct PartFile {
   std::string path;
@@ -38,6 +45,8 @@ struct CheckpointPart {
   Rank rank;
   std::string folder;  // ".rank-0003", or ".rank-0003.1" after a failed write
   std::vector<PartFile> files;
+  // On the disks of these nodes instead; `folder` is then "data-3-0.12/rank-0003".
+  std::vector<std::string> nodes = {};
   bool operator==(const CheckpointPart&) const = default;
 };
 

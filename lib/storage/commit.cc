@@ -73,8 +73,9 @@ Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>&
   for (const auto& [rank, part] : by_rank) {
     for (const PartFile& file : part->files) {
       TRY_VOID(check_file_path(file.path));
-      const auto [found, is_new] =
-          files.try_emplace(file.path, ManifestFile{file.path, file.bytes, file.digest, {rank}});
+      ManifestFile merged{file.path, file.bytes, file.digest, {rank}};
+      if (!part->nodes.empty()) merged.at = part->folder, merged.nodes = part->nodes;
+      const auto [found, is_new] = files.try_emplace(file.path, std::move(merged));
       if (is_new) continue;
       ManifestFile& first = found->second;
       if (first.digest != file.digest || first.bytes != file.bytes)
@@ -103,6 +104,10 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
                       const std::vector<ManifestFile>& files) {
   std::map<Rank, std::string> part_folders;
   for (const CheckpointPart& part : parts) {
+    if (!part.nodes.empty()) {
+      TRY_VOID(make_folders(fs, pending));
+      continue;
+    }
     if (!part.folder.starts_with(".rank-") || part.folder.find('/') != std::string::npos)
       return Error{Errc::InvalidArgument,
                    fmt::format("'{}' is no part's folder", escape_name(part.folder))};
@@ -110,6 +115,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
   }
   std::set<std::string> folders;  // parents sort before what is in them
   for (const ManifestFile& file : files) {
+    if (!file.nodes.empty()) continue;
     for (auto slash = file.path.find('/'); slash != std::string::npos;
          slash = file.path.find('/', slash + 1)) {
       const std::string folder = join_path(pending, file.path.substr(0, slash));

@@ -31,6 +31,8 @@ Result<Unit> check_files(const std::vector<ManifestFile>& files, int world_size)
   for (const ManifestFile& file : files) {
     TRY_VOID(check_file_path(file.path));
     if (!file.at.empty()) TRY_VOID(check_file_path(file.at));
+    if (!file.nodes.empty() && file.at.empty())
+      return bad_manifest(fmt::format("file '{}' is nowhere on its nodes", file.path));
     if (!before.empty() && file.path <= before)
       return bad_manifest(fmt::format("file '{}' comes twice or out of order", file.path));
     before = file.path;
@@ -126,6 +128,14 @@ Result<ManifestFile> parse_file(const json::value& value, std::size_t index) {
   if (value.get_object().contains("at")) {
     TRY(file.at, members.string("at"));
   }
+  if (value.get_object().contains("nodes")) {
+    TRY(const json::array* nodes, members.array("nodes"));
+    for (const json::value& node : *nodes) {
+      if (!node.is_string())
+        return bad_manifest(fmt::format("files[{}]: 'nodes' holds something else", index));
+      file.nodes.emplace_back(node.get_string());
+    }
+  }
   return file;
 }
 
@@ -153,6 +163,12 @@ std::uint64_t Manifest::total_bytes() const {
   std::uint64_t total = 0;
   for (const ManifestFile& file : files) total += file.bytes;
   return total;
+}
+
+std::vector<std::string> Manifest::nodes() const {
+  std::set<std::string> all;
+  for (const ManifestFile& file : files) all.insert(file.nodes.begin(), file.nodes.end());
+  return {all.begin(), all.end()};
 }
 
 std::string checkpoint_name(CheckpointNumber number) {
@@ -231,8 +247,10 @@ Result<std::string> format_manifest(Manifest manifest) {
     const ManifestFile& file = manifest.files[i];
     json::array ranks;
     for (const Rank rank : file.ranks) ranks.push_back(rank.value);
-    const std::string at =
-        file.at.empty() ? "" : fmt::format(",\"at\":{}", json::serialize(file.at));
+    std::string at = file.at.empty() ? "" : fmt::format(",\"at\":{}", json::serialize(file.at));
+    if (!file.nodes.empty())
+      at += fmt::format(",\"nodes\":{}",
+                        json::serialize(json::array(file.nodes.begin(), file.nodes.end())));
     text += fmt::format("{}\n{{\"path\":{},\"size\":{},\"xxh3_128\":\"{}\",\"ranks\":{}{}}}",
                         i == 0 ? "" : ",", json::serialize(file.path), file.bytes,
                         to_hex(file.digest), json::serialize(ranks), at);

@@ -32,6 +32,8 @@ struct ManifestFile {
   std::vector<Rank> ranks;  // who brought it, ascending
   // In an object store: the folder of checkpoints/ that it lies in, "data-3-0.4/rank-0003".
   std::string at = {};
+  // On the disks of these nodes instead of here, in their folder `at`.
+  std::vector<std::string> nodes = {};
   bool operator==(const ManifestFile&) const = default;
 };
 
@@ -49,6 +51,8 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 
   std::uint64_t total_bytes() const;
+  /// Where files are that are not here, each name once: empty where all of them are.
+  std::vector<std::string> nodes() const;
 };
 
 /// "checkpoint_000012".

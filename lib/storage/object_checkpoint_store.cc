@@ -10,15 +10,12 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kDataPrefix = "data-";
 constexpr std::string_view kClosed = "closed by epoch ";
 constexpr std::size_t kUploadBytes = 1 << 20;
 
 std::string data_key(const PendingCheckpoint& pending) {
   return join_path(kObjectCheckpoints, data_name(pending));
 }
-
-std::string part_name(Rank rank) { return fmt::format("rank-{:04}", rank.value); }
 
 Result<PartFile> upload_file(FileSystem& local, ObjectStore& store, const std::string& from,
                              const std::string& key, const std::string& path, std::string& buffer,
@@ -66,16 +63,6 @@ std::string closed_text(Epoch by) { return fmt::format("{}{}\n", kClosed, by.val
 
 bool is_closed_text(std::string_view text) {
   return text.size() <= kClosedBytesMax && text.starts_with(kClosed);
-}
-
-std::string data_name(const PendingCheckpoint& pending) {
-  return fmt::format("{}{}-{}.{}", kDataPrefix, pending.epoch.value, pending.attempt.value,
-                     pending.ordinal.value);
-}
-
-std::optional<PendingCheckpoint> parse_data_name(std::string_view name) {
-  if (!name.starts_with(kDataPrefix)) return std::nullopt;
-  return parse_pending_name(fmt::format(".tmp-{}", name.substr(kDataPrefix.size())));
 }
 
 Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,

@@ -19,10 +19,6 @@ namespace train {
 
 inline constexpr std::string_view kObjectCheckpoints = "checkpoints";  // key, below the run
 
-/// "data-3-0.12": where all parts of a checkpoint are, in checkpoints/.
-std::string data_name(const PendingCheckpoint& pending);
-std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
-
 /// ".manifest.json" of a checkpoint, as a key.
 std::string manifest_key(CheckpointNumber number);
 /// What is there in the place of a manifest when no checkpoint may get this number any more.

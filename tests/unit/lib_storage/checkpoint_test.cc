@@ -335,6 +335,73 @@ TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
                    "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
 }
 
+/// Parts whose files are on the disks of nodes.
+class OnNodes : public Checkpoints {
+ protected:
+  OnNodes() {
+    std::vector<CheckpointPart> parts;
+    for (int rank : {0, 1}) {
+      const std::string text = "state of " + std::to_string(rank);
+      parts.push_back({Rank{rank},
+                       "data-1-0.1/" + part_name(Rank{rank}),
+                       {{"model.pt", 5, digest_of("model")},
+                        {part_name(Rank{rank}) + "/state", text.size(), digest_of(text)}},
+                       {"n" + std::to_string(rank), "n2"}});
+    }
+    const auto committed = store.commit(request(1, parts), yes);
+    EXPECT_FALSE(committed.has_error()) << committed.error().describe();
+  }
+  std::string folder = kFolder + "/checkpoint_000001";
+};
+
+TEST_F(OnNodes, ACheckpointIsItsManifest) {
+  EXPECT_EQ(disk.list(folder)->size(), 1u);
+  const auto listed = store.find(CheckpointNumber{1});
+  ASSERT_FALSE(listed.has_error() || listed->manifest.has_error());
+  ASSERT_EQ(listed->manifest->files.size(), 3u);
+  const ManifestFile& model = listed->manifest->files[0];
+  EXPECT_EQ(model.at, "data-1-0.1/rank-0000");  // of the lowest rank that brought it
+  EXPECT_EQ(model.nodes, (std::vector<std::string>{"n0", "n2"}));
+  EXPECT_EQ(model.ranks, (std::vector<Rank>{Rank{0}, Rank{1}}));
+  EXPECT_EQ(listed->manifest->files[2].at, "data-1-0.1/rank-0001");
+}
+
+TEST_F(OnNodes, ItIsRestoredFromThereAndCannotBeReadHere) {
+  const auto choice = store.open_for_restore();
+  ASSERT_TRUE(choice && choice->checkpoint);
+  EXPECT_EQ(choice->checkpoint->number, CheckpointNumber{1});
+  EXPECT_TRUE(choice->warnings.empty());
+
+  const auto verified = verify_checkpoint(disk, folder);
+  ASSERT_TRUE(verified.has_error());
+  EXPECT_EQ(verified.error().code, Errc::Unavailable);
+  EXPECT_EQ(verified.error().message, "the files of " + folder + " are on the disks of n0, n1, n2");
+}
+
+TEST_F(OnNodes, ItIsAnOrdinaryOneOnceItsFilesHaveCome) {
+  EXPECT_TRUE(keep_here(disk, folder).has_error()) << "nothing is here yet";
+  disk.put(folder + "/model.pt", "model");
+  for (int rank : {0, 1})
+    disk.put(folder + "/" + part_name(Rank{rank}) + "/state", "state of " + std::to_string(rank));
+
+  ASSERT_FALSE(keep_here(disk, folder).has_error());
+
+  const auto verified = verify_checkpoint(disk, folder);
+  ASSERT_FALSE(verified.has_error()) << verified.error().describe();
+  EXPECT_TRUE(verified->nodes().empty());
+  EXPECT_EQ(verified->files[0].at, "");
+}
+
+TEST(PartPlace, IsReadOnlyAsItIsWritten) {
+  EXPECT_EQ(parse_part_place("data-3-0.12/rank-0003"),
+            (PendingCheckpoint{Epoch{3}, Attempt{0}, Ordinal{12}}));
+  for (const char* other :
+       {"data-3-0.12", "data-3-0.12/", "data-3-0.12/rank-3", "data-3-0.12/.rank-0003",
+        "data-3-0.12/rank-0003/", "data-3-0.12/rank-0003/x", "data-3-0/rank-0003",
+        ".tmp-3-0.12/rank-0003", "../rank-0003", "/rank-0003", "rank-0003"})
+    EXPECT_EQ(parse_part_place(other), std::nullopt) << other;
+}
+
 TEST(PendingName, IsReadOnlyAsItIsWritten) {
   const PendingCheckpoint pending{Epoch{3}, Attempt{1}, Ordinal{12}};
   EXPECT_EQ(pending_name(pending), ".tmp-3-1.12");

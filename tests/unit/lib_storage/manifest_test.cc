@@ -71,6 +71,23 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(*again, manifest);
 }
 
+TEST(Manifest, NamesTheNodesWhereFilesAre) {
+  Manifest manifest = example();
+  EXPECT_TRUE(manifest.nodes().empty());
+  for (ManifestFile& file : manifest.files) {
+    file.at = "data-3-0.4/rank-0000";
+    file.nodes = {"n1", "n0"};
+  }
+
+  const auto again = parse_manifest(*format_manifest(manifest));
+
+  ASSERT_FALSE(again.has_error()) << again.error().describe();
+  EXPECT_EQ(*again, manifest);
+  EXPECT_EQ(again->nodes(), (std::vector<std::string>{"n0", "n1"}));
+  manifest.files[0].at.clear();
+  EXPECT_TRUE(format_manifest(manifest).has_error());
+}
+
 TEST(Manifest, KeepsMetricsThatJsonCannotSay) {
   Manifest manifest = example();
   const double infinity = std::numeric_limits<double>::infinity();
