@@ -80,6 +80,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ReportedCheckpoints);
     TRAIN_NAME(ReadFile);
     TRAIN_NAME(FileBytes);
+    TRAIN_NAME(KeepPart);
+    TRAIN_NAME(PartKept);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

@@ -66,6 +66,8 @@ enum class MessageType : std::uint16_t {
   ReportedCheckpoints = 0x123,
   ReadFile = 0x130,
   FileBytes = 0x131,
+  KeepPart = 0x132,
+  PartKept = 0x133,
   // supervisor ↔ worker
   WorkerHello = 0x200,
   Welcome = 0x201,
@@ -170,10 +172,11 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::string run_dir;       // in storage, a path or an URL; shards go there
   std::string storage_mark;  // what the launcher left there; empty: nothing
   std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
-  bool may_travel = false;   // where that is not there, checkpoints go by ReadFile
-  bool no_access = false;    // and it was not there for an attempt before: do not wait for it
+  bool may_travel = false;  // where that is not there, checkpoints go by ReadFile
+  bool no_access = false;   // and it was not there for an attempt before: do not wait for it
   std::int64_t stop_grace_ms = 30000;
-  std::int64_t upload_timeout_ms = 600000;      // for a part of a checkpoint; then it is given up
+  std::int64_t upload_timeout_ms = 600000;  // for a part of a checkpoint; then it is given up
+  std::int32_t replicas = 0;  // checkpoints stay on the disks of so many nodes; 0: in storage
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
       false;  // only for workers that wait; the attempt is asked for again once it begins
@@ -182,7 +185,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
                      run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
-                     storage_mark, storage_env, may_travel, no_access, upload_timeout_ms)
+                     storage_mark, storage_env, may_travel, no_access, upload_timeout_ms, replicas)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
@@ -192,7 +195,8 @@ struct AttemptLost {  // its supervisor ended without being released; its worker
 };
 struct DetachRun {  // the run is over for this launcher: release what it holds here
   static constexpr MessageType kType = MessageType::DetachRun;
-  TRAIN_NO_FIELDS
+  bool keep_data = false;  // checkpoints that are nowhere else
+  MSGPACK_DEFINE_MAP(keep_data)
 };
 inline constexpr std::int64_t kKeepOrphanTimeoutMs = -1;
 struct LauncherState {  // traind → supervisor; starts and stops the orphan clock
@@ -408,7 +412,10 @@ struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;
   std::uint64_t index = 0;
   std::string path, error;  // one of them
-  MSGPACK_DEFINE_MAP(index, path, error)
+  // Below checkpoints/ on a node's own disk: what goes on being of use. Of the path's own kind it
+  // is all that does.
+  std::vector<std::string> keep;
+  MSGPACK_DEFINE_MAP(index, path, error, keep)
 };
 struct OutputChunk {
   static constexpr MessageType kType = MessageType::OutputChunk;
@@ -474,10 +481,11 @@ struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attach
   MSGPACK_DEFINE_MAP(phase, master_port, alive, settled_checkpoint)
 };
 struct ReadFile {  // of a part: launcher → supervisor; of the checkpoint to restore: supervisor →
-                   // launcher
+                   // launcher; of what a node keeps: → launcher → traind, on no attempt's frame
   static constexpr MessageType kType = MessageType::ReadFile;
   std::uint64_t id = 0;      // whoever asks chooses it
-  std::string folder, path;  // of a part: "PENDING/PART"; else as StartWorkers.restore_dir
+  std::string folder, path;  // of a part: "PENDING/PART"; of a kept one: "DATA/PART"; else as
+                             // StartWorkers.restore_dir
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;  // at most; an answer has fewer only at the file's end
   MSGPACK_DEFINE_MAP(id, folder, path, offset, bytes)
@@ -489,6 +497,21 @@ struct FileBytes {
   std::string data;
   std::string error, error_code;  // instead; error_code: to_string(Errc)
   MSGPACK_DEFINE_MAP(id, offset, size, data, error, error_code)
+};
+struct KeepPart {  // launcher → supervisor: keep a copy of a part that another node has
+  static constexpr MessageType kType = MessageType::KeepPart;
+  std::int32_t rank = 0;    // whose part
+  std::uint64_t index = 0;  // of which checkpoint
+  std::string dir;          // "DATA/PART", as in PartWritten
+  std::vector<WrittenFile> files;
+  MSGPACK_DEFINE_MAP(rank, index, dir, files)
+};
+struct PartKept {  // it is safe on this node's disk, or cannot be kept
+  static constexpr MessageType kType = MessageType::PartKept;
+  std::int32_t rank = 0;
+  std::uint64_t index = 0;
+  std::string error, error_code;  // empty: fine
+  MSGPACK_DEFINE_MAP(rank, index, error, error_code)
 };
 
 struct RunValidation {  // of a committed checkpoint; asked again: it goes on, or its end is said
