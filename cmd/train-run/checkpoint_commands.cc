@@ -1,6 +1,7 @@
 // checkpoint list, verify, export, pull: what is kept of a run, and copies of it. They read only: a
 // run that goes on meanwhile may remove a checkpoint under them, and that is no error of its.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -229,7 +230,7 @@ std::string amount_of(const Manifest& manifest) {
 }
 
 struct Verified {
-  std::size_t whole = 0, broken = 0;  // one that has gone is neither
+  std::size_t whole = 0, broken = 0, elsewhere = 0;  // one that has gone is none of them
 };
 
 /// Print a line a checkpoint, in order.
@@ -253,7 +254,12 @@ Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& list
     running.pop_front();
     if (!result && is_gone(files, one.path)) continue;
     progress.clear();
-    if (result) {
+    if (const auto nodes = one.manifest ? one.manifest->nodes() : std::vector<std::string>();
+        result && !nodes.empty()) {
+      ++verified.elsewhere;
+      fmt::print("{}: on {} ({}): not read\n", name_of(one), fmt::join(nodes, ", "),
+                 amount_of(*one.manifest));
+    } else if (result) {
       ++verified.whole;
       fmt::print("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
     } else {
@@ -309,7 +315,7 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
     listed.push_back(std::move(*one));
   }
   const Verified verified = verify_all(*place->checkpoints.files, listed);
-  if (verified.whole + verified.broken == 0) {
+  if (verified.whole + verified.broken + verified.elsewhere == 0) {
     if (!all)
       return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
     fmt::print("{} has no checkpoints\n", place->path);

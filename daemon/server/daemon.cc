@@ -58,7 +58,7 @@ class Daemon {
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
-        data_(options.data_dir.empty() ? options.spool_dir + "/data" : options.data_dir),
+        data_(executor_, options.data_dir.empty() ? options.spool_dir + "/data" : options.data_dir),
         scope_(executor_),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
@@ -271,6 +271,12 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
 }
 
 bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max) {
+  if (frame.type == MessageType::ReadFile && frame.attempt == kNoAttempt) {
+    const auto request = decode<ReadFile>(frame);
+    if (const auto run = agent_.run_of(id); run && request)
+      data_.serve(*run, *request, [link](const FileBytes& answer) { link->send(encode(answer)); });
+    return true;
+  }
   if (is_relayed(frame.type)) {
     const auto run = agent_.run_of(id);
     if (!run) return true;
@@ -300,7 +306,8 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       return true;
     }
     case MessageType::DetachRun:
-      if (const auto run = agent_.run_of(id)) data_.run_ended(*run);
+      if (const auto detach = decode<DetachRun>(frame); detach && !detach->keep_data)
+        if (const auto run = agent_.run_of(id)) data_.run_ended(*run);
       feed(LauncherDetached{id});
       return false;
     default:

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <ctime>
 
+#include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -29,6 +30,18 @@ std::optional<std::string> NodeData::folder_of(const std::string& run_id) const 
                     std::all_of(run_id.begin(), run_id.end(), may_stand);
   if (!fits) return std::nullopt;
   return join_path(folder_, run_id);
+}
+
+void NodeData::serve(const std::string& run_id, const ReadFile& request,
+                     const FileServer::Reply& reply) {
+  const auto folder = folder_of(run_id);
+  if (!folder || !parse_part_place(request.folder) || !check_file_path(request.path))
+    return reply(FileServer::refusal(
+        request, Error{Errc::InvalidArgument,
+                       fmt::format("'{}' of '{}' is no file of a checkpoint's part",
+                                   escape_name(request.path), escape_name(request.folder))}));
+  files_.serve(join_path(*folder, "checkpoints"), join_path(request.folder, request.path), request,
+               reply);
 }
 
 void NodeData::sweep(const std::set<std::string>& living) {

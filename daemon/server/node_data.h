@@ -7,14 +7,20 @@
 #include <set>
 #include <string>
 
+#include "lib/transfer/file_server.h"
+
 namespace train {
 
 class NodeData {
  public:
-  explicit NodeData(std::string folder) : folder_(std::move(folder)) {}
+  /// Answers come on `executor`, which must outlive it.
+  NodeData(boost::asio::any_io_executor executor, std::string folder)
+      : folder_(std::move(folder)), files_(executor) {}
 
   /// Of the run; not made. None where the id cannot be the name of a folder.
   std::optional<std::string> folder_of(const std::string& run_id) const;
+  /// Read in a part of a checkpoint that the run keeps here.
+  void serve(const std::string& run_id, const ReadFile& request, const FileServer::Reply& reply);
   /// Its launcher says that it is over here: its folder goes once no supervisor of it is left.
   void run_ended(const std::string& run_id) { ended_.insert(run_id); }
   void run_began(const std::string& run_id) { ended_.erase(run_id); }
@@ -30,6 +36,7 @@ class NodeData {
   std::set<std::string> ended_;
   int removals_ = 0;
   boost::asio::thread_pool pool_{1};
+  FileServer files_;
 };
 
 }  // namespace train

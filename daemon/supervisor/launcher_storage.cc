@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <optional>
 #include <utility>
@@ -57,14 +58,18 @@ Result<Unit> keep_parts(FileSystem& fs, const std::string& pending, const std::s
   return Unit{};
 }
 
-/// Every rank has handed over a newer part: nobody reads the older ones any more.
-void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest) {
+/// Every rank has handed over a newer part: nobody reads the older ones any more, but those of
+/// `keep`.
+void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest,
+                   const std::vector<std::string>& keep) {
   const auto entries = fs.list(checkpoints);
   if (!entries) return;
   for (const FolderEntry& entry : *entries) {
     const bool checkpoint = parse_checkpoint_name(entry.name) || entry.name.starts_with(kElsewhere);
     const std::string path = join_path(checkpoints, entry.name);
-    if (checkpoint && path != newest) (void)remove_tree(fs, path);
+    const bool kept =
+        path == newest || std::find(keep.begin(), keep.end(), entry.name) != keep.end();
+    if (checkpoint && !kept) (void)remove_tree(fs, path);
   }
 }
 
@@ -73,7 +78,8 @@ void remove_others(FileSystem& fs, const std::string& checkpoints, const std::st
 LauncherStorage::LauncherStorage(asio::any_io_executor executor, const Clock& clock,
                                  PrepareAttempt prepare, Attempt attempt,
                                  const std::string& data_dir, Send send)
-    : prepare_(std::move(prepare)),
+    : executor_(executor),
+      prepare_(std::move(prepare)),
       attempt_(attempt),
       checkpoints_(join_path(data_dir, "checkpoints")),
       send_(std::move(send)),
@@ -153,13 +159,13 @@ void LauncherStorage::serve(const ReadFile& request) {
   server_.serve(checkpoints_, join_path(request.folder, request.path), request, reply);
 }
 
-/// Blocks.
 void LauncherStorage::settle(const CheckpointOutcome& outcome) {
   const PendingCheckpoint which{Epoch{prepare_.epoch}, attempt_, Ordinal{outcome.index}};
   const std::string pending = join_path(checkpoints_, pending_name(which));
   if (!outcome.path.empty()) {
     const std::string newest = folder_for(outcome.path);
-    if (keep_parts(files_, pending, newest)) remove_others(files_, checkpoints_, newest);
+    if (keep_parts(files_, pending, newest))
+      remove_others(files_, checkpoints_, newest, outcome.keep);
   }
   (void)remove_tree(files_, pending);
 }
@@ -184,7 +190,8 @@ Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
 
 Task<std::string> LauncherStorage::fetch(std::string from) {
   const std::string doing = fmt::format("bringing '{}' to this node", from);
-  auto text = co_await fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
+  auto reading = fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
+  auto text = co_await std::move(reading);
   if (text.has_error()) co_return std::move(text).error().with_context(doing);
   auto manifest = parse_manifest(*text);
   if (manifest.has_error()) co_return std::move(manifest).error().with_context(doing);

@@ -13,7 +13,7 @@
 
 namespace train {
 
-class LauncherStorage final : public CheckpointTransport {
+class LauncherStorage : public CheckpointTransport {
  public:
   using Send = std::function<void(const Frame&)>;
 
@@ -29,13 +29,12 @@ class LauncherStorage final : public CheckpointTransport {
   bool travels() const override { return true; }
   void clean_up() override;
 
- private:
-  Result<Unit> prepare_folder();
-  void serve(const ReadFile& request);
-  void settle(const CheckpointOutcome& outcome);
+ protected:
+  /// Remove what nobody needs any more once a checkpoint is committed, or is not to be. Blocks.
+  virtual void settle(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
-  Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
 
+  asio::any_io_executor executor_;
   const PrepareAttempt prepare_;
   const Attempt attempt_;
   const std::string checkpoints_;  // a folder that looks like the one in storage
@@ -43,6 +42,12 @@ class LauncherStorage final : public CheckpointTransport {
   PosixFileSystem files_;
   boost::asio::thread_pool pool_{2};
   FileFetcher fetcher_;
+
+ private:
+  Result<Unit> prepare_folder();
+  void serve(const ReadFile& request);
+  Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
+
   FileServer server_;
 };
 

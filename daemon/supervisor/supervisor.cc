@@ -18,6 +18,7 @@
 #include "daemon/supervisor/object_storage.h"
 #include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/output_pump.h"
+#include "daemon/supervisor/replica_storage.h"
 #include "daemon/supervisor/shared_storage.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/uplink.h"
@@ -280,6 +281,10 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
 
 std::unique_ptr<CheckpointTransport> Supervisor::transport_for(const PrepareAttempt& message) {
   const std::string folder = options_.spool_dir + "/checkpoints";
+  if (message.replicas > 0)
+    return std::make_unique<ReplicaStorage>(executor_, clock_, message, options_.attempt,
+                                            options_.data_dir,
+                                            [this](const Frame& frame) { uplink_.send(frame); });
   if (!is_object_url(message.run_dir))
     return std::make_unique<SharedStorage>(executor_, clock_, message, options_.attempt, folder);
   return std::make_unique<ObjectStorage>(

@@ -10,7 +10,10 @@
 namespace train {
 
 CheckpointKeeper::CheckpointKeeper(const CheckpointConfig& config, RunRecord& record)
-    : policy_(retention_policy(config)), validation_(config.validation), record_(record) {
+    : policy_(retention_policy(config)),
+      on_nodes_(config.replicas > 0),
+      validation_(config.validation),
+      record_(record) {
   const auto listed = record_.checkpoints().list();
   if (!listed) return;
   for (const ListedCheckpoint& checkpoint : *listed) {
@@ -23,7 +26,11 @@ void CheckpointKeeper::remember(const ListedCheckpoint& listed) {
   const Metrics metrics = listed.metrics();
   checkpoints_.push_back({listed.number, score_of(policy_, listed.number, metrics).value});
   KnownCheckpoint known{
-      {listed.number.value, listed.path, epoch_of(metrics)}, metrics, std::nullopt, ""};
+      {listed.number.value, listed.path, epoch_of(metrics)},
+      metrics,
+      std::nullopt,
+      "",
+      {listed.manifest->epoch, listed.manifest->attempt, listed.manifest->ordinal}};
   if (listed.validation) {
     known.validation = listed.validation->status;
     known.error = listed.validation->error;
@@ -66,12 +73,14 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
       {request.number.value, store.path_of(request.number), epoch_of(metrics)},
       metrics,
       std::nullopt,
-      ""};
+      "",
+      request.pending};
   Outcome outcome{
       {{request.number.value, store.path_of(request.number), epoch_of(metrics)}, score.value},
       {},
       {},
       {.needed = 0, .free = {}, .where = store.folder()},
+      {},
       {}};
   // Where checkpoints are validated, the score may come with that.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
@@ -84,10 +93,19 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
       outcome.removed.push_back(one.number.value);
   }
   told_ = checkpoints_;
+  outcome.keep = keep_on_nodes(pinned);
   outcome.best = best();
   for (const ManifestFile& file : committed->files) outcome.room.needed += file.bytes;
   outcome.room.free = free_bytes();
   return outcome;
+}
+
+std::vector<std::string> CheckpointKeeper::keep_on_nodes(const Pinned& pinned) const {
+  std::vector<std::string> keep;
+  for (CheckpointNumber number : pinned) keep.push_back(checkpoint_name(number));
+  for (const auto& [number, known] : known_)
+    if (on_nodes_) keep.push_back(data_name(known.made_as));
+  return keep;
 }
 
 void CheckpointKeeper::remove_by(const Pinned& pinned, std::vector<std::string>& warnings) {

@@ -28,6 +28,7 @@ struct KnownCheckpoint {
   Metrics metrics;  // reported, and those of its validation over them
   std::optional<ValidationStatus> validation;
   std::string error;  // why its validation gave no metrics
+  PendingCheckpoint made_as = {};
 };
 
 class CheckpointKeeper {
@@ -44,7 +45,11 @@ class CheckpointKeeper {
         warnings;  // a score that is missing, an old one that could not be removed
     StorageRoom room;
     std::vector<std::uint64_t> removed;  // since the commit before, by their numbers
+    std::vector<std::string> keep;       // as keep_on_nodes() says
   };
+  /// CheckpointOutcome::keep: the folders, below checkpoints/ of a node's own disk, that are of use
+  /// from now on.
+  std::vector<std::string> keep_on_nodes(const Pinned& pinned = {}) const;
   /// `start`, with the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
   /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
@@ -74,6 +79,7 @@ class CheckpointKeeper {
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;
+  bool on_nodes_;  // is where checkpoints stay
   ValidationConfig validation_;
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;

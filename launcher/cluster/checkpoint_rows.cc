@@ -28,6 +28,7 @@ CheckpointTable checkpoint_table(const std::vector<ListedCheckpoint>& listed,
       row.world_size = manifest.world_size;
       if (const std::int64_t epoch = epoch_of(manifest.metrics); epoch >= 0) row.epoch = epoch;
       row.metrics = one.metrics();
+      row.nodes = manifest.nodes();
       row.score = score_of(policy, one.number, row.metrics).value;
       if (one.validation) {
         row.validation = to_string(one.validation->status);

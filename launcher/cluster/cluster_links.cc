@@ -88,8 +88,21 @@ std::vector<WaitingNode> ClusterLinks::away() const {
   return away;
 }
 
-asio::awaitable<void> ClusterLinks::detach() {
-  for (Node& node : nodes_) co_await node.link->detach();
+std::vector<NodeId> ClusterLinks::up() const {
+  std::vector<NodeId> up;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (!nodes_[i].name.empty()) up.push_back(NodeId{static_cast<int>(i)});
+  return up;
+}
+
+std::optional<NodeId> ClusterLinks::find(const std::string& name) const {
+  for (NodeId id : up())
+    if (nodes_[id.value].name == name) return id;
+  return std::nullopt;
+}
+
+asio::awaitable<void> ClusterLinks::detach(bool keep_data) {
+  for (Node& node : nodes_) co_await node.link->detach(keep_data);
 }
 
 }  // namespace train

@@ -36,8 +36,11 @@ class ClusterLinks {
   /// Where workers of other nodes reach it; empty before it has answered.
   const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
   std::vector<WaitingNode> away() const;
-  /// Tell all daemons that the run is over.
-  asio::awaitable<void> detach();
+  /// Which answer.
+  std::vector<NodeId> up() const;
+  std::optional<NodeId> find(const std::string& name) const;
+  /// Tell all daemons that the run is over; whether they keep its checkpoints nevertheless.
+  asio::awaitable<void> detach(bool keep_data);
 
  private:
   void add(NodeId id, const Endpoint& endpoint);

@@ -109,8 +109,8 @@ Frame to_frame(const SendCollective& action) {
   return encode(CollectiveResult{action.sequence, *action.parts, action.error}, action.attempt);
 }
 
-Frame to_frame(const TellCheckpoint& action) {
-  return encode(CheckpointOutcome{action.index, action.path, action.error}, action.attempt);
+Frame to_frame(const TellCheckpoint& action, const std::vector<std::string>& keep) {
+  return encode(CheckpointOutcome{action.index, action.path, action.error, keep}, action.attempt);
 }
 
 }  // namespace train

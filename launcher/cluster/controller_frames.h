@@ -16,6 +16,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame);
 Frame to_frame(const StopGroup& action);
 Frame to_frame(const Pause& action);
 Frame to_frame(const SendCollective& action);
-Frame to_frame(const TellCheckpoint& action);
+/// `keep`: CheckpointOutcome says what.
+Frame to_frame(const TellCheckpoint& action, const std::vector<std::string>& keep);
 
 }  // namespace train

@@ -151,11 +151,11 @@ void DaemonLink::send(const Frame& frame) {
   if (connection_) connection_->send(frame);
 }
 
-asio::awaitable<void> DaemonLink::detach() {
+asio::awaitable<void> DaemonLink::detach(bool keep_data) {
   detaching_ = true;
   if (!connection_) co_return;
   const auto connection = connection_;
-  connection->send(encode(DetachRun{}));
+  connection->send(encode(DetachRun{keep_data}));
   (void)co_await within(seconds(1), connection->flush());
 }
 

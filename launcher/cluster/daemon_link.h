@@ -53,7 +53,7 @@ class DaemonLink {
   /// Dropped while there is no connection: what must arrive is said again after `offered`.
   void send(const Frame& frame);
   /// Tell the daemon that the run is over, and close.
-  asio::awaitable<void> detach();
+  asio::awaitable<void> detach(bool keep_data);
   const std::string& endpoint_text() const { return endpoint_text_; }
   std::size_t queued_bytes() const { return connection_ ? connection_->queued_bytes() : 0; }
 

@@ -40,25 +40,32 @@ Result<Unit> check_part(const PartWritten& part) {
 }  // namespace
 
 PartCollector::PartCollector(asio::any_io_executor executor, Scope& scope, const Clock& clock,
-                             RunRecord& record, Handlers handlers)
+                             RunRecord& record, int replicas, Handlers handlers)
     : executor_(executor),
       scope_(scope),
       clock_(clock),
       record_(record),
       handlers_(std::move(handlers)),
       changed_(executor),
-      server_(executor) {
+      server_(executor),
+      relay_(clock, {handlers_.send, handlers_.nodes, handlers_.name,
+                     [this](const std::string& text) { handlers_.say(text); }}),
+      copies_(executor, replicas, [this](const std::string& name, const Frame& frame) {
+        if (const auto node = handlers_.find(name)) handlers_.send(*node, frame);
+      }) {
   const std::optional<LivingAttempt>& living = record_.start().living;
   if (!living) return;
   Group& group = groups_[living->id];
   group.world_size = living->placement.world_size;
   group.nodes = static_cast<int>(living->placement.nodes.size());
   group.settled = living->settled_index;
+  copies_.group(living->id, living->node_names);
   if (living->restored) restored_.insert(living->restored->path);
 }
 
 bool PartCollector::take(NodeId node, const Frame& frame) {
   const Source source{frame.attempt, node};
+  if (relay_.take(node, frame) || copies_.take(handlers_.name(node), frame)) return true;
   switch (frame.type) {
     case MessageType::PartWritten:
       return take_part(node, frame);
@@ -77,6 +84,7 @@ bool PartCollector::take(NodeId node, const Frame& frame) {
             std::max(groups_[frame.attempt].settled, snapshot->settled_checkpoint);
       if (const auto found = fetchers_.find(source); found != fetchers_.end())
         found->second->ask_again();
+      copies_.ask_again(frame.attempt, handlers_.name(node));
       return false;
     case MessageType::AttemptLost:
       source_lost(source);
@@ -108,21 +116,52 @@ bool PartCollector::take_part(NodeId node, const Frame& frame) {
 asio::awaitable<void> PartCollector::collect(Source source, PartWritten part) {
   const Attempt attempt = source.first;
   const PendingCheckpoint pending{record_.attempt_epoch(attempt), attempt, Ordinal{part.index}};
-  const auto fetched = co_await fetch(source, part, pending);
-  if (fetched.has_error() && fetched.error().code != Errc::Cancelled) {
+  auto bringing = copies_.wanted() ? copy(source, part, pending) : bring(source, part, pending);
+  const auto nodes = co_await std::move(bringing);
+  if (nodes.has_error()) {
+    part.error = nodes.error().describe();
+    part.error_code = std::string(to_string(nodes.error().code));
+  } else {
+    fetched_.insert({attempt, part.index, Rank{part.rank}});
+  }
+  const bool dropped = nodes.has_error() && nodes.error().code == Errc::Cancelled;
+  if (!dropped && !is_over(attempt)) {
+    PartStaged staged{attempt, to_part(part)};
+    if (nodes) staged.part.nodes = *nodes;
+    handlers_.event(staged);
+  }
+  ended(source, part);
+}
+
+/// Other nodes keep it as well. The names of all that do.
+Task<std::vector<std::string>> PartCollector::copy(Source source, const PartWritten& part,
+                                                   const PendingCheckpoint& pending) {
+  if (parse_part_place(part.dir) != pending)
+    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no part of {}",
+                                                       escape_name(part.dir), data_name(pending))};
+  for (const WrittenFile& file : part.files) CO_TRY_VOID(check_file_path(file.path));
+  const std::string owner = handlers_.name(source.second);
+  relay_.knows(part.dir, {owner});
+  auto keeping = copies_.keep(source.first, owner, part);
+  CO_TRY(auto nodes, co_await std::move(keeping));
+  relay_.knows(part.dir, nodes);
+  co_return nodes;
+}
+
+/// Into the pending checkpoint. No node is named then.
+Task<std::vector<std::string>> PartCollector::bring(Source source, const PartWritten& part,
+                                                    const PendingCheckpoint& pending) {
+  auto fetching = fetch(source, part, pending);
+  auto fetched = co_await std::move(fetching);
+  if (!fetched.has_error()) co_return std::vector<std::string>{};
+  if (fetched.error().code != Errc::Cancelled) {
     const std::string folder =
         join_path(record_.checkpoints().folder(), join_path(pending_name(pending), part.dir));
     auto removing = run_on<Unit>(disk_, [this, folder] { return remove_tree(files_, folder); });
     (void)co_await std::move(removing);
-    Error error(fetched.error());
-    error = std::move(error).with_context("fetching it from " + handlers_.name(source.second));
-    part.error = error.describe();
-    part.error_code = std::string(to_string(error.code));
   }
-  if (fetched) fetched_.insert({attempt, part.index, Rank{part.rank}});
-  const bool dropped = fetched.has_error() && fetched.error().code == Errc::Cancelled;
-  if (!dropped && !is_over(attempt)) handlers_.event(PartStaged{attempt, to_part(part)});
-  ended(source, part);
+  co_return std::move(fetched).error().with_context("fetching it from " +
+                                                    handlers_.name(source.second));
 }
 
 Task<Fetched> PartCollector::fetch(Source source, const PartWritten& part,
@@ -209,6 +248,7 @@ void PartCollector::saw(const RunEvent& event) {
   std::vector<Attempt> attempts;
   for (const auto& [attempt, group] : groups_) attempts.push_back(attempt);
   for (Attempt attempt : attempts) source_lost({attempt, down->node});
+  relay_.lost(down->node);
 }
 
 void PartCollector::source_lost(Source source) {
@@ -217,6 +257,7 @@ void PartCollector::source_lost(Source source) {
     fetchers_.erase(found);
   }
   held_.erase(source);
+  copies_.lost(source.first, handlers_.name(source.second));
   if (!is_over(source.first)) no_more_from(source);
 }
 
@@ -230,6 +271,8 @@ void PartCollector::attempt_ended(Attempt attempt) {
   std::erase_if(held_, [&](const Source& source) { return source.first <= attempt; });
   std::erase_if(fetched_, [&](const PartKey& key) { return std::get<Attempt>(key) <= attempt; });
   groups_.erase(groups_.begin(), groups_.upper_bound(attempt));
+  copies_.attempt_ended(attempt);
+  relay_.forget(attempt);
 }
 
 // ---- restoring
@@ -239,6 +282,15 @@ void PartCollector::starting(const Start& action) {
   group.world_size = action.placement->world_size;
   group.nodes = static_cast<int>(action.placement->nodes.size());
   if (action.restore) restored_.insert(action.restore->path);
+  if (copies_.wanted()) {
+    std::vector<std::string> names;
+    for (const PlacedNode& placed : action.placement->nodes)
+      names.push_back(handlers_.name(placed.node));
+    if (const auto nodes = static_cast<int>(names.size()); nodes < copies_.replicas())
+      handlers_.say(fmt::format("replicas is {}, and the group has {} node{}: as many keep a part",
+                                copies_.replicas(), nodes, nodes == 1 ? "" : "s"));
+    copies_.group(action.attempt, std::move(names));
+  }
   if (not_told_.empty()) return;
   std::vector<std::string> names;
   for (NodeId node : not_told_) {
@@ -265,13 +317,23 @@ void PartCollector::serve(NodeId node, const Frame& frame) {
   const auto reply = [this, node, attempt = frame.attempt](const FileBytes& answer) {
     handlers_.send(node, encode(answer, attempt));
   };
+  if (copies_.wanted() && parse_part_place(request->folder)) return relay_.ask(*request, reply);
   const bool file = request->path == kManifestName || check_file_path(request->path);
   if (!may_be_read(request->folder) || !file)
     return reply(FileServer::refusal(
         *request, Error{Errc::InvalidArgument,
                         fmt::format("'{}' of '{}' is no file of a checkpoint of this run",
                                     escape_name(request->path), escape_name(request->folder))}));
+  if (copies_.wanted() && request->path == kManifestName) learn_places(request->folder);
   server_.serve(request->folder, request->path, *request, reply);
+}
+
+/// Who restores it asks for its manifest first.
+void PartCollector::learn_places(const std::string& folder) {
+  const auto manifest = read_manifest(files_, folder);
+  if (!manifest) return;
+  for (const ManifestFile& file : manifest->files)
+    if (!file.nodes.empty()) relay_.knows(file.at, file.nodes);
 }
 
 }  // namespace train

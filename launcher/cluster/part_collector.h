@@ -1,6 +1,7 @@
-// The parts of checkpoints that nodes without the run's storage keep on their own disks: fetched
-// into the pending checkpoint before the controller hears of them, so that all that follows is as
-// if the node had written them there. And the other way: what such nodes restore is read for them.
+// The parts of checkpoints that nodes keep on their own disks. Of those without the run's storage:
+// fetched into the pending checkpoint before the controller hears of them, so that all that follows
+// is as if the node had written them there. With `replicas`: copied to other nodes by then. And the
+// other way: what such nodes restore is read for them.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -10,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "launcher/cluster/file_relay.h"
+#include "launcher/cluster/replica_copies.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/core/run_events.h"
 #include "lib/net/scope.h"
@@ -24,12 +27,15 @@ class PartCollector {
  public:
   struct Handlers {
     std::function<void(NodeId, const Frame&)> send;
-    std::function<void(const RunEvent&)> event;  // PartStaged, NodeGroupGone
-    std::function<std::string(NodeId)> name;     // of the node, for people
+    std::function<void(const RunEvent&)> event;                     // PartStaged, NodeGroupGone
+    std::function<std::string(NodeId)> name;                        // of the node, for people
+    std::function<std::optional<NodeId>(const std::string&)> find;  // one that is connected
+    std::function<std::vector<NodeId>()> nodes;                     // all that are
     std::function<void(const std::string&)> say;
   };
+  /// `replicas`: how many nodes keep a part; 0: the launcher's storage does.
   PartCollector(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
-                Handlers handlers);
+                int replicas, Handlers handlers);
 
   /// Whether the frame is for the collector alone: what it means for the controller is said later.
   bool take(NodeId node, const Frame& frame);
@@ -38,6 +44,7 @@ class PartCollector {
   /// Nodes may read what it restores. Says which of them do not see the storage, once each.
   void starting(const Start& action);
   void attempt_ended(Attempt attempt);
+  FileRelay& relay() { return relay_; }
   /// It did not see the storage when it was asked before.
   bool has_no_access(NodeId node) const { return travelling_.count(node) != 0; }
 
@@ -54,9 +61,14 @@ class PartCollector {
   bool take_part(NodeId node, const Frame& frame);
   bool take_group_gone(NodeId node, Attempt attempt);
   void serve(NodeId node, const Frame& frame);
+  void learn_places(const std::string& folder);
   bool may_be_read(const std::string& folder) const;
   asio::awaitable<void> collect(Source source, PartWritten part);
   Task<Fetched> fetch(Source source, const PartWritten& part, const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> copy(Source source, const PartWritten& part,
+                                      const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> bring(Source source, const PartWritten& part,
+                                       const PendingCheckpoint& pending);
   Task<Unit> wait_for_turn();
   void ended(Source source, const PartWritten& part);
   void source_lost(Source source);
@@ -75,6 +87,8 @@ class PartCollector {
   Notifier changed_;
   asio::thread_pool disk_{2};
   FileServer server_;
+  FileRelay relay_;
+  ReplicaCopies copies_;
   std::map<Source, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
   std::map<PartKey, NodeId> fetching_;
   std::set<PartKey> fetched_;

@@ -22,6 +22,7 @@
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/part_collector.h"
 #include "launcher/cluster/private_daemon.h"
+#include "launcher/cluster/replica_gatherer.h"
 #include "launcher/cluster/report_pipeline.h"
 #include "launcher/cluster/report_sinks.h"
 #include "launcher/cluster/run_ledger.h"
@@ -100,14 +101,16 @@ class RunDriver {
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   PartCollector parts_;
+  std::vector<std::string> keep_on_nodes_;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics>
       checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
   int releases_ = 0;
   int exit_code_ = 70;
-  bool finished_ = false;
+  bool ending_ = false, finished_ = false;
   asio::thread_pool disk_{1};  // commits
+  ReplicaGatherer gatherer_;
   Notifier changed_;
   StopRequests stop_requests_;
   Scope scope_;
@@ -139,14 +142,23 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                   },
               .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
               .refused = [this](const Error& error) { refused(error); }}),
-      parts_(executor_, scope_, clock_, *record_,
+      parts_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
              {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
               .event = [this](const RunEvent& event) { feed(event); },
               .name = [this](NodeId node) { return links_.name(node); },
+              .find = [this](const std::string& name) { return links_.find(name); },
+              .nodes = [this] { return links_.up(); },
               .say = [this](const std::string& text) { screen_.phase(text); }}),
+      keep_on_nodes_(keeper_.keep_on_nodes()),
+      gatherer_(executor_, clock_, disk_, *record_, parts_.relay(),
+                {.say = [this](const std::string& text) { screen_.phase(text); },
+                 .warn = [this](const std::string& text) { screen_.warn(text); }}),
       changed_(executor_),
       stop_requests_(executor_, record_->folder().path(),
-                     [this](const StopAsked& stop) { feed(stop); }),
+                     [this](const StopAsked& stop) {
+                       gatherer_.cancel();
+                       feed(stop);
+                     }),
       scope_(executor_),
       validations_({executor_, scope_, disk_, keeper_, controller_, *record_, journal_, ledger_,
                     screen_, links_, clock_, [this](const RunEvent& event) { feed(event); }}) {
@@ -317,7 +329,7 @@ void RunDriver::perform(const RunAction& action) {
   } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
     links_.send(collective->node, to_frame(*collective));
   } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    links_.send(tell->node, to_frame(*tell));
+    links_.send(tell->node, to_frame(*tell, keep_on_nodes_));
   } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
     scope_.spawn("commit", commit(*commit_action));
   } else if (const auto* validate = std::get_if<Validate>(&action)) {
@@ -467,6 +479,7 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
     finished.checkpoint = outcome.committed.info;
     finished.room = outcome.room;
     finished.removed = outcome.removed;
+    keep_on_nodes_ = outcome.keep;
     journal_.remember(checkpoint_record(action.attempt, action.index, *finished.checkpoint));
     ledger_.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
     const CheckpointNews news{.name = std::filesystem::path(finished.checkpoint->path).filename(),
@@ -503,14 +516,16 @@ asio::awaitable<void> RunDriver::release(Release action) {
 }
 
 asio::awaitable<void> RunDriver::finish(RunEnded ended) {
-  if (finished_) co_return;
+  if (std::exchange(ending_, true)) co_return;
   (void)co_await settled(pipeline_->settle());
   while (releases_ > 0) {
     if (!co_await changed_.wait_until(TimePoint::max())) break;
   }
+  bool left_on_nodes = false;
+  if (spec_.run_config.checkpoint_config.replicas > 0) left_on_nodes = !co_await gatherer_.gather();
   finished_ = true;
   journal_.remember(record_of(ended));
-  co_await links_.detach();
+  co_await links_.detach(left_on_nodes);
   (void)co_await journal_.written();
   pipeline_->finish();
   for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);

@@ -243,6 +243,20 @@ Result<Unit> RunRecord::read_older() {
   return Unit{};
 }
 
+namespace {
+
+/// Its files are gathered from nodes only where the spec still says so.
+Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) {
+  if (spec.run_config.checkpoint_config.replicas > 0) return Unit{};
+  auto here = check_all_here(checkpoint.path, checkpoint.manifest);
+  if (here) return here;
+  Error error = std::move(here).error();
+  error.hint = "resume it with run_config.checkpoint_config.replicas: they are gathered from there";
+  return error;
+}
+
+}  // namespace
+
 Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   read_history(spec);
   if (changed && start_.living) {
@@ -265,6 +279,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
     TRY(auto choice, store_->open_for_restore());
     warnings_ = std::move(choice.warnings);
     if (choice.checkpoint) {
+      TRY_VOID(check_reachable(spec, *choice.checkpoint));
       start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
                                          epoch_of(choice.checkpoint->manifest.metrics)};
       TRY_VOID(read_older());

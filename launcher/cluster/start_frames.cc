@@ -62,6 +62,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
     message.storage_env = store_environment(env);
   message.stop_grace_ms = to_ms(spec.run_config.failure_config.stop_grace);
   message.upload_timeout_ms = to_ms(spec.run_config.checkpoint_config.upload_timeout);
+  message.replicas = spec.run_config.checkpoint_config.replicas;
   message.standby = action.standby;
   message.storage_mark = record.storage_mark();
   message.may_travel = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
@@ -133,7 +134,7 @@ CommitRequest commit_request(const Commit& action, Epoch epoch, const std::strin
                         .metrics = metrics,
                         .metadata = {}};
   for (const PartOfCheckpoint& part : action.parts) {
-    CheckpointPart stored{part.rank, part.dir, {}};
+    CheckpointPart stored{part.rank, part.dir, {}, part.nodes};
     for (const StagedFile& file : part.files)
       stored.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
     request.parts.push_back(std::move(stored));

@@ -48,7 +48,8 @@ struct PartOfCheckpoint {
   std::vector<StagedFile> files;
   std::string metadata_json;
   std::string error;
-  bool no_space = false;  // is what the error is about
+  bool no_space = false;                // is what the error is about
+  std::vector<std::string> nodes = {};  // on whose disks it is, where it is not in storage
   bool operator==(const PartOfCheckpoint&) const = default;
 };
 

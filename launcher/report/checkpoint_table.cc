@@ -1,6 +1,7 @@
 #include "launcher/report/checkpoint_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -22,8 +23,13 @@ std::string time_text(const std::string& created) {
 }
 
 std::string marks_of(const CheckpointRow& row) {
-  if (row.latest && row.best) return "latest, best";
-  return row.latest ? "latest" : row.best ? "best" : "";
+  std::vector<std::string> marks;
+  if (row.latest) marks.push_back("latest");
+  if (row.best) marks.push_back("best");
+  if (!row.nodes.empty())
+    marks.push_back(
+        fmt::format("on {}", terminal_safe(fmt::format("{}", fmt::join(row.nodes, " ")))));
+  return fmt::format("{}", fmt::join(marks, ", "));
 }
 
 Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score, bool with_validation) {
@@ -109,6 +115,9 @@ std::string checkpoints_json(const CheckpointTable& table) {
     known("metrics", row.metrics);
     json.text_or_null("validation", row.validation);
     json.text_or_null("validation_error", row.validation_error);
+    json.key("nodes").array();
+    for (const std::string& node : row.nodes) json.value(node);
+    json.end();
     json.member("latest", row.latest).member("best", row.best).end();
     text += (text.size() == 1 ? "\n" : ",\n") + std::move(json).take();
   }

@@ -25,6 +25,7 @@ struct CheckpointRow {
   Metrics metrics = {};         // with those of its validation over the reported ones
   std::string validation = {};  // validated, failed, timeout; empty: it was not
   std::string validation_error = {};
+  std::vector<std::string> nodes = {};  // on whose disks its files are; empty: in its folder
   bool latest = false, best = false;
 };
 

@@ -89,6 +89,8 @@ constexpr std::array kFields{
           "The metric that says which checkpoint is best.", {}, 0, 0, "none: the newest is the best", R"("val_acc")"},
     Field{"run_config.checkpoint_config.checkpoint_score_order", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.checkpoint_config.score_order); },
           "Whether the best has the greatest or the smallest score.", kOrders},
+    Field{"run_config.checkpoint_config.replicas", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.replicas; },
+          "While the run goes on, checkpoints stay on the nodes' own disks: each worker's part on its node and on the next replicas - 1 ones. A restarted group gathers what it lacks from there; when the run ends, what is kept comes to the run's folder. 0: straight into the run's folder. Needs cluster.nodes.", {}, 0, 64},
     Field{"run_config.checkpoint_config.upload_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.upload_timeout; },
           "How long storing one worker's part of a checkpoint may take, waiting for its turn included. Then that checkpoint is given up, with a warning, and training goes on.", {}, 1000, 30 * kDayMs},
     Field{"run_config.checkpoint_config.validation", Kind::Section, nowhere, "Validate committed checkpoints, one after the other, by a process of its own beside the workers. Its metrics lie over the reported ones, and decide with them which checkpoint is the best."},

@@ -109,6 +109,22 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
   }
 }
 
+void check_replicas(Reading& reading, const JobSpec& spec) {
+  constexpr std::string_view kPath = "run_config.checkpoint_config.replicas";
+  const Origin* replicas = reading.given(kPath);
+  if (replicas == nullptr || spec.run_config.checkpoint_config.replicas == 0) return;
+  if (spec.cluster.nodes.empty())
+    reading.diagnostics.error(replicas->at,
+                              fmt::format("{} is {}, and there are no cluster.nodes to keep them",
+                                          kPath, spec.run_config.checkpoint_config.replicas),
+                              "remove it: checkpoints go straight into the run's folder");
+  if (spec.run_config.storage_path.starts_with("s3://"))
+    reading.diagnostics.error(
+        replicas->at, fmt::format("{} does not go with a storage_path in an object store", kPath),
+        with_place(reading, replicas->at, "remove it: every node reaches the store",
+                   "run_config.storage_path"));
+}
+
 void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
   const Origin* order = reading.given("run_config.checkpoint_config.checkpoint_score_order");
   if (order == nullptr || checkpoint.score_attribute) return;
@@ -146,6 +162,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_backend(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);
+  check_replicas(reading, spec);
   check_validation(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -31,10 +33,12 @@ class NodeDataTest : public testing::Test {
   bool is_there(const std::string& run_id) const { return fs::exists(root_ / run_id); }
 
   fs::path root_;
+  boost::asio::io_context context_;
+  boost::asio::any_io_executor executor_ = context_.get_executor();
 };
 
 TEST_F(NodeDataTest, NamesNoFolderOutside) {
-  const NodeData data(root_);
+  const NodeData data(executor_, root_);
 
   EXPECT_EQ(data.folder_of("vit-0123456789ab"), root_.string() + "/vit-0123456789ab");
   for (const char* bad : {"", ".", "..", "../x", "a/b", ".trash-1", "a b", "a\nb"})
@@ -45,7 +49,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
   make("r1");
   make("r2");
   {
-    NodeData data(root_);
+    NodeData data(executor_, root_);
     data.run_ended("r1");
 
     data.sweep({"r1"});
@@ -58,7 +62,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
 
 TEST_F(NodeDataTest, KeepsWhatARunThatBeganAgainLeft) {
   make("r1");
-  NodeData data(root_);
+  NodeData data(executor_, root_);
   data.run_ended("r1");
 
   data.run_began("r1");
@@ -73,7 +77,7 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   make_older_than_a_week("old");
   fs::create_directories(root_ / ".trash-1-1/x");
   fs::create_directories(root_ / "not ours");
-  NodeData data(root_);
+  NodeData data(executor_, root_);
 
   data.sweep_old();
 
@@ -81,6 +85,43 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   EXPECT_TRUE(is_there("new"));
   EXPECT_TRUE(is_there("not ours"));
   EXPECT_FALSE(is_there(".trash-1-1"));
+}
+
+TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
+  NodeData data(executor_, root_);
+  const fs::path part = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
+  fs::create_directories(part);
+  std::ofstream(part / "state.bin") << "hello";
+  std::ofstream(root_ / "r1/checkpoints/data-1-0.2/other") << "secret";
+  const auto read = [&](const std::string& run, const std::string& folder,
+                        const std::string& path) {
+    FileBytes answer;
+    bool answered = false;
+    ReadFile request{.id = 1, .folder = folder, .path = path};
+    request.bytes = 100;
+    data.serve(run, request, [&](const FileBytes& said) {
+      answer = said;
+      answered = true;
+    });
+    auto work = boost::asio::make_work_guard(context_);
+    context_.restart();
+    while (!answered) context_.run_one();
+    return answer;
+  };
+
+  EXPECT_EQ(read("r1", "data-1-0.2/rank-0003", "state.bin").data, "hello");
+  EXPECT_EQ(read("r1", "data-1-0.2/rank-0003", "none").error_code, "not_found");
+  EXPECT_EQ(read("r2", "data-1-0.2/rank-0003", "state.bin").error_code, "not_found");
+  for (const auto& [run, folder, path] :
+       std::vector<std::array<std::string, 3>>{{"r1", "data-1-0.2", "other"},
+                                               {"r1", "data-1-0.2/rank-0003", "../other"},
+                                               {"r1", "data-1-0.2/..", "other"},
+                                               {"..", "data-1-0.2/rank-0003", "state.bin"},
+                                               {"r1", "checkpoint_000001", "a"}}) {
+    const FileBytes answer = read(run, folder, path);
+    EXPECT_EQ(answer.error_code, "invalid_argument") << run << " " << folder << " " << path;
+    EXPECT_EQ(answer.data, "");
+  }
 }
 
 }  // namespace

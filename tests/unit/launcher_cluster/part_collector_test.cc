@@ -25,11 +25,23 @@ class PartCollectorTest : public testing::Test {
     auto record = RunRecord::open(spec, {.build = "test"});
     EXPECT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
-    collector_.emplace(io_.get_executor(), scope_, clock_, *record_,
+    begin(0);
+  }
+  void begin(int replicas) {
+    const auto name = [](NodeId node) { return "n" + std::to_string(node.value); };
+    collector_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas,
                        PartCollector::Handlers{
                            .send = [this](NodeId node, const Frame& frame) { sent(node, frame); },
                            .event = [this](const RunEvent& event) { events_.push_back(event); },
-                           .name = [](NodeId node) { return "n" + std::to_string(node.value); },
+                           .name = name,
+                           .find = [name](const std::string& wanted) -> std::optional<NodeId> {
+                             if (wanted == name(kNode)) return kNode;
+                             return wanted == name(kOther) ? std::optional(kOther) : std::nullopt;
+                           },
+                           .nodes =
+                               [] {
+                                 return std::vector<NodeId>{kNode, kOther};
+                               },
                            .say = [this](const std::string& text) { said_.push_back(text); }});
     Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
     placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
@@ -52,9 +64,11 @@ class PartCollectorTest : public testing::Test {
   }
   /// The node's answers; none while it is silent.
   void sent(NodeId node, const Frame& frame) {
+    if (frame.type == MessageType::KeepPart) orders_.emplace_back(node, *decode<KeepPart>(frame));
     if (frame.type == MessageType::FileBytes) answers_.push_back(*decode<FileBytes>(frame));
     if (frame.type != MessageType::ReadFile) return;
     const auto request = *decode<ReadFile>(frame);
+    if (frame.attempt == kNoAttempt) passed_on_.emplace_back(node, request);
     asked_.push_back(request.path);
     if (silent_) return;
     boost::asio::post(io_, [this, node, request] {
@@ -112,6 +126,8 @@ class PartCollectorTest : public testing::Test {
   std::vector<RunEvent> events_;
   std::vector<std::string> asked_, said_;
   std::vector<FileBytes> answers_;
+  std::vector<std::pair<NodeId, KeepPart>> orders_;
+  std::vector<std::pair<NodeId, ReadFile>> passed_on_;
   bool silent_ = false;
 };
 
@@ -261,6 +277,122 @@ TEST_F(PartCollectorTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
                                              "/vit': its checkpoints travel through train-run"}));
   EXPECT_TRUE(collector_->has_no_access(kNode));
   EXPECT_FALSE(collector_->has_no_access(kOther));
+}
+
+// ---- replicas
+
+class ReplicasTest : public PartCollectorTest {
+ protected:
+  ReplicasTest() { begin(2); }
+
+  Frame kept_part(const std::string& dir = "data-1-0.1/rank-0000") const {
+    PartWritten message;
+    message.index = 1;
+    message.dir = dir;
+    message.files = {{"state.bin", 5, to_hex(digest_of("hello"))}};
+    message.on_node = true;
+    return encode(message, kAttempt);
+  }
+  void kept_by(NodeId node, const std::string& error = "") {
+    PartKept kept{.rank = 0, .index = 1};
+    kept.error = error;
+    if (!error.empty()) kept.error_code = "no_space";
+    EXPECT_TRUE(collector_->take(node, encode(kept, kAttempt)));
+  }
+};
+
+TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  ASSERT_EQ(orders_.size(), 1u);
+  EXPECT_EQ(orders_[0].first, kOther);
+  EXPECT_EQ(orders_[0].second.dir, "data-1-0.1/rank-0000");
+  EXPECT_EQ(orders_[0].second.files.size(), 1u);
+  EXPECT_TRUE(events_.empty());
+
+  kept_by(kOther);
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<PartStaged>().size(), 1u);
+  const PartOfCheckpoint staged = only<PartStaged>()[0].part;
+  EXPECT_EQ(staged.error, "");
+  EXPECT_EQ(staged.nodes, (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_EQ(staged.dir, "data-1-0.1/rank-0000");
+}
+
+TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
+  EXPECT_TRUE(said_.empty());
+
+  begin(3);
+
+  EXPECT_EQ(said_, std::vector<std::string>{
+                       "replicas is 3, and the group has 2 nodes: as many keep a part"});
+}
+
+TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+
+  kept_by(kOther, "no room");
+  run_until([this] { return !events_.empty(); });
+
+  const PartOfCheckpoint staged = only<PartStaged>().at(0).part;
+  EXPECT_EQ(staged.error, "keeping a copy on n2: no room");
+  EXPECT_TRUE(staged.no_space);
+  EXPECT_TRUE(staged.nodes.empty());
+}
+
+TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+
+  EXPECT_FALSE(collector_->take(kOther, encode(AttemptSnapshot{}, kAttempt)));
+  ASSERT_EQ(orders_.size(), 2u);
+  EXPECT_EQ(orders_[1].first, kOther);
+  kept_by(kOther);
+  kept_by(kOther);
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<PartStaged>().size(), 1u);
+}
+
+// The group fails with that node: nothing is said of the part, and what its node had to say last
+// does not wait for it any more.
+TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+
+  collector_->saw(NodeDown{kOther, "gone"});
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
+  EXPECT_TRUE(only<PartStaged>().empty());
+}
+
+TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part("data-1-0.2/rank-0000")));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<PartStaged>().at(0).part.error, "'data-1-0.2/rank-0000' is no part of data-1-0.1");
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(ReplicasTest, WhatANodeAsksForComesFromOneThatHasIt) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  silent_ = true;
+  ReadFile request{.id = 77, .folder = "data-1-0.1/rank-0000", .path = "state.bin"};
+  EXPECT_TRUE(collector_->take(kOther, encode(request, kAttempt)));
+  ASSERT_EQ(passed_on_.size(), 1u);
+  EXPECT_EQ(passed_on_[0].first, kNode);
+
+  FileBytes answer{.id = passed_on_[0].second.id, .offset = 0, .size = 5, .data = "hello"};
+  EXPECT_TRUE(collector_->take(kNode, encode(answer)));
+
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].id, 77u);
+  EXPECT_EQ(answers_[0].data, "hello");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// Wrong only in ways that a schema cannot tell: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 46> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 48> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -55,6 +55,8 @@ constexpr std::array<std::string_view, 46> kBeyondSchema{"alias_bomb",
                                                          "nccl_without_gpu",
                                                          "not_utf8",
                                                          "nul_escape",
+                                                         "replicas_in_s3",
+                                                         "replicas_nowhere",
                                                          "set_contradicts",
                                                          "set_min_over_number",
                                                          "set_wrong",

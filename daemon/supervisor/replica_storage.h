@@ -1,0 +1,32 @@
+// Checkpoints that stay on the nodes' own disks while the run goes on (`replicas`): a part here,
+// and copies of it on other nodes, in this run's folder of traind's --data-dir. traind hands them
+// out, also once this supervisor has gone; the launcher passes them on to whoever asks.
+#pragma once
+
+#include <set>
+
+#include "daemon/supervisor/launcher_storage.h"
+#include "lib/storage/manifest.h"
+
+namespace train {
+
+class ReplicaStorage final : public LauncherStorage {
+ public:
+  using LauncherStorage::LauncherStorage;
+
+  boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
+  /// Of the files that are nowhere but on nodes, the node keeps what it fetches.
+  Task<std::string> fetch(std::string from) override;
+  void received(const Frame& frame) override;
+  bool travels() const override { return false; }
+
+ private:
+  void settle(const CheckpointOutcome& outcome) override;
+  boost::asio::awaitable<void> keep(KeepPart order);
+  Task<Unit> bring(const KeepPart& order);
+  Task<Unit> bring_all(const Manifest& manifest);
+
+  std::set<std::string> keeping_;  // their places
+};
+
+}  // namespace train

@@ -1,0 +1,193 @@
+// A supervisor whose checkpoints stay on nodes' disks: the test is its launcher, and the nodes that
+// that asks.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/posix_file_system.h"
+#include "tests/unit/daemon_supervisor/supervisor_process.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReplicaStorageTest : public testing::Test {
+ protected:
+  ReplicaStorageTest() {
+    supervisor_.attach(5);
+    PrepareAttempt prepare{.local_world_size = 1, .epoch = 5};
+    prepare.run_dir = supervisor_.dir() + "/nowhere";
+    prepare.storage_mark = "mark";
+    prepare.replicas = 2;
+    supervisor_.send(prepare);
+    EXPECT_FALSE(supervisor_.wait_for<Prepared>().travels);
+  }
+
+  std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  std::string text_of(const std::string& path) const {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void offer(const std::string& folder, const std::string& path, const std::string& text) {
+    offered_[{folder, path}] = text;
+  }
+  WrittenFile listed(const std::string& path, const std::string& text) const {
+    return {path, text.size(), to_hex(digest_of(text))};
+  }
+  /// Answers what it asks for from what is offered, until it says something else.
+  Frame serve() {
+    for (;;) {
+      Frame frame = supervisor_.next();
+      if (frame.type != MessageType::ReadFile) return frame;
+      const auto request = *decode<ReadFile>(frame);
+      ++asked_[request.folder + "/" + request.path];
+      FileBytes answer{.id = request.id, .offset = request.offset};
+      if (const auto found = offered_.find({request.folder, request.path});
+          found != offered_.end()) {
+        answer.size = found->second.size();
+        answer.data = found->second.substr(request.offset, request.bytes);
+      } else {
+        answer.error = request.path + " is on no node";
+        answer.error_code = "corrupt";
+      }
+      supervisor_.send(answer);
+    }
+  }
+  PartKept keep(const std::string& dir, std::vector<WrittenFile> files, std::uint64_t index = 1) {
+    supervisor_.send(KeepPart{.rank = 4, .index = index, .dir = dir, .files = std::move(files)});
+    const Frame frame = serve();
+    EXPECT_EQ(frame.type, MessageType::PartKept);
+    return *decode<PartKept>(frame);
+  }
+  bool gone(const std::string& path) const {
+    for (int i = 0; i < 2000 && fs::exists(path); ++i) {
+      supervisor_answers();
+    }
+    return !fs::exists(path);
+  }
+  /// A round trip: what was sent before is done, but for the disk's work.
+  void supervisor_answers() const {
+    auto& supervisor = const_cast<SupervisorProcess&>(supervisor_);
+    supervisor.send(ReadFile{.id = 1, .folder = "none", .path = "none"});
+    (void)supervisor.wait_for<FileBytes>();
+  }
+
+  SupervisorProcess supervisor_;
+  std::map<std::pair<std::string, std::string>, std::string> offered_;
+  std::map<std::string, int> asked_;
+};
+
+TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesPart) {
+  const std::string text(300 << 10, 'x');
+  offer("data-5-3.1/rank-0004", "sub/state.bin", text);
+
+  const PartKept kept = keep("data-5-3.1/rank-0004", {listed("sub/state.bin", text)});
+
+  EXPECT_EQ(kept.error, "");
+  EXPECT_EQ(kept.rank, 4);
+  EXPECT_EQ(kept.index, 1u);
+  EXPECT_TRUE(text_of(checkpoints() + "/data-5-3.1/rank-0004/sub/state.bin") == text);
+  // Asked for again by a launcher that has not heard it: nothing is read twice.
+  asked_.clear();
+  EXPECT_EQ(keep("data-5-3.1/rank-0004", {listed("sub/state.bin", text)}).error, "");
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(ReplicaStorageTest, SaysWhatIsWrongWithOneThatItCannotKeep) {
+  offer("data-5-3.1/rank-0004", "a", "fIrst");
+
+  EXPECT_TRUE(keep("data-5-3.1/rank-0004", {listed("a", "first")})
+                  .error.starts_with("'a' came with 5 bytes and xxh3-128 "));
+  EXPECT_EQ(keep("data-5-3.2/rank-0004", {listed("b", "b")}, 2).error_code, "corrupt");
+  EXPECT_EQ(keep("data-5-2.1/rank-0004", {listed("a", "a")}).error,
+            "'data-5-2.1/rank-0004' is no part of attempt 3");
+  EXPECT_EQ(keep("data-5-3.1/../..", {listed("a", "a")}).error_code, "invalid_argument");
+  EXPECT_EQ(keep("data-5-3.1/rank-0004", {listed("../../a", "a")}).error_code, "invalid_argument");
+}
+
+TEST_F(ReplicaStorageTest, RemovesWhatIsNotKeptAndNothingNewer) {
+  for (const char* made : {"data-5-3.1", "data-5-3.2", "data-5-3.3", "data-4-2.7", "data-4-2.8",
+                           "checkpoint_000001", "checkpoint_000002"})
+    write(checkpoints() + "/" + made + "/rank-0000/a", "a");
+
+  supervisor_.send(CheckpointOutcome{.index = 2,
+                                     .path = "checkpoint_000009",
+                                     .error = "",
+                                     .keep = {"data-5-3.2", "data-4-2.8", "checkpoint_000002"}});
+
+  for (const char* made : {"data-5-3.1", "data-4-2.7", "checkpoint_000001"})
+    EXPECT_TRUE(gone(checkpoints() + "/" + made)) << made;
+  for (const char* made : {"data-5-3.2", "data-5-3.3", "data-4-2.8", "checkpoint_000002"})
+    EXPECT_TRUE(fs::exists(checkpoints() + "/" + made)) << made;
+}
+
+/// A checkpoint that is nowhere but on nodes; of one of its parts this node has a file.
+class Gathering : public ReplicaStorageTest {
+ protected:
+  Gathering() {
+    Manifest manifest{.checkpoint = CheckpointNumber{9},
+                      .epoch = Epoch{4},
+                      .attempt = Attempt{2},
+                      .ordinal = Ordinal{1},
+                      .world_size = 2};
+    manifest.created = "2026-11-21T09:38:00.123456Z";
+    for (int rank : {0, 1}) {
+      const std::string path = part_name(Rank{rank}) + "/state", text = path + " of 9";
+      const std::string place = "data-4-2.1/" + part_name(Rank{rank});
+      manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n7"}});
+      offer(place, path, text);
+    }
+    offer(from_, std::string(kManifestName), *format_manifest(manifest));
+    write(checkpoints() + "/data-4-2.1/rank-0000/rank-0000/state", "rank-0000/state of 9");
+  }
+  Frame start() {
+    StartWorkers start{.run_id = "r1", .world_size = 1, .node_count = 1};
+    start.workers = {{.rank = 0, .local_rank = 0}};
+    start.command = {"/bin/sh", "-c", "exit 0"};
+    start.working_dir = supervisor_.dir();
+    start.restore_dir = from_;
+    supervisor_.send(start);
+    return serve();
+  }
+
+  const std::string from_ = "/storage/vit/checkpoints/checkpoint_000009";
+};
+
+TEST_F(Gathering, ItIsACheckpointHereBeforeWorkersStart) {
+  EXPECT_EQ(start().type, MessageType::WorkersStarted);
+
+  PosixFileSystem files;
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(checkpoints()))
+    if (entry.path().filename().string().starts_with(".from-")) folders.push_back(entry.path());
+  ASSERT_EQ(folders.size(), 1u);
+  const auto verified = verify_checkpoint(files, folders[0]);
+  ASSERT_TRUE(verified) << verified.error().describe();
+  EXPECT_TRUE(verified->nodes().empty());
+  EXPECT_EQ(asked_["data-4-2.1/rank-0000/rank-0000/state"], 0);
+  EXPECT_EQ(asked_["data-4-2.1/rank-0001/rank-0001/state"], 1);
+  // Others may ask this node for it now.
+  EXPECT_EQ(text_of(checkpoints() + "/data-4-2.1/rank-0001/rank-0001/state"),
+            "rank-0001/state of 9");
+}
+
+TEST_F(Gathering, AFileThatNoNodeHasIsNamed) {
+  offered_.erase({"data-4-2.1/rank-0001", "rank-0001/state"});
+
+  const Frame frame = start();
+
+  ASSERT_EQ(frame.type, MessageType::StartFailed);
+  const auto failed = *decode<StartFailed>(frame);
+  EXPECT_EQ(failed.code, "corrupt");
+  EXPECT_TRUE(failed.message.ends_with("rank-0001/state is on no node")) << failed.message;
+}
+
+}  // namespace
+}  // namespace train
