@@ -288,6 +288,13 @@ Result<Unit> ObjectCheckpointStore::discard(const PendingCheckpoint& pending) {
 }
 
 Result<Unit> ObjectCheckpointStore::discard_before(Attempt attempt) {
+  if (swept_ < attempt) {
+    swept_ = attempt;
+    (void)store_.drop_unfinished(std::string(kObjectCheckpoints), [&](const std::string& key) {
+      const auto one = parse_data_name(folder_of(key));
+      return one && one->attempt < attempt;
+    });
+  }
   TRY(const auto objects, store_.list(std::string(kObjectCheckpoints)));
   std::set<PendingCheckpoint> earlier;
   for (const StoredObject& object : objects)

@@ -64,6 +64,7 @@ class ObjectCheckpointStore final : public CheckpointStore {
 
   ObjectStore& store_;
   Epoch epoch_{1};
+  Attempt swept_{0};                       // what attempts before it had begun to upload is dropped
   CheckpointNumber closed_;                // by open(): up to it others have committed
   std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed
   std::map<PendingCheckpoint, CheckpointNumber> committed_;  // whose data is some checkpoint's

@@ -55,6 +55,13 @@ class ObjectStore {
   virtual Result<std::vector<StoredObject>> list(const std::string& folder) = 0;
   /// No error for one that is not there.
   virtual Result<Unit> remove(const std::string& key) = 0;
+  /// Drop what writers that were killed have begun below `folder`/ and never closed, of the keys
+  /// that `which` says: S3 keeps, and bills, the pieces for ever. Tried once. Stores that forget by
+  /// themselves have nothing to do.
+  virtual Result<Unit> drop_unfinished(
+      const std::string& /*folder*/, const std::function<bool(const std::string& key)>& /*which*/) {
+    return Unit{};
+  }
 };
 
 struct ObjectStoreOptions {

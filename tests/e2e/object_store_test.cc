@@ -106,6 +106,33 @@ TEST_F(S3, AWriterThatIsGivenUpLeavesNothing) {
   EXPECT_EQ(*store->list(""), std::vector<StoredObject>{});
 }
 
+// As a supervisor leaves it that is killed: begun, and neither completed nor aborted.
+TEST_F(S3, WhatAKilledWriterHadBegunIsDropped) {
+  const auto store = open();
+  const auto begin = [&](const std::string& key) {
+    auto writer = store->create(key);
+    EXPECT_TRUE((*writer)->write(std::string(25 << 20, 'x')));
+    return std::move(*writer);
+  };
+  const auto ours = begin("data/an old & one"), other = begin("data/new"), far = begin("far");
+  std::vector<std::string> unfinished;
+  const auto note = [&](const std::string& key) {
+    unfinished.push_back(key);
+    return key == "data/an old & one";
+  };
+
+  const auto dropped = store->drop_unfinished("data", note);
+  ASSERT_TRUE(dropped) << dropped.error().describe();
+  EXPECT_EQ(unfinished, (std::vector<std::string>{"data/an old & one", "data/new"}));
+  unfinished.clear();
+  ASSERT_TRUE(store->drop_unfinished("data", note));
+
+  EXPECT_EQ(unfinished, std::vector<std::string>{"data/new"});
+  EXPECT_TRUE(ours->close().has_error()) << "its pieces are gone";
+  EXPECT_TRUE(other->close());
+  EXPECT_EQ(*store->list(""), (std::vector<StoredObject>{{"data/new", 25u << 20}}));
+}
+
 TEST_F(S3, AnOverloadedServerAndLostConnectionsAreWaitedFor) {
   const auto store = open();
   server.faults(

@@ -1,10 +1,12 @@
 // The requests to S3 that Arrow's filesystem cannot make: a PUT on the condition that nothing has
-// the key, and a DELETE that leaves no folder marker behind. Signed by libcurl (SigV4).
+// the key, a DELETE that leaves no folder marker behind, and those about multipart uploads that
+// nobody goes on with. Signed by libcurl (SigV4).
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/storage/object_store.h"
 
@@ -30,14 +32,22 @@ class S3Requests {
   /// AlreadyExists (412) where the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
   Result<Unit> remove(const std::string& key) const;
+  struct Upload {
+    std::string key, id;
+  };
+  /// ListMultipartUploads: all that are neither completed nor aborted. Tried once, as is abort().
+  Result<std::vector<Upload>> uploads(const std::string& prefix) const;
+  Result<Unit> abort(const Upload& upload) const;
 
  private:
   struct Answer {
     long status = 0;  // 0: none came
     std::string body, failure;
   };
-  Answer ask(const char* method, const std::string& key, std::string_view bytes,
+  Answer ask(const char* method, const std::string& url, std::string_view bytes,
              bool if_none_match) const;
+  Result<std::string> ask_once(const char* method, const std::string& key,
+                               const std::string& query) const;
   Result<Unit> ask_until(const char* method, const std::string& key, std::string_view bytes,
                          bool if_none_match) const;
   std::string url_of(const std::string& key) const;

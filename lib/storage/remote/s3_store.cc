@@ -56,6 +56,15 @@ class S3Store final : public ArrowStore {
   Result<Unit> remove(const std::string& key) override {
     return requests_.remove(join_path(prefix_, key));
   }
+  Result<Unit> drop_unfinished(const std::string& folder,
+                               const std::function<bool(const std::string& key)>& which) override {
+    const std::string above = join_path(prefix_, "");
+    TRY(const auto uploads, requests_.uploads(join_path(prefix_, folder) + "/"));
+    for (const S3Requests::Upload& upload : uploads)
+      if (upload.key.starts_with(above) && which(upload.key.substr(above.size())))
+        TRY_VOID(requests_.abort(upload));
+    return Unit{};
+  }
 
  private:
   const S3Requests requests_;
