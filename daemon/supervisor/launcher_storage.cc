@@ -78,8 +78,7 @@ void remove_others(FileSystem& fs, const std::string& checkpoints, const std::st
 LauncherStorage::LauncherStorage(asio::any_io_executor executor, const Clock& clock,
                                  PrepareAttempt prepare, Attempt attempt,
                                  const std::string& data_dir, Send send)
-    : executor_(executor),
-      prepare_(std::move(prepare)),
+    : prepare_(std::move(prepare)),
       attempt_(attempt),
       checkpoints_(join_path(data_dir, "checkpoints")),
       send_(std::move(send)),

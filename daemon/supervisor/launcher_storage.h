@@ -34,7 +34,6 @@ class LauncherStorage : public CheckpointTransport {
   virtual void settle(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
 
-  asio::any_io_executor executor_;
   const PrepareAttempt prepare_;
   const Attempt attempt_;
   const std::string checkpoints_;  // a folder that looks like the one in storage

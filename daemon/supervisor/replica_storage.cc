@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <map>
 #include <utility>
@@ -88,7 +85,7 @@ void ReplicaStorage::received(const Frame& frame) {
   if (frame.type != MessageType::KeepPart) return LauncherStorage::received(frame);
   auto order = decode<KeepPart>(frame);
   if (!order || !keeping_.insert(order->dir).second) return;  // asked again over a new link
-  asio::co_spawn(executor_, keep(std::move(*order)), asio::detached);
+  scope_.spawn("keep a copy", keep(std::move(*order)));
 }
 
 asio::awaitable<void> ReplicaStorage::keep(KeepPart order) {

@@ -6,13 +6,18 @@
 #include <set>
 
 #include "daemon/supervisor/launcher_storage.h"
+#include "lib/net/scope.h"
 #include "lib/storage/manifest.h"
 
 namespace train {
 
 class ReplicaStorage final : public LauncherStorage {
  public:
-  using LauncherStorage::LauncherStorage;
+  /// As LauncherStorage; copies are brought by flows of `scope`.
+  ReplicaStorage(asio::any_io_executor executor, Scope& scope, const Clock& clock,
+                 PrepareAttempt prepare, Attempt attempt, const std::string& data_dir, Send send)
+      : LauncherStorage(executor, clock, std::move(prepare), attempt, data_dir, std::move(send)),
+        scope_(scope) {}
 
   boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
   /// Of the files that are nowhere but on nodes, the node keeps what it fetches.
@@ -26,6 +31,7 @@ class ReplicaStorage final : public LauncherStorage {
   Task<Unit> bring(const KeepPart& order);
   Task<Unit> bring_all(const Manifest& manifest);
 
+  Scope& scope_;
   std::set<std::string> keeping_;  // their places
 };
 

@@ -282,7 +282,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
 std::unique_ptr<CheckpointTransport> Supervisor::transport_for(const PrepareAttempt& message) {
   const std::string folder = options_.spool_dir + "/checkpoints";
   if (message.replicas > 0)
-    return std::make_unique<ReplicaStorage>(executor_, clock_, message, options_.attempt,
+    return std::make_unique<ReplicaStorage>(executor_, scope_, clock_, message, options_.attempt,
                                             options_.data_dir,
                                             [this](const Frame& frame) { uplink_.send(frame); });
   if (!is_object_url(message.run_dir))

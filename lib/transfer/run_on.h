@@ -1,29 +1,37 @@
 // Blocking work on a pool, awaited by a flow of another thread.
 #pragma once
 
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "lib/base/time.h"
+#include "lib/net/notifier.h"
 #include "lib/net/task.h"
 
 namespace train {
 
-namespace detail {
-template <class T>
-asio::awaitable<std::optional<Result<T>>> call(std::function<Result<T>()> work) {
-  co_return work();
-}
-}  // namespace detail
-
-/// What `work` refers to must outlive it: it is not cancelled.
+/// What `work` refers to must outlive it. It is not cancelled: a flow that is waits for its end.
 template <class T>
 Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
-  auto flow = detail::call<T>(std::move(work));
-  auto result = co_await asio::co_spawn(pool, std::move(flow), asio::use_awaitable);
-  co_return std::move(*result);
+  struct Answer {
+    explicit Answer(asio::any_io_executor on) : come(on) {}
+    Notifier come;
+    std::optional<Result<T>> result = std::nullopt;
+  };
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto answer = std::make_shared<Answer>(executor);
+  asio::post(pool, [executor, answer, work = std::move(work)] {
+    asio::post(executor, [answer, result = work()]() mutable {
+      answer->result = std::move(result);
+      answer->come.notify();
+    });
+  });
+  while (!answer->result) (void)co_await answer->come.wait_until(TimePoint::max());
+  co_return std::move(*answer->result);
 }
 
 }  // namespace train

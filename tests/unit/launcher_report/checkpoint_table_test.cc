@@ -53,13 +53,27 @@ TEST(CheckpointTable, LeavesOutTheColumnsThatNobodyFills) {
             "checkpoint_000001  2026-11-21 09:38:00   5 B      3     16  latest, best\n");
 }
 
+TEST(CheckpointTable, NamesTheNodesWhereFilesAre) {
+  CheckpointTable table{.rows = {row(1, 5, {}), row(2, 5, {})}};
+  table.rows[0].epoch.reset();
+  table.rows[1].epoch.reset();
+  table.rows[0].nodes = {"n0", "n1"};
+  table.rows[1].nodes = {"n2"};
+  table.rows[1].latest = true;
+
+  EXPECT_EQ(checkpoints_text(table),
+            "name               created (UTC)        size  files  ranks\n"
+            "checkpoint_000001  2026-11-21 09:38:00   5 B      3     16  on n0 n1\n"
+            "checkpoint_000002  2026-11-21 09:38:00   5 B      3     16  latest, on n2\n");
+}
+
 TEST(CheckpointTable, IsOneArrayForPrograms) {
   CheckpointTable table{.score_attribute = "val_acc", .rows = {row(1, 999, 0.5), broken(2)}};
   table.rows[0].latest = true;
 
   EXPECT_EQ(checkpoints_json(table), R"([
-{"name":"checkpoint_000001","number":1,"path":"/runs/vit/checkpoints/checkpoint_000001","error":null,"created":"2026-11-21T09:38:00.123456Z","bytes":999,"files":3,"world_size":16,"epoch":0,"score":0.5,"metrics":{"epoch":0},"validation":null,"validation_error":null,"latest":true,"best":false},
-{"name":"checkpoint_000002","number":2,"path":"/runs/vit/checkpoints/checkpoint_000002","error":"'model.pt': 3 bytes, \u001b[31mexpected 9","created":null,"bytes":null,"files":null,"world_size":null,"epoch":null,"score":null,"metrics":null,"validation":null,"validation_error":null,"latest":false,"best":false}
+{"name":"checkpoint_000001","number":1,"path":"/runs/vit/checkpoints/checkpoint_000001","error":null,"created":"2026-11-21T09:38:00.123456Z","bytes":999,"files":3,"world_size":16,"epoch":0,"score":0.5,"metrics":{"epoch":0},"validation":null,"validation_error":null,"nodes":[],"latest":true,"best":false},
+{"name":"checkpoint_000002","number":2,"path":"/runs/vit/checkpoints/checkpoint_000002","error":"'model.pt': 3 bytes, \u001b[31mexpected 9","created":null,"bytes":null,"files":null,"world_size":null,"epoch":null,"score":null,"metrics":null,"validation":null,"validation_error":null,"nodes":[],"latest":false,"best":false}
 ]
 )");
   EXPECT_EQ(checkpoints_json({}), "[]\n");
