@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/quota.h"
+
 namespace train {
 
 std::string_view to_string(Errc code) {
@@ -54,8 +56,13 @@ std::string Error::describe() const {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
 
+bool says_over_quota(std::string_view text) {
+  return text.find(std::strerror(EDQUOT)) != std::string_view::npos;
+}
+
 Error system_error(int error_number, std::string_view doing) {
   Errc code = Errc::Io;
+  std::string_view hint;
   switch (error_number) {
     case ENOENT:
       code = Errc::NotFound;
@@ -68,8 +75,10 @@ Error system_error(int error_number, std::string_view doing) {
     case EROFS:
       code = Errc::Permission;
       break;
-    case ENOSPC:
     case EDQUOT:
+      hint = kOverQuotaHint;
+      [[fallthrough]];
+    case ENOSPC:
       code = Errc::NoSpace;
       break;
     case ECONNREFUSED:
@@ -90,7 +99,7 @@ Error system_error(int error_number, std::string_view doing) {
     default:
       break;
   }
-  return Error{code, fmt::format("{}: {}", doing, std::strerror(error_number))};
+  return Error{code, fmt::format("{}: {}", doing, std::strerror(error_number)), std::string(hint)};
 }
 
 void throw_exception_from_error(const Error& error, const boost::source_location& where) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/base/quota.h"
 #include "lib/storage/new_folders.h"
 #include "lib/storage/staged_files.h"
 
@@ -118,6 +119,10 @@ class PartWriter {
 
 Error no_space(FileSystem& fs, const std::string& folder, std::uint64_t needed,
                std::string_view what) {
+  if (says_over_quota(what))
+    return Error{Errc::NoSpace,
+                 fmt::format("{}: the checkpoint's part needs {} bytes", what, needed),
+                 std::string(kOverQuotaHint)};
   const auto free = fs.free_bytes(folder);
   return Error{
       Errc::NoSpace,

@@ -67,9 +67,9 @@ Checkpoint Checkpoint::from_writer(std::function<void(const std::filesystem::pat
 
 Checkpoint Checkpoint::from_json(const Value& value) {
   return from_writer([text = to_json(value)](const std::filesystem::path& folder) {
-    std::ofstream file(folder / kStateFile, std::ios::binary);
-    if (!(file << text) || !file.flush())
-      throw Failure("io", "cannot write '" + (folder / kStateFile).string() + "'");
+    PosixFileSystem files;
+    const auto file = sdk::value_or_throw(files.create(folder / kStateFile));
+    sdk::value_or_throw(file->write(text));
   });
 }
 

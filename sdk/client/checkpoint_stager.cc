@@ -8,6 +8,7 @@
 #include <optional>
 #include <system_error>
 
+#include "lib/base/quota.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/staging.h"
 
@@ -22,11 +23,18 @@ Failed failed_by(const Error& error) {
   return {error.describe(), std::string(to_string(error.code))};
 }
 
+// It is said at the end.
+std::string without_hint(std::string text) {
+  const std::string hint = fmt::format(" ({})", kOverQuotaHint);
+  if (text.ends_with(hint)) text.resize(text.size() - hint.size());
+  return text;
+}
+
 std::optional<Failed> call_writer(const CheckpointStager::Job& job) {
   try {
     job.write(job.staged.dir);
   } catch (const Failure& e) {
-    return Failed{e.what(), e.kind()};
+    return Failed{without_hint(e.what()), e.kind()};
   } catch (const std::system_error& e) {
     const bool no_space = e.code() == std::errc::no_space_on_device ||
                           e.code() == std::error_condition(EDQUOT, std::generic_category());
@@ -46,8 +54,13 @@ std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
     return failed_by(with_free_space(made.error(), job.staged.dir));
   std::optional<Failed> failed = call_writer(job);
   const bool no_space = failed && failed->code == to_string(Errc::NoSpace);
-  if (!no_space && !is_full(job.staged.dir)) return failed;
-  const std::string what = failed ? failed->error : "the disk is full, its files may be short";
+  std::string what = failed ? failed->error : "";
+  if (!no_space) {
+    const auto room = check_room(job.staged.dir);
+    if (!room.has_error()) return failed;
+    what = fmt::format("{}{}", failed ? failed->error + ": " : "", room.error().message);
+    if (!failed) what += ", its files may be short";
+  }
   return failed_by(with_free_space(
       {Errc::NoSpace, fmt::format("{}: {} bytes were written", what, bytes_below(job.staged.dir))},
       job.staged.dir));

@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <optional>
 
+#include "lib/base/quota.h"
+
 namespace train::sdk {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kFullBytes = 64 << 10;  // less is used up by names and by who else writes
+constexpr std::size_t kRoomBytes = 64 << 10;  // less is used up by names and by who else writes
 
 struct Descriptor {
   int fd = -1;
@@ -177,12 +179,28 @@ std::uint64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-bool is_full(const fs::path& folder) {
-  const auto free = free_bytes(folder);
-  return free && *free < kFullBytes;
+Result<Unit> check_room(const fs::path& folder) {
+  const fs::path path = folder / ".room";
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  int failed = file.fd < 0 ? errno : 0;
+  const std::string bytes(kRoomBytes, '\0');
+  for (std::size_t done = 0; failed == 0 && done < bytes.size();) {
+    const ssize_t put = ::write(file.fd, bytes.data() + done, bytes.size() - done);
+    if (put >= 0)
+      done += static_cast<std::size_t>(put);
+    else if (errno != EINTR)
+      failed = errno;
+  }
+  ::unlink(path.c_str());
+  if (failed != ENOSPC && failed != EDQUOT) return Unit{};
+  return system_error(failed, fmt::format("writing into {}", shown(folder)));
 }
 
 Error with_free_space(Error error, const fs::path& staged) {
+  if (says_over_quota(error.message)) {
+    error.hint = kOverQuotaHint;
+    return error;
+  }
   const fs::path folder = staged.parent_path();
   const auto free = error.code == Errc::NoSpace ? free_bytes(folder) : std::nullopt;
   if (!free) return error;

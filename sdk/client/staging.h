@@ -24,9 +24,9 @@ void remove_folder(const std::filesystem::path& folder);
 
 /// Of all files under `folder`, as far as they can be read.
 std::uint64_t bytes_below(const std::filesystem::path& folder);
-/// Nothing of any size fits there any more.
-bool is_full(const std::filesystem::path& folder);
-/// An error for want of space, with what is left in the folder that `staged` is in.
+/// NoSpace where nothing of any size fits there any more. By writing: of a quota, only that tells.
+Result<Unit> check_room(const std::filesystem::path& folder);
+/// An error for want of space, with what is left in the folder that `staged` is in, and what to do.
 Error with_free_space(Error error, const std::filesystem::path& staged);
 
 }  // namespace train::sdk

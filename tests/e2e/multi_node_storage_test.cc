@@ -109,7 +109,7 @@ TEST_F(Storage, AWriterThatAsksNobodyWhetherItFitKeepsNoShortFile) {
 
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_EQ(cluster.checkpoints("job"), (std::vector<std::string>{"checkpoint_000001"}));
-  EXPECT_TRUE(contains(run.out(), "the disk is full, its files may be short: "))
+  EXPECT_TRUE(contains(run.out(), ": No space left on device, its files may be short: "))
       << run.out() << run.err();
 }
 
