@@ -29,6 +29,8 @@ class CheckpointTransport {
   virtual void received(const Frame& /*frame*/) {}
   /// Whether the launcher has to fetch parts from this node.
   virtual bool travels() const { return false; }
+  /// Nobody waits any more for what is still being stored: it need not be.
+  virtual void give_up() {}
   /// The attempt is over: remove what is only of use to it.
   virtual void clean_up() = 0;
 };

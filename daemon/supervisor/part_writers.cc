@@ -41,8 +41,8 @@ PartWriters::PartWriters(asio::any_io_executor executor, const Clock& clock,
 
 Task<CheckpointPart> PartWriters::write(PartOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
-  while (writing_ == kPartWritersMax || hanging_ == kHangingWritersMax) {
-    if (clock_.now() >= deadline) co_return given_up(order);
+  while (given_up_ || writing_ == kPartWritersMax || hanging_ == kHangingWritersMax) {
+    if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
     const auto woken = co_await changed_.wait_until(deadline);
     if (woken.has_error()) co_return woken.error();
   }
@@ -55,7 +55,7 @@ Task<CheckpointPart> PartWriters::write(PartOrder order) {
   while (!job->result && !late) {
     const auto woken = co_await changed_.wait_until(wake);
     if (woken.has_error()) co_return woken.error();
-    if (clock_.now() < deadline) continue;
+    if (!given_up_ && clock_.now() < deadline) continue;
     late = !job->settled.test_and_set();
     wake = TimePoint::max();  // if settled by its thread, the result is on its way
   }
@@ -90,7 +90,13 @@ Result<Unit> PartWriters::start(const std::shared_ptr<Job>& job) {
   return Unit{};
 }
 
+void PartWriters::give_up() {
+  given_up_ = true;
+  changed_.notify();
+}
+
 Error PartWriters::given_up(const PartOrder& order) const {
+  if (given_up_) return Error{Errc::Cancelled, "nobody waits for it any more"};
   std::string what =
       fmt::format("not stored within {} in '{}'", format_duration(limit_), order.checkpoints);
   if (hanging_ > 0) what += fmt::format(", where {} more hang", hanging_);

@@ -32,6 +32,8 @@ class PartWriters {
 
   /// write_part(). Timeout: it was given up.
   Task<CheckpointPart> write(PartOrder order);
+  /// All parts that are not stored yet, and those to come.
+  void give_up();
   /// Threads whose part was given up, and that have not ended.
   int hanging() const { return hanging_; }
 
@@ -47,6 +49,7 @@ class PartWriters {
   Notifier changed_;
   int writing_ = 0;  // whose parts may still be stored in time
   int hanging_ = 0;  // whose parts were given up
+  bool given_up_ = false;
 };
 
 }  // namespace train

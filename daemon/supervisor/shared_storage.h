@@ -26,6 +26,7 @@ class SharedStorage final : public CheckpointTransport {
   std::string staging_folder() const override;
   boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
   Task<std::string> fetch(std::string from) override;
+  void give_up() override { writers_.give_up(); }
   void clean_up() override;
 
  private:

@@ -18,6 +18,7 @@
 #include "daemon/supervisor/object_storage.h"
 #include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/output_pump.h"
+#include "daemon/supervisor/own_thread.h"
 #include "daemon/supervisor/replica_storage.h"
 #include "daemon/supervisor/shared_storage.h"
 #include "daemon/supervisor/spawn.h"
@@ -91,6 +92,7 @@ class Supervisor {
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
   Task<Welcome> welcome(WorkerHello hello);
+  Task<Unit> make_staging(std::string folder);
   Task<Rank> rank_for(const WorkerHello& hello);
   void from_worker(Rank rank, Frame frame);
   void reply(const OnceBoard::Replies& replies);
@@ -252,6 +254,7 @@ void Supervisor::received(const Frame& frame) {
       }
       return;
     case MessageType::ReleaseAttempt:
+      if (transport_) transport_->give_up();
       feed(GroupRelease{});
       return;
     default:
@@ -549,8 +552,21 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
     });
   }
   CO_TRY(auto message, make_welcome(hello, input));
-  CO_TRY_VOID(make_folders(files_, staging_dir(rank)));
+  CO_TRY_VOID(co_await make_staging(staging_dir(rank)));
   co_return message;
+}
+
+// In the run's storage, mostly.
+Task<Unit> Supervisor::make_staging(std::string folder) {
+  const std::function<Result<Unit>()> work = [folder]() -> Result<Unit> {
+    PosixFileSystem files;
+    return make_folders(files, folder);
+  };
+  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
+  Task<Unit> making = on_own_thread(executor_, work);
+  auto made = co_await within(milliseconds(prepare_->upload_timeout_ms), std::move(making));
+  if (made.has_error()) co_return std::move(made).error().with_context("making '" + folder + "'");
+  co_return Unit{};
 }
 
 void Supervisor::from_worker(Rank rank, Frame frame) {

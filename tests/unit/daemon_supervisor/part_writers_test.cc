@@ -176,5 +176,22 @@ TEST_F(PartWritersTest, GiveUpWhatHangsAndStillTryTheNextOnes) {
   EXPECT_TRUE(answers_[4]->has_value());
 }
 
+TEST_F(PartWritersTest, GiveUpEverythingOnceNobodyWaitsForIt) {
+  gate_.close();
+  PartWriters& all = writers(seconds(600));
+  for (std::uint64_t index = 1; index <= 3; ++index) begin(all, index);
+  run_until([&] { return fs::exists(pending(2)); });
+
+  all.give_up();
+  begin(all, 4);
+  run_until([&] { return answers_[1] && answers_[2] && answers_[3] && answers_[4]; });
+
+  for (std::uint64_t index = 1; index <= 4; ++index) {
+    ASSERT_TRUE(answers_[index]->has_error());
+    EXPECT_EQ(answers_[index]->error().code, Errc::Cancelled);
+  }
+  EXPECT_EQ(all.hanging(), 2);
+}
+
 }  // namespace
 }  // namespace train
