@@ -9,7 +9,8 @@ struct Checkpoint::Impl {
   enum class Form {
     Committed,  // `directory` is a checkpoint's folder, verified
     Copy,       // `directory` is the user's, to be copied
-    Take,       // … to be moved
+    Take,       // … to be moved, copied where that cannot be
+    Move,       // … to be moved, never copied
     Write,      // `write` makes the files
   };
   Form form = Form::Committed;

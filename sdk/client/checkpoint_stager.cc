@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "lib/base/quota.h"
+#include "lib/storage/object_store.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/staging.h"
 
@@ -121,10 +122,33 @@ void CheckpointStager::run() {
   }
 }
 
+Checkpoint to_be_moved(const Checkpoint& checkpoint, const WorkerInfo& info) {
+  constexpr const char* kHint = "report it with Upload::Async, which copies";
+  if (info.supervised && is_object_url(info.run_dir)) {
+    throw_failure({Errc::InvalidArgument,
+                   fmt::format("Upload::None: the run's storage is '{}', and nothing that is there "
+                               "already can become part of a checkpoint",
+                               info.run_dir),
+                   kHint});
+  }
+  if (info.supervised && !info.staging_dir.starts_with(info.run_dir + "/")) {
+    throw_failure({Errc::InvalidArgument,
+                   fmt::format("Upload::None: this node has no access to the run's folder '{}'",
+                               info.run_dir),
+                   kHint});
+  }
+  Checkpoint::Impl impl = *checkpoint.impl();
+  if (impl.form != Checkpoint::Impl::Form::Write) impl.form = Checkpoint::Impl::Form::Move;
+  return Checkpoint(std::make_shared<Checkpoint::Impl>(std::move(impl)));
+}
+
 void stage_directory(const Checkpoint::Impl& checkpoint, const std::string& to) {
   switch (checkpoint.form) {
     case Checkpoint::Impl::Form::Take:
       value_or_throw(move_tree(checkpoint.directory, to));
+      return;
+    case Checkpoint::Impl::Form::Move:
+      value_or_throw(rename_tree(checkpoint.directory, to));
       return;
     case Checkpoint::Impl::Form::Copy:
     case Checkpoint::Impl::Form::Committed:

@@ -13,6 +13,7 @@
 
 #include "lib/wire/messages.h"
 #include "sdk/client/checkpoint_impl.h"
+#include "sdk/client/session.h"
 
 namespace train::sdk {
 
@@ -49,6 +50,9 @@ class CheckpointStager {
   std::thread thread_;  // started by the first job
 };
 
+/// `checkpoint`, to be handed over without a copy (Upload::None). Throws Failure where this
+/// worker's storage is nothing that a folder can be moved into.
+Checkpoint to_be_moved(const Checkpoint& checkpoint, const WorkerInfo& info);
 /// Put the files of `checkpoint`, where it is a directory, into the folder `to`. Throws Failure;
 /// then `to` is not there.
 void stage_directory(const Checkpoint::Impl& checkpoint, const std::string& to);

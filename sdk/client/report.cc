@@ -1,5 +1,6 @@
 #include <train/report.h>
 
+#include "sdk/client/checkpoint_stager.h"
 #include "sdk/client/worker_session.h"
 
 namespace train {
@@ -7,7 +8,12 @@ namespace train {
 void report(const Dict& metrics) { sdk::current_session().report(metrics, nullptr); }
 
 void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptions& options) {
-  sdk::current_session().report(metrics, &checkpoint);
+  sdk::WorkerSession& session = sdk::current_session();
+  if (options.upload == Upload::None) {
+    const Checkpoint moved = sdk::to_be_moved(checkpoint, session.info());
+    return session.report(metrics, &moved);
+  }
+  session.report(metrics, &checkpoint);
   if (options.upload == Upload::Sync) (void)wait_for_checkpoint();
 }
 

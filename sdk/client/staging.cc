@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/base/quota.h"
+#include "lib/storage/manifest.h"
 
 namespace train::sdk {
 namespace fs = std::filesystem;
@@ -85,7 +86,8 @@ Result<Unit> check_tree(const fs::path& from) {
   const fs::file_status status = fs::symlink_status(from, error);
   if (!fs::exists(status))
     return Error{Errc::NotFound,
-                 fmt::format("the checkpoint's folder {} does not exist", shown(from))};
+                 fmt::format("the checkpoint's folder {} does not exist", shown(from)),
+                 "each rank reports a folder of its own: one that was moved is gone"};
   if (!fs::is_directory(status))
     return Error{Errc::InvalidArgument, fmt::format("{} is no folder", shown(from))};
   for (auto it = fs::recursive_directory_iterator(from, error);
@@ -103,6 +105,41 @@ Result<Unit> check_tree(const fs::path& from) {
   }
   if (error) return system_error(error.value(), fmt::format("listing {}", shown(from)));
   return Unit{};
+}
+
+/// What belongs to a committed checkpoint, or has the run's checkpoints in it, stays where it is.
+Result<Unit> check_movable(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(from, error);
+  for (fs::path above = folder; !error && above.has_relative_path(); above = above.parent_path()) {
+    std::error_code ignored;
+    if (!fs::exists(above / kManifestName, ignored)) continue;
+    return Error{Errc::InvalidArgument,
+                 fmt::format("{} belongs to the committed checkpoint {}, which is not moved",
+                             shown(from), shown(above)),
+                 "report a copy of it: Checkpoint::from_directory and Upload::Async"};
+  }
+  if (error) return system_error(error.value(), fmt::format("looking at {}", shown(from)));
+  const fs::path inside = fs::weakly_canonical(to, error).lexically_relative(folder);
+  if (inside.empty() || *inside.begin() == "..") return Unit{};
+  return Error{
+      Errc::InvalidArgument,
+      fmt::format("{} holds the run's checkpoints, and cannot be moved into one", shown(from)),
+      "report a folder with nothing but the files of this checkpoint"};
+}
+
+enum class Moved { Yes, OtherFileSystem };
+
+/// Where it does not succeed, `to` is not there.
+Result<Moved> try_rename(const fs::path& from, const fs::path& to) {
+  TRY_VOID(check_tree(from));
+  TRY_VOID(check_movable(from, to));
+  TRY_VOID(make_empty_folder(to));
+  if (::rename(from.c_str(), to.c_str()) == 0) return Moved::Yes;  // replaces the empty folder
+  const int failed = errno;
+  remove_folder(to);
+  if (failed == EXDEV) return Moved::OtherFileSystem;
+  return system_error(failed, fmt::format("moving {} to the staging folder", shown(from)));
 }
 
 Result<Unit> copy_entries(const fs::path& from, const fs::path& to) {
@@ -154,17 +191,26 @@ Result<Unit> copy_tree(const fs::path& from, const fs::path& to) {
 }
 
 Result<Unit> move_tree(const fs::path& from, const fs::path& to) {
-  TRY_VOID(check_tree(from));
-  TRY_VOID(make_empty_folder(to));
-  if (::rename(from.c_str(), to.c_str()) == 0) return Unit{};  // replaces the empty folder
-  if (errno != EXDEV)
-    return system_error(errno, fmt::format("moving {} to the staging folder", shown(from)));
+  TRY(const Moved moved, try_rename(from, to));
+  if (moved == Moved::Yes) return Unit{};
   TRY_VOID(copy_tree(from, to));
   std::error_code error;
   fs::remove_all(from, error);
   if (error)
     return system_error(error.value(), fmt::format("removing {} after it was copied", shown(from)));
   return Unit{};
+}
+
+Result<Unit> rename_tree(const fs::path& from, const fs::path& to) {
+  TRY(const Moved moved, try_rename(from, to));
+  if (moved == Moved::Yes) return Unit{};
+  return Error{
+      Errc::InvalidArgument,
+      fmt::format("{} is in another file system than the run's checkpoints ({}): it cannot "
+                  "become one without a copy",
+                  shown(from), shown(to.parent_path())),
+      "write it below train::get_context().storage_path(), or report it with "
+      "Upload::Async, which copies"};
 }
 
 std::uint64_t bytes_below(const fs::path& folder) {

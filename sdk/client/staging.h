@@ -13,8 +13,10 @@ namespace train::sdk {
 /// Copy the files under `from` into the new folder `to`. When it fails, `to` is removed again.
 Result<Unit> copy_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Move the folder `from` to the new name `to`; copy and remove it where a move cannot work
-/// (another file system).
+/// (another file system). Refused, as by rename_tree: a committed checkpoint.
 Result<Unit> move_tree(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Move the folder `from` to the new name `to`, or leave it as it was: nothing is copied.
+Result<Unit> rename_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Make an empty folder at `to`, and those above it where missing; what an earlier attempt left at
 /// `to` goes.
 Result<Unit> make_empty_folder(const std::filesystem::path& to);

@@ -202,6 +202,10 @@ int trainrun_report_checkpoint_sync(const char* metrics_json,
                                     const trainrun_checkpoint* checkpoint) {
   return guarded([&] { report_checkpoint(metrics_json, checkpoint, train::Upload::Sync); });
 }
+int trainrun_report_checkpoint_no_upload(const char* metrics_json,
+                                         const trainrun_checkpoint* checkpoint) {
+  return guarded([&] { report_checkpoint(metrics_json, checkpoint, train::Upload::None); });
+}
 
 int trainrun_wait_for_checkpoint(const char** out) {
   thread_local std::string kept;

@@ -2,9 +2,11 @@
 // several ranks, datasets.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <filesystem>
 
 #include "tests/e2e/cluster.h"
 
@@ -110,6 +112,47 @@ TEST(Sdk, TwoRanksWithDifferentBytesInOneFileFailThatCheckpointAndTrainingGoesOn
   EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/checkpoints/" + kept[0] + "/shared.txt"),
             "same");
 }
+
+ino_t inode_of(const std::string& path) {
+  struct stat found {};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0) << path;
+  return found.st_ino;
+}
+
+class SdkInPlace : public testing::TestWithParam<bool> {};
+
+TEST_P(SdkInPlace, FilesThatAProgramWroteItselfAreCommittedWithoutACopy) {
+  const std::string after_report = GetParam() ? "true" : "false";
+  Cluster cluster;
+
+  Process& run = cluster.train_run(
+      {sdk_job(cluster, 2,
+               "mode: big, bytes: 3000000, epochs: 3, in_place: true, die_rank: 1, die_epoch: 1, "
+               "die_after_report: " +
+                   after_report,
+               "  failure_config: {max_failures: 1}")});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), " whole\n")) << run.out();  // what attempt 1 began from
+  const std::string folder = cluster.run_dir("job");
+  EXPECT_EQ(
+      cluster.checkpoints("job"),
+      (std::vector<std::string>{"checkpoint_000001", "checkpoint_000002", "checkpoint_000003"}));
+  EXPECT_EQ(cluster.run({"checkpoint", "verify", folder}), 0);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (const std::string rank : {"0", "1"}) {
+      const std::string file = folder + "/checkpoints/checkpoint_00000" +
+                               std::to_string(epoch + 1) + "/rank-" + rank + "/state.bin";
+      EXPECT_EQ(std::to_string(inode_of(file)),
+                cluster.read(folder + "/inode-" + std::to_string(epoch) + "-" + rank));
+    }
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/checkpoints"))
+    EXPECT_FALSE(contains(entry.path(), "/.tmp-") || contains(entry.path(), "/.staging-"))
+        << entry.path();
+  EXPECT_TRUE(std::filesystem::is_empty(folder + "/written"));
+}
+INSTANTIATE_TEST_SUITE_P(KilledBeforeAndAfterTheReport, SdkInPlace, testing::Bool());
 
 TEST(Sdk, KeepsTheTwoBestByScoreAndTheNewest) {
   Cluster cluster;

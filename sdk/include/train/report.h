@@ -20,7 +20,8 @@ void report(const Dict& metrics);
 
 enum class Upload {
   Async,  // training goes on while the checkpoint is stored
-  Sync    // report() returns once it is committed, or was given up (the run says why)
+  Sync,   // report() returns once it is committed, or was given up (the run says why)
+  None    // as Async, but the files are in the run's storage already: nothing is copied
 };
 struct ReportOptions {
   Upload upload = Upload::Async;
@@ -30,6 +31,15 @@ struct ReportOptions {
 /// checkpoint, committed in the background when the parts of all ranks are there. Ranks with
 /// nothing to add report `Checkpoint::from_writer` that writes nothing. The directory forms copy
 /// (or move) their files before returning.
+///
+/// Upload::None takes a folder that the program wrote itself (a parallel writer, straight below
+/// storage_path()): it is renamed, its files are digested and synced where they are, and become the
+/// checkpoint. All of them are whole when the call is made. From then on the folder is the run's:
+/// gone from its place, part of the checkpoint, or removed with one that is not kept. Each rank
+/// reports a folder of its own; one that several ranks wrote is reported by one of them after a
+/// barrier(). Throws Failure("invalid_argument"), with the folder left as it was, where it lies in
+/// another file system than the run, where the run's storage is an object store, and where this
+/// node does not see the run's folder.
 void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptions& options = {});
 
 /// Wait until every checkpoint that this rank has reported is committed, or was given up. The

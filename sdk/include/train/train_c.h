@@ -66,6 +66,10 @@ int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoi
 /* The same, returning once the checkpoint is committed, or was given up (the run says why). */
 int trainrun_report_checkpoint_sync(const char* metrics_json,
                                     const trainrun_checkpoint* checkpoint);
+/* The same for a directory in the run's storage: it is moved, nothing is copied (Upload::None in
+ * <train/report.h>). The directory is gone from its place afterwards. */
+int trainrun_report_checkpoint_no_upload(const char* metrics_json,
+                                         const trainrun_checkpoint* checkpoint);
 
 /* Wait until all that this rank has reported with a checkpoint is committed or given up. *out: the
  * newest one's folder; NULL where it was given up, or there is none. */

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <train/train.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -236,9 +238,32 @@ std::string state_of(int rank, int epoch, std::size_t bytes) {
   return state;
 }
 
+// The inode of `file`, as it was written, is in inode-EPOCH-RANK of the run's folder.
+void report_in_place(const Config& config, int epoch, const std::string& file,
+                     const std::function<void(const std::filesystem::path&)>& write) {
+  const std::filesystem::path run = get_context().storage_path();
+  const std::string which =
+      std::to_string(epoch) + "-" + std::to_string(get_context().world_rank());
+  const std::filesystem::path folder = run / "written" / which;
+  std::filesystem::remove_all(folder);  // an attempt before this one may have died over it
+  write(folder);
+  struct stat found {};
+  if (::stat((folder / file).c_str(), &found) != 0) throw std::runtime_error("no " + file);
+  std::ofstream(run / ("inode-" + which)) << found.st_ino;
+  const bool dies = here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
+                    get_context().attempt() == 0;
+  const bool after = config.get<bool>("die_after_report", false);
+  if (dies) wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
+  if (dies && !after) ::kill(::getpid(), SIGKILL);
+  train::report({{"epoch", epoch}}, train::Checkpoint::from_directory(folder),
+                {.upload = train::Upload::None});
+  if (dies) ::kill(::getpid(), SIGKILL);
+}
+
 // Each epoch every rank hands over a state of so many bytes, and a small file; and finds those of
 // all ranks when it begins from a checkpoint. Nothing is read from storage itself. Rank 0 waits for
-// ever before it restores in the attempts of restore_hold.
+// ever before it restores in the attempts of restore_hold. in_place: it writes them below the run's
+// folder itself; die_rank then dies in epoch die_epoch of attempt 0, before its report or after it.
 void big(const Config& config) {
   const auto bytes = config.get<std::size_t>("bytes");
   const int rank = get_context().world_rank();
@@ -259,13 +284,16 @@ void big(const Config& config) {
   }
   for (int epoch = train::start_epoch(); epoch < config.get<int>("epochs"); ++epoch) {
     hold(config, epoch);
-    train::report({{"epoch", epoch}},
-                  train::Checkpoint::from_writer([=](const std::filesystem::path& folder) {
-                    std::filesystem::create_directories((folder / name(rank)).parent_path());
-                    std::ofstream(folder / name(rank), std::ios::binary)
-                        << state_of(rank, epoch, bytes);
-                    std::ofstream(folder / ("small-" + std::to_string(rank))) << epoch;
-                  }));
+    const auto write = [=](const std::filesystem::path& folder) {
+      std::filesystem::create_directories((folder / name(rank)).parent_path());
+      std::ofstream(folder / name(rank), std::ios::binary) << state_of(rank, epoch, bytes);
+      std::ofstream(folder / ("small-" + std::to_string(rank))) << epoch;
+    };
+    if (config.get<bool>("in_place", false)) {
+      report_in_place(config, epoch, name(rank), write);
+    } else {
+      train::report({{"epoch", epoch}}, train::Checkpoint::from_writer(write));
+    }
   }
 }
 

@@ -207,7 +207,7 @@ TEST(CFace, WorksFromPython) {
 #endif
   Folder folder;
   std::ofstream(folder.path / "worker.py") << R"(
-import ctypes, json, sys
+import ctypes, json, os, sys
 lib = ctypes.CDLL(sys.argv[1])
 for name in ("last_error", "last_error_kind", "config_json", "checkpoint_directory", "checkpoint_metrics_json"):
     getattr(lib, "trainrun_" + name).restype = ctypes.c_char_p
@@ -226,6 +226,14 @@ print("stored", flush=True)
 assert lib.trainrun_report_checkpoint(b'{"loss": 0.125}', made) == 0
 assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0
 print("kept", out.value.decode())
+os.makedirs("mine")
+open("mine/state", "w").write("weights")
+lib.trainrun_checkpoint_from_directory.restype = ctypes.c_void_p
+mine = ctypes.c_void_p(lib.trainrun_checkpoint_from_directory(b"mine"))
+inode = os.stat("mine/state").st_ino
+assert lib.trainrun_report_checkpoint_no_upload(b'{"loss": 0.0625}', mine) == 0
+assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0 and not os.path.exists("mine")
+assert os.stat(out.value.decode() + "/state").st_ino == inode
 assert lib.trainrun_reduce(b'{"n": 3}', b"sum", ctypes.byref(out)) == 0
 print(out.value.decode(), flush=True)
 assert lib.trainrun_set_result(b'{"ok": true}') == 0
@@ -237,7 +245,8 @@ assert lib.trainrun_finish(None) == 0
             "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
             "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
             "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
-            "kept checkpoints/checkpoint_000002\n{\"n\":3}\nresult: {\"ok\":true}\n");
+            "kept checkpoints/checkpoint_000002\nreport 4: loss=0.0625\n"
+            "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
 }
 
 TEST(CFace, ValidatesFromPython) {

@@ -1,5 +1,6 @@
 // A worker's session against a fake supervisor, in one process.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -51,6 +52,18 @@ Checkpoint writing(const std::string& text) {
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+ino_t inode_of(const fs::path& path) {
+  struct stat found {};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0) << path;
+  return found.st_ino;
+}
+
+dev_t device_of(const fs::path& path) {
+  struct stat found {};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0) << path;
+  return found.st_dev;
 }
 
 template <class Call>
@@ -210,6 +223,104 @@ TEST(SupervisedSession, CopiesOrTakesADirectoryBeforeReportReturns) {
   EXPECT_FALSE(fs::exists(first / ".hidden"));
   EXPECT_EQ(text_of(fs::path(worker.supervisor.wait_for<CheckpointStaged>(1).dir) / "a"),
             "changed");
+}
+
+/// A run's folder as a worker of one machine sees it, with a folder of the user's in it.
+struct RunFolder {
+  fs::path path;
+  explicit RunFolder(const std::string& below = "/tmp") {
+    std::string name = below + "/sdk-run-XXXXXX";
+    path = ::mkdtemp(name.data());
+  }
+  ~RunFolder() { fs::remove_all(path); }
+  Welcome seen() const {
+    Welcome w = welcome();
+    w.run_dir = path.string();
+    w.staging_dir = (path / "checkpoints/.staging-3/rank-0").string();
+    return w;
+  }
+  fs::path written(const std::string& name) const {
+    fs::create_directories(path / name / "sub");
+    std::ofstream(path / name / "sub" / "state") << "weights";
+    return path / name;
+  }
+};
+
+TEST(SupervisedSession, TakesAFolderOfTheRunsStorageWithoutACopy) {
+  RunFolder run;
+  Worker worker(run.seen());
+  const fs::path mine = run.written("mine");
+  const ino_t inode = inode_of(mine / "sub" / "state");
+
+  const Checkpoint moved = to_be_moved(Checkpoint::from_directory(mine), worker.session->info());
+  worker.session->report({}, &moved);
+
+  EXPECT_FALSE(fs::exists(mine));
+  const fs::path staged = worker.supervisor.wait_for<CheckpointStaged>().dir;
+  EXPECT_EQ(staged, run.path / "checkpoints/.staging-3/rank-0/ckpt-1");
+  EXPECT_EQ(inode_of(staged / "sub" / "state"), inode);
+  EXPECT_EQ(failure_of([&] { worker.session->report({}, &moved); }),
+            "not_found: the checkpoint's folder '" + mine.string() +
+                "' does not exist (each rank reports a folder of its own: one that was moved is "
+                "gone)");
+}
+
+TEST(SupervisedSession, CopiesNothingFromAnotherFileSystem) {
+  RunFolder run, elsewhere("/dev/shm");
+  if (device_of(run.path) == device_of(elsewhere.path))
+    GTEST_SKIP() << "/tmp and /dev/shm are one file system";
+  Worker worker(run.seen());
+  const fs::path mine = elsewhere.written("mine");
+  const Checkpoint moved = to_be_moved(Checkpoint::take_directory(mine), worker.session->info());
+
+  EXPECT_EQ(failure_of([&] { worker.session->report({}, &moved); }),
+            "invalid_argument: '" + mine.string() +
+                "' is in another file system than the run's checkpoints ('" + run.path.string() +
+                "/checkpoints/.staging-3/rank-0'): it cannot become one without a copy (write it "
+                "below train::get_context().storage_path(), or report it with Upload::Async, which "
+                "copies)");
+
+  EXPECT_EQ(text_of(mine / "sub" / "state"), "weights");
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
+}
+
+TEST(SupervisedSession, MovesNoCommittedCheckpointAndNothingAroundIt) {
+  RunFolder run;
+  Worker worker(run.seen());
+  const fs::path committed = run.written("checkpoints/checkpoint_000001");
+  std::ofstream(committed / ".manifest.json") << "{}";
+  const auto refusal = [&](const fs::path& folder) {
+    const Checkpoint taken = Checkpoint::take_directory(folder);
+    return failure_of([&] { worker.session->report({}, &taken); });
+  };
+
+  EXPECT_EQ(refusal(committed / "sub"),
+            "invalid_argument: '" + (committed / "sub").string() +
+                "' belongs to the committed checkpoint '" + committed.string() +
+                "', which is not moved (report a copy of it: Checkpoint::from_directory and "
+                "Upload::Async)");
+  EXPECT_NE(refusal(run.path).find("holds the run's checkpoints"), std::string::npos);
+  EXPECT_EQ(text_of(committed / "sub" / "state"), "weights");
+}
+
+TEST(SupervisedSession, MovesNothingIntoStorageThatIsNoFolderHere) {
+  RunFolder run;
+  const Checkpoint mine = Checkpoint::from_directory(run.written("mine"));
+  const auto refusal = [&](const std::string& run_dir, const std::string& staging) {
+    WorkerInfo info;
+    info.supervised = true;
+    info.run_dir = run_dir;
+    info.staging_dir = staging;
+    return failure_of([&] { to_be_moved(mine, info); });
+  };
+
+  EXPECT_EQ(refusal("s3://bucket/runs/vit", "/var/tmp/staging"),
+            "invalid_argument: Upload::None: the run's storage is 's3://bucket/runs/vit', and "
+            "nothing that is there already can become part of a checkpoint (report it with "
+            "Upload::Async, which copies)");
+  EXPECT_EQ(refusal("/data/runs/vit", "/var/tmp/data/run/checkpoints/.staging-0/rank-0"),
+            "invalid_argument: Upload::None: this node has no access to the run's folder "
+            "'/data/runs/vit' (report it with Upload::Async, which copies)");
 }
 
 TEST(SupervisedSession, ReportsNothingWhenADirectoryCannotBeStaged) {
