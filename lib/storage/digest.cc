@@ -1,7 +1,11 @@
 #include "lib/storage/digest.h"
 
 #include <fmt/format.h>
+#ifdef TRAIN_XXHASH_DISPATCH
+#include <xxh_x86dispatch.h>  // the same digests, by the widest instructions that there are
+#else
 #include <xxhash.h>
+#endif
 
 #include "lib/base/check.h"
 

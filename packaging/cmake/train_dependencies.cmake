@@ -9,6 +9,7 @@ else()
 endif()
 set(TRAINRUN_DEPS_DIR ${deps_default} CACHE PATH "Private folder of packaging/deps/install.sh")
 
+include(CheckCXXSourceCompiles)
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json filesystem)
 find_package(fmt REQUIRED)
@@ -34,6 +35,11 @@ target_compile_definitions(train_msgpack INTERFACE MSGPACK_USE_STD_VARIANT_ADAPT
 
 add_library(train_xxhash INTERFACE)
 target_link_libraries(train_xxhash INTERFACE xxhash)
+# Debian's library has each function for SSE2, AVX2 and AVX-512, and takes what the processor has. Another one may not.
+set(CMAKE_REQUIRED_LIBRARIES xxhash)
+check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+  int main() { return static_cast<int>(XXH3_64bits(nullptr, 0)); }" TRAIN_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
 
 set(arrow_dir ${TRAINRUN_DEPS_DIR}/pyarrow-26.0.1/pyarrow)
 foreach(part IN ITEMS arrow arrow_s3 arrow_compute arrow_acero arrow_dataset parquet)

@@ -3,7 +3,6 @@
 #include <boost/json/serialize.hpp>
 #include <fstream>
 #include <mutex>
-#include <sstream>
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
@@ -30,9 +29,10 @@ Checkpoint make(Checkpoint::Impl impl) {
 
 Checkpoint open_committed(const std::string& folder) {
   PosixFileSystem fs;
-  const Manifest manifest = sdk::value_or_throw(verify_checkpoint(fs, folder));
+  Manifest manifest = sdk::value_or_throw(read_checkpoint(fs, folder));
   Checkpoint::Impl impl;
   impl.directory = folder;
+  impl.files = std::make_shared<const sdk::CheckedFiles>(folder, std::move(manifest.files));
   impl.metadata = parse_json(boost::json::serialize(manifest.metadata)).as<Dict>();
   impl.metrics = sdk::to_dict(manifest.metrics);
   return make(std::move(impl));
@@ -44,6 +44,7 @@ Checkpoint Checkpoint::from_directory(const std::filesystem::path& directory) {
   return make({.form = Impl::Form::Copy,
                .directory = checked_folder(directory),
                .write = {},
+               .files = {},
                .metadata = {},
                .metrics = {}});
 }
@@ -52,6 +53,7 @@ Checkpoint Checkpoint::take_directory(const std::filesystem::path& directory) {
   return make({.form = Impl::Form::Take,
                .directory = checked_folder(directory),
                .write = {},
+               .files = {},
                .metadata = {},
                .metrics = {}});
 }
@@ -61,6 +63,7 @@ Checkpoint Checkpoint::from_writer(std::function<void(const std::filesystem::pat
   return make({.form = Impl::Form::Write,
                .directory = {},
                .write = std::move(write),
+               .files = {},
                .metadata = {},
                .metrics = {}});
 }
@@ -73,21 +76,25 @@ Checkpoint Checkpoint::from_json(const Value& value) {
   });
 }
 
-const std::filesystem::path& Checkpoint::as_directory() const {
-  if (impl_->form == Impl::Form::Committed) return impl_->directory;
+const sdk::CheckedFiles& Checkpoint::checked_files() const {
+  if (impl_->form == Impl::Form::Committed) return *impl_->files;
   throw Failure("invalid_argument",
                 "this checkpoint is about to be reported; only a committed one, from "
                 "get_checkpoint(), has a folder to read");
 }
 
+const std::filesystem::path& Checkpoint::as_directory() const {
+  checked_files().verify_rest();
+  return impl_->directory;
+}
+
 Value Checkpoint::to_value() const {
-  std::ifstream file(as_directory() / kStateFile, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const sdk::CheckedFiles& files = checked_files();
+  if (!files.has(kStateFile)) {
     throw Failure("not_found", "checkpoint '" + impl_->directory.string() + "' has no " +
                                    kStateFile + ": it was not made by Checkpoint::from_json");
   }
-  return parse_json(text.str());
+  return parse_json(files.read(kStateFile));
 }
 
 const Dict& Checkpoint::metadata() const { return impl_->metadata; }
@@ -97,7 +104,7 @@ const Dict& Checkpoint::metrics() const { return impl_->metrics; }
 std::optional<Checkpoint> get_checkpoint() {
   const std::string& folder = sdk::worker_info().restore_dir;
   if (folder.empty()) return std::nullopt;
-  // Verifying reads every byte: once a process. What failed is tried again by the next call.
+  // What was verified is remembered with it. What failed is tried again by the next call.
   static std::mutex mutex;
   static std::optional<Checkpoint> verified;
   const std::lock_guard lock(mutex);

@@ -3,6 +3,8 @@
 
 #include <train/checkpoint.h>
 
+#include "sdk/client/checked_files.h"
+
 namespace train {
 
 struct Checkpoint::Impl {
@@ -16,6 +18,7 @@ struct Checkpoint::Impl {
   Form form = Form::Committed;
   std::filesystem::path directory;
   std::function<void(const std::filesystem::path&)> write;
+  std::shared_ptr<const sdk::CheckedFiles> files;  // Committed: those in `directory`
   Dict metadata;
   Dict metrics;
 };

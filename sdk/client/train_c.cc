@@ -230,8 +230,10 @@ int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char
 int trainrun_get_checkpoint(trainrun_checkpoint** out) {
   return guarded([&] {
     *out = nullptr;
-    if (auto found = train::get_checkpoint())
-      *out = new trainrun_checkpoint{std::move(*found), {}, {}, {}, {}};
+    auto found = train::get_checkpoint();
+    if (!found) return;
+    (void)found->as_directory();  // verified
+    *out = new trainrun_checkpoint{std::move(*found), {}, {}, {}, {}};
   });
 }
 const char* trainrun_checkpoint_directory(trainrun_checkpoint* checkpoint) {

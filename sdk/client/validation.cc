@@ -66,6 +66,7 @@ ReportedCheckpoint to_reported(const AnsweredCheckpoint& answer) {
       read_reports({.rank = 0, .first_ordinal = 1, .count = 1, .data = answer.metrics}, 0));
   Checkpoint::Impl impl;
   impl.directory = answer.path;
+  impl.files = std::make_shared<const sdk::CheckedFiles>(answer.path);
   impl.metrics = sdk::to_dict(records.front().metrics);
   PosixFileSystem files;
   // One that is removed just now, or lies where this node cannot see it, has none.

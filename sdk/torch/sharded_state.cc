@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
@@ -43,14 +45,14 @@ torch::Tensor narrowed(torch::Tensor tensor, const Box& box,
 
 /// One rank's piece of a tensor, in its file.
 struct SavedPiece {
-  const sdk::TensorReader* file = nullptr;
+  sdk::TensorReader* file = nullptr;
   sdk::TensorEntry entry;
   std::vector<std::int64_t> shape;  // of the whole
   Box box;
 };
 using SavedState = std::map<std::string, std::vector<SavedPiece>>;
 
-void add_pieces(const sdk::TensorReader& file, SavedState& saved) {
+void add_pieces(sdk::TensorReader& file, SavedState& saved) {
   const auto corrupt = [&](const std::string& why) {
     raise(Error{Errc::Corrupt, file.path() + ": " + why});
   };
@@ -68,11 +70,50 @@ void add_pieces(const sdk::TensorReader& file, SavedState& saved) {
     }
   } catch (const std::out_of_range&) {
     corrupt("its header does not say where its pieces lie");
+  } catch (const Failure& why) {
+    if (why.kind() == to_string(Errc::Corrupt)) throw;
+    corrupt(std::string("its header does not say where its pieces lie: ") + why.what());
   }
 }
 
-void fill(const ShardedState::Entry& entry, const std::vector<SavedPiece>& pieces,
-          std::vector<std::string>& wrong) {
+/// Rows of a file that go into this rank's piece.
+struct PlannedRead {
+  sdk::TensorReader* file = nullptr;
+  std::uint64_t offset = 0;
+  std::function<void()> run;
+};
+
+PlannedRead plan_copy(const ShardedState::Entry& entry, const SavedPiece& piece,
+                      const sdk::Copy& copy) {
+  std::vector<std::int64_t> origin = piece.box.offset;  // of the rows, in the whole tensor
+  std::int64_t begin = 0, end = 1;
+  std::vector<std::int64_t> rows_shape = piece.box.size;
+  if (!origin.empty()) {
+    begin = copy.box.offset[0] - origin[0];
+    end = begin + copy.box.size[0];
+    rows_shape[0] = copy.box.size[0];
+  }
+  const torch::Tensor target = narrowed(entry.local, copy.box, entry.offset);
+  PlannedRead read{piece.file, piece.file->offset(piece.entry, begin), {}};
+  if (rows_shape == copy.box.size) {
+    read.run = [=] { piece.file->read(piece.entry, begin, end, target); };
+    return read;
+  }
+  read.run = [=] {  // a part of each row
+    piece.file->each(piece.entry, begin, end, [&](std::int64_t row, const torch::Tensor& rows) {
+      Box box = copy.box;
+      box.offset[0] = origin[0] + row;
+      box.size[0] = rows.size(0);
+      std::vector<std::int64_t> at = origin;
+      at[0] = box.offset[0];
+      narrowed(entry.local, box, entry.offset).copy_(narrowed(rows, box, at));
+    });
+  };
+  return read;
+}
+
+void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& pieces,
+          std::vector<PlannedRead>& reads, std::vector<std::string>& wrong) {
   const SavedPiece& first = pieces.front();
   if (first.shape != entry.shape) {
     wrong.push_back("\"" + entry.name + "\" has the shape " + shape_text(first.shape) + " there, " +
@@ -91,31 +132,21 @@ void fill(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
     wrong.push_back("no file holds \"" + entry.name + "\" " + to_text(plan.missing.front()));
     return;
   }
-  const torch::NoGradGuard no_grad;
-  for (const sdk::Copy& copy : plan.copies) {
-    const SavedPiece& piece = pieces[copy.piece];
-    std::vector<std::int64_t> origin = piece.box.offset;
-    std::int64_t begin = 0, end = 1;
-    if (!origin.empty()) {
-      begin = copy.box.offset[0] - origin[0];
-      end = begin + copy.box.size[0];
-      origin[0] = copy.box.offset[0];
-    }
-    const torch::Tensor rows = piece.file->rows(piece.entry, begin, end);
-    narrowed(entry.local, copy.box, entry.offset).copy_(narrowed(rows, copy.box, origin));
-  }
+  for (const sdk::Copy& copy : plan.copies)
+    reads.push_back(plan_copy(entry, pieces[copy.piece], copy));
 }
 
-std::vector<std::string> files_in(const std::string& directory, const std::string& name) {
-  std::vector<std::string> paths;
+/// Names in the checkpoint, by rank.
+std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name) {
+  std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& folder : fs::directory_iterator(directory, ignored)) {
-    const fs::path path = folder.path() / name;
-    if (folder.path().filename().string().starts_with("rank-") && fs::exists(path, ignored))
-      paths.push_back(path.string());
+  for (const auto& folder : fs::directory_iterator(checkpoint.folder(), ignored)) {
+    const std::string rank = folder.path().filename().string();
+    if (rank.starts_with("rank-") && checkpoint.has(rank + "/" + name))
+      names.push_back(rank + "/" + name);
   }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -203,28 +234,40 @@ sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int worl
   return stage_tensors(mine, {{"format", "pt"}, {kShards, to_json(Value(std::move(places)))}});
 }
 
-void sdk::load_sharded(const std::string& directory, const std::string& file_name,
+void sdk::load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,
                        const ShardedState& state) {
   std::vector<TensorReader> files;
-  for (std::string& path : files_in(directory, file_name)) files.emplace_back(std::move(path));
+  for (const std::string& name : files_in(checkpoint, file_name))
+    files.emplace_back(checkpoint.open(name));
   if (files.empty()) {
-    raise(Error{Errc::NotFound,
-                directory + " holds no rank-*/" + file_name + ": no ShardedState was saved there"});
+    raise(Error{Errc::NotFound, checkpoint.folder() + " holds no rank-*/" + file_name +
+                                    ": no ShardedState was saved there"});
   }
   SavedState saved;
-  for (const TensorReader& file : files) add_pieces(file, saved);
+  for (TensorReader& file : files) add_pieces(file, saved);
+  std::vector<PlannedRead> reads;
   std::vector<std::string> wrong;
   for (const auto& entry : state.entries()) {
     const auto found = saved.find(entry.name);
     if (found == saved.end())
       wrong.push_back("missing \"" + entry.name + "\"");
     else
-      fill(entry, found->second, wrong);
+      plan(entry, found->second, reads, wrong);
   }
-  if (wrong.empty()) return;
-  std::string text = directory + " does not fit the ShardedState: ";
-  for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
-  refuse(text);
+  if (!wrong.empty()) {
+    for (TensorReader& file : files) file.finish();  // a damaged one is not the caller's mistake
+    std::string text = checkpoint.folder() + " does not fit the ShardedState: ";
+    for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
+    refuse(text);
+  }
+  std::stable_sort(reads.begin(), reads.end(), [](const PlannedRead& a, const PlannedRead& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+  });
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    reads[i].run();
+    if (i + 1 == reads.size() || reads[i + 1].file != reads[i].file) reads[i].file->finish();
+  }
 }
 
 }  // namespace train

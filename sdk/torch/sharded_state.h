@@ -14,9 +14,10 @@ namespace train::sdk {
 StagedFile stage_sharded(const ShardedState& state, int rank, int world_size);
 
 /// Fill the pieces of `state` from the files of this name in the folders `rank-*` of a checkpoint,
-/// however many ranks wrote them. Reads only what it needs. Throws Failure("not_found", "corrupt"),
-/// or "invalid_argument" with all that does not fit.
-void load_sharded(const std::string& directory, const std::string& file_name,
+/// however many ranks wrote them. Reads only what it needs, or, to verify them, all of the files in
+/// which that lies. Throws Failure("not_found", "corrupt"), or, before anything is changed,
+/// "invalid_argument" with all that does not fit.
+void load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,
                   const ShardedState& state);
 
 }  // namespace train::sdk

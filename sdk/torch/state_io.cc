@@ -9,10 +9,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 
+#include "sdk/client/checked_files.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
 #include "sdk/torch/sharded_state.h"
@@ -173,47 +174,51 @@ void write_file(const fs::path& path, const StagedBytes& bytes, bool sync) {
 
 // ---- reading ----
 
-std::string shape_text(const torch::Tensor& tensor) {
+std::string shape_text(torch::ScalarType type, at::IntArrayRef sizes) {
   std::ostringstream text;
-  text << torch::toString(tensor.scalar_type()) << " " << tensor.sizes();
+  text << torch::toString(type) << " " << sizes;
   return text.str();
 }
 
-void load_module(const std::string& path, torch::nn::Module& module) {
-  const sdk::LoadedFile file = sdk::read_tensor_file(path);
-  const sdk::NamedTensors wanted = state_of_module(module);
-  std::set<std::string> names;
+void load_module(sdk::FileScan scan, torch::nn::Module& module) {
+  sdk::TensorReader file(std::move(scan));
+  std::map<std::string, const sdk::TensorEntry*> saved;
+  for (const sdk::TensorEntry& entry : file.tensors()) saved.emplace(entry.name, &entry);
+  std::map<std::string, torch::Tensor> wanted;
   std::string wrong;
   const auto complain = [&](const std::string& text) {
     wrong += (wrong.empty() ? "" : "; ") + text;
   };
-  for (const auto& [name, tensor] : wanted) {
-    names.insert(name);
-    const auto found = file.tensors.find(name);
-    if (found == file.tensors.end()) {
+  for (const auto& [name, tensor] : state_of_module(module)) {
+    wanted.emplace(name, tensor);
+    const auto found = saved.find(name);
+    if (found == saved.end()) {
       complain("missing \"" + name + "\"");
-    } else if (found->second.sizes() != tensor.sizes() ||
-               found->second.scalar_type() != tensor.scalar_type()) {
-      complain("\"" + name + "\" is " + shape_text(found->second) + " there, " +
-               shape_text(tensor) + " in the model");
+      continue;
+    }
+    const auto type = sdk::TensorReader::type(*found->second);
+    const at::IntArrayRef shape = found->second->shape;
+    if (tensor.sizes() != shape || tensor.scalar_type() != type) {
+      complain("\"" + name + "\" is " + shape_text(type, shape) + " there, " +
+               shape_text(tensor.scalar_type(), tensor.sizes()) + " in the model");
     }
   }
-  for (const auto& item : file.tensors) {
-    if (names.count(item.first) == 0) complain("unexpected \"" + item.first + "\"");
+  for (const auto& [name, entry] : saved) {
+    if (wanted.count(name) == 0) complain("unexpected \"" + name + "\"");
   }
   if (!wrong.empty()) {
-    raise(Error{Errc::InvalidArgument, path + " does not fit the model: " + wrong,
+    file.finish();  // a damaged one is not the caller's mistake
+    raise(Error{Errc::InvalidArgument, file.path() + " does not fit the model: " + wrong,
                 "build the model that was saved"});
   }
   const torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : wanted) {
-    torch::Tensor target = tensor;
-    if (target.numel() > 0) target.copy_(file.tensors.at(name));
-  }
+  for (const sdk::TensorEntry& entry : file.tensors())
+    file.read(entry, 0, entry.shape.empty() ? 1 : entry.shape[0], wanted.at(entry.name));
+  file.finish();
 }
 
-void load_optimizer(const std::string& path, const Value& saved,
-                    torch::optim::Optimizer& optimizer) {
+void load_optimizer(sdk::FileScan scan, const Value& saved, torch::optim::Optimizer& optimizer) {
+  const std::string path = scan.path();
   const Value here(describe(optimizer));
   if (saved != here) {
     raise(Error{Errc::InvalidArgument,
@@ -221,6 +226,7 @@ void load_optimizer(const std::string& path, const Value& saved,
                     ", and this one is " + to_json(here),
                 "make the optimizer over the same parameters in the same groups"});
   }
+  scan.finish();  // LibTorch reads it for itself
   guarded("reading " + path, [&] {
     torch::Device where(torch::kCPU);
     for (const auto& group : optimizer.param_groups()) {
@@ -232,15 +238,14 @@ void load_optimizer(const std::string& path, const Value& saved,
   });
 }
 
-Dict read_index(const fs::path& directory) {
-  const std::string path = (directory / kIndexFile).string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+Dict read_index(const sdk::CheckedFiles& files) {
+  const std::string path = files.path_of(kIndexFile);
+  if (!files.has(kIndexFile)) {
     raise(
         Error{Errc::NotFound,
               path + " is missing: the folder holds no state of train::save_state or from_state"});
   }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = files.read(kIndexFile);
   try {
     Dict index = parse_json(text).as<Dict>();
     if (index["format"].as<int>() != kFormat) {
@@ -255,18 +260,17 @@ Dict read_index(const fs::path& directory) {
   }
 }
 
-bool load_rng(const fs::path& directory) {
-  const fs::path path = directory / rng_file(sdk::worker_info().world_rank);
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return false;
-  const sdk::LoadedFile file = sdk::read_tensor_file(path.string());
+bool load_rng(const sdk::CheckedFiles& files) {
+  const std::string name = rng_file(sdk::worker_info().world_rank);
+  if (!files.has(name)) return false;
+  const sdk::LoadedFile file = sdk::read_tensor_file(files.open(name));
   const auto restore = [&](const char* name, at::Generator generator) {
     const auto found = file.tensors.find(name);
     if (found == file.tensors.end()) return;
     const std::lock_guard lock(generator.mutex());
     generator.set_state(found->second.clone());
   };
-  guarded("restoring " + path.string(), [&] {
+  guarded("restoring " + files.path_of(name), [&] {
     restore("cpu", at::detail::getDefaultCPUGenerator());
     if (device().is_cuda()) restore("cuda", at::globalContext().defaultGenerator(device()));
   });
@@ -282,29 +286,30 @@ void save_state(const std::string& directory, const StateRefs& state) {
 }
 
 LoadedState load_state(const std::string& directory, const StateRefs& state) {
-  const Dict index = read_index(directory);
+  return detail::load_checked(sdk::CheckedFiles(directory), state);
+}
+
+LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs& state) {
+  const Dict index = read_index(files);
   const auto saved_modules = static_cast<std::size_t>(index.at("modules").as<std::int64_t>());
   const List saved_optimizers = index.at("optimizers").as<List>();
   if (state.modules.size() > saved_modules || state.optimizers.size() > saved_optimizers.size()) {
     raise(Error{Errc::InvalidArgument,
-                directory + " holds " + std::to_string(saved_modules) + " modules and " +
+                files.folder() + " holds " + std::to_string(saved_modules) + " modules and " +
                     std::to_string(saved_optimizers.size()) + " optimizers, asked for " +
                     std::to_string(state.modules.size()) + " and " +
                     std::to_string(state.optimizers.size())});
   }
-  for (std::size_t i = 0; i < state.modules.size(); ++i) {
-    load_module((fs::path(directory) / module_file(i)).string(), *state.modules[i]);
-  }
-  for (std::size_t i = 0; i < state.optimizers.size(); ++i) {
-    load_optimizer((fs::path(directory) / optimizer_file(i)).string(), saved_optimizers[i],
-                   *state.optimizers[i]);
-  }
+  for (std::size_t i = 0; i < state.modules.size(); ++i)
+    load_module(files.open(module_file(i)), *state.modules[i]);
+  for (std::size_t i = 0; i < state.optimizers.size(); ++i)
+    load_optimizer(files.open(optimizer_file(i)), saved_optimizers[i], *state.optimizers[i]);
   for (std::size_t i = 0; i < state.sharded.size(); ++i)
-    sdk::load_sharded(directory, sharded_file(i), *state.sharded[i]);
+    sdk::load_sharded(files, sharded_file(i), *state.sharded[i]);
   LoadedState loaded;
   const auto epoch = index.find("epoch");
   if (epoch != index.end()) loaded.epoch = epoch->second.as<std::int64_t>();
-  loaded.rng_restored = load_rng(directory);
+  loaded.rng_restored = load_rng(files);
   return loaded;
 }
 

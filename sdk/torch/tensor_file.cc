@@ -1,9 +1,5 @@
 #include "sdk/torch/tensor_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -14,6 +10,8 @@
 
 namespace train::sdk {
 namespace {
+
+constexpr std::uint64_t kSliceBytes = 16u << 20;  // on the way to another device or layout
 
 struct DtypeName {
   std::string_view name;
@@ -48,25 +46,21 @@ torch::Tensor view_at(const torch::Tensor& buffer, std::uint64_t offset, const T
       at, entry.shape, [buffer](void*) {}, torch::TensorOptions(type_of(entry.dtype)));
 }
 
-int open_file(const std::string& path, std::uint64_t* bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  if (fd >= 0 && ::fstat(fd, &info) == 0) {
-    *bytes = static_cast<std::uint64_t>(info.st_size);
-    return fd;
-  }
-  const Error error = system_error(errno, "opening " + path);
-  if (fd >= 0) ::close(fd);
-  raise(error);
+/// At least 1, for entries without a byte.
+std::uint64_t row_bytes(const TensorEntry& entry) {
+  const std::int64_t rows = entry.shape.empty() ? 1 : entry.shape[0];
+  if (rows == 0) return 1;
+  return std::max<std::uint64_t>(1, (entry.end - entry.begin) / static_cast<std::uint64_t>(rows));
 }
 
-void read_at(int fd, std::uint64_t offset, char* to, std::uint64_t bytes, const std::string& path) {
-  for (std::uint64_t done = 0; done < bytes;) {
-    const ssize_t count = ::pread(fd, to + done, bytes - done, static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) raise(system_error(count < 0 ? errno : EIO, "reading " + path));
-    done += static_cast<std::uint64_t>(count);
-  }
+TensorEntry rows_of(const TensorEntry& entry, std::int64_t begin, std::int64_t end) {
+  TensorEntry part = entry;
+  if (entry.shape.empty()) return part;
+  const std::uint64_t row = row_bytes(entry);
+  part.shape[0] = end - begin;
+  part.begin = entry.begin + static_cast<std::uint64_t>(begin) * row;
+  part.end = entry.begin + static_cast<std::uint64_t>(end) * row;
+  return part;
 }
 
 }  // namespace
@@ -92,68 +86,73 @@ StagedFile stage_tensors(const NamedTensors& tensors,
   return staged;
 }
 
-LoadedFile read_tensor_file(const std::string& path) {
-  const TensorReader file(path);
-  const std::uint64_t bytes = file.tensors().empty() ? 0 : file.tensors().back().end;
+LoadedFile read_tensor_file(FileScan scan) {
+  TensorReader file(std::move(scan));
   LoadedFile loaded;
   loaded.metadata = file.metadata();
-  const torch::Tensor buffer = file.bytes(0, bytes);
-  for (const TensorEntry& entry : file.tensors())
-    loaded.tensors[entry.name] = view_at(buffer, entry.begin, entry);
+  for (const TensorEntry& entry : file.tensors()) {
+    torch::Tensor tensor = torch::empty(entry.shape, torch::TensorOptions(type_of(entry.dtype)));
+    file.read(entry, 0, entry.shape.empty() ? 1 : entry.shape[0], tensor);
+    loaded.tensors[entry.name] = std::move(tensor);
+  }
+  file.finish();
   return loaded;
 }
 
-TensorReader::TensorReader(std::string path) : path_(std::move(path)) {
-  std::uint64_t file_bytes = 0;
-  fd_ = open_file(path_, &file_bytes);
+TensorReader::TensorReader(FileScan scan) : scan_(std::move(scan)) {
   // The header's length first: what it says is checked before anything of that size is read.
-  std::string head(std::min<std::uint64_t>(file_bytes, kHeaderLengthBytes), '\0');
-  read_at(fd_, 0, head.data(), head.size(), path_);
+  std::string head(std::min<std::uint64_t>(scan_.bytes(), kHeaderLengthBytes), '\0');
+  scan_.read(0, head.size(), head.data());
   const std::uint64_t header_bytes = header_length(head);
-  if (header_bytes <= kHeaderBytesMax && header_bytes <= file_bytes - head.size()) {
+  if (header_bytes <= kHeaderBytesMax && header_bytes <= scan_.bytes() - head.size()) {
     head.resize(head.size() + header_bytes);
-    read_at(fd_, kHeaderLengthBytes, head.data() + kHeaderLengthBytes, header_bytes, path_);
+    scan_.read(kHeaderLengthBytes, head.size(), head.data() + kHeaderLengthBytes);
   }
-  auto header = parse_header(head, file_bytes);
-  if (header) {
-    header_ = std::move(*header);
-    return;
-  }
-  ::close(fd_);
-  raise(std::move(header).error().with_context(path_));
-}
-
-TensorReader::TensorReader(TensorReader&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      header_(std::move(other.header_)) {}
-
-TensorReader::~TensorReader() {
-  if (fd_ >= 0) ::close(fd_);
+  auto header = parse_header(head, scan_.bytes());
+  if (!header) raise(std::move(header).error().with_context(path()));
+  header_ = std::move(*header);
 }
 
 torch::ScalarType TensorReader::type(const TensorEntry& entry) { return type_of(entry.dtype); }
 
-torch::Tensor TensorReader::bytes(std::uint64_t begin, std::uint64_t end) const {
-  auto buffer = torch::empty({static_cast<std::int64_t>(end - begin)}, torch::kUInt8);
-  read_at(fd_, header_.data_offset + begin,
-          reinterpret_cast<char*>(buffer.data_ptr<std::uint8_t>()), end - begin, path_);
-  return buffer;
+std::uint64_t TensorReader::offset(const TensorEntry& entry, std::int64_t row) const {
+  return header_.data_offset + rows_of(entry, row, row).begin;
 }
 
-torch::Tensor TensorReader::rows(const TensorEntry& entry, std::int64_t begin,
-                                 std::int64_t end) const {
-  TensorEntry part = entry;
-  part.begin = entry.begin;
-  if (!entry.shape.empty()) {
-    const std::uint64_t row = entry.shape[0] == 0 ? 0
-                                                  : (entry.end - entry.begin) /
-                                                        static_cast<std::uint64_t>(entry.shape[0]);
-    part.shape[0] = end - begin;
-    part.begin = entry.begin + static_cast<std::uint64_t>(begin) * row;
-    part.end = entry.begin + static_cast<std::uint64_t>(end) * row;
+void TensorReader::read(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
+                        const torch::Tensor& target) {
+  if (target.numel() == 0) return;
+  torch::Tensor into = target;
+  const bool plain = into.is_cpu() && into.layout() == torch::kStrided && into.is_contiguous() &&
+                     !into.is_conj() && !into.is_neg();
+  if (plain) {
+    const TensorEntry part = rows_of(entry, begin, end);
+    scan_.read(header_.data_offset + part.begin, header_.data_offset + part.end,
+               static_cast<char*>(into.mutable_data_ptr()));
+    into.unsafeGetTensorImpl()->bump_version();  // as copy_ does
+    return;
   }
-  return view_at(bytes(part.begin, part.end), 0, part);
+  each(entry, begin, end, [&](std::int64_t row, const torch::Tensor& rows) {
+    if (entry.shape.empty())
+      into.copy_(rows);
+    else
+      into.narrow(0, row - begin, rows.size(0)).copy_(rows);
+  });
+}
+
+void TensorReader::each(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
+                        const std::function<void(std::int64_t, const torch::Tensor&)>& use) {
+  const auto slice =
+      static_cast<std::int64_t>(std::max<std::uint64_t>(1, kSliceBytes / row_bytes(entry)));
+  torch::Tensor buffer;
+  for (std::int64_t row = begin; row < end; row += slice) {
+    const TensorEntry part = rows_of(entry, row, std::min(end, row + slice));
+    if (!buffer.defined())
+      buffer = torch::empty({static_cast<std::int64_t>(part.end - part.begin)}, torch::kUInt8);
+    scan_.read(header_.data_offset + part.begin, header_.data_offset + part.end,
+               reinterpret_cast<char*>(buffer.data_ptr<std::uint8_t>()));
+    use(row, view_at(buffer, 0, part));
+  }
 }
 
 }  // namespace train::sdk

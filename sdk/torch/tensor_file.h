@@ -3,11 +3,13 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sdk/client/checked_files.h"
 #include "sdk/torch/safetensors.h"
 
 namespace train::sdk {
@@ -30,28 +32,33 @@ struct LoadedFile {
 };
 
 /// Read and check a whole file. Throws Failure("not_found", "corrupt", "io") that names it.
-LoadedFile read_tensor_file(const std::string& path);
+LoadedFile read_tensor_file(FileScan scan);
 
-/// A file of which only some rows are read. Throws as read_tensor_file.
+/// A file of which only some rows are read, at best in the order in which they lie there. Throws as
+/// read_tensor_file.
 class TensorReader {
  public:
-  explicit TensorReader(std::string path);
-  TensorReader(TensorReader&& other) noexcept;
-  TensorReader& operator=(TensorReader&&) = delete;
-  ~TensorReader();
+  explicit TensorReader(FileScan scan);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return scan_.path(); }
   const std::vector<TensorEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   static torch::ScalarType type(const TensorEntry& entry);
-  /// Rows [begin, end) of its first dimension, on the CPU; of a scalar, all of it.
-  torch::Tensor rows(const TensorEntry& entry, std::int64_t begin, std::int64_t end) const;
-  /// A part of the data behind the header: uint8.
-  torch::Tensor bytes(std::uint64_t begin, std::uint64_t end) const;
+  /// Where a row of its first dimension begins in the file; of a scalar, itself.
+  std::uint64_t offset(const TensorEntry& entry, std::int64_t row) const;
+
+  /// Rows [begin, end) into `target`, a tensor of their shape and type on any device. A scalar is
+  /// its row 0.
+  void read(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
+            const torch::Tensor& target);
+  /// A few rows at a time, on the CPU and only for the call: the first one's number, and the rows.
+  void each(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
+            const std::function<void(std::int64_t, const torch::Tensor&)>& use);
+  /// As FileScan's: what was read counts only now.
+  void finish() { scan_.finish(); }
 
  private:
-  std::string path_;
-  int fd_ = -1;
+  FileScan scan_;
   TensorFile header_;
 };
 

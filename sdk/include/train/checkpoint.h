@@ -12,6 +12,10 @@
 
 namespace train {
 
+namespace sdk {
+class CheckedFiles;
+}
+
 /// Either a handle to a committed checkpoint (get_checkpoint), or one that is about to be reported.
 class Checkpoint {
  public:
@@ -20,7 +24,7 @@ class Checkpoint {
   /// are left out. Throws Failure when it is no folder.
   static Checkpoint from_directory(const std::filesystem::path& directory);
   /// As from_directory, but the folder is moved, not copied, where it lies on the same file system:
-  /// it is gone afterwards.
+  /// it is gone afterwards. A committed checkpoint is refused by report().
   static Checkpoint take_directory(const std::filesystem::path& directory);
   /// One small value in a file "state.json" (seed 001's dict). Read it again with to_value().
   static Checkpoint from_json(const Value& value);
@@ -32,8 +36,9 @@ class Checkpoint {
   template <class... State>
   static Checkpoint from_state(State&&... state);
 
-  /// The folder of a committed checkpoint, to read from. Its files are verified against the
-  /// manifest when get_checkpoint() returned it. Throws Failure for one that is not committed yet.
+  /// The folder of a committed checkpoint, to read from. All files of one from get_checkpoint() are
+  /// verified against the manifest first, but those that load() or to_value() have verified. Throws
+  /// Failure("corrupt") that names the file, and Failure for one that is not committed yet.
   const std::filesystem::path& as_directory() const;
   /// The value of from_json. Throws Failure when there is no state.json.
   Value to_value() const;
@@ -42,13 +47,16 @@ class Checkpoint {
   void set_metadata(Dict metadata);
   /// The metrics of rank 0 that it was reported with; empty before it is committed.
   const Dict& metrics() const;
-  /// torch.h: load what from_state saved.
+  /// torch.h: load what from_state saved. Each file is read once, and verified while it is read:
+  /// Failure("corrupt") leaves in the tensors what was loaded by then.
   template <class... State>
   void load(State&&... state) const;
 
   struct Impl;
   explicit Checkpoint(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  const std::shared_ptr<Impl>& impl() const { return impl_; }  // for the SDK itself
+  // for the SDK itself
+  const std::shared_ptr<Impl>& impl() const { return impl_; }
+  const sdk::CheckedFiles& checked_files() const;
 
  private:
   std::shared_ptr<Impl> impl_;
@@ -56,7 +64,8 @@ class Checkpoint {
 
 /// The newest committed checkpoint of this run, or the one to resume from; nothing at a fresh
 /// start. The same on every rank of an attempt: it is decided before the attempt starts. Never
-/// blocks on peers.
+/// blocks on peers. Reads the manifest and looks at the sizes of the files (Failure("corrupt"));
+/// their bytes are verified when they are read: load(), to_value(), as_directory().
 std::optional<Checkpoint> get_checkpoint();
 
 /// One after the `epoch` that the restored checkpoint was reported with, else 0.

@@ -425,6 +425,9 @@ LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {
 
+/// As load_state; of a committed checkpoint each file is verified while it is read.
+LoadedState load_checked(const sdk::CheckedFiles& files, const StateRefs& state);
+
 /// A copy of state in memory of its own, to be written later on any thread.
 std::function<void(const std::string& directory)> stage_state(const StateRefs& state);
 
@@ -462,7 +465,7 @@ Checkpoint Checkpoint::from_state(State&&... state) {
 /// The same arguments in the same order as from_state's.
 template <class... State>
 void Checkpoint::load(State&&... state) const {
-  load_state(as_directory().string(), detail::state_of(state...));
+  detail::load_checked(checked_files(), detail::state_of(state...));
 }
 
 }  // namespace train

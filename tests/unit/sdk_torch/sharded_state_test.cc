@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
+#include "lib/storage/manifest.h"
 #include "sdk/torch/tensor_file.h"
 #include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
@@ -92,7 +94,7 @@ TEST_F(Sharded, WhatAllHoldAlikeIsWrittenOnce) {
     save(ShardedState().replicated("model", *linear).replicated("step", step));
     char file[64];
     std::snprintf(file, sizeof file, "/rank-%04d/sharded.safetensors", rank);
-    for (const auto& [name, tensor] : sdk::read_tensor_file(folder() + file).tensors)
+    for (const auto& [name, tensor] : sdk::read_tensor_file(sdk::FileScan(folder() + file)).tensors)
       written.insert(name);
   }
   EXPECT_THAT(written, ElementsAre("model.bias", "model.weight", "step"));
@@ -187,6 +189,66 @@ TEST_F(Sharded, MistakesOfTheCallerAreNamed) {
   state.replicated("w", torch::zeros({1}));
   EXPECT_EQ(failure([&] { state.replicated("w", torch::zeros({1})); }),
             "invalid_argument: ShardedState: \"w\" is there already");
+}
+
+/// The folder as a committed checkpoint.
+sdk::CheckedFiles committed(const fs::path& folder) {
+  std::vector<ManifestFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    files.push_back(
+        {fs::relative(entry.path(), folder).string(), bytes.size(), digest_of(bytes), {Rank{0}}});
+  }
+  return {folder.string(), std::move(files)};
+}
+
+void flip_bit(const fs::path& path, std::uint64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char old = static_cast<char>(file.get());
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(old ^ 1));
+}
+
+TEST_F(Sharded, ACheckpointIsVerifiedWhileItIsRead) {
+  for (const std::int64_t read : {0, 1}) {
+    save_as(2, 0);
+    const sdk::CheckedFiles files = committed(folder_);
+    be(1, 4);
+    const torch::Tensor mine = torch::full_like(part(read), -1);
+    const ShardedState state = ShardedState().split("w", mine, read, read == 0 ? kRows : kColumns);
+
+    detail::load_checked(files, {.sharded = {&state}});
+
+    EXPECT_TRUE(torch::equal(mine, part(read)));
+  }
+}
+
+TEST_F(Sharded, OneBitFlippedAnywhereInAFileThatIsReadIsFound) {
+  save_as(2, 0);
+  const sdk::CheckedFiles files = committed(folder_);
+  const fs::path path = folder_ / "rank-0000/sharded.safetensors";
+  be(0, 4);  // reads rows 0 and 1 of the four in it
+  const torch::Tensor mine = torch::zeros({2, kColumns});
+  const ShardedState state = ShardedState().split("w", mine, 0, kRows);
+  for (std::uint64_t at = 0; at < fs::file_size(path); ++at) {
+    flip_bit(path, at);
+    EXPECT_THAT(failure([&] { detail::load_checked(files, {.sharded = {&state}}); }),
+                ::testing::StartsWith("corrupt: "))
+        << at;
+    flip_bit(path, at);
+  }
+  const fs::path other = folder_ / "rank-0001/sharded.safetensors";
+  flip_bit(other, fs::file_size(other) - 1);
+
+  detail::load_checked(files, {.sharded = {&state}});  // that one it does not need
+
+  EXPECT_TRUE(torch::equal(mine, whole().narrow(0, 0, 2)));
+  EXPECT_THAT(
+      failure([&] { files.verify_rest(); }),
+      HasSubstr("corrupt: " + folder() + ": 'rank-0001/sharded.safetensors': xxh3-128 is "));
 }
 
 TEST_F(Sharded, AHeaderWithoutPlacesIsCorrupt) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "lib/storage/manifest.h"
 #include "sdk/torch/tensor_file.h"
 #include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
@@ -200,6 +201,36 @@ TEST_F(State, RefusesATornFile) {
   EXPECT_THAT(
       failure([&] { load_state(folder(), {.modules = {net.get()}}); }),
       HasSubstr("corrupt: " + folder() + "/model.safetensors: safetensors header: it describes "));
+}
+
+TEST_F(State, ACheckpointsModelAndOptimizerAreVerifiedWhileTheyAreRead) {
+  Net net;
+  torch::optim::AdamW optimizer(net->parameters());
+  train_steps(net, optimizer, 1);
+  save_state(folder(), {.modules = {net.get()}, .optimizers = {&optimizer}});
+  std::vector<ManifestFile> manifest;
+  for (const std::string& name : files()) {
+    const std::string bytes = bytes_of(name);
+    manifest.push_back({name, bytes.size(), digest_of(bytes), {Rank{0}}});
+  }
+  const sdk::CheckedFiles checkpoint(folder(), manifest);
+  Net other;
+  torch::optim::AdamW other_optimizer(other->parameters());
+  const StateRefs refs{.modules = {other.get()}, .optimizers = {&other_optimizer}};
+
+  detail::load_checked(checkpoint, refs);
+
+  EXPECT_TRUE(same(*net, *other));
+  for (const std::string& name : files()) {
+    const std::string whole = bytes_of(name);
+    std::string damaged = whole;
+    damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 4);
+    std::ofstream(folder_ / name, std::ios::binary) << damaged;
+    EXPECT_THAT(failure([&] { detail::load_checked(checkpoint, refs); }),
+                ::testing::StartsWith("corrupt: "))
+        << name;
+    std::ofstream(folder_ / name, std::ios::binary) << whole;
+  }
 }
 
 TEST_F(State, FailsWhereItCannotWrite) {
