@@ -31,6 +31,7 @@ MEASURES = {
     "restart": "After a SIGKILL",
     "faults": "The same faults",
     "checkpoint": "Checkpoints",
+    "restore": "Restoring a checkpoint",
     "object_store": "Checkpoints in an object store",
     "memory": "Memory of the idle system",
     "controller": "The launcher of a large cluster",

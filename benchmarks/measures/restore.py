@@ -1,0 +1,67 @@
+"""Restoring a checkpoint of 512 MiB that two ranks wrote: by two, and by one.
+
+In the same processes, right before and right after it, its files are read plainly, in pieces of 1 MiB into memory that is
+in use: what restoring is held against. All three are a sample, by the slowest rank. Workers' get_checkpoint() and load()
+are measured, verification included; train-run's own look at a checkpoint that it is to begin from comes before.
+"""
+
+from __future__ import annotations
+
+import json
+
+from harness.cases import Case, Goal, Metric, Subject
+from harness.lab import Lab
+from harness.options import Options
+from harness.processes import Child, Failed, Scope
+from harness.ray_cluster import RayCluster
+
+MIB = 512
+WRITERS = 2
+LIMIT_S = 180.0
+
+
+def start(lab: Lab, scope: Scope, name: str, workers: int, cold: bool, committed: str = "") -> Child:
+    command = [str(lab.program("restore_worker")), str(MIB), str(scope.folder), *(["cold"] if cold else [])]
+    spec = {"name": name, "command": command, "train_loop_config": {"committed": committed},
+            "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
+            "run_config": {"storage_path": str(scope.folder / "runs")}}
+    if committed:
+        spec["resume_from_checkpoint"] = committed
+    path = scope.folder / f"{name}.yaml"
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    return scope.start([str(lab.train_run), str(path)])
+
+
+def finish(child: Child) -> None:
+    code = child.wait(LIMIT_S)
+    if code != 0:
+        raise Failed("failed", f"ended with {code}: {child.describe()}")
+
+
+def restore(lab: Lab, workers: int, cold: bool) -> dict[str, float]:
+    with Scope() as scope:
+        finish(start(lab, scope, "wrote", WRITERS, cold))
+        committed = scope.folder / "runs" / "wrote" / "checkpoints" / "checkpoint_000001"
+        finish(start(lab, scope, "read", workers, cold, str(committed)))
+        ranks = [[int(text) / 1e9 for text in (scope.folder / f"restore-{rank}.txt").read_text(encoding="ascii").split()]
+                 for rank in range(workers)]
+        before, restored, after = (max(column) for column in zip(*ranks))
+        read = (before + after) / 2
+        return {"restore": restored, "read": read, "ratio": restored / read}
+
+
+def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
+    """The same world size and half of it, with the files in the page cache and without."""
+    del options, ray
+    missing = lab.missing(lab.train_run, lab.program("restore_worker"))
+
+    def case(name: str, title: str, workers: int, cold: bool) -> Case:
+        return Case(name, f"Restore {MIB} MiB of {WRITERS} ranks {title}",
+                    [Metric("restore", "get_checkpoint() and load()"), Metric("read", "reading the files"),
+                     Metric("ratio", "restore / reading", "count", goal=Goal(at_most=1.3))],
+                    [Subject("ours", lambda: restore(lab, workers, cold), lab.count(3, 10), missing)])
+
+    return [case("same", "by 2 ranks, files in the page cache", 2, False),
+            case("half", "by 1 rank, files in the page cache", 1, False),
+            case("same_cold", "by 2 ranks, files dropped from the page cache before each", 2, True),
+            case("half_cold", "by 1 rank, files dropped from the page cache before each", 1, True)]

@@ -1,0 +1,117 @@
+// Ranks that hold a state between them, and restore it: restore_worker MIB FOLDER [cold]. MIB of
+// all ranks together.
+//
+// Without a checkpoint to begin from they make one. With one each rank writes a line of nanoseconds
+// to FOLDER/restore-RANK.txt: reading, into memory that is in use, the files in which its state
+// lies; get_checkpoint() and load(); and reading them once more. cold: they are dropped from the
+// page cache before each.
+#include <fcntl.h>
+#include <torch/torch.h>
+#include <train/torch.h>
+#include <train/train.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "benchmarks/programs/events.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kTensors = 8;
+constexpr std::size_t kPieceBytes = 1 << 20;
+
+int opened(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("cannot open " + path.string());
+  return fd;
+}
+
+void drop_from_cache(const fs::path& path) {
+  const int fd = opened(path);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+}
+
+/// As `cat FILES` would, but into `memory`.
+void read_plainly(const std::vector<fs::path>& files, std::string& memory) {
+  std::size_t at = 0;
+  for (const fs::path& path : files) {
+    const int fd = opened(path);
+    ssize_t got = 0;
+    while ((got = ::read(fd, memory.data() + at, std::min(kPieceBytes, memory.size() - at))) > 0)
+      at += static_cast<std::size_t>(got);
+    ::close(fd);
+  }
+}
+
+/// The files of the ranks that held what is this rank's now.
+std::vector<fs::path> files_of_this_rank(const fs::path& checkpoint, std::uint64_t* bytes) {
+  const int writers = train::restored_world_size();
+  const int readers = train::get_context().world_size();
+  const int rank = train::get_context().world_rank();
+  std::vector<fs::path> files;
+  *bytes = 0;
+  for (int writer = 0; writer < writers; ++writer) {
+    const bool mine =
+        (writer + 1) * readers > rank * writers && writer * readers < (rank + 1) * writers;
+    if (!mine) continue;
+    char name[64];
+    std::snprintf(name, sizeof name, "rank-%04d/sharded.safetensors", writer);
+    files.push_back(checkpoint / name);
+    *bytes += fs::file_size(files.back());
+  }
+  return files;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::int64_t mib = argc > 1 ? std::atoll(argv[1]) : 512;
+  const std::string folder = argc > 2 ? argv[2] : ".";
+  const bool cold = argc > 3;
+  return train::run(argc, argv, [&](const train::Config& config) {
+    const auto committed = config.get<std::string>("committed", "");
+    const std::int64_t rows = mib * 1024 / kTensors;  // of 1 KiB
+    train::ShardedState state;
+    std::vector<torch::Tensor> tensors;
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+      const double value = committed.empty() ? static_cast<double>(i) : -1.0;
+      tensors.push_back(torch::full({train::even_share(rows).size(), 256}, value));
+      state.split("t" + std::to_string(i), tensors.back(), 0, rows);
+    }
+    if (committed.empty()) {
+      train::report({{"epoch", 0}}, train::Checkpoint::from_state(state),
+                    {.upload = train::Upload::Sync});
+      return;
+    }
+    std::uint64_t bytes = 0;
+    const std::vector<fs::path> files = files_of_this_rank(committed, &bytes);
+    std::string memory(bytes, 'x');
+    const auto timed = [&](auto&& work) {
+      train::barrier();
+      if (cold) {
+        for (const fs::path& file : files) drop_from_cache(file);
+        train::barrier();
+      }
+      const long long begin = bench::monotonic_ns();
+      work();
+      return bench::monotonic_ns() - begin;
+    };
+    const long long before = timed([&] { read_plainly(files, memory); });
+    const long long restored = timed([&] { train::get_checkpoint()->load(state); });
+    const long long after = timed([&] { read_plainly(files, memory); });
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+      if (!tensors[static_cast<std::size_t>(i)].eq(static_cast<double>(i)).all().item<bool>())
+        throw std::runtime_error("tensor " + std::to_string(i) + " came back as another one");
+    }
+    std::ofstream(folder + "/restore-" + std::to_string(train::get_context().world_rank()) + ".txt")
+        << before << ' ' << restored << ' ' << after << '\n';
+  });
+}
