@@ -1,10 +1,15 @@
 #include "daemon/supervisor/object_storage.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <latch>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -17,6 +22,14 @@ namespace train {
 namespace {
 
 constexpr Duration kProbePatience = seconds(15);
+constexpr int kNice =
+    10;  // an upload gets a tenth of what a worker gets where processors are short
+
+void give_way_to_workers() {
+  const auto thread = static_cast<id_t>(::gettid());  // Linux: of this thread alone
+  const int now = ::getpriority(PRIO_PROCESS, thread);
+  (void)::setpriority(PRIO_PROCESS, thread, std::max(now, kNice));
+}
 
 }  // namespace
 
@@ -25,7 +38,16 @@ ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::strin
     : prepare_(std::move(prepare)),
       attempt_(attempt),
       folder_(std::move(folder)),
-      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {}
+      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {
+  // Threads of the store's client are started by these, and are what they are.
+  const auto all_there = std::make_shared<std::latch>(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    asio::post(pool_, [all_there] {
+      all_there->arrive_and_wait();  // so that each has one of these tasks
+      give_way_to_workers();
+    });
+  }
+}
 
 Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
   const std::lock_guard lock(mutex_);

@@ -40,7 +40,8 @@ class ObjectStorage final : public CheckpointTransport {
   PosixFileSystem files_;
   std::mutex mutex_;
   std::shared_ptr<ObjectStore> store_;
-  boost::asio::thread_pool pool_{2};
+  static constexpr int kThreads = 2;
+  boost::asio::thread_pool pool_{kThreads};  // below the workers' priority
 };
 
 }  // namespace train

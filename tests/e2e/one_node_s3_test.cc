@@ -2,10 +2,13 @@
 // wrong between them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "lib/storage/object_store.h"
 #include "tests/e2e/s3_server.h"
@@ -72,6 +75,36 @@ class S3Run : public ::testing::Test {
   S3Server server{cluster};
   std::shared_ptr<ObjectStore> store;
 };
+
+/// The niceness of each thread of a process.
+std::vector<int> niceness_of_threads(pid_t pid) {
+  std::vector<int> all;
+  const std::string tasks = fmt::format("/proc/{}/task", pid);
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    const std::string stat = read_file(task.path().string() + "/stat");
+    std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+    std::string field;
+    for (int i = 3; i <= 19; ++i) fields >> field;  // the 19th of proc(5)
+    all.push_back(std::stoi(field));
+  }
+  return all;
+}
+
+TEST_F(S3Run, UploadsGiveWayToTheTraining) {
+  Process& run = cluster.train_run({held_at(1)}, on());
+  ASSERT_TRUE(wait_until([&] { return committed(1); }));
+  const auto supervisors = cluster.processes("supervise");
+  ASSERT_EQ(supervisors.size(), 1u);
+
+  const std::vector<int> threads = niceness_of_threads(supervisors.front().pid);
+  const int own = ::getpriority(PRIO_PROCESS, 0);
+
+  EXPECT_EQ(::getpriority(PRIO_PROCESS, static_cast<id_t>(supervisors.front().pid)),
+            own);  // of its first thread: reports and heartbeats do not wait
+  EXPECT_GE(std::count(threads.begin(), threads.end(), std::max(own, 10)), 3);  // the client's, too
+  release(1);
+  EXPECT_EQ(run.wait(), 0);
+}
 
 TEST_F(S3Run, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   const std::string out = said({job("epochs: 3", "  checkpoint_config: {num_to_keep: 2}\n")}, 0);
