@@ -1,10 +1,10 @@
 // Ranks that hold a state between them, and restore it: restore_worker MIB FOLDER [cold]. MIB of
 // all ranks together.
 //
-// Without a checkpoint to begin from they make one. With one each rank writes a line of nanoseconds
-// to FOLDER/restore-RANK.txt: reading, into memory that is in use, the files in which its state
-// lies; get_checkpoint() and load(); and reading them once more. cold: they are dropped from the
-// page cache before each.
+// Without a checkpoint to begin from they make one. With one each rank writes three lines to
+// FOLDER/restore-RANK.txt, of nanoseconds, and of those that its thread was on a processor:
+// reading, into memory that is in use, the files in which its state lies; get_checkpoint() and
+// load(); and reading them once more. cold: they are dropped from the page cache before each.
 #include <fcntl.h>
 #include <torch/torch.h>
 #include <train/torch.h>
@@ -26,6 +26,19 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kTensors = 8;
 constexpr std::size_t kPieceBytes = 1 << 20;
+
+struct Took {
+  long long wall_ns = 0, cpu_ns = 0;
+  friend std::ostream& operator<<(std::ostream& out, const Took& took) {
+    return out << took.wall_ns << ' ' << took.cpu_ns << '\n';
+  }
+};
+
+long long thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
 
 int opened(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -100,18 +113,18 @@ int main(int argc, char** argv) {
         for (const fs::path& file : files) drop_from_cache(file);
         train::barrier();
       }
-      const long long begin = bench::monotonic_ns();
+      const long long cpu = thread_cpu_ns(), begin = bench::monotonic_ns();
       work();
-      return bench::monotonic_ns() - begin;
+      return Took{bench::monotonic_ns() - begin, thread_cpu_ns() - cpu};
     };
-    const long long before = timed([&] { read_plainly(files, memory); });
-    const long long restored = timed([&] { train::get_checkpoint()->load(state); });
-    const long long after = timed([&] { read_plainly(files, memory); });
+    const Took before = timed([&] { read_plainly(files, memory); });
+    const Took restored = timed([&] { train::get_checkpoint()->load(state); });
+    const Took after = timed([&] { read_plainly(files, memory); });
     for (std::int64_t i = 0; i < kTensors; ++i) {
       if (!tensors[static_cast<std::size_t>(i)].eq(static_cast<double>(i)).all().item<bool>())
         throw std::runtime_error("tensor " + std::to_string(i) + " came back as another one");
     }
     std::ofstream(folder + "/restore-" + std::to_string(train::get_context().world_rank()) + ".txt")
-        << before << ' ' << restored << ' ' << after << '\n';
+        << before << restored << after;
   });
 }

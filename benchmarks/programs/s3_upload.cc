@@ -3,7 +3,10 @@
 //   s3_upload ours|plain URL FILE
 //
 // ours: as the part of a rank (digested, checked against what the store then holds); plain: one
-// stream of Arrow's S3 filesystem, read and written in pieces of the same size.
+// stream of Arrow's S3 filesystem, read and written in pieces of the same size. Or files one after
+// the other, plainly, as step_worker makes them, each removed once it is there:
+//
+//   s3_upload follow URL FOLDER
 #include <arrow/filesystem/s3fs.h>
 #include <arrow/io/interfaces.h>
 
@@ -12,7 +15,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "lib/storage/object_checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
@@ -20,6 +25,8 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(5);
 
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "s3_upload: %s\n", why.c_str());
@@ -43,7 +50,7 @@ double ours(const std::string& url, const std::string& file) {
   return seconds_since(begun);
 }
 
-double plain(const std::string& url, const std::string& file) {
+std::shared_ptr<arrow::fs::S3FileSystem> plain_client() {
   auto global = arrow::fs::S3GlobalOptions::Defaults();
   global.log_level = arrow::fs::S3LogLevel::Off;
   if (!arrow::fs::InitializeS3(global).ok()) fail("no S3");
@@ -55,9 +62,11 @@ double plain(const std::string& url, const std::string& file) {
   options.endpoint_override = std::string(std::getenv("AWS_ENDPOINT_URL")).substr(7);
   const auto files = arrow::fs::S3FileSystem::Make(options);
   if (!files.ok()) fail(files.status().ToString());
-  (void)(*files)->GetFileInfo(url.substr(5) + "/nothing");
-  const auto begun = Clock::now();
-  const auto stream = (*files)->OpenOutputStream(url.substr(5) + "/plain");
+  return *files;
+}
+
+void put_plainly(arrow::fs::S3FileSystem& files, const std::string& key, const std::string& file) {
+  const auto stream = files.OpenOutputStream(key);
   if (!stream.ok()) fail(stream.status().ToString());
   std::ifstream source(file, std::ios::binary);
   std::string buffer(1 << 20, '\0');
@@ -67,13 +76,32 @@ double plain(const std::string& url, const std::string& file) {
     if (!wrote.ok()) fail(wrote.ToString());
   }
   if (const auto closed = (*stream)->Close(); !closed.ok()) fail(closed.ToString());
+}
+
+double plain(const std::string& url, const std::string& file) {
+  const auto files = plain_client();
+  (void)files->GetFileInfo(url.substr(5) + "/nothing");  // connected
+  const auto begun = Clock::now();
+  put_plainly(*files, url.substr(5) + "/plain", file);
   return seconds_since(begun);
+}
+
+/// Until it is ended.
+[[noreturn]] void follow(const std::string& url, const std::string& folder) {
+  const auto files = plain_client();
+  for (int number = 1;; ++number) {
+    const std::string file = folder + "/" + std::to_string(number);
+    while (!std::filesystem::exists(file)) std::this_thread::sleep_for(kLookEvery);
+    put_plainly(*files, url.substr(5) + "/plain-" + std::to_string(number), file);
+    std::filesystem::remove(file);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) fail("usage: s3_upload ours|plain URL FILE");
+  if (argc != 4) fail("usage: s3_upload ours|plain URL FILE, or follow URL FOLDER");
+  if (std::string(argv[1]) == "follow") follow(argv[2], argv[3]);
   std::printf("%.6f\n",
               std::string(argv[1]) == "ours" ? ours(argv[2], argv[3]) : plain(argv[2], argv[3]));
   std::fflush(stdout);
