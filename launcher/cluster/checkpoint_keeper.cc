@@ -6,6 +6,7 @@
 
 #include "launcher/cluster/checkpoint_rows.h"
 #include "launcher/cluster/start_frames.h"
+#include "lib/base/quota.h"
 
 namespace train {
 
@@ -53,14 +54,20 @@ std::vector<KnownCheckpoint> CheckpointKeeper::known() const {
 Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
                                                            const Metrics& metrics,
                                                            const std::string& created,
-                                                           const Pinned& pinned) {
+                                                           const Pinned& pinned,
+                                                           CommitFence* fence) {
   CheckpointStore& store = record_.checkpoints();
   const CommitRequest request =
       commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
-  const auto committed = store.commit(request, [this] { return record_.check_owner(); });
+  const auto committed = store.commit(request, [&]() -> Result<Unit> {
+    TRY_VOID(record_.check_owner());
+    if (fence == nullptr || fence->pass()) return Unit{};
+    return Error{Errc::Cancelled, "it was given up"};
+  });
   if (!committed) {
     Error error = committed.error();
-    if (const auto free = free_bytes(); error.code == Errc::NoSpace && free)
+    const bool full = error.code == Errc::NoSpace && !says_over_quota(error.message);
+    if (const auto free = free_bytes(); full && free)
       error.message += fmt::format(": {} bytes are free in '{}'", *free, store.folder());
     (void)store.discard(request.pending);
     return error;
@@ -95,7 +102,8 @@ Result<CheckpointKeeper::Outcome> CheckpointKeeper::commit(const Commit& action,
   told_ = checkpoints_;
   outcome.keep = keep_on_nodes(pinned);
   outcome.best = best();
-  for (const ManifestFile& file : committed->files) outcome.room.needed += file.bytes;
+  for (const ManifestFile& file : committed->files)
+    if (file.nodes.empty()) outcome.room.needed += file.bytes;
   outcome.room.free = free_bytes();
   return outcome;
 }

@@ -2,6 +2,7 @@
 // at a time, and it blocks.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -31,6 +32,23 @@ struct KnownCheckpoint {
   PendingCheckpoint made_as = {};
 };
 
+/// Between the thread that commits a checkpoint and whoever no longer waits for that.
+class CommitFence {
+ public:
+  /// By the thread, last before the checkpoint appears. False: it was given up, and must not.
+  bool pass() { return settle(State::Passed); }
+  /// False: it may appear all the same.
+  bool close() { return settle(State::Closed); }
+
+ private:
+  enum class State { Open, Passed, Closed };
+  bool settle(State wanted) {
+    State found = State::Open;
+    return state_.compare_exchange_strong(found, wanted) || found == wanted;
+  }
+  std::atomic<State> state_{State::Open};
+};
+
 class CheckpointKeeper {
  public:
   /// Of checkpoints that are not validated yet: kept, whatever retention says.
@@ -55,7 +73,7 @@ class CheckpointKeeper {
   /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
   /// handed over a newer part.
   Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
-                         const Pinned& pinned = {});
+                         const Pinned& pinned = {}, CommitFence* fence = nullptr);
 
   struct Validated {
     KnownCheckpoint checkpoint;

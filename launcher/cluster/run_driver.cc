@@ -16,9 +16,11 @@
 
 #include "launcher/cluster/checkpoint_keeper.h"
 #include "launcher/cluster/cluster_links.h"
+#include "launcher/cluster/commit_desk.h"
 #include "launcher/cluster/controller_frames.h"
 #include "launcher/cluster/journal_writer.h"
 #include "launcher/cluster/kept_run.h"
+#include "launcher/cluster/last_writes.h"
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/part_collector.h"
 #include "launcher/cluster/private_daemon.h"
@@ -44,6 +46,7 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kOutputBytesMax = 1u << 30;  // of the run's copy, a rank and stream
+constexpr Duration kLastWritesMin = seconds(30);     // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 
 class RunDriver {
@@ -74,12 +77,15 @@ class RunDriver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> finish(RunEnded ended);
-  asio::awaitable<Result<Unit>> on_disk(Result<Unit> (*work)(RunRecord&));
+  Result<Unit> put_end(const RunSummary& summary);
+  Task<Unit> all_released();
+  Task<Unit> disk_is_idle();
   Task<Unit> settled(std::uint64_t number);
 
   // what comes in
   void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
   void on_report_news(ReportPipeline::News news);
+  void on_stop_asked(const StopAsked& stop);
 
   std::string newest_checkpoint_name() const;
   std::vector<WaitingNode> missing_nodes() const;
@@ -101,20 +107,19 @@ class RunDriver {
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   PartCollector parts_;
-  std::vector<std::string> keep_on_nodes_;
-  std::map<std::pair<Attempt, std::uint64_t>, Metrics>
-      checkpoint_metrics_;        // rank 0's, by report ordinal
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
   int releases_ = 0;
   int exit_code_ = 70;
-  bool ending_ = false, finished_ = false;
+  bool ending_ = false, finished_ = false, stop_asked_ = false;
   asio::thread_pool disk_{1};  // commits
   ReplicaGatherer gatherer_;
   Notifier changed_;
   StopRequests stop_requests_;
   Scope scope_;
+  LastWrites last_writes_;
   ValidationDesk validations_;
+  CommitDesk commits_;
 };
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
@@ -128,7 +133,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       worker_env_(std::move(worker_env)),
       keeper_(spec_.run_config.checkpoint_config, *record_),
       controller_(spec_, keeper_.with_unvalidated(record_->start()), clock_.now()),
-      ledger_(spec_, *record_, clock_),
+      ledger_(spec_, *record_, clock_,
+              [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }),
       screen_(progress_options(spec_.run_config, *record_, options.output, options.color), clock_,
               ledger_),
       journal_(executor_, record_->journal(), clock_,
@@ -149,19 +155,22 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               .find = [this](const std::string& name) { return links_.find(name); },
               .nodes = [this] { return links_.up(); },
               .say = [this](const std::string& text) { screen_.phase(text); }}),
-      keep_on_nodes_(keeper_.keep_on_nodes()),
       gatherer_(executor_, clock_, disk_, *record_, parts_.relay(),
                 {.say = [this](const std::string& text) { screen_.phase(text); },
                  .warn = [this](const std::string& text) { screen_.warn(text); }}),
       changed_(executor_),
       stop_requests_(executor_, record_->folder().path(),
-                     [this](const StopAsked& stop) {
-                       gatherer_.cancel();
-                       feed(stop);
-                     }),
+                     [this](const StopAsked& stop) { on_stop_asked(stop); }),
       scope_(executor_),
+      last_writes_(executor_, scope_, clock_,
+                   std::max(kLastWritesMin, spec_.run_config.checkpoint_config.upload_timeout),
+                   [this](const std::string& text) { screen_.phase(text); }),
       validations_({executor_, scope_, disk_, keeper_, controller_, *record_, journal_, ledger_,
-                    screen_, links_, clock_, [this](const RunEvent& event) { feed(event); }}) {
+                    screen_, links_, clock_, [this](const RunEvent& event) { feed(event); }}),
+      commits_({executor_, disk_, keeper_, journal_, ledger_, screen_, clock_,
+                spec_.run_config.checkpoint_config.score_attribute.has_value(),
+                [this] { return validations_.pinned(); },
+                [this](const RunEvent& event) { feed(event); }}) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   if (living) ledger_.placed(living->placement);
   const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
@@ -179,7 +188,7 @@ Result<Unit> RunDriver::open_sinks() {
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
                                     options_.parsed.annotated_yaml));
   TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living));
-  checkpoint_metrics_ = std::move(earlier.with_checkpoint);
+  commits_.metrics_are(std::move(earlier.with_checkpoint));
   std::vector<StopRule> rules;
   for (const StopCondition& stop : spec_.run_config.stop)
     rules.push_back({stop.metric, stop.at_least});
@@ -228,7 +237,6 @@ int RunDriver::run() {
     asio::post(context_, [this, why = synced.error().describe()] { screen_.warn(why); });
   });
   context_.run();
-  disk_.join();
   return exit_code_;
 }
 
@@ -329,9 +337,11 @@ void RunDriver::perform(const RunAction& action) {
   } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
     links_.send(collective->node, to_frame(*collective));
   } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    links_.send(tell->node, to_frame(*tell, keep_on_nodes_));
+    links_.send(tell->node, to_frame(*tell, commits_.keep_on_nodes()));
   } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
     scope_.spawn("commit", commit(*commit_action));
+  } else if (const auto* give_up = std::get_if<GiveUpCommit>(&action)) {
+    commits_.give_up(*give_up);
   } else if (const auto* validate = std::get_if<Validate>(&action)) {
     const auto message =
         validation_message(spec_.run_config.checkpoint_config.validation, *validate);
@@ -453,57 +463,10 @@ Task<Unit> RunDriver::settled(std::uint64_t number) {
 }
 
 asio::awaitable<void> RunDriver::commit(Commit action) {
-  if (!co_await settled(pipeline_->settle()))
-    co_return;  // then rank 0's metrics of that report are here
-  Metrics metrics;
-  for (const PartOfCheckpoint& part : action.parts) {
-    if (part.rank != Rank{0}) continue;
-    const auto found = checkpoint_metrics_.find({action.attempt, part.report_ordinal});
-    metrics = found == checkpoint_metrics_.end() ? pipeline_->last_metrics() : found->second;
-    checkpoint_metrics_.erase(
-        checkpoint_metrics_.begin(),
-        checkpoint_metrics_.upper_bound({action.attempt, part.report_ordinal}));
-  }
-  const auto committed = co_await asio::co_spawn(
-      disk_,
-      [](CheckpointKeeper* keeper, const Commit* what, const Metrics* with, std::string created,
-         CheckpointKeeper::Pinned pinned)
-          -> asio::awaitable<std::optional<Result<CheckpointKeeper::Outcome>>> {
-        co_return keeper->commit(*what, *with, created, pinned);
-      }(&keeper_, &action, &metrics, format_utc(clock_.wall()), validations_.pinned()),
-      asio::use_awaitable);
-  CommitFinished finished{action.attempt, action.index, {}, {}, false, {}, {}};
-  if (*committed) {
-    const CheckpointKeeper::Outcome& outcome = **committed;
-    for (const std::string& warning : outcome.warnings) screen_.warn(warning);
-    finished.checkpoint = outcome.committed.info;
-    finished.room = outcome.room;
-    finished.removed = outcome.removed;
-    keep_on_nodes_ = outcome.keep;
-    journal_.remember(checkpoint_record(action.attempt, action.index, *finished.checkpoint));
-    ledger_.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
-    const CheckpointNews news{.name = std::filesystem::path(finished.checkpoint->path).filename(),
-                              .path = finished.checkpoint->path,
-                              .score = spec_.run_config.checkpoint_config.score_attribute
-                                           ? outcome.committed.score
-                                           : std::nullopt};
-    screen_.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
-  } else {
-    finished.error = committed->error().describe();
-    finished.no_space = committed->error().code == Errc::NoSpace;
-  }
-  feed(finished);
-}
-
-asio::awaitable<Result<Unit>> RunDriver::on_disk(Result<Unit> (*work)(RunRecord&)) {
-  const auto done = co_await asio::co_spawn(
-      disk_,
-      [](RunRecord* record,
-         Result<Unit> (*what)(RunRecord&)) -> asio::awaitable<std::optional<Result<Unit>>> {
-        co_return what(*record);
-      }(record_.get(), work),
-      asio::use_awaitable);
-  co_return *done;
+  const auto reports = co_await settled(pipeline_->settle());
+  if (!reports) co_return;  // then rank 0's metrics of that report are here
+  auto committing = commits_.commit(std::move(action), pipeline_->last_metrics());
+  co_await std::move(committing);
 }
 
 asio::awaitable<void> RunDriver::release(Release action) {
@@ -515,34 +478,60 @@ asio::awaitable<void> RunDriver::release(Release action) {
   changed_.notify();
 }
 
+Task<Unit> RunDriver::all_released() {
+  CO_TRY_VOID(co_await settled(pipeline_->settle()));
+  while (releases_ > 0) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+Task<Unit> RunDriver::disk_is_idle() {
+  co_await asio::co_spawn(
+      disk_, []() -> asio::awaitable<void> { co_return; }(), asio::use_awaitable);
+  co_return Unit{};
+}
+
 asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (std::exchange(ending_, true)) co_return;
-  (void)co_await settled(pipeline_->settle());
-  while (releases_ > 0) {
-    if (!co_await changed_.wait_until(TimePoint::max())) break;
-  }
   bool left_on_nodes = false;
-  if (spec_.run_config.checkpoint_config.replicas > 0) left_on_nodes = !co_await gatherer_.gather();
+  if (spec_.run_config.checkpoint_config.replicas > 0)
+    left_on_nodes = commits_.hanging() > 0 || !co_await gatherer_.gather();
+  last_writes_.begin();
+  co_await last_writes_.wait_for(all_released());
   finished_ = true;
   journal_.remember(record_of(ended));
   co_await links_.detach(left_on_nodes);
-  (void)co_await journal_.written();
-  pipeline_->finish();
-  for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);
-  const RunSummary summary = ledger_.summary(ended, pipeline_->last_metrics());
-  exit_code_ = exit_code_of(summary);
-  const auto ours = co_await on_disk([](RunRecord& record) { return record.check_owner(); });
-  if (ours) {  // else the run is another launcher's by now, and goes on
-    (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
-    (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
-    remove_storage_marks(record_->files(), record_->folder().path());
-    const auto put = co_await on_disk([](RunRecord& record) {
-      return record.remote() != nullptr ? record.remote()->finish() : Unit{};
-    });
-    if (put.has_error()) screen_.warn("the run's store lacks its end: " + put.error().describe());
+  co_await last_writes_.wait_for(journal_.written());
+  if (last_writes_.in_time()) {  // else its thread may hang, too
+    pipeline_->finish();
+    for (const std::string& warning : pipeline_->stop_warnings()) ledger_.warn(warning);
   }
-  screen_.end(summary);
+  const auto summary =
+      std::make_shared<const RunSummary>(ledger_.summary(ended, pipeline_->last_metrics()));
+  exit_code_ = exit_code_of(*summary);
+  if (commits_.hanging() == 0) co_await last_writes_.wait_for(disk_is_idle());
+  const auto put = std::make_shared<Result<Unit>>(Unit{});
+  const std::function<void()> work = [this, summary, put] { *put = put_end(*summary); };
+  asio::awaitable<bool> putting = last_writes_.wait_for_thread(work);
+  const bool ended_in_time = co_await std::move(putting);
+  if (ended_in_time && put->has_error())
+    screen_.warn("the run's store lacks its end: " + put->error().describe());
+  if (!last_writes_.in_time())
+    screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
+                             record_->place()));
+  screen_.end(*summary);
   context_.stop();
+}
+
+/// On a thread: storage may hang.
+Result<Unit> RunDriver::put_end(const RunSummary& summary) {
+  if (!record_->check_owner()) return Unit{};  // the run is another launcher's by now, and goes on
+  (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
+  (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
+  remove_storage_marks(record_->files(), record_->folder().path());
+  if (options_.kept) end_kept(record_->folder());
+  return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
 }
 
 // ---- what comes in
@@ -565,9 +554,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
   settled_ = std::max(settled_, news.settled);
   journal_.look_again();
-  for (ReportRecord& record : news.with_checkpoint) {
-    checkpoint_metrics_[{Attempt{record.attempt}, record.ordinal}] = std::move(record.metrics);
-  }
+  for (ReportRecord& record : news.with_checkpoint) commits_.reported(std::move(record));
   for (const std::string& warning : news.warnings) screen_.warn(warning);
   if (!news.shown.empty()) {
     ledger_.reported(news.shown.back());
@@ -575,6 +562,13 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   }
   if (news.stop) feed(StopAsked{StopKind::StopCondition, *news.stop});
   changed_.notify();
+}
+
+void RunDriver::on_stop_asked(const StopAsked& stop) {
+  const bool ending = controller_.done();
+  if (ending || std::exchange(stop_asked_, true)) last_writes_.hurry();
+  gatherer_.cancel();
+  feed(stop);
 }
 
 std::vector<WaitingNode> RunDriver::missing_nodes() const {
@@ -632,7 +626,6 @@ int run_job(const RunOptions& options) {
                                std::move(*env));
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
   const int code = driver->run();
-  if (options.kept) end_kept(folder);
   std::fflush(nullptr);
   ::_exit(code);  // flows that wait for the network are not unwound; all that matters is on disk
 }

@@ -22,10 +22,12 @@ CheckpointSummary summary_of(const KeptCheckpoint& kept, const CheckpointConfig&
 
 }  // namespace
 
-RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock)
+RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
+                     std::function<void(std::function<void()>)> on_disk)
     : spec_(spec),
       record_(record),
       clock_(clock),
+      on_disk_(std::move(on_disk)),
       began_(clock.now()),
       began_wall_(clock.wall()),
       attempt_began_(began_) {
@@ -82,12 +84,19 @@ void RunLedger::rank_exited(Attempt attempt, const std::string& node, const Work
   }
   if (message.signaled || message.status != 0) {
     const Rank rank{message.rank};
-    std::error_code ec;
-    std::filesystem::create_directories(record_.folder().rank(attempt, rank), ec);
-    (void)write_small_file(record_.files(), record_.folder().error_json(attempt, rank),
-                           error_json(failure));
+    write(record_.folder().rank(attempt, rank), record_.folder().error_json(attempt, rank),
+          error_json(failure));
   }
   failures_[{attempt, Rank{message.rank}}] = std::move(failure);
+}
+
+// As far as that works: the summary says the same.
+void RunLedger::write(const std::string& folder, const std::string& path, std::string text) {
+  on_disk_([files = &record_.files(), folder, path, text = std::move(text)] {
+    std::error_code ec;
+    std::filesystem::create_directories(folder, ec);
+    (void)write_small_file(*files, path, text);
+  });
 }
 
 RootCause RunLedger::root_cause(const AttemptEnded& ended) const {
@@ -124,10 +133,8 @@ void RunLedger::attempt_ended(const AttemptEnded& ended) {
   if (ended.failed) {
     root_ = root_cause(ended);
     last_cause_ = root_->text.cause;
-    std::error_code ec;
-    std::filesystem::create_directories(record_.folder().attempt(ended.attempt), ec);
-    (void)write_small_file(record_.files(), record_.folder().cause_json(ended.attempt),
-                           cause_json(*root_, ended.attempt.value));
+    write(record_.folder().attempt(ended.attempt), record_.folder().cause_json(ended.attempt),
+          cause_json(*root_, ended.attempt.value));
   }
   if (attempts_.empty() || attempts_.back().attempt != ended.attempt.value)
     attempt_started(ended.attempt, placement_.world_size);

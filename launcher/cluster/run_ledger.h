@@ -2,6 +2,7 @@
 // results, warnings. The driver writes into it as things happen, and asks for the summary.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,7 +17,9 @@ namespace train {
 
 class RunLedger {
  public:
-  RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock);
+  /// `on_disk` calls what it is given on a thread that storage may keep waiting, in order.
+  RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
+            std::function<void(std::function<void()>)> on_disk);
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
@@ -39,11 +42,13 @@ class RunLedger {
   RunSummary summary(const RunEnded& ended, const Metrics& last_metrics) const;
 
  private:
+  void write(const std::string& folder, const std::string& path, std::string text);
   RootCause root_cause(const AttemptEnded& ended) const;
 
   const JobSpec& spec_;
   RunRecord& record_;
   const Clock& clock_;
+  const std::function<void(std::function<void()>)> on_disk_;
   TimePoint began_;
   std::chrono::system_clock::time_point began_wall_;
   Placement placement_;

@@ -1,8 +1,10 @@
 // Who asks a run to stop: signals, and `train-run stop` through the run's folder.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <string>
 
@@ -11,6 +13,10 @@
 
 namespace train {
 
+/// For the executor to answer, from the second signal on; then it hangs in a call to storage, and
+/// the process ends.
+inline constexpr Duration kAnswerMax = seconds(5);
+
 class StopRequests {
  public:
   /// `folder`: the run's. `asked` is called on the executor.
@@ -18,16 +24,22 @@ class StopRequests {
                std::function<void(const StopAsked&)> asked)
       : executor_(executor), folder_(std::move(folder)), asked_(std::move(asked)) {}
 
-  /// Listen from now on. A third signal ends the process at once.
+  /// Listen from now on, until the process ends. Signals have a thread of their own: a third one
+  /// ends the process at once, whatever the others do.
   void begin(Scope& scope);
 
  private:
   asio::awaitable<void> handle_signals();
+  void ask(StopAsked request);
+  asio::awaitable<void> end_once_it_hangs(int code);
   asio::awaitable<void> watch_stop_file();
 
   asio::any_io_executor executor_;
   const std::string folder_;
   const std::function<void(const StopAsked&)> asked_;
+  asio::io_context signals_{1};
+  Scope signal_scope_{signals_.get_executor()};
+  std::atomic<int> answered_ = 0;  // the round of end_once_it_hangs() that the executor has seen
 };
 
 }  // namespace train

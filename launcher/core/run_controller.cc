@@ -293,10 +293,10 @@ bool RunController::all_members_ended() const {
 // ---- ending
 
 void RunController::advance_teardown() {
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.gone) return;
-  }
-  if (attempt_.checkpoints.committing()) return;
+  const bool gone = std::all_of(attempt_.hosts.begin(), attempt_.hosts.end(),
+                                [](const auto& host) { return host.second.gone; });
+  if (!gone && !gives_up_parts()) return;
+  if (attempt_.checkpoints.committing()) return await_commit();
   find_reform();
   if (waits_for_validations()) return;
   conclude_attempt();
@@ -418,6 +418,7 @@ void RunController::advance() {
     if (state_ == before) break;
   }
   if (!facts(state_).has_attempt) return;
+  watch_commit();
   for (std::string& text : attempt_.collectives.overdue(now_))
     note(NoteLevel::Warning, std::move(text));
   for (std::string& text : attempt_.checkpoints.overdue(now_))
@@ -462,6 +463,9 @@ std::optional<TimePoint> RunController::next_deadline() const {
   }
   consider(attempt_.collectives.next_deadline());
   consider(attempt_.checkpoints.next_deadline());
+  consider(commit_deadline());
+  if (attempt_.parts_awaited_since && !attempt_.parts_given_up)
+    consider(*attempt_.parts_awaited_since + kPartsPatience);
   return next;
 }
 

@@ -37,6 +37,12 @@ inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node i
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 inline constexpr int kWithoutSpaceMax =
     3;  // checkpoints in a row that are not kept for want of space; then the run fails
+inline constexpr Duration kCommitWarnAfter = seconds(60);
+inline constexpr Duration kStoragePatience =
+    seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
+                 // given up where the run is asked to stop at once
+inline constexpr Duration kPartsPatience =
+    seconds(3);  // then, once no worker is left: for their supervisors, which may be storing parts
 inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
@@ -129,6 +135,13 @@ class RunController {
     std::optional<TimePoint> all_arrived_at;
     std::uint64_t ordinal = 0;
   };
+  struct CommitUnderWay {
+    std::uint64_t index = 0;
+    TimePoint since;
+    std::optional<TimePoint> awaited_since = {};  // there is nothing else left to do
+    std::optional<RunState> wait_said_in = {};
+    bool warned = false, given_up = false;
+  };
   struct AttemptState {
     Attempt id;
     Placement placement;
@@ -137,6 +150,7 @@ class RunController {
     std::vector<Member> members;  // by rank
     CollectiveBoard collectives{0};
     CheckpointLedger checkpoints{0};
+    std::optional<CommitUnderWay> commit;
     bool progressed = false;  // a report, or a completed collective
     std::optional<Failure> failure;
     std::optional<Reform> reform;
@@ -150,6 +164,9 @@ class RunController {
     int collateral = 0;
     bool waiting_for_validations = false;  // was said
     PauseProgress pause;
+    bool hurried = false;                          // asked to stop at once
+    std::optional<TimePoint> parts_awaited_since;  // hurried, and no worker is left
+    bool parts_given_up = false;
     TimePoint kill_at;  // what was last asked of the hosts that stop
     std::string stop_reason;
   };
@@ -225,7 +242,15 @@ class RunController {
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
   void tell_checkpoint(const CheckpointLedger::Outcome& outcome);
-  void give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space);
+  void give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space,
+                          bool may_come = false);
+  void take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
+  void await_commit();
+  void watch_commit();
+  void give_up_commit(std::string reason);
+  bool gives_up_parts();
+  TimePoint commit_warn_at() const;
+  std::optional<TimePoint> commit_deadline() const;
   void warn_of_little_room(const StorageRoom& room);
   void add_validation(const CheckpointInfo& checkpoint);
   std::optional<NodeId> validation_host() const;

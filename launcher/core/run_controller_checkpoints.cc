@@ -31,6 +31,7 @@ void RunController::on(const PartStaged& event) {
 void RunController::advance_checkpoints() {
   while (auto ready = attempt_.checkpoints.take_ready()) {
     if (ready->error.empty()) {
+      attempt_.commit = CommitUnderWay{.index = ready->index, .since = now_};
       actions_.push_back(
           Commit{attempt_.id, ready->index, ++last_checkpoint_number_, std::move(ready->parts)});
       return;
@@ -47,32 +48,42 @@ void RunController::tell_checkpoint(const CheckpointLedger::Outcome& outcome) {
 }
 
 void RunController::on(const CommitFinished& event) {
+  if (event.checkpoint) take_committed(*event.checkpoint, event.removed);
   if (!current(event.attempt)) return;
   const CheckpointLedger::Outcome outcome{
       event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
   if (!attempt_.checkpoints.commit_finished(outcome)) return;
-  if (!event.checkpoint) return give_up_checkpoint(outcome, event.no_space);
-  if (newest_ && newest_->number > 0) older_.push_back(*newest_);
-  newest_ = event.checkpoint;
-  add_validation(*event.checkpoint);
-  std::erase_if(older_, [&](const CheckpointInfo& old) {
-    return std::count(event.removed.begin(), event.removed.end(), old.number) != 0;
-  });
-  policy_.on_progress();
-  node_failures_.clear();
+  attempt_.commit.reset();
+  if (!event.checkpoint) return give_up_checkpoint(outcome, event.no_space, event.may_come);
   tell_checkpoint(outcome);
   without_space_ = 0;
   warn_of_little_room(event.room);
 }
 
+// Also of one that was given up, and came to be committed all the same.
+void RunController::take_committed(const CheckpointInfo& checkpoint,
+                                   const std::vector<std::uint64_t>& removed) {
+  if (newest_ && newest_->number >= checkpoint.number) return;  // it was said before
+  if (newest_ && newest_->number > 0) older_.push_back(*newest_);
+  newest_ = checkpoint;
+  add_validation(checkpoint);
+  std::erase_if(older_, [&](const CheckpointInfo& old) {
+    return std::count(removed.begin(), removed.end(), old.number) != 0;
+  });
+  policy_.on_progress();
+  node_failures_.clear();
+}
+
 // For want of space: not for ever, for a run that stores nothing loses everything with its first
 // failure.
-void RunController::give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space) {
+void RunController::give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space,
+                                       bool may_come) {
   without_space_ = no_space ? without_space_ + 1 : 0;
   const bool enough = without_space_ >= kWithoutSpaceMax && state_ == RunState::Running;
-  note(NoteLevel::Warning,
-       fmt::format("checkpoint {} of attempt {} is not kept: {}{}", outcome.index,
-                   attempt_.id.value, outcome.error, enough ? "" : "; training goes on"));
+  const bool goes_on = !enough && state_ == RunState::Running;
+  note(NoteLevel::Warning, fmt::format("checkpoint {} of attempt {} {} kept: {}{}", outcome.index,
+                                       attempt_.id.value, may_come ? "may not be" : "is not",
+                                       outcome.error, goes_on ? "; training goes on" : ""));
   tell_checkpoint(outcome);
   if (!enough) return;
   fail(
@@ -83,6 +94,83 @@ void RunController::give_up_checkpoint(const CheckpointLedger::Outcome& outcome,
        .end = {},
        .node = {},
        .start_error = {}});
+}
+
+// ---- a commit that takes long
+
+void RunController::await_commit() {
+  CommitUnderWay& commit = *attempt_.commit;
+  if (!commit.awaited_since) commit.awaited_since = now_;
+}
+
+TimePoint RunController::commit_warn_at() const {
+  const Duration limit = spec_.run_config.checkpoint_config.upload_timeout;
+  return attempt_.commit->since + std::min<Duration>(kCommitWarnAfter, limit / 2);
+}
+
+void RunController::watch_commit() {
+  if (!attempt_.commit || attempt_.commit->given_up) return;
+  CommitUnderWay& commit = *attempt_.commit;
+  const RunConfig& config = spec_.run_config;
+  const Duration limit = config.checkpoint_config.upload_timeout;
+  const std::string so_far = format_duration(now_ - commit.since);
+  const bool awaited = commit.awaited_since && now_ >= *commit.awaited_since + kStoragePatience;
+  if (now_ >= commit.since + limit)
+    return give_up_commit(
+        fmt::format("'{}' did not answer within {} (checkpoint_config."
+                    "upload_timeout is how long we wait)",
+                    config.storage_path, format_duration(limit)));
+  if (awaited && attempt_.hurried && state_ == RunState::TearingDown)
+    return give_up_commit(
+        fmt::format("'{}' had not answered for {} when the run was to stop at "
+                    "once",
+                    config.storage_path, so_far));
+  const std::string name =
+      fmt::format("checkpoint {} of attempt {}", commit.index, attempt_.id.value);
+  if (!commit.warned && now_ >= commit_warn_at()) {
+    commit.warned = true;
+    note(NoteLevel::Warning,
+         fmt::format("{} is not committed for {}: '{}' does not answer{}", name, so_far,
+                     config.storage_path,
+                     state_ == RunState::Running
+                         ? "; training goes on until the second one after it is due"
+                         : ""));
+  }
+  if (!awaited || commit.wait_said_in == state_) return;
+  commit.wait_said_in = state_;
+  note(NoteLevel::Info, fmt::format("waiting at most {} for {} to be committed{}",
+                                    format_duration(commit.since + limit - now_), name,
+                                    state_ == RunState::TearingDown ? "; Ctrl-C gives it up" : ""));
+}
+
+// What the shell answers says whether it may come to be committed all the same.
+void RunController::give_up_commit(std::string reason) {
+  attempt_.commit->given_up = true;
+  actions_.push_back(GiveUpCommit{attempt_.id, attempt_.commit->index, std::move(reason)});
+}
+
+// The workers are gone, but not their supervisors: they may be storing parts, and one who asked
+// twice does not wait for storage that hangs.
+bool RunController::gives_up_parts() {
+  if (!attempt_.hurried || !all_members_ended()) return false;
+  if (!attempt_.parts_awaited_since) attempt_.parts_awaited_since = now_;
+  if (now_ < *attempt_.parts_awaited_since + kPartsPatience) return false;
+  if (std::exchange(attempt_.parts_given_up, true)) return true;
+  note(NoteLevel::Warning,
+       fmt::format("what nodes have still to store in '{}' is not waited for: the run was to stop "
+                   "at once",
+                   spec_.run_config.storage_path));
+  return true;
+}
+
+std::optional<TimePoint> RunController::commit_deadline() const {
+  if (!attempt_.commit || attempt_.commit->given_up) return std::nullopt;
+  const CommitUnderWay& commit = *attempt_.commit;
+  TimePoint next = commit.since + spec_.run_config.checkpoint_config.upload_timeout;
+  if (!commit.warned) next = std::min(next, commit_warn_at());
+  if (commit.awaited_since && commit.wait_said_in != state_)
+    next = std::min(next, *commit.awaited_since + kStoragePatience);
+  return next;
 }
 
 // Its bytes are others than those that were committed. One that the user named is not replaced.

@@ -41,6 +41,9 @@ void RunController::on(const StopAsked& event) {
       stop_ && stop_->kind != StopKind::StopCondition && event.kind != StopKind::StopCondition;
   if (stop_ && event.kind == StopKind::StopCondition) return;
   if (!stop_ || stop_->kind == StopKind::StopCondition) stop_ = Stop{event.kind, event.reason};
+  const bool was_offered =
+      attempt_.commit && attempt_.commit->wait_said_in == RunState::TearingDown;
+  if (again || (was_offered && event.kind == StopKind::Interrupt)) attempt_.hurried = true;
   switch (state_) {
     case RunState::Attaching:  // advance_attaching comes back to it
       if (again) begin_teardown(Duration{0}, "asked to stop at once");
@@ -124,9 +127,10 @@ void RunController::advance_pausing() {
   }
   if (now_ >= pause.deadline) {
     const bool finishing = pause.step == PauseProgress::Step::Finish;
-    return begin_teardown(kSurvivorGrace, finishing
-                                              ? "workers went on after the end was announced"
-                                              : "the ranks did not meet at one report in time");
+    const bool met = attempt_.commit && attempt_.commit->awaited_since;
+    return begin_teardown(kSurvivorGrace, finishing ? "workers went on after the end was announced"
+                                          : met     ? "their checkpoint was not committed in time"
+                                                : "the ranks did not meet at one report in time");
   }
   if (pause.step == PauseProgress::Step::Finish) return;
   if (pause.first_paused_at && somebody_is_on_the_way()) {
@@ -168,7 +172,8 @@ void RunController::advance_pausing() {
     case PauseProgress::Step::Advance: {
       if (all_arrived && pause.at_checkpoint && !all_paused_at(highest)) return advance_to(highest);
       if (all_arrived && pause.at_checkpoint) pause.ordinal = highest;
-      if (!all_arrived || attempt_.checkpoints.committing()) return;
+      if (all_arrived && attempt_.checkpoints.committing()) return await_commit();
+      if (!all_arrived) return;
       if (!pause.all_arrived_at) pause.all_arrived_at = now_;
       // A rank that ended before makes no checkpoint here: the others' never becomes whole.
       const bool hopeless = any_member_ended() && now_ >= *pause.all_arrived_at + kStragglerPause;

@@ -166,6 +166,7 @@ struct CommitFinished {
   bool no_space = false;                    // is what the error is about
   StorageRoom room = {};                    // once it is committed, and old ones are removed
   std::vector<std::uint64_t> removed = {};  // their numbers
+  bool may_come = false;  // it was given up, and may turn out to be committed all the same
 };
 /// Its result is on disk.
 struct ValidationFinished {
@@ -265,6 +266,12 @@ struct Commit {
   std::vector<PartOfCheckpoint> parts;
   bool operator==(const Commit&) const = default;
 };
+struct GiveUpCommit {  // answered by CommitFinished at once, whatever the storage does
+  Attempt attempt;
+  std::uint64_t index = 0;
+  std::string reason;
+  bool operator==(const GiveUpCommit&) const = default;
+};
 struct Validate {  // by a process of its own, beside the workers that may be there
   Attempt attempt;
   NodeId node;
@@ -312,9 +319,9 @@ struct RunEnded {
   bool operator==(const RunEnded&) const = default;
 };
 
-using RunAction =
-    std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective, TellCheckpoint,
-                 Commit, Validate, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective,
+                               TellCheckpoint, Commit, GiveUpCommit, Validate, Note, StateChanged,
+                               AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher, and of which no end is known.
 struct LivingAttempt {

@@ -92,7 +92,7 @@ constexpr std::array kFields{
     Field{"run_config.checkpoint_config.replicas", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.replicas; },
           "While the run goes on, checkpoints stay on the nodes' own disks: each worker's part on its node and on the next replicas - 1 ones. A restarted group gathers what it lacks from there; when the run ends, what is kept comes to the run's folder. 0: straight into the run's folder. Needs cluster.nodes.", {}, 0, 64},
     Field{"run_config.checkpoint_config.upload_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.upload_timeout; },
-          "How long storing one worker's part of a checkpoint may take, waiting for its turn included. Then that checkpoint is given up, with a warning, and training goes on.", {}, 1000, 30 * kDayMs},
+          "How long storing one worker's part of a checkpoint may take, and then committing the whole, waiting for their turn included. Then that checkpoint is given up, with a warning, and training goes on.", {}, 1000, 30 * kDayMs},
     Field{"run_config.checkpoint_config.validation", Kind::Section, nowhere, "Validate committed checkpoints, one after the other, by a process of its own beside the workers. Its metrics lie over the reported ones, and decide with them which checkpoint is the best."},
     Field{"run_config.checkpoint_config.validation.every", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.validation.every; },
           "Validate the checkpoints whose number can be divided by this; 0: none.", {}, 0, std::numeric_limits<int>::max(), "1 where validation is given, else 0"},

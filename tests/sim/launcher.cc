@@ -236,6 +236,8 @@ void SimLauncher::perform(const RunAction& action) {
          frame_of(tell->attempt, CheckpointOutcome{tell->index, tell->path, tell->error}));
   } else if (const auto* what = std::get_if<Commit>(&action)) {
     commit(*what);
+  } else if (const auto* given_up = std::get_if<GiveUpCommit>(&action)) {
+    give_up_commit(*given_up);
   } else if (const auto* validate = std::get_if<Validate>(&action)) {
     sim_.timeline.trace("node {} is to validate checkpoint {}", validate->node.value,
                         validate->checkpoint.number);
@@ -329,9 +331,23 @@ void SimLauncher::commit(Commit what) {
     if (sim_.unlucky(Site::CommitSlow)) takes += sim_.between(Duration{0}, seconds(5));
     committing_ = what;
     later(takes, [this, what] {
-      committing_.reset();
-      commit_now(*what);
+      if (committing_ == what) committing_.reset();
+      if (!finished_ && !given_up_.contains({what->attempt, what->index})) commit_now(*what);
     });
+  });
+}
+
+// As launcher/cluster/commit_desk: it may be past the point where it could be held back.
+void SimLauncher::give_up_commit(const GiveUpCommit& what) {
+  const bool may_come = sim_.timeline.random.chance(0.5);
+  if (!may_come) {
+    given_up_.insert({what.attempt, what.index});
+    committing_.reset();
+  }
+  later(Duration{0}, [this, what, may_come] {
+    CommitFinished finished{what.attempt, what.index, {}, what.reason};
+    finished.may_come = may_come;
+    feed(finished);
   });
 }
 

@@ -50,6 +50,7 @@ class SimLauncher {
   void remember(boost::json::object event);
   void write_journal();
   void journal_written(std::size_t records);
+  void give_up_commit(const GiveUpCommit& what);
   CheckpointInfo put_checkpoint(const Commit& what);
   void when_journaled(std::function<void()> what);
 
@@ -94,7 +95,8 @@ class SimLauncher {
   int journal_holds_ = 0;
   std::optional<boost::json::object> run_ended_;
   std::shared_ptr<const Commit> committing_;
-  std::set<std::uint64_t> validations_;  // that are being written
+  std::set<std::pair<Attempt, std::uint64_t>> given_up_;  // commits that will not appear
+  std::set<std::uint64_t> validations_;                   // that are being written
   bool condition_met_ = false, ending_ = false, finished_ = false, dead_ = false;
   int releases_ = 0;
 };

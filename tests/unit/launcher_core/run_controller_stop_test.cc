@@ -76,8 +76,7 @@ TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
   const std::string error = "rank 1: made at report 8, all ranks were to stop at 7";
 
   EXPECT_EQ(d.handle(staged(kFirst, 1, 1, 8)),
-            (Actions{Note{NoteLevel::Warning,
-                          "checkpoint 1 of attempt 0 is not kept: " + error + "; training goes on"},
+            (Actions{Note{NoteLevel::Warning, "checkpoint 1 of attempt 0 is not kept: " + error},
                      TellCheckpoint{kFirst, kNodeA, 1, "", error},
                      TellCheckpoint{kFirst, kNodeB, 1, "", error}}));
 }
