@@ -16,21 +16,30 @@ namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
+constexpr const char* kOverQuota =
+    "remove files of yours there, or ask for a larger quota; `quota -s` shows it";
 
 class SlowStorage : public ::testing::Test {
  protected:
   /// One worker; it does not begin epochs of hold_at before go(epoch).
-  Process& train(const std::string& config, const std::string& checkpoint_config = "{}") {
+  Process& train(const std::string& config, const std::string& checkpoint_config = "{}",
+                 const std::string& mode = "epochs") {
     const std::string job = cluster.job(
         "job",
-        fmt::format("command: [{}]\nscaling_config: {{num_workers: 1}}\ntrain_loop_config: {{mode: "
-                    "epochs, hold_file: '{}', {}}}\n",
-                    program("sdk_worker"), cluster.path("go"), config),
+        fmt::format(
+            "command: [{}]\nscaling_config: {{num_workers: 1}}\ntrain_loop_config: {{mode: {}, "
+            "hold_file: '{}', {}}}\n",
+            program("sdk_worker"), mode, cluster.path("go"), config),
         fmt::format("  failure_config: {{stop_grace: 500ms}}\n  checkpoint_config: {}\n",
                     checkpoint_config));
-    return cluster.train_run({job}, {.env = {{"LD_PRELOAD", program("libslow_storage.so")},
-                                             {"SLOW_STORAGE_DIR", cluster.storage()},
-                                             {"SLOW_STORAGE_RULES", cluster.path("rules")}}});
+    return cluster.train_run({job}, faults());
+  }
+  StartOptions faults() const {
+    return {.env = {{"LD_PRELOAD", program("libslow_storage.so")},
+                    {"SLOW_STORAGE_DIR", cluster.storage()},
+                    {"SLOW_STORAGE_RULES", cluster.path("rules")}},
+            .prefix = {},
+            .cwd = ""};
   }
   void go(int epoch) { cluster.write(fmt::format("go-0-{}", epoch), ""); }
   /// In force from now on; written beside its place, so that nobody sees half of it.
@@ -63,6 +72,13 @@ class SlowStorage : public ::testing::Test {
     Process& verify = cluster.train_run({"checkpoint", "verify", cluster.run_dir("job")});
     EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
   }
+  /// Storage answers again, and the run goes on to its end.
+  void expect_resumed(const Names& checkpoints) {
+    Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
+    EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
+    expect_whole(checkpoints);
+    EXPECT_EQ(in_checkpoints("."), Names{});
+  }
   /// It was trained to the end, without a restart.
   void expect_trained(Process& run, int epochs) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
@@ -78,10 +94,11 @@ TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
   Process& run = train("epochs: 40, checkpoint_every: 10");
 
   // The third checkpoint would be one too many: its report waits.
-  EXPECT_TRUE(wait_until(
-      [&] { return cluster.metrics("job").size() == 29 && in_checkpoints(".tmp-").size() == 2; }));
+  EXPECT_TRUE(wait_until([&] {
+    return cluster.metrics("job").size() == 29 && calls("traind fsync hang").size() == 2;
+  }));
+  EXPECT_EQ(in_checkpoints(".tmp-").size(), 2u);
   EXPECT_EQ(cluster.checkpoints("job"), Names{});
-  EXPECT_EQ(calls("traind fsync hang").size(), 2u);
 
   rules("traind fsync delay 2 .rank-\n");
   expect_trained(run, 40);
@@ -171,58 +188,215 @@ TEST_F(SlowStorage, ACommitWhoseSyncFailedIsGivenUpAndTheOneBeforeStays) {
   expect_whole({"checkpoint_000001", "checkpoint_000003"});
 }
 
-TEST_F(SlowStorage, AQuotaIsSaidAsAFullDisk) {
+TEST_F(SlowStorage, AQuotaIsSaidAsOne) {
   Process& run = train("epochs: 4, hold_at: [1, 2, 3]");
   ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
   rules("sdk_worker write edquot 1 /.staging-0/\n");  // while the worker makes its part
   go(1);
-  EXPECT_TRUE(
-      wait_until([&] { return has_said(run, "checkpoint 2 of attempt 0 is not kept: rank 0: "); }));
-  EXPECT_TRUE(has_said(run, "Disk quota exceeded")) << run.out();
+  const std::string worker = fmt::format(
+      "checkpoint 2 of attempt 0 is not kept: rank 0: writing '{}/checkpoints/.staging-0/",
+      cluster.run_dir("job"));
+  EXPECT_TRUE(wait_until([&] { return has_said(run, worker); })) << run.out();
   rules("train-run write edquot 1 .manifest.json\n");  // while the launcher commits
   go(2);
-  EXPECT_TRUE(wait_until([&] { return has_said(run, "checkpoint 3 of attempt 0 is not kept: "); }));
-  EXPECT_TRUE(has_said(run, " bytes are free in ")) << run.out();
+  const std::string launcher = fmt::format(
+      "checkpoint 3 of attempt 0 is not kept: committing checkpoint_000002: writing '{}/"
+      "checkpoints/.tmp-1-0.3/.manifest.json': Disk quota exceeded ({}); training goes on",
+      cluster.run_dir("job"), kOverQuota);
+  EXPECT_TRUE(wait_until([&] { return has_said(run, launcher); })) << run.out();
   go(3);
 
   expect_trained(run, 4);
+  EXPECT_TRUE(has_said(run, fmt::format("/state.json': Disk quota exceeded: 0 bytes were written "
+                                        "({}); training goes on",
+                                        kOverQuota)))
+      << run.out();
+  EXPECT_FALSE(has_said(run, " free in ")) << run.out();  // that is not why
   EXPECT_EQ(cluster.checkpoints("job").size(), 2u);
   EXPECT_EQ(calls("sdk_worker write edquot").size(), 1u);
   EXPECT_EQ(calls("train-run write edquot").size(), 1u);
 }
 
+TEST_F(SlowStorage, AWriterThatAsksNobodyKeepsNoFileThatAQuotaCutShort) {
+  rules("sdk_worker write edquot 0 /ckpt-2\n");
+  Process& run = train("sizes: [1000, 2000], careless: true", "{}", "sizes");
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, fmt::format("/ckpt-2': Disk quota exceeded, its files may be short: 0 "
+                                        "bytes were written ({})",
+                                        kOverQuota)))
+      << run.out();
+  expect_whole({"checkpoint_000001"});
+}
+
+TEST_F(SlowStorage, AWorkerWhoseFolderCannotBeMadeCanBeStopped) {
+  rules("traind mkdir hang 0 /.staging-0/rank-\n");
+  Process& run = train("epochs: 2");
+  ASSERT_TRUE(wait_until([&] { return calls("traind mkdir hang").size() == 1; }));
+
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130) << run.out() << run.err();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(SlowStorage, ASecondInterruptDoesNotWaitForAPartThatHangs) {
+  rules("traind fsync hang 0 .rank-\n");
+  Process& run = train("epochs: 2, hold_at: [1]");
+  ASSERT_TRUE(wait_until([&] { return calls("traind fsync hang").size() == 1; }));
+  run.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().empty(); }));
+
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, fmt::format("what nodes have still to store in '{}' is not waited for: "
+                                        "the run was to stop at once",
+                                        cluster.storage())))
+      << run.out();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  expect_resumed({"checkpoint_000001", "checkpoint_000002"});
+}
+
+TEST_F(SlowStorage, ALauncherWhoseMainThreadHangsEndsWithTheSecondInterrupt) {
+  const std::string job = cluster.job("job", fmt::format("command: [{}, print, ready, hang]\n"
+                                                         "scaling_config: {{num_workers: 1}}\n",
+                                                         program("plain_worker")));
+  rules("train-run write hang 0 /attempts/\n");
+  Process& run = cluster.train_run({job}, faults());
+  ASSERT_TRUE(wait_until([&] { return calls("train-run write hang").size() == 1; }));
+
+  run.signal(SIGINT);
+  run.signal(SIGTERM);
+
+  EXPECT_EQ(run.wait(), 143) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, "a call to the run's storage does not come back")) << run.err();
+}
+
 /// A commit that hangs, while the run goes on.
 class HangingCommit : public SlowStorage {
  protected:
-  Process& train_until_it_hangs() {
-    Process& run = train("epochs: 10, checkpoint_every: 4, hold_at: [1, 9]");
-    EXPECT_TRUE(wait_until([&] { return cluster.metrics("job").size() == 1; }));
-    rules("train-run fsync hang 0 .manifest.json\n");
+  /// The first checkpoint is committed; the second one waits in `call`, for `.manifest.json` if no
+  /// other path is given. The worker waits before its third epoch.
+  Process& train_until_it_hangs(const std::string& checkpoint_config = "{}",
+                                const std::string& call = "fsync hang 0 .manifest.json") {
+    Process& run = train("epochs: 5, hold_at: [1, 2, 3]", checkpoint_config);
+    EXPECT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+    rules("train-run " + call + "\n");
     go(1);
     EXPECT_TRUE(wait_until([&] {
-      return !calls("train-run fsync hang").empty() && cluster.metrics("job").size() == 9;
-    }));
-    EXPECT_EQ(cluster.checkpoints("job"), Names{});
+      return calls("train-run ").size() == 1 && cluster.metrics("job").size() == 2;
+    })) << run.out();
     return run;
+  }
+  std::string text(const std::string& format) const {
+    return fmt::format(fmt::runtime(format), cluster.storage());
   }
 };
 
-TEST_F(HangingCommit, TrainingGoesOnAndItIsCommittedOnceTheStorageAnswers) {
-  Process& run = train_until_it_hangs();
+TEST_F(HangingCommit, IsSaidAndTrainingGoesOnAndItIsKeptOnceTheStorageAnswers) {
+  Process& run = train_until_it_hangs("{upload_timeout: 20s}");
+  go(2);
+  EXPECT_TRUE(wait_until([&] {
+    return has_said(run, text("checkpoint 2 of attempt 0 is not committed for 10.0 s: '{}' does "
+                              "not answer; training goes on until the second one after it is "
+                              "due"));
+  })) << run.out();
+  EXPECT_EQ(cluster.metrics("job").size(), 3u);
   rules("");
-  go(9);
-  expect_trained(run, 10);
-  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  go(3);
+
+  expect_trained(run, 5);
+  expect_whole({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
+                "checkpoint_000005"});
 }
 
-TEST_F(HangingCommit, TheThirdInterruptEndsTheLauncher) {
+TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers) {
+  Process& run = train_until_it_hangs("{upload_timeout: 2s}");
+  go(2);  // its commit waits for the thread that hangs
+  for (const int index : {2, 3}) {
+    const std::string lost = fmt::format(
+        "checkpoint {} of attempt 0 is not kept: '{}' did not answer within 2.0 s "
+        "(checkpoint_config.upload_timeout is how long we wait); training goes on",
+        index, cluster.storage());
+    EXPECT_TRUE(wait_until([&] { return has_said(run, lost); })) << run.out();
+  }
+  rules("");
+  EXPECT_TRUE(wait_until([&] { return in_checkpoints(".tmp-").empty(); }));
+  go(3);
+
+  expect_trained(run, 5);
+  expect_whole({"checkpoint_000001", "checkpoint_000004", "checkpoint_000005"});
+}
+
+TEST_F(HangingCommit, OneThatWasAboutToAppearIsTakenForWhatItIs) {
+  Process& run = train_until_it_hangs("{upload_timeout: 2s}", "rename hang 0 /checkpoint_000002");
+  EXPECT_TRUE(wait_until([&] {
+    return has_said(run, "checkpoint 2 of attempt 0 may not be kept: ") &&
+           has_said(run, "`train-run checkpoint list` will show it if it was");
+  })) << run.out();
+  EXPECT_EQ(cluster.checkpoints("job"), Names{"checkpoint_000001"});
+  rules("");
+  EXPECT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 2; }));
+  for (const int epoch : {2, 3}) go(epoch);
+
+  expect_trained(run, 5);
+  expect_whole({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
+                "checkpoint_000005"});
+}
+
+TEST_F(HangingCommit, TheEndOfTheRunWaitsForItNoLongerThanThat) {
+  Process& run = train("epochs: 2, hold_at: [1]", "{upload_timeout: 4s}");
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+  rules("train-run fsync hang 0 .manifest.json\n");
+  go(1);
+
+  expect_trained(run, 2);
+  EXPECT_TRUE(has_said(run, "for checkpoint 2 of attempt 0 to be committed; Ctrl-C gives it up"))
+      << run.out();
+  EXPECT_TRUE(has_said(run, text("checkpoint 2 of attempt 0 is not kept: '{}' did not answer "
+                                 "within 4.0 s")))
+      << run.out();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
+  expect_whole({"checkpoint_000001"});
+}
+
+TEST_F(HangingCommit, ASecondInterruptEndsTheRunAndResumeGoesOnFromTheOneBefore) {
   Process& run = train_until_it_hangs();
+  run.signal(SIGINT);
+  EXPECT_TRUE(wait_until([&] {
+    return has_said(run, "for checkpoint 2 of attempt 0 to be committed; Ctrl-C gives it up");
+  })) << run.out();
+  EXPECT_TRUE(cluster.workers().empty());
+
+  run.signal(SIGINT);
+
+  EXPECT_EQ(run.wait(), 130) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, text("checkpoint 2 of attempt 0 is not kept: '{}' had not answered "
+                                 "for ")))
+      << run.out();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "interrupted");
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  expect_whole({"checkpoint_000001"});
+  expect_resumed({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003",
+                  "checkpoint_000004", "checkpoint_000005"});
+}
+
+/// Each call of the launcher to its storage hangs in the end.
+TEST_F(SlowStorage, ARunWhoseEndCannotBeWrittenEndsWithTheSecondInterrupt) {
+  Process& run = train("epochs: 3, hold_at: [1]");
+  ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
+  rules("train-run fsync hang 0 *\n");
   run.signal(SIGINT);
   EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));
   run.signal(SIGINT);
-  run.signal(SIGTERM);
-  EXPECT_TRUE(run.wait().has_value()) << run.out() << run.err();
-  EXPECT_EQ(cluster.checkpoints("job"), Names{});
+
+  EXPECT_EQ(run.wait(), 130) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, fmt::format("the end of this run may not be written: '{}' does not "
+                                        "answer",
+                                        cluster.run_dir("job"))))
+      << run.out();
+  expect_resumed({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003"});
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 //
 //   traind fsync delay 2 .rank-     PROGRAM CALL FAULT VALUE PART-OF-THE-PATH ('*': any)
 //
-// PROGRAM is the name of the executable; CALL fsync (fdatasync too), write, rename or unlink (rmdir too). The
-// first line that fits decides:
+// PROGRAM is the name of the executable; CALL fsync (fdatasync too), write, rename or unlink (rmdir
+// too). The first line that fits decides:
 //
 //   delay S     after S seconds, or once the rule is gone
 //   hang 0      not before the rule is gone
@@ -164,11 +164,14 @@ int fdatasync(int fd) { CALL("fsync", fd, fdatasync, fd); }
 ssize_t write(int fd, const void* data, size_t size) { CALL("write", fd, write, fd, data, size); }
 ssize_t writev(int fd, const iovec* data, int count) { CALL("write", fd, writev, fd, data, count); }
 int rename(const char* from, const char* to) noexcept {
-  CALL("rename", std::string(from), rename, from, to);
+  CALL("rename", std::string(to), rename, from, to);
 }
 int renameat2(int from_fd, const char* from, int to_fd, const char* to,
               unsigned int flags) noexcept {
-  CALL("rename", std::string(from), renameat2, from_fd, from, to_fd, to, flags);
+  CALL("rename", std::string(to), renameat2, from_fd, from, to_fd, to, flags);
+}
+int mkdir(const char* path, mode_t mode) noexcept {
+  CALL("mkdir", std::string(path), mkdir, path, mode);
 }
 int unlink(const char* path) noexcept { CALL("unlink", std::string(path), unlink, path); }
 int rmdir(const char* path) noexcept { CALL("unlink", std::string(path), rmdir, path); }
