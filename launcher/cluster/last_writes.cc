@@ -17,7 +17,7 @@ void LastWrites::begin() {
 }
 
 void LastWrites::hurry() {
-  hurried_ = true;
+  hurried_ = said_ = true;
   if (begun_) until_ = std::min(until_, clock_.now() + kHurriedWritesMax);
   changed_.notify();
 }
