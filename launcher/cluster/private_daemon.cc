@@ -112,8 +112,12 @@ Result<Unit> PrivateDaemon::start() {
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
-                                  const_cast<char* const*>(argv), environ);
+  int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
+                            const_cast<char* const*>(argv), environ);
+  // The one before removes its folder as it ends.
+  if (error == ENOENT && ::mkdir(runtime_dir_.c_str(), 0700) == 0)
+    error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
+                          const_cast<char* const*>(argv), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return system_error(error, "starting " + program);
