@@ -129,7 +129,9 @@ class PartWritersTest : public ::testing::Test {
     }
   }
   static asio::awaitable<void> keep(PartWriters& writers, PartOrder order, Answer& answer) {
-    answer.emplace(co_await writers.write(std::move(order)));
+    auto writing = writers.write(std::move(order));
+    auto written = co_await std::move(writing);
+    answer.emplace(std::move(written));
   }
 
   std::string dir_;
