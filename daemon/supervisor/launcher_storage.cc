@@ -187,24 +187,37 @@ Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
   return make_folders(files_, folder);
 }
 
-Task<std::string> LauncherStorage::fetch(std::string from) {
-  const std::string doing = fmt::format("bringing '{}' to this node", from);
+Task<LauncherStorage::Found> LauncherStorage::find(const std::string& from) {
   auto reading = fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
-  auto text = co_await std::move(reading);
-  if (text.has_error()) co_return std::move(text).error().with_context(doing);
-  auto manifest = parse_manifest(*text);
-  if (manifest.has_error()) co_return std::move(manifest).error().with_context(doing);
+  CO_TRY(std::string text, co_await std::move(reading));
+  CO_TRY(Manifest manifest, parse_manifest(text));
+  co_return Found{std::move(text), std::move(manifest)};
+}
+
+Task<std::string> LauncherStorage::bring_checkpoint(const std::string& from, const Found& found) {
   const std::string folder = folder_for(from);
-  auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, *text); });
+  auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, found.text); });
   CO_TRY_VOID(co_await std::move(making_room));
   FetchRequest request{.folder = from, .into = folder, .files = {}};
-  for (const ManifestFile& file : manifest->files)
+  for (const ManifestFile& file : found.manifest.files)
     request.files.push_back({file.path, file.bytes, file.digest});
-  auto fetched = co_await fetcher_.fetch(std::move(request));
-  if (fetched.has_error()) co_return std::move(fetched).error().with_context(doing);
-  auto writing = run_on<Unit>(
-      pool_, [&] { return write_small_file(files_, join_path(folder, kManifestName), *text); });
+  auto fetching = fetcher_.fetch(std::move(request));
+  CO_TRY_VOID(co_await std::move(fetching));
+  auto writing = run_on<Unit>(pool_, [&] {
+    return write_small_file(files_, join_path(folder, kManifestName), found.text);
+  });
   CO_TRY_VOID(co_await std::move(writing));
+  co_return folder;
+}
+
+Task<std::string> LauncherStorage::fetch(std::string from) {
+  const std::string doing = fmt::format("bringing '{}' to this node", from);
+  auto finding = find(from);
+  auto found = co_await std::move(finding);
+  if (found.has_error()) co_return std::move(found).error().with_context(doing);
+  auto bringing = bring_checkpoint(from, *found);
+  auto folder = co_await std::move(bringing);
+  if (folder.has_error()) co_return std::move(folder).error().with_context(doing);
   co_return folder;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "daemon/supervisor/checkpoint_transport.h"
+#include "lib/storage/manifest.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/transfer/file_fetcher.h"
 #include "lib/transfer/file_server.h"
@@ -33,6 +34,13 @@ class LauncherStorage : public CheckpointTransport {
   /// Remove what nobody needs any more once a checkpoint is committed, or is not to be. Blocks.
   virtual void settle(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
+  struct Found {
+    std::string text;  // of the manifest
+    Manifest manifest;
+  };
+  Task<Found> find(const std::string& from);
+  /// What of the checkpoint is not here yet; the folder that has all of it then.
+  virtual Task<std::string> bring_checkpoint(const std::string& from, const Found& found);
 
   const PrepareAttempt prepare_;
   const Attempt attempt_;

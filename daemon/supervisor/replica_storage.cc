@@ -134,23 +134,16 @@ void ReplicaStorage::settle(const CheckpointOutcome& outcome) {
 
 // ---- restoring
 
-Task<std::string> ReplicaStorage::fetch(std::string from) {
-  const std::string doing = fmt::format("bringing '{}' to this node", from);
-  auto reading = fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
-  auto text = co_await std::move(reading);
-  if (text.has_error()) co_return std::move(text).error().with_context(doing);
-  auto manifest = parse_manifest(*text);
-  if (manifest.has_error()) co_return std::move(manifest).error().with_context(doing);
-  if (manifest->nodes().empty()) {
-    auto fetching = LauncherStorage::fetch(from);
-    co_return co_await std::move(fetching);
+Task<std::string> ReplicaStorage::bring_checkpoint(const std::string& from, const Found& found) {
+  if (found.manifest.nodes().empty()) {
+    auto bringing = LauncherStorage::bring_checkpoint(from, found);
+    co_return co_await std::move(bringing);
   }
-  auto bringing = bring_all(*manifest);
-  auto brought = co_await std::move(bringing);
-  if (brought.has_error()) co_return std::move(brought).error().with_context(doing);
+  auto bringing = bring_all(found.manifest);
+  CO_TRY_VOID(co_await std::move(bringing));
   const std::string folder = folder_for(from);
-  auto linking =
-      run_on<Unit>(pool_, [&] { return link_checkpoint(files_, checkpoints_, *manifest, folder); });
+  auto linking = run_on<Unit>(
+      pool_, [&] { return link_checkpoint(files_, checkpoints_, found.manifest, folder); });
   CO_TRY_VOID(co_await std::move(linking));
   co_return folder;
 }

@@ -20,13 +20,13 @@ class ReplicaStorage final : public LauncherStorage {
         scope_(scope) {}
 
   boost::asio::awaitable<PartWritten> store(Rank rank, CheckpointStaged message) override;
-  /// Of the files that are nowhere but on nodes, the node keeps what it fetches.
-  Task<std::string> fetch(std::string from) override;
   void received(const Frame& frame) override;
   bool travels() const override { return false; }
 
  private:
   void settle(const CheckpointOutcome& outcome) override;
+  /// Of files that are nowhere but on nodes, this node keeps what it fetches.
+  Task<std::string> bring_checkpoint(const std::string& from, const Found& found) override;
   boost::asio::awaitable<void> keep(KeepPart order);
   Task<Unit> bring(const KeepPart& order);
   Task<Unit> bring_all(const Manifest& manifest);
