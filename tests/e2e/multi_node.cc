@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,6 +139,44 @@ void ThreeNodes::TearDown() {
   nodes.reset();
   cluster.reset();  // its processes keep the namespaces alive
   network.reset();
+}
+
+void NoStorage::SetUp() {
+  ThreeNodes::SetUp();
+  if (!IsSkipped()) ::mkdir(cluster->storage().c_str(), 0755);
+}
+
+Process& NoStorage::start_without_storage(int node) {
+  const std::string hide =
+      fmt::format("mount -t tmpfs none {} && exec \"$0\" \"$@\"", cluster->storage());
+  return nodes->start(node, {"--resource", "CPU=1"}, {"unshare", "-m", "sh", "-c", hide});
+}
+
+std::string NoStorage::job(const std::string& loop, const std::string& run_config) const {
+  return cluster->job(
+      "job",
+      fmt::format("command: [{}]\nscaling_config: {{num_workers: 2, placement_strategy: SPREAD}}\n"
+                  "train_loop_config: {{mode: big, epochs: {}, bytes: {}, hold_file: '{}', "
+                  "hold_attempts: 9, {}}}\n",
+                  program("sdk_worker"), kEpochs, kBytes, cluster->path("go"), loop),
+      run_config);
+}
+
+void NoStorage::go_on(int attempt, int epoch) const {
+  cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
+}
+
+std::string NoStorage::checkpoint(int number) const {
+  return fmt::format("{}/checkpoints/checkpoint_{:06}", cluster->run_dir("job"), number);
+}
+
+bool NoStorage::committed(int number) const {
+  return exists(checkpoint(number) + "/.manifest.json");
+}
+
+std::string NoStorage::log_of(int rank, int attempt) const {
+  return cluster->read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
+                                   cluster->run_dir("job"), attempt, rank));
 }
 
 std::vector<Reported> reports(const Cluster& cluster, const std::string& run) {

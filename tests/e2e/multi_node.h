@@ -68,6 +68,24 @@ class ThreeNodes : public ::testing::Test {
   std::unique_ptr<Nodes> nodes;  // not started yet
 };
 
+/// Three nodes of which some do not see the run's storage, and a run of two workers on two nodes
+/// whose large checkpoints have to get somewhere all the same.
+class NoStorage : public ThreeNodes {
+ protected:
+  static constexpr int kEpochs = 4;
+  static constexpr std::size_t kBytes = 32u << 20;  // of each of two ranks, a checkpoint
+
+  void SetUp() override;
+  /// An empty folder is where the storage should be.
+  Process& start_without_storage(int node);
+  /// Both workers wait before the epochs of hold_at. `loop` and `run_config`: more of these.
+  std::string job(const std::string& loop, const std::string& run_config) const;
+  void go_on(int attempt, int epoch) const;
+  std::string checkpoint(int number) const;  // its folder
+  bool committed(int number) const;
+  std::string log_of(int rank, int attempt) const;
+};
+
 /// What a run's ranks reported, in the order of the log.
 struct Reported {
   int attempt = 0, rank = 0;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <set>
@@ -15,47 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kEpochs = 4;
-constexpr std::size_t kBytes = 32u << 20;  // of each of two ranks, a checkpoint
-
-class Replicas : public ThreeNodes {
+class Replicas : public NoStorage {
  protected:
   void SetUp() override {
-    ThreeNodes::SetUp();
+    NoStorage::SetUp();
     if (IsSkipped()) return;
-    ::mkdir(cluster->storage().c_str(), 0755);
     for (int node : {0, 1, 2}) start_without_storage(node);
   }
 
-  void start_without_storage(int node) {
-    const std::string hide =
-        fmt::format("mount -t tmpfs none {} && exec \"$0\" \"$@\"", cluster->storage());
-    nodes->start(node, {"--resource", "CPU=1"}, {"unshare", "-m", "sh", "-c", hide});
-  }
-  /// Two workers on two nodes; both wait before the epochs of hold_at.
   std::string job(int replicas, const std::string& loop, const std::string& more = "") const {
-    return cluster->job(
-        "job",
-        fmt::format(
-            "command: [{}]\nscaling_config: {{num_workers: 2, placement_strategy: SPREAD}}\n"
-            "train_loop_config: {{mode: big, epochs: {}, bytes: {}, hold_file: '{}', "
-            "hold_attempts: 9, {}}}\n",
-            program("sdk_worker"), kEpochs, kBytes, cluster->path("go"), loop),
-        fmt::format("  checkpoint_config: {{replicas: {}{}}}\n"
-                    "  failure_config: {{max_failures: 2, node_suspect_after: 1s, "
-                    "node_dead_after: 4s, stop_grace: 1s}}\n",
-                    replicas, more));
-  }
-  void go_on(int attempt, int epoch) const {
-    cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
-  }
-  std::string checkpoint(int number) const {
-    return fmt::format("{}/checkpoints/checkpoint_{:06}", cluster->run_dir("job"), number);
-  }
-  bool committed(int number) const { return exists(checkpoint(number) + "/.manifest.json"); }
-  std::string log_of(int rank, int attempt) const {
-    return cluster->read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
-                                     cluster->run_dir("job"), attempt, rank));
+    return NoStorage::job(
+        loop, fmt::format("  checkpoint_config: {{replicas: {}{}}}\n"
+                          "  failure_config: {{max_failures: 2, node_suspect_after: 1s, "
+                          "node_dead_after: 4s, stop_grace: 1s}}\n",
+                          replicas, more));
   }
   /// What the node keeps of the run's checkpoints: "data-1-0.2/rank-0001", …
   std::set<std::string> kept_on(int node) const {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <boost/json.hpp>
 #include <filesystem>
@@ -16,43 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kEpochs = 4;
-constexpr std::size_t kBytes = 32u << 20;  // of each of two ranks, a checkpoint
-
-class Travel : public ThreeNodes {
+class Travel : public NoStorage {
  protected:
   void SetUp() override {
-    ThreeNodes::SetUp();
+    NoStorage::SetUp();
     if (IsSkipped()) return;
-    ::mkdir(cluster->storage().c_str(), 0755);
     nodes->start(0);
     start_without_storage(1);
   }
 
-  Process& start_without_storage(int node) {
-    const std::string hide =
-        fmt::format("mount -t tmpfs none {} && exec \"$0\" \"$@\"", cluster->storage());
-    return nodes->start(node, {"--resource", "CPU=1"}, {"unshare", "-m", "sh", "-c", hide});
-  }
-  /// Two workers on two nodes; both wait before the epochs of hold_at.
   std::string job(const std::string& loop, const std::string& failures = "max_failures: 1") const {
-    return cluster->job(
-        "job",
-        fmt::format(
-            "command: [{}]\nscaling_config: {{num_workers: 2, placement_strategy: SPREAD}}\n"
-            "train_loop_config: {{mode: big, epochs: {}, bytes: {}, hold_file: '{}', "
-            "hold_attempts: 9, {}}}\n",
-            program("sdk_worker"), kEpochs, kBytes, cluster->path("go"), loop),
-        fmt::format("  failure_config: {{{}, node_suspect_after: 1s, node_dead_after: 20s, "
-                    "stop_grace: 1s}}\n",
-                    failures));
-  }
-  void go_on(int attempt, int epoch) const {
-    cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
-  }
-  bool committed(int number) const {
-    return exists(fmt::format("{}/checkpoints/checkpoint_{:06}/.manifest.json",
-                              cluster->run_dir("job"), number));
+    return NoStorage::job(loop, fmt::format("  failure_config: {{{}, node_suspect_after: 1s, "
+                                            "node_dead_after: 20s, stop_grace: 1s}}\n",
+                                            failures));
   }
   /// Some of a part has arrived from a node, and not all.
   bool is_travelling() const {
@@ -69,10 +44,6 @@ class Travel : public ThreeNodes {
   /// The supervisor on n0 has rank 0's part of the first checkpoint.
   bool first_is_handed_over() const {
     return exists(cluster->run_dir("job") + "/checkpoints/.tmp-1-0.1/.rank-0000/small-0");
-  }
-  std::string log_of(int rank, int attempt) const {
-    return cluster->read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
-                                     cluster->run_dir("job"), attempt, rank));
   }
   /// All checkpoints are there, every byte of them, and n1 keeps nothing.
   void expect_whole_end(Process& run) {
