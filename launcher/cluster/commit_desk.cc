@@ -14,14 +14,13 @@ void CommitDesk::reported(ReportRecord report) {
 }
 
 Metrics CommitDesk::take_metrics(const Commit& action, Metrics newest) {
-  Metrics metrics;
-  for (const PartOfCheckpoint& part : action.parts) {
-    if (part.rank != Rank{0}) continue;
-    const Key report{action.attempt, part.report_ordinal};
-    const auto found = metrics_.find(report);
-    metrics = found == metrics_.end() ? std::move(newest) : std::move(found->second);
-    metrics_.erase(metrics_.begin(), metrics_.upper_bound(report));
-  }
+  const auto first = std::find_if(action.parts.begin(), action.parts.end(),
+                                  [](const auto& part) { return part.rank == Rank{0}; });
+  if (first == action.parts.end()) return {};
+  const Key report{action.attempt, first->report_ordinal};
+  const auto found = metrics_.find(report);
+  Metrics metrics = found == metrics_.end() ? std::move(newest) : std::move(found->second);
+  metrics_.erase(metrics_.begin(), metrics_.upper_bound(report));
   return metrics;
 }
 

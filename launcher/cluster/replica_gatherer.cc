@@ -22,10 +22,11 @@ ReplicaGatherer::ReplicaGatherer(asio::any_io_executor executor, const Clock& cl
 
 asio::awaitable<bool> ReplicaGatherer::gather() {
   running_ = true;
-  auto listing = run_on<std::vector<ListedCheckpoint>>(disk_, [this]() -> Result<std::vector<ListedCheckpoint>> {
-    TRY_VOID(record_.check_owner());
-    return record_.checkpoints().list();
-  });
+  auto listing = run_on<std::vector<ListedCheckpoint>>(
+      disk_, [this]() -> Result<std::vector<ListedCheckpoint>> {
+        TRY_VOID(record_.check_owner());
+        return record_.checkpoints().list();
+      });
   auto listed = co_await std::move(listing);
   if (listed.has_error()) co_return false;  // the run is another launcher's by now
   std::erase_if(*listed, [](const ListedCheckpoint& one) {

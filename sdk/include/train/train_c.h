@@ -90,15 +90,16 @@ const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint);
 void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
 
-/* With checkpoint_config.validation the program may be started once more for a committed checkpoint,
- * beside the workers: then trainrun_validating() is 1, trainrun_get_checkpoint() gives that
- * checkpoint, and the program says what it found with trainrun_validation_result (a JSON dict of
- * metrics), and exits with 0. */
+/* With checkpoint_config.validation the program may be started once more for a committed
+ * checkpoint, beside the workers: then trainrun_validating() is 1, trainrun_get_checkpoint() gives
+ * that checkpoint, and the program says what it found with trainrun_validation_result (a JSON dict
+ * of metrics), and exits with 0. */
 int trainrun_validating(void); /* 1 or 0 */
 int trainrun_validation_result(const char* metrics_json);
 /* Checkpoints of the run that are kept, the oldest first, as a JSON list of {"number", "directory",
- * "status", "metrics", "error"}; status: committed, pending_validation, validated, timeout or failed.
- * `validated`: 1 waits until what is committed is validated, 0 does not. timeout_ms < 0: none. */
+ * "status", "metrics", "error"}; status: committed, pending_validation, validated, timeout or
+ * failed. `validated`: 1 waits until what is committed is validated, 0 does not. timeout_ms < 0:
+ * none. */
 int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json);
 
 /* 1 once the run is being stopped. */

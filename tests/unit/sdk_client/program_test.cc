@@ -241,12 +241,13 @@ assert lib.trainrun_finish(None) == 0
 )";
   const Ended ended = run(folder.path, {"python3", "-u", "worker.py", LIBTRAINRUN});
   EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.out,
-            "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
-            "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
-            "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
-            "kept checkpoints/checkpoint_000002\nreport 4: loss=0.0625\n"
-            "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
+  EXPECT_EQ(
+      ended.out,
+      "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
+      "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
+      "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
+      "kept checkpoints/checkpoint_000002\nreport 4: loss=0.0625\n"
+      "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
 }
 
 TEST(CFace, ValidatesFromPython) {
