@@ -15,7 +15,7 @@ namespace train {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 200;
-constexpr std::time_t kKeptSeconds = 7 * 24 * 3600;
+constexpr std::time_t kKeptSeconds = std::time_t{7} * 24 * 3600;
 constexpr std::string_view kTrash = ".trash-";
 
 bool may_stand(char c) {

@@ -109,9 +109,9 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);
-/// A RUN of the command line: a path or URL, a name under `storage_path`, or a registered name. The
-/// answer is a folder of this machine: of a run in an object store the working folder, brought up
-/// to date unless its launcher runs here. NotFound lists where it looked.
-Result<std::string> find_run(const std::string& run, const std::string& storage_path);
+/// `given`: RUN of the command line, a path or URL, a name under `storage_path`, or a registered
+/// name. The answer is a folder of this machine: of a run in an object store the working folder,
+/// brought up to date unless its launcher runs here. NotFound lists where it looked.
+Result<std::string> find_run(const std::string& given, const std::string& storage_path);
 
 }  // namespace train
