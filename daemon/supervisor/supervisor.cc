@@ -12,15 +12,11 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/launcher_storage.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
-#include "daemon/supervisor/object_storage.h"
+#include "daemon/supervisor/node_checkpoints.h"
 #include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/output_pump.h"
-#include "daemon/supervisor/own_thread.h"
-#include "daemon/supervisor/replica_storage.h"
-#include "daemon/supervisor/shared_storage.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/validation_runner.h"
@@ -39,7 +35,6 @@ constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kOutputEndMax =
     seconds(2);  // for pipes that something outside our reach keeps open
-constexpr Duration kTroubleToldEvery = seconds(10);
 
 StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
@@ -54,6 +49,9 @@ class Supervisor {
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
         uplink_(options.attempt, seats_),
+        checkpoints_(executor_, scope_, clock_,
+                     {options.attempt, options.spool_dir, options.data_dir},
+                     [this](const Frame& frame) { uplink_.send(frame); }),
         output_(executor_, scope_, changed_, uplink_),
         validations_(executor_, scope_, uplink_) {}
 
@@ -68,8 +66,6 @@ class Supervisor {
 
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
-  std::unique_ptr<CheckpointTransport> transport_for(const PrepareAttempt& message);
-  void on_storage_trouble(const std::string& text);
   asio::awaitable<void> say_prepared();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
@@ -92,13 +88,11 @@ class Supervisor {
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
   Task<Welcome> welcome(WorkerHello hello);
-  Task<Unit> make_staging(std::string folder);
   Task<Rank> rank_for(const WorkerHello& hello);
   void from_worker(Rank rank, Frame frame);
   void reply(const OnceBoard::Replies& replies);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> finish(std::string reason);
-  std::string staging_dir(Rank rank) const;
 
   SupervisorOptions options_;
   SystemClock clock_;
@@ -109,7 +103,6 @@ class Supervisor {
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
   std::optional<PrepareAttempt> prepare_;
-  std::unique_ptr<CheckpointTransport> transport_;
   std::optional<StartWorkers> start_;
   std::optional<MasterPort> master_port_;
   std::optional<Cgroup> cgroup_;
@@ -118,12 +111,12 @@ class Supervisor {
   StandbyPool standbys_;
   OnceBoard once_;
   AnsweredCollectives answered_;
-  std::uint64_t epoch_ = 0;  // the highest of a launcher that we have heard of
-  TimePoint trouble_told_at_{};
+  std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
   std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
+  NodeCheckpoints checkpoints_;
   OutputPump output_;
   ValidationRunner validations_;
 };
@@ -171,7 +164,7 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
     auto frame = co_await connection->receive();
     if (!frame) break;
     received(*frame);
-    if (transport_) transport_->received(*frame);
+    checkpoints_.received(*frame);
   }
   if (uplink_.disconnect(*connection)) feed(LauncherPresence{false});
 }
@@ -254,7 +247,7 @@ void Supervisor::received(const Frame& frame) {
       }
       return;
     case MessageType::ReleaseAttempt:
-      if (transport_) transport_->give_up();
+      checkpoints_.give_up();
       feed(GroupRelease{});
       return;
     default:
@@ -270,7 +263,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   if (message.standby) return;
-  transport_ = transport_for(message);
+  checkpoints_.prepare(message);
   if (message.bind_master) {
     auto port = MasterPort::bind(message.bind_address);
     if (!port) {
@@ -282,41 +275,13 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   scope_.spawn("prepare", say_prepared());
 }
 
-std::unique_ptr<CheckpointTransport> Supervisor::transport_for(const PrepareAttempt& message) {
-  const std::string folder = options_.spool_dir + "/checkpoints";
-  if (message.replicas > 0)
-    return std::make_unique<ReplicaStorage>(executor_, scope_, clock_, message, options_.attempt,
-                                            options_.data_dir,
-                                            [this](const Frame& frame) { uplink_.send(frame); });
-  if (!is_object_url(message.run_dir))
-    return std::make_unique<SharedStorage>(executor_, clock_, message, options_.attempt, folder);
-  return std::make_unique<ObjectStorage>(
-      message, options_.attempt, folder, [this](const std::string& text) {
-        asio::post(executor_, [this, text] { on_storage_trouble(text); });
-      });
-}
-
-void Supervisor::on_storage_trouble(const std::string& text) {
-  const TimePoint now = clock_.now();
-  if (now < trouble_told_at_ + kTroubleToldEvery) return;
-  trouble_told_at_ = now;
-  uplink_.send(StorageTrouble{text});
-}
-
 asio::awaitable<void> Supervisor::say_prepared() {
-  auto checked = co_await transport_->probe();
-  const bool elsewhere = checked.has_error() && checked.error().code == Errc::InvalidArgument;
-  if (elsewhere && prepare_->may_travel) {
-    transport_ = std::make_unique<LauncherStorage>(
-        executor_, clock_, *prepare_, options_.attempt, options_.data_dir,
-        [this](const Frame& frame) { uplink_.send(frame); });
-    checked = co_await transport_->probe();
-  }
+  const auto checked = co_await checkpoints_.probe();
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
     uplink_.say(Prepared{prepare_->node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
-                         options_.spool_dir, transport_->travels()});
+                         options_.spool_dir, checkpoints_.travels()});
 }
 
 void Supervisor::on_start(StartWorkers message) {
@@ -344,7 +309,7 @@ asio::awaitable<void> Supervisor::start_group() {
 }
 
 asio::awaitable<void> Supervisor::validate(RunValidation order) {
-  auto folder = co_await transport_->fetch(order.dir);
+  auto folder = co_await checkpoints_.fetch(order.dir);
   if (folder.has_error()) {
     validations_.failed(order, folder.error());
     co_return;
@@ -355,7 +320,7 @@ asio::awaitable<void> Supervisor::validate(RunValidation order) {
 
 Task<Unit> Supervisor::make_ready() {
   if (!start_->restore_dir.empty()) {
-    CO_TRY(start_->restore_dir, co_await transport_->fetch(start_->restore_dir));
+    CO_TRY(start_->restore_dir, co_await checkpoints_.fetch(start_->restore_dir));
   }
   co_return open_worker_port();
 }
@@ -475,10 +440,10 @@ NodeEnvironment Supervisor::node_environment(const StartWorkers& start) const {
 }
 
 std::map<std::string, std::string> Supervisor::environment_of(const WorkerSeat& seat) const {
-  return worker_environment(
-      node_environment(*start_),
-      {seat.plan, static_cast<int>(start_->workers.size()), staging_dir(Rank{seat.plan.rank}),
-       seat.error_file, interface_of(prepare_->bind_address)});
+  return worker_environment(node_environment(*start_),
+                            {seat.plan, static_cast<int>(start_->workers.size()),
+                             checkpoints_.staging_folder(Rank{seat.plan.rank}), seat.error_file,
+                             interface_of(prepare_->bind_address)});
 }
 
 asio::awaitable<void> Supervisor::reap(pid_t pid) { (void)co_await wait_for_end(executor_, pid); }
@@ -514,10 +479,6 @@ void Supervisor::send_exit(WorkerSeat& seat) {
   uplink_.say(exit_message(seat, clock_.wall()));
 }
 
-std::string Supervisor::staging_dir(Rank rank) const {
-  return fmt::format("{}/rank-{:04}", transport_->staging_folder(), rank.value);
-}
-
 // The rank that it was started with, or, of one that stands by, the one that it will have: not
 // before its output is read.
 Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
@@ -538,7 +499,7 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
                      .plan = seat == seats_.end() ? nullptr : &seat->second.plan,
                      .attempt = options_.attempt,
                      .run_dir = prepare_->run_dir,
-                     .staging_dir = staging_dir(rank),
+                     .staging_dir = checkpoints_.staging_folder(rank),
                      .master_listen_fd = master_port_ ? master_port_->fd() : -1,
                      .build = options_.build};
   if (hello.standby >= 0) {
@@ -552,21 +513,8 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
     });
   }
   CO_TRY(auto message, make_welcome(hello, input));
-  CO_TRY_VOID(co_await make_staging(staging_dir(rank)));
+  CO_TRY_VOID(co_await checkpoints_.make_staging_folder(rank));
   co_return message;
-}
-
-// In the run's storage, mostly.
-Task<Unit> Supervisor::make_staging(std::string folder) {
-  const std::function<Result<Unit>()> work = [folder]() -> Result<Unit> {
-    PosixFileSystem files;
-    return make_folders(files, folder);
-  };
-  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
-  Task<Unit> making = on_own_thread(executor_, work);
-  auto made = co_await within(milliseconds(prepare_->upload_timeout_ms), std::move(making));
-  if (made.has_error()) co_return std::move(made).error().with_context("making '" + folder + "'");
-  co_return Unit{};
 }
 
 void Supervisor::from_worker(Rank rank, Frame frame) {
@@ -623,7 +571,7 @@ void Supervisor::reply(const OnceBoard::Replies& replies) {
 }
 
 asio::awaitable<void> Supervisor::stage(Rank rank, CheckpointStaged message) {
-  const PartWritten part = co_await transport_->store(rank, std::move(message));
+  const PartWritten part = co_await checkpoints_.store(rank, std::move(message));
   WorkerSeat& seat = seats_.at(rank);
   const Frame frame = encode(part, options_.attempt);
   seat.unsettled_parts[part.index] = frame;
@@ -656,7 +604,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
     cgroup_->kill();
     cgroup_->remove();
   }
-  if (transport_) transport_->clean_up();
+  checkpoints_.clean_up();
   (void)remove_tree(files_, options_.spool_dir);
   listener_->close();
   ::fflush(nullptr);
