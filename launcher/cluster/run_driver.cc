@@ -87,7 +87,6 @@ class RunDriver {
   void on_report_news(ReportPipeline::News news);
   void on_stop_asked(const StopAsked& stop);
 
-  std::string newest_checkpoint_name() const;
   std::vector<WaitingNode> missing_nodes() const;
 
   const RunOptions& options_;
@@ -363,57 +362,12 @@ void RunDriver::perform(const RunAction& action) {
   }
 }
 
-std::string RunDriver::newest_checkpoint_name() const {
-  const auto& checkpoint = controller_.newest_checkpoint();
-  return checkpoint ? std::filesystem::path(checkpoint->path).filename().string() : "";
-}
-
 void RunDriver::on_state_changed(const StateChanged& change) {
   journal_.remember(record_of(change));
-  switch (change.to) {
-    case RunState::Preparing:
-      if (change.attempt != record_->start().first_attempt) break;
-      screen_.show([&](Progress& p, Moment at) {
-        return p.started(controller_.world_size(), controller_.node_count(), at);
-      });
-      break;
-    case RunState::Running: {
-      const bool found = change.trigger == RunTrigger::GroupFound;
-      ledger_.attempt_started(change.attempt, controller_.world_size());
-      const AttemptNews news{.attempt = change.attempt.value,
-                             .world_size = controller_.world_size(),
-                             .nnodes = ledger_.nnodes(),
-                             .resumes_from = found ? "" : newest_checkpoint_name(),
-                             .found_running = found,
-                             .stood_by = controller_.stood_by()};
-      screen_.show([&](Progress& p, Moment at) { return p.attempt_started(news, at); });
-      break;
-    }
-    case RunState::Pausing:
-      screen_.phase(fmt::format("stopping ({}): the workers meet at their next {}, and checkpoint",
-                                change.reason,
-                                controller_.pauses_at_checkpoint() ? "checkpoint" : "report"));
-      break;
-    case RunState::TearingDown:
-      if (change.from != RunState::Running || !change.reason.starts_with("every rank"))
-        screen_.phase("stopping: waiting for the workers to end");
-      break;
-    case RunState::Scheduling: {
-      const RestartNews news{.attempt = change.attempt.value,
-                             .failed = ledger_.last_failed(),
-                             .cause = ledger_.last_cause(),
-                             .resumes_from = newest_checkpoint_name(),
-                             .failures = change.reason};
-      screen_.show([&](Progress& p, Moment at) { return p.restarting(news, at); });
-      break;
-    }
-    case RunState::Attaching:
-    case RunState::Starting:
-    case RunState::Finished:
-    case RunState::Errored:
-    case RunState::Stopped:
-      break;
-  }
+  if (change.to == RunState::Running)
+    ledger_.attempt_started(change.attempt, controller_.world_size());
+  if (change.to == RunState::Preparing && change.attempt != record_->start().first_attempt) return;
+  screen_.state_changed(change, controller_);
 }
 
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {

@@ -1,5 +1,6 @@
 #include "launcher/cluster/run_screen.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,6 +18,12 @@ ProgressOptions fit_to_terminal(ProgressOptions options) {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     options.columns = size.ws_col;
   return options;
+}
+
+/// Its name; "" where there is none.
+std::string newest_checkpoint_of(const RunController& controller) {
+  const auto& checkpoint = controller.newest_checkpoint();
+  return checkpoint ? checkpoint->path.substr(checkpoint->path.rfind('/') + 1) : "";
 }
 
 }  // namespace
@@ -45,6 +52,45 @@ void RunScreen::warn(const std::string& text) {
 }
 
 void RunScreen::phase(std::string_view text) { write(progress_.phase(text, moment())); }
+
+void RunScreen::state_changed(const StateChanged& change, const RunController& controller) {
+  switch (change.to) {
+    case RunState::Preparing:
+      return write(progress_.started(controller.world_size(), controller.node_count(), moment()));
+    case RunState::Running: {
+      const bool found = change.trigger == RunTrigger::GroupFound;
+      const AttemptNews news{.attempt = change.attempt.value,
+                             .world_size = controller.world_size(),
+                             .nnodes = ledger_.nnodes(),
+                             .resumes_from = found ? "" : newest_checkpoint_of(controller),
+                             .found_running = found,
+                             .stood_by = controller.stood_by()};
+      return write(progress_.attempt_started(news, moment()));
+    }
+    case RunState::Pausing:
+      return phase(fmt::format("stopping ({}): the workers meet at their next {}, and checkpoint",
+                               change.reason,
+                               controller.pauses_at_checkpoint() ? "checkpoint" : "report"));
+    case RunState::TearingDown:
+      if (change.from != RunState::Running || !change.reason.starts_with("every rank"))
+        phase("stopping: waiting for the workers to end");
+      return;
+    case RunState::Scheduling: {
+      const RestartNews news{.attempt = change.attempt.value,
+                             .failed = ledger_.last_failed(),
+                             .cause = ledger_.last_cause(),
+                             .resumes_from = newest_checkpoint_of(controller),
+                             .failures = change.reason};
+      return write(progress_.restarting(news, moment()));
+    }
+    case RunState::Attaching:
+    case RunState::Starting:
+    case RunState::Finished:
+    case RunState::Errored:
+    case RunState::Stopped:
+      return;
+  }
+}
 
 void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                               std::string_view data, bool end) {

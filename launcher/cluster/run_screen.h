@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/cluster/run_ledger.h"
+#include "launcher/core/run_controller.h"
 #include "launcher/report/output_lines.h"
 #include "launcher/report/progress.h"
 
@@ -31,6 +32,8 @@ class RunScreen {
   }
   void warn(const std::string& text);
   void phase(std::string_view text);
+  /// What the run goes on to; of Preparing, that it begins.
+  void state_changed(const StateChanged& change, const RunController& controller);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                      std::string_view data, bool end);
   /// Take the live line away, and print the summary.
