@@ -36,7 +36,7 @@ class Lab:
 
     @property
     def tools_python(self) -> Path:
-        return self.deps / "tools-venv-3" / "bin" / "python"
+        return self.deps / "tools-venv-4" / "bin" / "python"
 
     @property
     def ray_python(self) -> Path:

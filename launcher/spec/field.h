@@ -22,7 +22,7 @@ enum class Kind {
   Name,     // becomes a folder's name
   Text,
   Path,         // made absolute
-  Storage,      // a path, or s3://bucket/folder
+  Storage,      // a path, or s3://bucket/folder and its like
   Command,      // a list, or a string for the shell
   Environment,  // names → texts or references to secrets
   Free,         // any mapping; goes to the workers as JSON
@@ -83,8 +83,8 @@ struct Field {
 
 /// Whether `${NAME:-default}` is replaced in it.
 constexpr bool is_interpolated(Kind kind) {
-  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage || kind == Kind::Command ||
-         kind == Kind::Environment || kind == Kind::Nodes;
+  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage ||
+         kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes;
 }
 
 }  // namespace train::spec

@@ -64,7 +64,7 @@ std::string kind_words(const Field& field) {
     case Kind::Path:
       return "path";
     case Kind::Storage:
-      return "path or s3://";
+      return "path or URL";
     case Kind::Name:
       return "name";
     case Kind::Text:

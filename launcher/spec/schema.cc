@@ -100,7 +100,7 @@ json::object kind_schema(const Field& field) {
     case Kind::Storage:
       return {{"type", "string"},
               {"minLength", 1},
-              {"not", {{"pattern", "^(?!s3://[^/?#])[a-z0-9+]+://"}}}};
+              {"not", {{"pattern", "^(?!(s3|gs)://[^/?#]|hdfs://[^/?#]*/)[a-z0-9+]+://"}}}};
     case Kind::Command:
       return command_schema();
     case Kind::Environment:

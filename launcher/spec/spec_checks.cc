@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/store_url.h"
 #include "lib/yaml/scalar.h"
 
 namespace train::spec {
@@ -118,7 +119,7 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
                               fmt::format("{} is {}, and there are no cluster.nodes to keep them",
                                           kPath, spec.run_config.checkpoint_config.replicas),
                               "remove it: checkpoints go straight into the run's folder");
-  if (spec.run_config.storage_path.starts_with("s3://"))
+  if (is_object_url(spec.run_config.storage_path))
     reading.diagnostics.error(
         replicas->at, fmt::format("{} does not go with a storage_path in an object store", kPath),
         with_place(reading, replicas->at, "remove it: every node reaches the store",

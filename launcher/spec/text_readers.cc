@@ -10,6 +10,7 @@
 #include "launcher/spec/interpolate.h"
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/store_url.h"
 
 namespace train::spec {
 namespace {
@@ -104,9 +105,10 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
     return {};
   }
   if (const std::size_t scheme = path->find("://"); scheme != std::string::npos) {
-    cursor.error(fmt::format("is {}: {}:// is not supported by this version yet", in_quotes(*path),
-                             path->substr(0, scheme)),
-                 "name a folder or file, local or NFS (storage_path: s3://bucket/folder too)");
+    cursor.error(
+        fmt::format("is {}: {}:// is not supported by this version yet", in_quotes(*path),
+                    path->substr(0, scheme)),
+        "name a folder or file, local or NFS (storage_path: s3://, gs:// and hdfs:// too)");
     return {};
   }
   if (path->starts_with('~')) {
@@ -129,16 +131,12 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
 std::optional<std::string> read_storage(Reading& reading, const Cursor& cursor) {
   auto place = read_interpolated(reading, cursor);
   if (!place) return {};
-  if (!place->starts_with("s3://")) return read_path(reading, cursor);
-  while (place->ends_with('/') && *place != "s3://") place->pop_back();
-  const std::string rest = place->substr(5);
-  std::string mistake;
-  if (rest.empty() || rest.front() == '/') mistake = "names no bucket";
-  if (rest.find_first_of("?#") != std::string::npos) mistake = "holds options";
+  const StoreScheme* scheme = store_scheme(*place);
+  if (scheme == nullptr) return read_path(reading, cursor);
+  while (place->ends_with('/') && place->size() > scheme->prefix.size()) place->pop_back();
+  const std::string_view mistake = mistake_in(*scheme, *place);
   if (mistake.empty()) return place;
-  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake),
-               "write s3://bucket/folder; where the store is and who you are, the variables "
-               "AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID, … say");
+  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake), std::string(scheme->how));
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <optional>
 
@@ -40,13 +42,18 @@ std::once_flag load_once;
 
 }  // namespace
 
-bool is_object_url(std::string_view path) { return path.starts_with("s3://"); }
-
 std::map<std::string, std::string> store_environment(
     const std::map<std::string, std::string>& environment) {
+  constexpr std::array kPrefixes{"AWS_", "GOOGLE_", "HADOOP_"};
+  constexpr std::array kNames{
+      "STORAGE_EMULATOR_HOST", "GCE_METADATA_HOST", "CLASSPATH", "JAVA_HOME", "KRB5CCNAME",
+      "ARROW_LIBHDFS_DIR",     "LIBHDFS_OPTS"};
   std::map<std::string, std::string> chosen;
   for (const auto& [name, value] : environment) {
-    if (name.starts_with("AWS_")) chosen[name] = value;
+    const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
+    if (std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) ||
+        std::find(kNames.begin(), kNames.end(), name) != kNames.end())
+      chosen[name] = value;
   }
   return chosen;
 }

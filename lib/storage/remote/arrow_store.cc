@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -17,69 +18,69 @@ namespace {
 constexpr std::int64_t kReadBytes = 8 << 20;  // of one request
 constexpr std::size_t kReadsAhead = 4;        // requests on the way
 
-bool says(const arrow::Status& status, std::string_view text) {
-  return status.message().find(text) != std::string::npos;
+// What the clients of S3 and of Google put into their messages.
+constexpr std::array kNotFound{"NO_SUCH_KEY", "NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND",
+                               "HTTP status 404", "Status(NOT_FOUND"};
+constexpr std::array kRefused{
+    "ACCESS_DENIED",   "INVALID_ACCESS_KEY_ID",    "SIGNATURE_DOES_NOT_MATCH",
+    "HTTP status 403", "Status(PERMISSION_DENIED", "Status(UNAUTHENTICATED"};
+constexpr std::array kBusy{"NETWORK_CONNECTION", "SLOW_DOWN",     "SERVICE_UNAVAILABLE",
+                           "INTERNAL_FAILURE",   "HTTP status 5", "Status(UNAVAILABLE"};
+
+constexpr int kNoErrno = 255;  // from here on numbers are libhdfs's own, for Java's exceptions
+
+bool says_one_of(const arrow::Status& status, const auto& texts) {
+  return std::any_of(texts.begin(), texts.end(), [&](const char* text) {
+    return status.message().find(text) != std::string::npos;
+  });
 }
 
 Errc code_of(const arrow::Status& status) {
-  if (arrow::internal::ErrnoFromStatus(status) == ENOENT || says(status, "NO_SUCH_KEY") ||
-      says(status, "NO_SUCH_BUCKET") || says(status, "RESOURCE_NOT_FOUND") ||
-      says(status, "HTTP status 404"))
-    return Errc::NotFound;
-  if (says(status, "ACCESS_DENIED") || says(status, "INVALID_ACCESS_KEY_ID") ||
-      says(status, "SIGNATURE_DOES_NOT_MATCH") || says(status, "HTTP status 403"))
-    return Errc::Permission;
-  if (says(status, "NETWORK_CONNECTION") || says(status, "SLOW_DOWN") ||
-      says(status, "SERVICE_UNAVAILABLE") || says(status, "INTERNAL_FAILURE") ||
-      says(status, "HTTP status 5"))
-    return Errc::Unavailable;
+  const int number = arrow::internal::ErrnoFromStatus(status);
+  if (number == ENOENT || says_one_of(status, kNotFound)) return Errc::NotFound;
+  if (number == EACCES || number == EPERM || says_one_of(status, kRefused)) return Errc::Permission;
+  if (number == ENOSPC || number == EDQUOT) return Errc::NoSpace;
+  if (number >= kNoErrno || says_one_of(status, kBusy)) return Errc::Unavailable;
   return status.IsOutOfMemory() ? Errc::ResourceExhausted : Errc::Io;
-}
-
-std::string_view hint_of(Errc code) {
-  switch (code) {
-    case Errc::NotFound:
-      return "does the bucket exist, under this endpoint (AWS_ENDPOINT_URL) and region?";
-    case Errc::Permission:
-      return "check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, or the machine's role) and "
-             "what they may do";
-    case Errc::Unavailable:
-      return "is the endpoint in reach from there (AWS_ENDPOINT_URL)?";
-    default:
-      return "";
-  }
 }
 
 class ArrowWriter final : public ObjectWriter {
  public:
-  ArrowWriter(std::shared_ptr<arrow::io::OutputStream> stream, std::string shown)
-      : stream_(std::move(stream)), shown_(std::move(shown)) {}
+  ArrowWriter(std::shared_ptr<arrow::io::OutputStream> stream, std::string shown,
+              const ArrowTraits& traits)
+      : stream_(std::move(stream)), shown_(std::move(shown)), traits_(traits) {}
   ~ArrowWriter() override {
-    if (!stream_->closed()) (void)stream_->Abort();
+    if (stream_->closed()) return;
+    if (!traits_.destroying_finishes) {
+      (void)stream_->Abort();
+      return;
+    }
+    // So it never is: the server forgets what is not finished.
+    [[maybe_unused]] const auto* kept = new std::shared_ptr(std::move(stream_));
   }
   Result<Unit> write(std::string_view bytes) override {
-    const auto wrote = stream_->Write(bytes.data(), static_cast<std::int64_t>(bytes.size()));
-    if (!wrote.ok()) return error_from(wrote, "writing", shown_);
-    return Unit{};
+    return done(stream_->Write(bytes.data(), static_cast<std::int64_t>(bytes.size())));
   }
-  Result<Unit> close() override {
-    const auto closed = stream_->Close();
-    if (!closed.ok()) return error_from(closed, "writing", shown_);
+  Result<Unit> close() override { return done(stream_->Close()); }
+
+ private:
+  Result<Unit> done(const arrow::Status& status) const {
+    if (!status.ok()) return error_from(status, "writing", shown_, traits_.hints);
     return Unit{};
   }
 
- private:
   std::shared_ptr<arrow::io::OutputStream> stream_;
   const std::string shown_;
+  const ArrowTraits traits_;
 };
 
 /// From its beginning to its end, with some requests on the way ahead of the reader.
-class ArrowReader final : public ReadableFile {
+class ArrowPiecesReader final : public ReadableFile {
  public:
-  ArrowReader(std::shared_ptr<arrow::io::RandomAccessFile> file, std::int64_t bytes,
-              std::string shown)
-      : file_(std::move(file)), bytes_(bytes), shown_(std::move(shown)) {}
-  ~ArrowReader() override {
+  ArrowPiecesReader(std::shared_ptr<arrow::io::RandomAccessFile> file, std::int64_t bytes,
+                    std::string shown, StoreHints hints)
+      : file_(std::move(file)), bytes_(bytes), shown_(std::move(shown)), hints_(hints) {}
+  ~ArrowPiecesReader() override {
     for (auto& piece : ahead_) piece.Wait();  // they hold the file
   }
 
@@ -105,10 +106,12 @@ class ArrowReader final : public ReadableFile {
     if (ahead_.empty()) return false;
     auto piece = ahead_.front().result();
     ahead_.pop_front();
-    if (!piece.ok()) return error_from(piece.status(), "reading", shown_);
+    if (!piece.ok()) return error_from(piece.status(), "reading", shown_, hints_);
     piece_ = *piece;
     taken_ = 0;
-    if (piece_->size() == 0)
+    const std::int64_t size = std::min(kReadBytes, bytes_ - arrived_);
+    arrived_ += size;
+    if (piece_->size() != size)
       return Error{Errc::Corrupt, fmt::format("'{}' is shorter than it was", shown_)};
     return true;
   }
@@ -116,18 +119,39 @@ class ArrowReader final : public ReadableFile {
   std::shared_ptr<arrow::io::RandomAccessFile> file_;
   const std::int64_t bytes_;
   const std::string shown_;
+  const StoreHints hints_;
   std::deque<arrow::Future<std::shared_ptr<arrow::Buffer>>> ahead_;
-  std::int64_t asked_ = 0;
+  std::int64_t asked_ = 0, arrived_ = 0;
   std::shared_ptr<arrow::Buffer> piece_;
   std::int64_t taken_ = 0;
 };
 
+/// From its beginning to its end, as one request.
+class ArrowStreamReader final : public ReadableFile {
+ public:
+  ArrowStreamReader(std::shared_ptr<arrow::io::InputStream> stream, std::string shown,
+                    StoreHints hints)
+      : stream_(std::move(stream)), shown_(std::move(shown)), hints_(hints) {}
+
+  Result<std::size_t> read(char* buffer, std::size_t size) override {
+    const auto got = stream_->Read(static_cast<std::int64_t>(size), buffer);
+    if (!got.ok()) return error_from(got.status(), "reading", shown_, hints_);
+    return static_cast<std::size_t>(*got);
+  }
+  Result<Unit> sync() override { return Unit{}; }
+
+ private:
+  std::shared_ptr<arrow::io::InputStream> stream_;
+  const std::string shown_;
+  const StoreHints hints_;
+};
+
 }  // namespace
 
-Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where) {
+Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where,
+                 const StoreHints& hints) {
   const Errc code = code_of(status);
-  return Error{code, fmt::format("{} '{}': {}", doing, where, status.message()),
-               std::string(hint_of(code))};
+  return Error{code, fmt::format("{} '{}': {}", doing, where, status.message()), hints.of(code)};
 }
 
 Result<std::string> ArrowStore::get(const std::string& key, std::uint64_t bytes_max) {
@@ -151,16 +175,21 @@ Result<Unit> ArrowStore::put(const std::string& key, std::string_view bytes) {
 
 Result<std::unique_ptr<ObjectWriter>> ArrowStore::create(const std::string& key) {
   auto stream = files_->OpenOutputStream(path(key), nullptr);
-  if (!stream.ok()) return error_from(stream.status(), "creating", shown(key));
-  return std::make_unique<ArrowWriter>(*stream, shown(key));
+  if (!stream.ok()) return error_from(stream.status(), "creating", shown(key), traits_.hints);
+  return std::make_unique<ArrowWriter>(*stream, shown(key), traits_);
 }
 
 Result<std::unique_ptr<ReadableFile>> ArrowStore::open_to_read(const std::string& key) {
+  if (traits_.read_as_stream) {
+    auto stream = files_->OpenInputStream(path(key));
+    if (!stream.ok()) return error_from(stream.status(), "opening", shown(key), traits_.hints);
+    return std::make_unique<ArrowStreamReader>(*stream, shown(key), traits_.hints);
+  }
   auto file = files_->OpenInputFile(path(key));
-  if (!file.ok()) return error_from(file.status(), "opening", shown(key));
+  if (!file.ok()) return error_from(file.status(), "opening", shown(key), traits_.hints);
   const auto bytes = (*file)->GetSize();
-  if (!bytes.ok()) return error_from(bytes.status(), "opening", shown(key));
-  return std::make_unique<ArrowReader>(*file, *bytes, shown(key));
+  if (!bytes.ok()) return error_from(bytes.status(), "opening", shown(key), traits_.hints);
+  return std::make_unique<ArrowPiecesReader>(*file, *bytes, shown(key), traits_.hints);
 }
 
 Result<std::vector<StoredObject>> ArrowStore::list(const std::string& folder) {
@@ -169,7 +198,7 @@ Result<std::vector<StoredObject>> ArrowStore::list(const std::string& folder) {
   below.allow_not_found = true;
   below.recursive = true;
   const auto found = files_->GetFileInfo(below);
-  if (!found.ok()) return error_from(found.status(), "listing", shown(folder));
+  if (!found.ok()) return error_from(found.status(), "listing", shown(folder), traits_.hints);
   std::vector<StoredObject> objects;
   for (const arrow::fs::FileInfo& info : *found) {
     if (info.IsFile())

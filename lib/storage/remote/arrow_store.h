@@ -8,17 +8,30 @@
 #include <string>
 
 #include "lib/storage/object_store.h"
+#include "lib/storage/remote/store_hints.h"
 
 namespace train::remote {
 
 /// An Arrow status as an Error: "<doing> '<where>': <Arrow's text>".
-Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where);
+Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where,
+                 const StoreHints& hints);
+
+/// What tells one of Arrow's filesystems from another.
+struct ArrowTraits {
+  StoreHints hints;
+  /// To read: one request from which the client reads ahead itself; else requests for pieces, some
+  /// of them on the way ahead of the reader.
+  bool read_as_stream = false;
+  /// A stream that is destroyed finishes its file, half of it as it may be.
+  bool destroying_finishes = false;
+};
 
 class ArrowStore : public ObjectStore {
  public:
   /// `root`: "bucket/folder", as Arrow names it. `url` is for messages.
-  ArrowStore(std::shared_ptr<arrow::fs::FileSystem> files, std::string root, std::string url)
-      : files_(std::move(files)), root_(std::move(root)), url_(std::move(url)) {}
+  ArrowStore(std::shared_ptr<arrow::fs::FileSystem> files, std::string root, std::string url,
+             const ArrowTraits& traits)
+      : files_(std::move(files)), root_(std::move(root)), url_(std::move(url)), traits_(traits) {}
 
   Result<std::string> get(const std::string& key, std::uint64_t bytes_max) override;
   Result<Unit> put(const std::string& key, std::string_view bytes) override;
@@ -34,6 +47,7 @@ class ArrowStore : public ObjectStore {
  private:
   std::shared_ptr<arrow::fs::FileSystem> files_;
   const std::string root_, url_;
+  const ArrowTraits traits_;
 };
 
 }  // namespace train::remote

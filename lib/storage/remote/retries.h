@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <thread>
 
 #include "lib/base/time.h"
+#include "lib/storage/object_store.h"
 
 namespace train::remote {
 
@@ -28,6 +30,19 @@ inline bool may_try_again(std::int64_t tries, Duration patience) {
   Duration waited{};
   for (std::int64_t i = 0; i < tries && waited < patience; ++i) waited += pause_before(i);
   return waited < patience;
+}
+
+/// Do `once` until it works, fails otherwise than with Unavailable, or patience ends. Each try that
+/// failed is told, and slept after.
+auto insist(const ObjectStoreOptions& options, const auto& once) -> decltype(once()) {
+  for (std::int64_t tries = 0;; ++tries) {
+    auto done = once();
+    if (!done.has_error() || done.error().code != Errc::Unavailable ||
+        !may_try_again(tries, options.patience))
+      return done;
+    if (options.on_retry) options.on_retry(done.error().message + "; trying again");
+    std::this_thread::sleep_for(with_chance(pause_before(tries)));
+  }
 }
 
 }  // namespace train::remote

@@ -8,9 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/storage/object_store.h"
+#include "lib/storage/remote/http_request.h"
 
 namespace train::remote {
+
+inline constexpr StoreHints kS3Hints{
+    "does the bucket exist, under this endpoint (AWS_ENDPOINT_URL) and region?",
+    "check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, or the machine's role) and what they "
+    "may do",
+    "is the endpoint in reach from there (AWS_ENDPOINT_URL)?"};
 
 struct S3Keys {
   std::string access_key, secret_key, session_token;
@@ -40,16 +46,9 @@ class S3Requests {
   Result<Unit> abort(const Upload& upload) const;
 
  private:
-  struct Answer {
-    long status = 0;  // 0: none came
-    std::string body, failure;
-  };
-  Answer ask(const char* method, const std::string& url, std::string_view bytes,
-             bool if_none_match) const;
+  HttpRequest request(const char* method, const std::string& url) const;
   Result<std::string> ask_once(const char* method, const std::string& key,
                                const std::string& query) const;
-  Result<Unit> ask_until(const char* method, const std::string& key, std::string_view bytes,
-                         bool if_none_match) const;
   std::string url_of(const std::string& key) const;
 
   const S3Place place_;

@@ -3,13 +3,13 @@
 #include <arrow/filesystem/s3fs.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 
 #include "lib/storage/remote/arrow_store.h"
 #include "lib/storage/remote/retries.h"
 #include "lib/storage/remote/s3_requests.h"
+#include "lib/storage/remote/store_environment.h"
 
 namespace train::remote {
 namespace {
@@ -42,7 +42,7 @@ class S3Store final : public ArrowStore {
  public:
   S3Store(std::shared_ptr<fs::S3FileSystem> files, std::string root, std::string url,
           S3Requests requests, std::string prefix)
-      : ArrowStore(std::move(files), std::move(root), std::move(url)),
+      : ArrowStore(std::move(files), std::move(root), std::move(url), ArrowTraits{kS3Hints}),
         requests_(std::move(requests)),
         prefix_(std::move(prefix)) {}
 
@@ -79,21 +79,8 @@ Result<Unit> start_s3() {
     options.log_level = fs::S3LogLevel::Off;
     started = fs::InitializeS3(options);
   });
-  if (!started.ok()) return error_from(started, "starting", "the S3 client");
+  if (!started.ok()) return error_from(started, "starting", "the S3 client", kS3Hints);
   return Unit{};
-}
-
-/// Of the submitter's environment first, of this process's then.
-std::string variable(const ObjectStoreOptions& options, const char* name) {
-  if (const auto found = options.environment.find(name); found != options.environment.end())
-    return found->second;
-  const char* own = std::getenv(name);
-  return own != nullptr ? own : "";
-}
-
-std::string first_of(const ObjectStoreOptions& options, const char* name, const char* other) {
-  std::string value = variable(options, name);
-  return value.empty() ? variable(options, other) : value;
 }
 
 /// "http://127.0.0.1:5000" is scheme and endpoint.
@@ -136,7 +123,7 @@ Result<std::shared_ptr<ObjectStore>> open_s3(const std::string& url,
   s3.allow_delayed_open = true;
   s3.retry_strategy = std::make_shared<ShownRetries>(options);
   auto files = fs::S3FileSystem::Make(s3);
-  if (!files.ok()) return error_from(files.status(), "opening", url);
+  if (!files.ok()) return error_from(files.status(), "opening", url, kS3Hints);
   S3Requests requests(
       {s3.scheme, s3.endpoint_override, s3.region, bucket},
       [s3] {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/storage/remote/gcs_store.h"
+#include "lib/storage/remote/hdfs_store.h"
 #include "lib/storage/remote/s3_store.h"
 
 namespace train::remote {
@@ -9,15 +11,17 @@ namespace {
 
 Result<std::shared_ptr<ObjectStore>> open_store(const std::string& url,
                                                 const ObjectStoreOptions& options) {
+  const StoreScheme* scheme = store_scheme(url);
+  if (scheme == nullptr)
+    return Error{Errc::InvalidArgument, fmt::format("'{}': no such kind of storage", url),
+                 "use a folder, s3://bucket/folder, gs://bucket/folder or hdfs://namenode/folder"};
   std::string place = url;
-  while (place.ends_with('/')) place.pop_back();
-  const auto name = place.find("://");
-  if (name == std::string::npos || place.size() <= name + 3 || place[name + 3] == '/')
-    return Error{Errc::InvalidArgument, fmt::format("'{}' names no bucket", url),
-                 "write s3://bucket/folder"};
+  while (place.size() > scheme->prefix.size() && place.ends_with('/')) place.pop_back();
+  if (const std::string_view mistake = mistake_in(*scheme, place); !mistake.empty())
+    return Error{Errc::InvalidArgument, fmt::format("'{}' {}", url, mistake),
+                 std::string(scheme->how)};
   if (place.starts_with("s3://")) return open_s3(place, options);
-  return Error{Errc::InvalidArgument, fmt::format("'{}': no such kind of storage", url),
-               "use a folder, or s3://bucket/folder"};
+  return place.starts_with("gs://") ? open_gcs(place, options) : open_hdfs(place, options);
 }
 
 }  // namespace

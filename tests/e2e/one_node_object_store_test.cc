@@ -1,5 +1,5 @@
-// Runs whose storage_path is an object store: a real S3 server, real processes, and what can go
-// wrong between them.
+// Runs whose storage_path is an object store: real servers, real processes, and what can go wrong
+// between them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,23 +11,20 @@
 #include <sstream>
 
 #include "lib/storage/object_store.h"
-#include "tests/e2e/s3_server.h"
+#include "tests/e2e/object_server.h"
 
 namespace train::e2e {
 namespace {
 
-constexpr const char* kRun = "s3://bucket/runs/job";
-
-class S3Run : public ::testing::Test {
+class StoreRun : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override {
-    if (!server.available()) GTEST_SKIP() << "SKIPPED: moto is not installed";
-    auto opened = open_object_store(kRun, {.environment = server.environment()});
+    if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
+    auto opened = open_object_store(run_place, {.environment = server.environment()});
     ASSERT_TRUE(opened) << opened.error().describe();
     store = *opened;
   }
   void TearDown() override { store.reset(); }
-  static void TearDownTestSuite() { close_object_stores(); }
 
   /// Two workers; rank 0's checkpoint of each epoch holds state.json.
   std::string job(const std::string& config, const std::string& run_config = "",
@@ -37,8 +34,8 @@ class S3Run : public ::testing::Test {
         fmt::format("name: job\ncommand: [{}]\n"
                     "train_loop_config: {{mode: epochs, {}}}\n"
                     "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}\n"
-                    "run_config:\n  storage_path: s3://bucket/runs\n{}{}",
-                    program("sdk_worker"), config, run_config, more));
+                    "run_config:\n  storage_path: {}\n{}{}",
+                    program("sdk_worker"), config, server.place("runs"), run_config, more));
   }
   /// On the machine that has its state in `state`.
   StartOptions on(const std::string& state = "home") const {
@@ -72,9 +69,18 @@ class S3Run : public ::testing::Test {
   }
 
   Cluster cluster;
-  S3Server server{cluster};
+  ObjectServer server{cluster, GetParam()};
+  const std::string run_place = server.place("runs/job");
   std::shared_ptr<ObjectStore> store;
 };
+
+class S3Run : public StoreRun {};
+
+INSTANTIATE_TEST_SUITE_P(, StoreRun,
+                         ::testing::Values(StoreKind::S3, StoreKind::Gcs, StoreKind::Hdfs),
+                         [](const auto& kind) { return name_of(kind.param); });
+INSTANTIATE_TEST_SUITE_P(, S3Run, ::testing::Values(StoreKind::S3),
+                         [](const auto& kind) { return name_of(kind.param); });
 
 /// The niceness of each thread of a process.
 std::vector<int> niceness_of_threads(pid_t pid) {
@@ -90,7 +96,7 @@ std::vector<int> niceness_of_threads(pid_t pid) {
   return all;
 }
 
-TEST_F(S3Run, UploadsGiveWayToTheTraining) {
+TEST_P(S3Run, UploadsGiveWayToTheTraining) {
   Process& run = cluster.train_run({held_at(1)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(1); }));
   const auto supervisors = cluster.processes("supervise");
@@ -106,10 +112,9 @@ TEST_F(S3Run, UploadsGiveWayToTheTraining) {
   EXPECT_EQ(run.wait(), 0);
 }
 
-TEST_F(S3Run, IsKeptInTheStoreAndSeenFromAnotherMachine) {
+TEST_P(StoreRun, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   const std::string out = said({job("epochs: 3", "  checkpoint_config: {num_to_keep: 2}\n")}, 0);
-  EXPECT_TRUE(contains(out, "checkpoint   s3://bucket/runs/job/checkpoints/checkpoint_000003"))
-      << out;
+  EXPECT_TRUE(contains(out, "checkpoint   " + run_place + "/checkpoints/checkpoint_000003")) << out;
 
   EXPECT_EQ(keys("checkpoints"),
             (std::vector<std::string>{"checkpoints/checkpoint_000002/.manifest.json",
@@ -120,23 +125,24 @@ TEST_F(S3Run, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   EXPECT_EQ(store->get("owner.json", 1 << 20).error().code, Errc::NotFound);
   EXPECT_TRUE(contains(*store->get("attempts/000/ranks/0001/stdout.log", 1 << 20), "RANK=1"));
 
-  const auto status = boost::json::parse(said({"status", kRun, "--output", "json"}, 0, "other"));
+  const auto status =
+      boost::json::parse(said({"status", run_place, "--output", "json"}, 0, "other"));
   EXPECT_EQ(text_of(status.as_object(), "state"), "finished");
-  EXPECT_EQ(text_of(status.as_object(), "path"), kRun);
+  EXPECT_EQ(text_of(status.as_object(), "path"), run_place);
   EXPECT_EQ(text_of(status.at("metrics").as_object(), "epoch"), "2");
-  EXPECT_TRUE(contains(said({"logs", kRun, "--rank", "0"}, 0, "third"), "RANK=0"));
+  EXPECT_TRUE(contains(said({"logs", run_place, "--rank", "0"}, 0, "third"), "RANK=0"));
   const auto rows =
-      boost::json::parse(said({"checkpoint", "list", kRun, "--output", "json"}, 0, "other"));
+      boost::json::parse(said({"checkpoint", "list", run_place, "--output", "json"}, 0, "other"));
   EXPECT_EQ(rows.as_array().size(), 2u);
-  EXPECT_TRUE(
-      contains(said({"checkpoint", "verify", kRun}, 0, "other"), "2 of 2 checkpoints are whole"));
+  EXPECT_TRUE(contains(said({"checkpoint", "verify", run_place}, 0, "other"),
+                       "2 of 2 checkpoints are whole"));
   const std::string copy = cluster.path("copy");
-  said({"checkpoint", "export", kRun, "latest", copy}, 0, "other");
+  said({"checkpoint", "export", run_place, "latest", copy}, 0, "other");
   EXPECT_EQ(read_file(copy + "/state.json"), "{\"epoch\":2}");
-  EXPECT_TRUE(contains(said({"resume", kRun}, 73, "other"), "has finished"));
+  EXPECT_TRUE(contains(said({"resume", run_place}, 73, "other"), "has finished"));
 }
 
-TEST_F(S3Run, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
+TEST_P(StoreRun, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
   Process& run = cluster.train_run(
       {job(fmt::format("epochs: 4, die_rank: 1, die_epoch: 2, die_after_file: '{}'",
                        cluster.path("die")),
@@ -152,16 +158,16 @@ TEST_F(S3Run, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
   EXPECT_TRUE(cluster.runtime_folders().empty());
 }
 
-TEST_F(S3Run, ItsWorkersOutliveTheLauncher) {
+TEST_P(StoreRun, ItsWorkersOutliveTheLauncher) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
   const auto workers = cluster.worker_pids();
   first.signal(SIGKILL);
   first.wait();
-  const std::string status = said({"status", kRun}, 0);
+  const std::string status = said({"status", run_place}, 0);
   EXPECT_TRUE(contains(status, "interrupted: its train-run is gone")) << status;
 
-  Process& second = cluster.train_run({"resume", kRun}, on());
+  Process& second = cluster.train_run({"resume", run_place}, on());
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found"); }))
       << second.out() << second.err();
   EXPECT_EQ(cluster.worker_pids(), workers);
@@ -172,51 +178,51 @@ TEST_F(S3Run, ItsWorkersOutliveTheLauncher) {
   EXPECT_FALSE(contains(second.out(), "restored")) << second.out();
 }
 
-TEST_F(S3Run, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
+TEST_P(StoreRun, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
-  const std::string refused = said({"resume", kRun}, 73, "other");
-  EXPECT_TRUE(contains(refused, "s3://bucket/runs/job is held by a train-run on ")) << refused;
+  const std::string refused = said({"resume", run_place}, 73, "other");
+  EXPECT_TRUE(contains(refused, run_place + " is held by a train-run on ")) << refused;
   EXPECT_TRUE(contains(refused, "--force")) << refused;
   first.signal(SIGKILL);
   first.wait();
 
-  Process& second = cluster.train_run({"resume", kRun}, on("other"));
+  Process& second = cluster.train_run({"resume", run_place}, on("other"));
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_TRUE(contains(second.out(), "restored epoch 1")) << second.out();
   EXPECT_TRUE(committed(4));
-  const auto here = boost::json::parse(said({"status", kRun, "--output", "json"}, 0));
+  const auto here = boost::json::parse(said({"status", run_place, "--output", "json"}, 0));
   EXPECT_EQ(text_of(here.as_object(), "state"), "finished");
   EXPECT_EQ(text_of(here.at("metrics").as_object(), "epoch"), "3");
 }
 
-TEST_F(S3Run, IsStoppedFromAnotherMachine) {
+TEST_P(S3Run, IsStoppedFromAnotherMachine) {
   Process& run = cluster.train_run({job("epochs: 1000000, checkpoint_every: 100")}, on());
   ASSERT_TRUE(wait_until([&] { return committed(1); })) << run.out() << run.err();
-  const std::string status = said({"status", kRun}, 0, "other");
+  const std::string status = said({"status", run_place}, 0, "other");
   EXPECT_TRUE(contains(status, "state:      running (train-run pid ")) << status;
 
-  const std::string stopped = said({"stop", kRun}, 0, "other");
+  const std::string stopped = said({"stop", run_place}, 0, "other");
   EXPECT_TRUE(contains(stopped, "asked job to checkpoint and stop\nstopped")) << stopped;
   ASSERT_TRUE(run.wait()) << run.out();
   EXPECT_TRUE(contains(run.out(), "train-run stop")) << run.out();
 }
 
-TEST_F(S3Run, ALauncherThatWasReplacedEndsAndCommitsNothing) {
+TEST_P(StoreRun, ALauncherThatWasReplacedEndsAndCommitsNothing) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
 
-  Process& second = cluster.train_run({"resume", kRun, "--force"}, on("other"));
+  Process& second = cluster.train_run({"resume", run_place, "--force"}, on("other"));
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_NE(first.wait(), 0) << first.out();
   EXPECT_TRUE(contains(first.out() + first.err(), "was put by another launcher"))
       << first.out() << first.err();
-  const std::string rows = said({"checkpoint", "list", kRun}, 0);
+  const std::string rows = said({"checkpoint", "list", run_place}, 0);
   EXPECT_TRUE(contains(rows, "checkpoint_000005")) << rows;  // 3 is closed to the one before
   EXPECT_FALSE(contains(rows, "checkpoint_000003")) << rows;
 }
 
-TEST_F(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
+TEST_P(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
   Process& first = cluster.train_run({held_at(3)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(3); })) << first.out() << first.err();
   first.signal(SIGINT);
@@ -225,14 +231,14 @@ TEST_F(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
   EXPECT_NE(first.wait(), 0);
   ASSERT_TRUE(store->put("checkpoints/data-1-0.3/rank-0000/state.json", "{\"epoch\":7}"));
 
-  const std::string verified = said({"checkpoint", "verify", kRun}, 1);
+  const std::string verified = said({"checkpoint", "verify", run_place}, 1);
   EXPECT_TRUE(contains(verified, "'state.json': xxh3-128 is ")) << verified;
-  const std::string out = said({"resume", kRun}, 0);
+  const std::string out = said({"resume", run_place}, 0);
   EXPECT_TRUE(contains(out, "skipping checkpoint_000003, which is not whole")) << out;
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
 
-TEST_F(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
+TEST_P(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
   server.faults(R"([{"match": "^PUT .*data-1-0.1", "action": "503", "times": 4},
                     {"match": "^PUT .*data-1-0.2", "action": "reset", "times": 1},
                     {"match": "^PUT .*checkpoint_000003", "action": "503", "times": 2},
@@ -241,20 +247,21 @@ TEST_F(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
   const std::string out = said({job("epochs: 3")}, 0);
   EXPECT_TRUE(contains(out, "; trying again")) << out;
   EXPECT_EQ(keys("checkpoints").size(), 6u);
-  EXPECT_TRUE(contains(said({"checkpoint", "verify", kRun}, 0), "3 of 3 checkpoints are whole"));
+  EXPECT_TRUE(
+      contains(said({"checkpoint", "verify", run_place}, 0), "3 of 3 checkpoints are whole"));
 }
 
-TEST_F(S3Run, ARunElsewhereBeginsFromACheckpointOfIt) {
+TEST_P(StoreRun, ARunElsewhereBeginsFromACheckpointOfIt) {
   said({job("epochs: 2")}, 0);
   const std::string other = cluster.job(
       "other", fmt::format("command: [{}]\ntrain_loop_config: {{mode: epochs, epochs: 3}}\n"
                            "resume_from_checkpoint: {}/checkpoints/checkpoint_000002\n",
-                           program("sdk_worker"), kRun));
+                           program("sdk_worker"), run_place));
   const std::string out = said({other}, 0);
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
 
-TEST_F(S3Run, WhatCannotWorkIsSaidBeforeAnythingStarts) {
+TEST_P(S3Run, WhatCannotWorkIsSaidBeforeAnythingStarts) {
   const std::string bad = cluster.write(
       "bad.yaml", "name: bad\ncommand: 'touch started'\nworking_dir: " + cluster.dir() +
                       "\nrun_config: {storage_path: s3://missing/runs}\n");

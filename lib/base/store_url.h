@@ -1,0 +1,45 @@
+// URLs of storage that is not a file system here: which there are, and how they are written.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace train {
+
+struct StoreScheme {
+  std::string_view prefix;   // "s3://"
+  bool names_bucket = true;  // what follows it may not be empty, nor begin with '/'
+  std::string_view how;      // for the person who wrote it otherwise
+};
+
+inline constexpr std::array kStoreSchemes{
+    StoreScheme{"s3://", true,
+                "write s3://bucket/folder; where the store is and who you are, the variables "
+                "AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID, … say"},
+    StoreScheme{"gs://", true,
+                "write gs://bucket/folder; who you are, GOOGLE_APPLICATION_CREDENTIALS or gcloud "
+                "auth application-default login says"},
+    StoreScheme{"hdfs://", false,
+                "write hdfs://namenode:8020/folder, or hdfs:///folder on the cluster that Hadoop's "
+                "core-site.xml names"}};
+
+/// Null for a path, and for what no store is known for.
+inline const StoreScheme* store_scheme(std::string_view place) {
+  for (const StoreScheme& scheme : kStoreSchemes)
+    if (place.starts_with(scheme.prefix)) return &scheme;
+  return nullptr;
+}
+
+inline bool is_object_url(std::string_view place) { return store_scheme(place) != nullptr; }
+
+/// What is wrong with an URL of that scheme: "names no bucket"; empty where nothing is.
+inline std::string_view mistake_in(const StoreScheme& scheme, std::string_view url) {
+  const std::string_view rest = url.substr(scheme.prefix.size());
+  if (scheme.names_bucket && (rest.empty() || rest.front() == '/')) return "names no bucket";
+  if (!scheme.names_bucket && rest.find('/') == std::string_view::npos) return "names no folder";
+  if (rest.find_first_of("?#") != std::string_view::npos) return "holds options";
+  return {};
+}
+
+}  // namespace train

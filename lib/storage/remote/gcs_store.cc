@@ -1,0 +1,118 @@
+#include "lib/storage/remote/gcs_store.h"
+
+#include <arrow/filesystem/gcsfs.h>
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "lib/storage/remote/arrow_store.h"
+#include "lib/storage/remote/google_credentials.h"
+#include "lib/storage/remote/http_request.h"
+#include "lib/storage/remote/store_environment.h"
+
+namespace train::remote {
+namespace {
+
+namespace fs = arrow::fs;
+
+constexpr StoreHints kGcsHints{
+    "does the bucket exist?",
+    "check the credentials (GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, "
+    "or the machine's service account) and what they may do",
+    "is storage.googleapis.com in reach from there (STORAGE_EMULATOR_HOST, where it is another)?"};
+
+/// {"error": {"message": "…"}}; the whole where it is something else.
+std::string message_of(const std::string& body) {
+  boost::system::error_code ec;
+  const boost::json::value value = boost::json::parse(body, ec);
+  const auto* message = ec ? nullptr : value.find_pointer("/error/message", ec);
+  return message != nullptr && message->is_string() ? std::string(message->as_string())
+                                                    : body.substr(0, 200);
+}
+
+/// Where requests go, and who asks.
+struct Service {
+  std::string base;                                // "https://storage.googleapis.com"
+  std::shared_ptr<GoogleCredentials> credentials;  // none: an emulator
+};
+
+class GcsStore final : public ArrowStore {
+ public:
+  GcsStore(std::shared_ptr<fs::GcsFileSystem> files, const std::string& root, std::string url,
+           Service service, const ObjectStoreOptions& options)
+      : ArrowStore(std::move(files), root, std::move(url), ArrowTraits{kGcsHints, true, true}),
+        bucket_(root.substr(0, root.find('/'))),
+        prefix_(root.size() > bucket_.size() ? root.substr(bucket_.size() + 1) : ""),
+        service_(std::move(service)),
+        options_(options) {}
+
+  // Arrow's filesystem has no preconditions: generation 0 is that of an object that is not there.
+  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
+    const std::string url =
+        fmt::format("{}/upload/storage/v1/b/{}/o?uploadType=media&ifGenerationMatch=0&name={}",
+                    service_.base, bucket_, escaped(join_path(prefix_, key)));
+    const auto put = ask_for("POST", url, bytes);
+    if (!put.has_error()) return Unit{};
+    if (put.error().code != Errc::AlreadyExists) return put.error();
+    const auto there = get(key, bytes.size());
+    if (!there.has_error() && *there == bytes) return Unit{};
+    return put.error();
+  }
+  Result<Unit> remove(const std::string& key) override {
+    const auto removed = ask_for("DELETE", fmt::format("{}/storage/v1/b/{}/o/{}", service_.base,
+                                                       bucket_, escaped(join_path(prefix_, key))));
+    if (removed.has_error() && removed.error().code != Errc::NotFound) return removed.error();
+    return Unit{};
+  }
+
+ private:
+  Result<std::string> ask_for(const char* method, const std::string& url,
+                              std::string_view bytes = {}) {
+    const auto make = [&]() -> Result<HttpRequest> {
+      HttpRequest request{method, url, {"Content-Type: application/octet-stream"}, bytes};
+      if (service_.credentials == nullptr) return request;
+      TRY(const std::string token, service_.credentials->token());
+      request.headers.push_back("Authorization: Bearer " + token);
+      return request;
+    };
+    return ask_until(make, message_of, kGcsHints, options_);
+  }
+
+  const std::string bucket_, prefix_;
+  const Service service_;
+  const ObjectStoreOptions options_;
+};
+
+/// Arrow renews the tokens that it asks for by itself.
+fs::GcsOptions arrow_options(const std::string& emulator, const GoogleCredentials* credentials) {
+  if (emulator.empty())
+    return credentials->service_account().empty()
+               ? fs::GcsOptions::Defaults()
+               : fs::GcsOptions::FromServiceAccountCredentials(credentials->service_account());
+  auto options = fs::GcsOptions::Anonymous();
+  const auto scheme = emulator.find("://");
+  options.scheme = scheme == std::string::npos ? "http" : emulator.substr(0, scheme);
+  options.endpoint_override = scheme == std::string::npos ? emulator : emulator.substr(scheme + 3);
+  return options;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
+                                              const ObjectStoreOptions& options) {
+  std::string emulator = variable(options, "STORAGE_EMULATOR_HOST");
+  while (emulator.ends_with('/')) emulator.pop_back();
+  Service service{"https://storage.googleapis.com", nullptr};
+  if (emulator.empty()) {
+    TRY(service.credentials, GoogleCredentials::find(options));
+  }
+  fs::GcsOptions gcs = arrow_options(emulator, service.credentials.get());
+  if (!emulator.empty()) service.base = fmt::format("{}://{}", gcs.scheme, gcs.endpoint_override);
+  gcs.retry_limit_seconds = std::chrono::duration<double>(options.patience).count();
+  auto files = fs::GcsFileSystem::Make(gcs);
+  if (!files.ok()) return error_from(files.status(), "opening", url, kGcsHints);
+  return std::make_shared<GcsStore>(*files, url.substr(std::string_view("gs://").size()), url,
+                                    std::move(service), options);
+}
+
+}  // namespace train::remote

@@ -1,0 +1,278 @@
+#include "lib/storage/remote/hdfs_store.h"
+
+#include <arrow/filesystem/hdfs.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <random>
+
+#include "lib/storage/remote/arrow_store.h"
+#include "lib/storage/remote/libhdfs.h"
+#include "lib/storage/remote/retries.h"
+#include "lib/storage/remote/store_environment.h"
+
+namespace train::remote {
+namespace {
+
+namespace fs = arrow::fs;
+
+constexpr StoreHints kHdfsHints{"does the folder exist?",
+                                "what may this user do there (HADOOP_USER_NAME, kinit)?",
+                                "does the NameNode run, in reach from there, and out of safe mode? "
+                                "What Hadoop itself says is on "
+                                "the standard error stream, or in traind's log"};
+
+// In HDFS a file is seen from its first byte on, and a rename does not replace. So what is written
+// has a name of its own until it is whole: "<key>.trainrun-part-<number>". What replaces a file
+// waits as
+// "<key>.trainrun-next" while the old one is removed: readers that find none take that.
+constexpr std::string_view kPart = ".trainrun-part-", kNext = ".trainrun-next";
+
+std::string part_of(const std::string& path) {
+  std::random_device chance;
+  return fmt::format("{}{}{:08x}{:08x}", path, kPart, chance(), chance());
+}
+
+/// "a/model.pt" for "a/model.pt.trainrun-part-12"; empty where it is none.
+std::string key_of_part(const std::string& key) {
+  const auto suffix = key.rfind(kPart);
+  return suffix == std::string::npos ? "" : key.substr(0, suffix);
+}
+
+class HdfsWriter final : public ObjectWriter {
+ public:
+  using Place = std::function<Result<Unit>(const std::string& part)>;
+  HdfsWriter(std::unique_ptr<ObjectWriter> part, std::string path, LibHdfs& hdfs, Place place)
+      : part_(std::move(part)), path_(std::move(path)), hdfs_(hdfs), place_(std::move(place)) {}
+  ~HdfsWriter() override {
+    part_.reset();
+    if (!placed_) (void)hdfs_.remove(path_);
+  }
+  Result<Unit> write(std::string_view bytes) override { return part_->write(bytes); }
+  Result<Unit> close() override {
+    TRY_VOID(part_->close());
+    TRY_VOID(place_(path_));
+    placed_ = true;
+    return Unit{};
+  }
+
+ private:
+  std::unique_ptr<ObjectWriter> part_;
+  const std::string path_;
+  LibHdfs& hdfs_;
+  const Place place_;
+  bool placed_ = false;
+};
+
+class HdfsStore final : public ArrowStore {
+ public:
+  HdfsStore(std::shared_ptr<fs::HadoopFileSystem> files, std::unique_ptr<LibHdfs> hdfs,
+            const std::string& root, std::string url, const ObjectStoreOptions& options)
+      : ArrowStore(std::move(files), root, std::move(url), ArrowTraits{kHdfsHints, true}),
+        hdfs_(std::move(hdfs)),
+        options_(options) {}
+
+  Result<Unit> put(const std::string& key, std::string_view bytes) override {
+    return insist(options_, [&] { return ArrowStore::put(key, bytes); });
+  }
+  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
+    return insist(options_, [&] { return put_new_once(key, bytes); });
+  }
+  Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override {
+    return insist(options_, [&] {
+      return write_part(key, [this, key](const std::string& part) {
+        return insist(options_, [&] { return replace(part, path(key)); });
+      });
+    });
+  }
+  Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) override {
+    return insist(options_, [&] { return open_once(key); });
+  }
+  Result<std::vector<StoredObject>> list(const std::string& folder) override {
+    return insist(options_, [&] { return list_once(folder); });
+  }
+  Result<Unit> remove(const std::string& key) override {
+    return insist(options_, [&] { return remove_once(key); });
+  }
+  Result<Unit> drop_unfinished(const std::string& folder,
+                               const std::function<bool(const std::string& key)>& which) override {
+    TRY(const auto objects, ArrowStore::list(folder));
+    for (const StoredObject& object : objects) {
+      const std::string key = key_of_part(object.key);
+      if (!key.empty() && which(key)) TRY_VOID(hdfs_->remove(path(object.key)));
+    }
+    return Unit{};
+  }
+
+ private:
+  Result<std::unique_ptr<ObjectWriter>> write_part(const std::string& key,
+                                                   HdfsWriter::Place place) {
+    const std::string part = part_of(key);
+    TRY(auto writer, ArrowStore::create(part));
+    return std::make_unique<HdfsWriter>(std::move(writer), path(part), *hdfs_, std::move(place));
+  }
+
+  Result<Unit> put_new_once(const std::string& key, std::string_view bytes) {
+    TRY(auto writer,
+        write_part(key, [&](const std::string& part) { return hdfs_->rename(part, path(key)); }));
+    TRY_VOID(writer->write(bytes));
+    auto put = writer->close();
+    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
+    const auto there = get(key, bytes.size());
+    if (!there.has_error() && *there == bytes) return Unit{};
+    return put;
+  }
+
+  /// At every moment `to`, or what waits to be it, is there and whole.
+  Result<Unit> replace(const std::string& part, const std::string& to) {
+    const auto named = hdfs_->rename(part, to);
+    if (!named.has_error() || named.error().code != Errc::AlreadyExists) return named;
+    const std::string next = to + std::string(kNext);
+    TRY_VOID(remove_if_there(next));
+    TRY_VOID(hdfs_->rename(part, next));
+    TRY_VOID(remove_if_there(to));
+    return hdfs_->rename(next, to);
+  }
+
+  /// Asked first whether it is there: libhdfs prints a stack trace of Java's for each file that it
+  /// cannot open.
+  Result<std::unique_ptr<ReadableFile>> open_once(const std::string& key) {
+    const std::string next = key + std::string(kNext);
+    for (const std::string& name : {key, next, key}) {  // it may have got its name in between
+      TRY(const bool there, hdfs_->exists(path(name)));
+      if (!there) continue;
+      auto opened = ArrowStore::open_to_read(name);
+      if (!opened.has_error() || opened.error().code != Errc::NotFound) return opened;
+    }
+    return Error{Errc::NotFound, fmt::format("'{}' does not exist", shown(key))};
+  }
+
+  /// Arrow takes a NameNode that is away for a folder that is not there.
+  Result<Unit> check_it_answers() {
+    TRY_VOID(hdfs_->exists("/"));
+    return Unit{};
+  }
+
+  Result<std::vector<StoredObject>> list_once(const std::string& folder) {
+    TRY(auto objects, ArrowStore::list(folder));
+    if (objects.empty()) TRY_VOID(check_it_answers());
+    std::vector<StoredObject> whole;
+    for (StoredObject& object : objects) {
+      if (object.key.ends_with(kNext)) object.key.resize(object.key.size() - kNext.size());
+      if (!key_of_part(object.key).empty()) continue;
+      // sorted: what waits to replace an object comes right after it
+      if (whole.empty() || whole.back().key != object.key) whole.push_back(std::move(object));
+    }
+    return whole;
+  }
+
+  Result<Unit> remove_once(const std::string& key) {
+    TRY_VOID(remove_if_there(path(key) + std::string(kNext)));
+    TRY_VOID(remove_if_there(path(key)));
+    // An object store has no empty folders.
+    for (std::string folder = key; folder.find('/') != std::string::npos;) {
+      folder.resize(folder.rfind('/'));
+      fs::FileSelector inside;
+      inside.base_dir = path(folder);
+      const auto found = files().GetFileInfo(inside);
+      if (!found.ok() || !found->empty() || hdfs_->remove(path(folder)).has_error()) break;
+    }
+    return Unit{};
+  }
+
+  Result<Unit> remove_if_there(const std::string& path) {
+    auto removed = hdfs_->remove(path);
+    if (removed.has_error() && removed.error().code == Errc::NotFound) return Unit{};
+    return removed;
+  }
+
+  const std::unique_ptr<LibHdfs> hdfs_;
+  const ObjectStoreOptions options_;
+};
+
+/// Java is set up once a process, by the environment, and keeps it: what this process has not set
+/// is taken from the submitter.
+Result<Unit> set_up_java(const ObjectStoreOptions& options) {
+  for (const char* name : {"JAVA_HOME", "HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME",
+                           "ARROW_LIBHDFS_DIR", "CLASSPATH", "KRB5CCNAME", "LIBHDFS_OPTS"})
+    if (const std::string value = variable(options, name); !value.empty())
+      ::setenv(name, value.c_str(), 0);
+  if (std::getenv("CLASSPATH") == nullptr)
+    return Error{Errc::Unavailable, "Hadoop's jars are not found: CLASSPATH is not set",
+                 "export CLASSPATH=$($HADOOP_HOME/bin/hadoop classpath --glob) where traind and "
+                 "train-run start"};
+  // SIGINT and SIGTERM stay ours; and the thread that waits for Hadoop's shell commands has by
+  // default a stack of 128 KiB, of which Arrow's thread-local storage leaves too little.
+  const char* more = std::getenv("LIBHDFS_OPTS");
+  ::setenv("LIBHDFS_OPTS",
+           fmt::format("-Xrs -Djdk.lang.processReaperUseDefaultStackSize=true {}",
+                       more != nullptr ? more : "")
+               .c_str(),
+           1);
+  return Unit{};
+}
+
+Result<Unit> start_java(const ObjectStoreOptions& options) {
+  static std::mutex mutex;
+  static bool started = false;
+  const std::lock_guard lock(mutex);
+  if (started) return Unit{};
+  TRY_VOID(set_up_java(options));
+  const arrow::Status there = fs::HaveLibHdfs();
+  if (!there.ok())
+    return Error{Errc::Unavailable, there.message(),
+                 "set JAVA_HOME, and HADOOP_HOME or ARROW_LIBHDFS_DIR (the folder of libhdfs.so), "
+                 "where traind and train-run start"};
+  started = true;
+  return Unit{};
+}
+
+struct Location {
+  HdfsPlace place;
+  std::string path;  // "/runs/vit"
+};
+
+/// hdfs://[user@][host[:port]]/path
+Result<Location> parse(const std::string& url) {
+  Location location;
+  const std::string rest = url.substr(std::string_view("hdfs://").size());
+  const auto slash = rest.find('/');
+  std::string authority = rest.substr(0, slash);
+  location.path = rest.substr(slash);
+  if (const auto at = authority.find('@'); at != std::string::npos) {
+    location.place.user = authority.substr(0, at);
+    authority.erase(0, at + 1);
+  }
+  if (const auto colon = authority.rfind(':'); colon != std::string::npos) {
+    const char* end = authority.data() + authority.size();
+    const auto read = std::from_chars(authority.data() + colon + 1, end, location.place.port);
+    if (read.ec != std::errc{} || read.ptr != end)
+      return Error{Errc::InvalidArgument, fmt::format("'{}' has no port after ':'", url),
+                   "write hdfs://namenode:8020/folder"};
+    authority.resize(colon);
+  }
+  if (!authority.empty()) location.place.host = authority;
+  return location;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ObjectStore>> open_hdfs(const std::string& url,
+                                               const ObjectStoreOptions& options) {
+  TRY(const Location location, parse(url));
+  TRY_VOID(start_java(options));
+  fs::HdfsOptions hdfs;
+  hdfs.ConfigureEndPoint(location.place.host, location.place.port);
+  if (!location.place.user.empty()) hdfs.ConfigureUser(location.place.user);
+  hdfs.ConfigureReplication(0);  // as the cluster has it
+  auto files = fs::HadoopFileSystem::Make(hdfs);
+  if (!files.ok()) return error_from(files.status(), "connecting to", url, kHdfsHints);
+  TRY(auto library, LibHdfs::connect(location.place));
+  return std::make_shared<HdfsStore>(*files, std::move(library), location.path, url, options);
+}
+
+}  // namespace train::remote

@@ -1,0 +1,26 @@
+// The variables by which a store is found: of the submitter's environment first, of this process's
+// then.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "lib/storage/object_store.h"
+
+namespace train::remote {
+
+/// Empty where it is set in neither.
+inline std::string variable(const ObjectStoreOptions& options, const char* name) {
+  if (const auto found = options.environment.find(name); found != options.environment.end())
+    return found->second;
+  const char* own = std::getenv(name);
+  return own != nullptr ? own : "";
+}
+
+inline std::string first_of(const ObjectStoreOptions& options, const char* name,
+                            const char* other) {
+  std::string value = variable(options, name);
+  return value.empty() ? variable(options, other) : value;
+}
+
+}  // namespace train::remote

@@ -1,0 +1,36 @@
+"""Faults in front of a store's server.
+
+Rules are in a file, read at each request:
+  [{"match": "PUT .*/data-", "action": "503" | "reset" | "lost", "times": 3}]
+`match` is a regular expression over "METHOD path?query"; the first rule that matches and has times left is taken.
+503: overloaded. reset: the connection is lost before anything is done. lost: it is done, and the answer never comes.
+Each request is a line in the file's name + ".log": "METHOD path?query status".
+"""
+import json
+import re
+import threading
+
+
+class Faults:
+    def __init__(self, rules_path):
+        self.rules_path = rules_path
+        self.used = {}
+        self.lock = threading.Lock()
+
+    def action(self, text):
+        try:
+            with open(self.rules_path, encoding="utf-8") as file:
+                rules = json.load(file)
+        except (OSError, ValueError):
+            return None
+        with self.lock:
+            for number, rule in enumerate(rules):
+                key = (number, rule["match"])
+                if re.search(rule["match"], text) and self.used.get(key, 0) < rule.get("times", 1 << 30):
+                    self.used[key] = self.used.get(key, 0) + 1
+                    return rule["action"]
+        return None
+
+    def note(self, text):
+        with self.lock, open(self.rules_path + ".log", "a", encoding="utf-8") as log:
+            log.write(text + "\n")
