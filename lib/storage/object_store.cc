@@ -37,6 +37,13 @@ Result<Module> load_module() {
   return module;
 }
 
+/// Whoever is told of retries, as long as the store is there: requests of what was given up go on
+/// in the background after it.
+struct Listener {
+  std::mutex mutex;
+  std::function<void(const std::string&)> tell;
+};
+
 std::optional<Result<Module>> loaded;
 std::once_flag load_once;
 
@@ -62,9 +69,22 @@ Result<std::shared_ptr<ObjectStore>> open_object_store(const std::string& url,
                                                        const ObjectStoreOptions& options) {
   std::call_once(load_once, [] { loaded = load_module(); });
   if (loaded->has_error()) return loaded->error();
+  const auto listener = std::make_shared<Listener>();
+  listener->tell = options.on_retry;
+  ObjectStoreOptions ours = options;
+  ours.on_retry = [listener](const std::string& text) {
+    const std::lock_guard lock(listener->mutex);
+    if (listener->tell) listener->tell(text);
+  };
   Result<std::shared_ptr<ObjectStore>> opened = std::shared_ptr<ObjectStore>();
-  (*loaded)->open(url, options, &opened);
-  return opened;
+  (*loaded)->open(url, ours, &opened);
+  if (opened.has_error()) return opened.error();
+  ObjectStore* store = opened->get();
+  return std::shared_ptr<ObjectStore>(store, [listener, held = *opened](ObjectStore*) mutable {
+    held.reset();
+    const std::lock_guard lock(listener->mutex);
+    listener->tell = nullptr;
+  });
 }
 
 void close_object_stores() {

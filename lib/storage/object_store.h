@@ -71,7 +71,7 @@ struct ObjectStoreOptions {
   std::map<std::string, std::string> environment = {};
   Duration patience = seconds(300);
   /// Told of each try that failed: "503 Slow Down; trying again". On the caller's thread, or one of
-  /// the store's own.
+  /// the store's own; one at a time, and not after the store is gone.
   std::function<void(const std::string&)> on_retry = {};
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <mutex>
 
@@ -141,6 +142,27 @@ TEST_P(S3, WhatAKilledWriterHadBegunIsDropped) {
   EXPECT_TRUE(ours->close().has_error()) << "its pieces are gone";
   EXPECT_TRUE(other->close());
   EXPECT_EQ(*store->list(""), (std::vector<StoredObject>{{"data/new", 25u << 20}}));
+}
+
+// What is on its way of a writer that is given up goes on in the background.
+TEST_P(S3, NobodyIsToldOfRetriesOnceTheStoreIsGone) {
+  auto store = open(seconds(3));
+  server.faults(R"([{"match": "^PUT .*half", "action": "503"}])");
+  const auto tries = [&] {
+    const std::string requests = server.requests();
+    return std::count(requests.begin(), requests.end(), '\n');
+  };
+  {
+    auto writer = store->create("half");
+    ASSERT_TRUE((*writer)->write(std::string(25 << 20, 'x')));
+    ASSERT_TRUE(wait_until([&] { return tries() >= 3; }));
+  }
+  store.reset();
+  const auto told = retries.size();
+  const auto before = tries();
+
+  ASSERT_TRUE(wait_until([&] { return tries() >= before + 2; }));
+  EXPECT_EQ(retries.size(), told);
 }
 
 TEST_P(S3, AnOverloadedServerAndLostConnectionsAreWaitedFor) {
