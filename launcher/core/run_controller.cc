@@ -472,7 +472,9 @@ std::optional<TimePoint> RunController::next_deadline() const {
 void RunController::change_state(RunTrigger trigger, std::string reason) {
   const RunState from = state_;
   state_ = next_state(from, trigger);
-  actions_.push_back(StateChanged{from, state_, trigger, attempt_.id, std::move(reason)});
+  const bool condition = !facts(state_).terminal && stop_ && stop_->kind == StopKind::StopCondition;
+  actions_.push_back(
+      StateChanged{from, state_, trigger, attempt_.id, std::move(reason), condition});
 }
 
 void RunController::note(NoteLevel level, std::string text) {

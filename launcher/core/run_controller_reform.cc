@@ -20,6 +20,7 @@ void RunController::adopt(const LivingAttempt& living) {
   attempt_.adopted = true;
   attempt_.was_pausing = living.pausing;
   attempt_.was_ending = living.ending;
+  if (living.stop_condition) stop_ = Stop{StopKind::StopCondition, *living.stop_condition};
   next_attempt_ = std::max(next_attempt_, living.id.next());
   restart_count_ = living.restart_count;
   const int world_size = living.placement.world_size;

@@ -289,6 +289,7 @@ struct StateChanged {  // for the journal, the screen and status
   RunTrigger trigger{};
   Attempt attempt;
   std::string reason;
+  bool stop_condition = false;  // one of the spec's is met, and the run is to end well
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists
@@ -331,8 +332,9 @@ struct LivingAttempt {
   std::vector<std::string> node_names;  // by node rank
   std::optional<CheckpointInfo> restored;
   int restart_count = 0;
-  bool pausing = false;             // its ranks had been asked to stop
-  bool ending = false;              // its workers were being stopped, or had ended
+  bool pausing = false;                       // its ranks had been asked to stop
+  bool ending = false;                        // its workers were being stopped, or had ended
+  std::optional<std::string> stop_condition;  // had been met; which
   std::uint64_t settled_index = 0;  // of its newest committed checkpoint, at `settled_path`
   std::string settled_path;
 };

@@ -54,11 +54,13 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
 }  // namespace
 
 boost::json::object record_of(const StateChanged& change) {
-  return {{"event", "state"},
-          {"state", to_string(change.to)},
-          {"trigger", to_string(change.trigger)},
-          {"attempt", change.attempt.value},
-          {"reason", change.reason}};
+  boost::json::object record{{"event", "state"},
+                             {"state", to_string(change.to)},
+                             {"trigger", to_string(change.trigger)},
+                             {"attempt", change.attempt.value},
+                             {"reason", change.reason}};
+  if (change.stop_condition) record["stop_condition"] = true;
+  return record;
 }
 
 boost::json::object record_of(const AttemptBegun& begun) {
@@ -118,6 +120,8 @@ void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::ob
   if (state == to_string(RunState::Starting)) living_ = begun_;
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;
   if (state == to_string(RunState::TearingDown) && living_) living_->ending = true;
+  if (event.contains("stop_condition") && living_ && !living_->stop_condition)
+    living_->stop_condition = text_of(event, "reason");
 }
 
 void RunHistory::attempt_began(Epoch epoch, const std::string& time,

@@ -303,6 +303,36 @@ TEST(RunController, TheOrderOfAnEarlierLauncherIsCarriedOutOnAllNodes) {
   EXPECT_NE(taken.run.state(), RunState::Errored);
 }
 
+// It had asked them to stop because a stop condition was met, and died before all had ended.
+TEST(RunController, AStopConditionThatAnEarlierLauncherSawMetStillEndsTheRunWell) {
+  RunStart start = with_ending();
+  start.living->stop_condition = "loss is 0.1";
+  Taken taken(start, 0);
+  for (const auto& [node, rank] : {std::pair(kNodeA, 0), std::pair(kNodeB, 1)}) {
+    taken.attach(node);
+    taken.handle(RankExited{kFirst, Rank{rank}, killed(SIGTERM, true)});
+  }
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Finished);
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).cause, "loss is 0.1");
+}
+
+TEST(RunController, RanksThatAnEarlierLauncherPausedForAStopConditionAreNotStartedAgain) {
+  RunStart start = with_living(true);
+  start.living->stop_condition = "loss is 0.1";
+  Taken taken(start, 0);
+  taken.attach_both();
+  for (int rank : {0, 1}) taken.handle(RankExited{kFirst, Rank{rank}, killed(SIGTERM, true)});
+  taken.handle(NodeGroupGone{kFirst, kNodeA});
+
+  taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(taken.run.state(), RunState::Finished);
+}
+
 TEST(RunController, TheFirstFailureIsStillTheCauseUnderALaterLauncher) {
   Taken taken(with_ending(), 0);
   taken.attach(kNodeA);

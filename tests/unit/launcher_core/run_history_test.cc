@@ -77,6 +77,21 @@ TEST(RunHistory, KnowsThatTheRanksHadBeenAskedToStop) {
   EXPECT_TRUE(journal.history.living()->pausing);
 }
 
+TEST(RunHistory, KnowsWhichStopConditionWasMet) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.state(S::Running);
+  EXPECT_FALSE(journal.history.living()->stop_condition);
+  journal.add(record_of(StateChanged{.from = S::Running,
+                                     .to = S::TearingDown,
+                                     .trigger = RunTrigger::GroupEnding,
+                                     .attempt = kFirst,
+                                     .reason = "loss is 0.1",
+                                     .stop_condition = true}));
+  EXPECT_EQ(journal.history.living()->stop_condition, "loss is 0.1");
+}
+
 TEST(RunHistory, AnAttemptThatEndedDoesNotLive) {
   Journaled journal;
   journal.begin(kFirst);
