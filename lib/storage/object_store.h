@@ -29,7 +29,7 @@ struct StoredObject {
 };
 
 /// An object on its way into the store, in pieces. Destroyed before close() has worked, it leaves
-/// nothing.
+/// nothing. Not to be used once its store is gone.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;

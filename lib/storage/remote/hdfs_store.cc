@@ -77,10 +77,20 @@ class HdfsStore final : public ArrowStore {
         options_(options) {}
 
   Result<Unit> put(const std::string& key, std::string_view bytes) override {
-    return insist(options_, [&] { return ArrowStore::put(key, bytes); });
+    return insist(options_, [&] {
+      return put_once(key, bytes,
+                      [&](const std::string& part) { return replace(part, path(key)); });
+    });
   }
   Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
-    return insist(options_, [&] { return put_new_once(key, bytes); });
+    const auto put = insist(options_, [&] {
+      return put_once(key, bytes,
+                      [&](const std::string& part) { return hdfs_->rename(part, path(key)); });
+    });
+    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
+    const auto there = get(key, bytes.size());
+    if (!there.has_error() && *there == bytes) return Unit{};
+    return put;
   }
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override {
     return insist(options_, [&] {
@@ -116,15 +126,10 @@ class HdfsStore final : public ArrowStore {
     return std::make_unique<HdfsWriter>(std::move(writer), path(part), *hdfs_, std::move(place));
   }
 
-  Result<Unit> put_new_once(const std::string& key, std::string_view bytes) {
-    TRY(auto writer,
-        write_part(key, [&](const std::string& part) { return hdfs_->rename(part, path(key)); }));
+  Result<Unit> put_once(const std::string& key, std::string_view bytes, HdfsWriter::Place place) {
+    TRY(auto writer, write_part(key, std::move(place)));
     TRY_VOID(writer->write(bytes));
-    auto put = writer->close();
-    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
-    const auto there = get(key, bytes.size());
-    if (!there.has_error() && *there == bytes) return Unit{};
-    return put;
+    return writer->close();
   }
 
   /// At every moment `to`, or what waits to be it, is there and whole.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <random>
 #include <thread>
@@ -25,8 +26,11 @@ inline Duration with_chance(Duration pause) {
          Duration(static_cast<std::int64_t>(std::uniform_real_distribution<>(0, 0.5)(chance) *
                                             static_cast<double>(pause.count())));
 }
+/// Set when the program ends: what goes on in the background of what was given up is not repeated.
+inline std::atomic<bool> no_more_tries = false;
 /// Whether the pauses so far leave room for one more.
 inline bool may_try_again(std::int64_t tries, Duration patience) {
+  if (no_more_tries) return false;
   Duration waited{};
   for (std::int64_t i = 0; i < tries && waited < patience; ++i) waited += pause_before(i);
   return waited < patience;

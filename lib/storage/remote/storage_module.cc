@@ -4,6 +4,7 @@
 
 #include "lib/storage/remote/gcs_store.h"
 #include "lib/storage/remote/hdfs_store.h"
+#include "lib/storage/remote/retries.h"
 #include "lib/storage/remote/s3_store.h"
 
 namespace train::remote {
@@ -34,5 +35,6 @@ extern "C" __attribute__((visibility("default"))) void trainrun_open_object_stor
 }
 
 extern "C" __attribute__((visibility("default"))) void trainrun_close_object_stores() {
+  train::remote::no_more_tries = true;
   train::remote::stop_s3();
 }
