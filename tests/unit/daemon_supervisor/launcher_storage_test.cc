@@ -13,31 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class LauncherStorage : public testing::Test {
+class LauncherStorage : public SupervisorWithData {
  protected:
   LauncherStorage() {
-    supervisor_.attach(5);
-    PrepareAttempt prepare{.local_world_size = 1, .epoch = 5};
-    prepare.run_dir = supervisor_.dir() + "/nowhere";
-    prepare.storage_mark = "mark";
-    prepare.may_travel = prepare.no_access = true;
-    supervisor_.send(prepare);
-    EXPECT_TRUE(supervisor_.wait_for<Prepared>().travels);
+    const Prepared prepared =
+        prepare([](PrepareAttempt& prepare) { prepare.may_travel = prepare.no_access = true; });
+    EXPECT_TRUE(prepared.travels);
   }
 
-  std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
-  void write(const std::string& path, const std::string& text) const {
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-  }
   FileBytes read(const std::string& folder, const std::string& path) {
     supervisor_.send(ReadFile{.id = 7, .folder = folder, .path = path, .offset = 1, .bytes = 3});
     auto answer = supervisor_.wait_for<FileBytes>();
     EXPECT_EQ(answer.id, 7u);
     return answer;
   }
-
-  SupervisorProcess supervisor_;
 };
 
 TEST_F(LauncherStorage, HandsOutThePartsOfItsAttempt) {

@@ -14,23 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ReplicaStorageTest : public testing::Test {
+class ReplicaStorageTest : public SupervisorWithData {
  protected:
   ReplicaStorageTest() {
-    supervisor_.attach(5);
-    PrepareAttempt prepare{.local_world_size = 1, .epoch = 5};
-    prepare.run_dir = supervisor_.dir() + "/nowhere";
-    prepare.storage_mark = "mark";
-    prepare.replicas = 2;
-    supervisor_.send(prepare);
-    EXPECT_FALSE(supervisor_.wait_for<Prepared>().travels);
+    EXPECT_FALSE(prepare([](PrepareAttempt& prepare) { prepare.replicas = 2; }).travels);
   }
 
-  std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
-  void write(const std::string& path, const std::string& text) const {
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-  }
   std::string text_of(const std::string& path) const {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -66,20 +55,16 @@ class ReplicaStorageTest : public testing::Test {
     EXPECT_EQ(frame.type, MessageType::PartKept);
     return *decode<PartKept>(frame);
   }
-  bool gone(const std::string& path) const {
-    for (int i = 0; i < 2000 && fs::exists(path); ++i) {
-      supervisor_answers();
-    }
+  bool gone(const std::string& path) {
+    for (int i = 0; i < 2000 && fs::exists(path); ++i) supervisor_answers();
     return !fs::exists(path);
   }
   /// A round trip: what was sent before is done, but for the disk's work.
-  void supervisor_answers() const {
-    auto& supervisor = const_cast<SupervisorProcess&>(supervisor_);
-    supervisor.send(ReadFile{.id = 1, .folder = "none", .path = "none"});
-    (void)supervisor.wait_for<FileBytes>();
+  void supervisor_answers() {
+    supervisor_.send(ReadFile{.id = 1, .folder = "none", .path = "none"});
+    (void)supervisor_.wait_for<FileBytes>();
   }
 
-  SupervisorProcess supervisor_;
   std::map<std::pair<std::string, std::string>, std::string> offered_;
   std::map<std::string, int> asked_;
 };

@@ -1,7 +1,6 @@
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include "daemon/supervisor/supervisor.h"
@@ -155,6 +155,21 @@ void SupervisorProcess::send_frame(const Frame& frame) {
     if (size <= 0) throw std::runtime_error("the supervisor takes nothing");
     sent += static_cast<std::size_t>(size);
   }
+}
+
+Prepared SupervisorWithData::prepare(const std::function<void(PrepareAttempt&)>& add) {
+  supervisor_.attach(5);
+  PrepareAttempt prepare{.local_world_size = 1, .epoch = 5};
+  prepare.run_dir = supervisor_.dir() + "/nowhere";
+  prepare.storage_mark = "mark";
+  add(prepare);
+  supervisor_.send(prepare);
+  return supervisor_.wait_for<Prepared>();
+}
+
+void SupervisorWithData::write(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
 }
 
 }  // namespace train

@@ -1,6 +1,7 @@
 // A real supervisor in a process of its own; the test is its traind and its launcher.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -60,6 +61,19 @@ class SupervisorProcess {
   pid_t pid_ = -1;
   int link_ = -1;
   FrameReader reader_;
+};
+
+/// A test of a supervisor whose checkpoints wait on the disk of their node: the run's folder is not
+/// to be seen there.
+class SupervisorWithData : public testing::Test {
+ protected:
+  /// What it says to a PrepareAttempt of epoch 5, of one worker, with this added.
+  Prepared prepare(const std::function<void(PrepareAttempt&)>& add);
+  std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
+  /// A file, and the folders above it.
+  static void write(const std::string& path, const std::string& text);
+
+  SupervisorProcess supervisor_;
 };
 
 }  // namespace train
