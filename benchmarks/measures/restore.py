@@ -3,7 +3,7 @@
 In the same processes, right before and right after it, its files are read plainly, in pieces of 1 MiB into memory that is
 in use: what restoring is held against. All three are a sample, by the slowest rank. Workers' get_checkpoint() and load()
 are measured, verification included; train-run's own look at a checkpoint that it is to begin from comes before. The ratio
-of processor times of the rank's thread stands beside it: it holds on a busy machine, too.
+of processor times of the rank's process stands beside it: it holds on a busy machine, too.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 // all ranks together.
 //
 // Without a checkpoint to begin from they make one. With one each rank writes three lines to
-// FOLDER/restore-RANK.txt, of nanoseconds, and of those that its thread was on a processor:
+// FOLDER/restore-RANK.txt, of nanoseconds, and of those that its threads were on a processor:
 // reading, into memory that is in use, the files in which its state lies; get_checkpoint() and
 // load(); and reading them once more. cold: they are dropped from the page cache before each.
 #include <fcntl.h>
@@ -36,9 +36,9 @@ struct Took {
   }
 };
 
-long long thread_cpu_ns() {
+long long process_cpu_ns() {
   timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
@@ -124,9 +124,9 @@ int main(int argc, char** argv) {
         for (const fs::path& file : files) drop_from_cache(file);
         train::barrier();
       }
-      const long long cpu = thread_cpu_ns(), begin = bench::monotonic_ns();
+      const long long cpu = process_cpu_ns(), begin = bench::monotonic_ns();
       work();
-      return Took{bench::monotonic_ns() - begin, thread_cpu_ns() - cpu};
+      return Took{bench::monotonic_ns() - begin, process_cpu_ns() - cpu};
     };
     const Took before = timed([&] { read_plainly(files, memory, bytes); });
     const Took restored = timed([&] { train::get_checkpoint()->load(state); });

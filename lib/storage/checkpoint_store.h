@@ -65,7 +65,8 @@ using OnBytes = std::function<Result<Unit>(std::uint64_t)>;
 Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest);
 /// Corrupt unless `found` is the digest of `file`.
 Result<Unit> check_digest(const std::string& folder, const ManifestFile& file, const Digest& found);
-/// Sizes and digests of all files that are here. Reads every byte.
+/// Sizes and digests of all files that are here, some of them at once: `on_bytes` is called by
+/// several threads. Reads every byte, unless one is found that is not whole.
 Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest,
                           const OnBytes& on_bytes = {});
 /// The manifest of any folder, of this run or another, once all files have its sizes.

@@ -1,12 +1,16 @@
 #include "sdk/torch/sharded_state.h"
 
+#include <c10/core/StreamGuard.h>
+
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <functional>
-#include <set>
+#include <map>
+#include <optional>
 #include <sstream>
-#include <tuple>
 
+#include "lib/base/parallel.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
 #include "sdk/torch/shard_plan.h"
@@ -136,6 +140,47 @@ void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
     reads.push_back(plan_copy(entry, pieces[copy.piece], copy));
 }
 
+/// In the order in which they lie there, and verify the file.
+void read_file(std::vector<PlannedRead>& reads) {
+  std::stable_sort(reads.begin(), reads.end(), [](const PlannedRead& a, const PlannedRead& b) {
+    return a.offset < b.offset;
+  });
+  for (const PlannedRead& read : reads) read.run();
+  reads.front().file->finish();
+}
+
+/// Where the caller's copies to the device are queued: those of other threads must follow them.
+std::optional<c10::Stream> stream_of(const ShardedState& state) {
+  for (const auto& entry : state.entries()) {
+    const c10::Device device = entry.local.device();
+    if (device.is_cuda()) return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  }
+  return std::nullopt;
+}
+
+/// Files at once: no two reads fill the same place.
+void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
+  std::map<sdk::TensorReader*, std::vector<PlannedRead>> by_file;
+  for (PlannedRead& read : reads) by_file[read.file].push_back(std::move(read));
+  std::vector<std::vector<PlannedRead>> files;
+  for (auto& [file, its_reads] : by_file) files.push_back(std::move(its_reads));
+  const std::optional<c10::Stream> stream = stream_of(state);
+  std::vector<std::exception_ptr> thrown(files.size());
+  in_parallel(files.size(), [&](std::size_t i) {
+    try {
+      const torch::NoGradGuard no_grad;
+      const c10::OptionalStreamGuard queue(stream);
+      read_file(files[i]);
+      return true;
+    } catch (...) {
+      thrown[i] = std::current_exception();
+      return false;
+    }
+  });
+  for (const std::exception_ptr& one : thrown)
+    if (one) std::rethrow_exception(one);
+}
+
 /// Names in the checkpoint, by rank.
 std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name) {
   std::vector<std::string> names;
@@ -260,14 +305,7 @@ void sdk::load_sharded(const CheckedFiles& checkpoint, const std::string& file_n
     for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
     refuse(text);
   }
-  std::stable_sort(reads.begin(), reads.end(), [](const PlannedRead& a, const PlannedRead& b) {
-    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
-  });
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    reads[i].run();
-    if (i + 1 == reads.size() || reads[i + 1].file != reads[i].file) reads[i].file->finish();
-  }
+  run_by_file(std::move(reads), state);
 }
 
 }  // namespace train

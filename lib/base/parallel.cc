@@ -1,0 +1,34 @@
+#include "lib/base/parallel.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace train {
+
+void in_parallel(std::size_t count, const std::function<bool(std::size_t piece)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto run = [&] {
+    for (std::size_t piece = next++; piece < count; piece = next++)
+      if (!work(piece)) next = count;
+  };
+  const std::size_t threads =
+      std::min({count, kParallelMax, static_cast<std::size_t>(std::thread::hardware_concurrency())});
+  std::vector<std::jthread> others;
+  sigset_t all, before;  // signals are the program's: its handlers run on its threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    while (others.size() + 1 < threads) others.emplace_back(run);
+  } catch (const std::system_error&) {  // no more are to be had: fewer do as well
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  run();
+}
+
+}  // namespace train
