@@ -17,8 +17,8 @@ void in_parallel(std::size_t count, const std::function<bool(std::size_t piece)>
     for (std::size_t piece = next++; piece < count; piece = next++)
       if (!work(piece)) next = count;
   };
-  const std::size_t threads =
-      std::min({count, kParallelMax, static_cast<std::size_t>(std::thread::hardware_concurrency())});
+  const std::size_t threads = std::min(
+      {count, kParallelMax, static_cast<std::size_t>(std::thread::hardware_concurrency())});
   std::vector<std::jthread> others;
   sigset_t all, before;  // signals are the program's: its handlers run on its threads
   sigfillset(&all);

@@ -13,6 +13,7 @@ namespace train {
 namespace {
 
 constexpr int kPartNamesMax = 100;
+constexpr std::size_t kFilesAtOnce = 64;  // open at a time
 constexpr std::string_view kPendingPrefix = ".tmp-", kDataPrefix = "data-";
 
 class PartWriter {
@@ -27,12 +28,23 @@ class PartWriter {
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
 
+  /// All of a group is on its way to the disk while it is digested, and is waited for only then.
   Result<std::vector<PartFile>> write(const std::vector<StagedFile>& files) {
     std::vector<PartFile> written;
-    for (const StagedFile& file : files) {
-      TRY_VOID(folders_.make_for(file.path));
-      TRY(auto one, write_file(file.path));
-      written.push_back(std::move(one));
+    for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
+      const std::size_t end = std::min(begin + kFilesAtOnce, files.size());
+      std::vector<Unsynced> group;
+      for (std::size_t i = begin; i < end; ++i) {
+        TRY_VOID(folders_.make_for(files[i].path));
+        TRY(auto one, move_ ? move(files[i].path) : copy(files[i].path));
+        group.push_back(std::move(one));
+      }
+      for (Unsynced& one : group)
+        if (one.moved) TRY_VOID(read_through(*one.moved, one.file, nullptr));
+      for (Unsynced& one : group) {
+        TRY_VOID(sync(one));
+        written.push_back(std::move(one.file));
+      }
     }
     TRY_VOID(folders_.sync());
     return written;
@@ -48,39 +60,44 @@ class PartWriter {
   }
 
  private:
-  Result<PartFile> write_file(const std::string& path) {
+  struct Unsynced {
+    PartFile file;
+    std::unique_ptr<ReadableFile> moved;  // or
+    std::unique_ptr<WritableFile> copied;
+  };
+
+  Result<Unsynced> move(const std::string& path) {
     const std::string target = join_path(part_, path);
-    if (!move_) {
-      TRY(auto copied, copy(join_path(staged_, path), target, path));
-      if (copied.synced.has_error()) TRY_VOID(rewrite(target, copied.file));
-      return copied.file;
-    }
     TRY_VOID(fs_.rename_new(join_path(staged_, path), target));
     moved_.push_back(path);
     TRY(auto file, fs_.open_to_read(target));
-    file->begin_sync();  // while it is read
-    TRY(auto digested, read_through(*file, path, nullptr));
-    if (file->sync().has_error()) TRY_VOID(rewrite(target, digested));
-    return digested;
+    file->begin_sync();
+    return Unsynced{{path, 0, {}}, std::move(file), nullptr};
   }
 
-  struct Copied {
-    PartFile file;
-    Result<Unit> synced;
-  };
-  Result<Copied> copy(const std::string& from, const std::string& to, const std::string& path) {
+  Result<Unsynced> copy(const std::string& path) {
+    return copy(join_path(staged_, path), join_path(part_, path), path);
+  }
+  Result<Unsynced> copy(const std::string& from, const std::string& to, const std::string& path) {
     TRY(auto source, fs_.open_to_read(from));
     TRY(auto target, fs_.create(to));
-    TRY(auto file, read_through(*source, path, target.get()));
-    return Copied{std::move(file), target->sync()};
+    Unsynced copied{{path, 0, {}}, nullptr, std::move(target)};
+    TRY_VOID(read_through(*source, copied.file, copied.copied.get()));
+    return copied;
+  }
+
+  Result<Unit> sync(Unsynced& one) {
+    const auto synced = one.moved ? one.moved->sync() : one.copied->sync();
+    return synced.has_error() ? rewrite(one.file) : Unit{};
   }
 
   /// A failed fsync may have dropped the written pages and a second one would not say so: give the
   /// bytes a new file.
-  Result<Unit> rewrite(const std::string& target, const PartFile& expected) {
+  Result<Unit> rewrite(const PartFile& expected) {
+    const std::string target = join_path(part_, expected.path);
     const std::string anew = join_path(part_, ".rewrite");
     TRY(const auto copied, copy(target, anew, expected.path));
-    TRY_VOID(copied.synced);
+    TRY_VOID(copied.copied->sync());
     if (copied.file != expected)
       return Error{Errc::Corrupt,
                    fmt::format("'{}' changed while it was written: xxh3-128 is {}, expected {}",
@@ -89,13 +106,11 @@ class PartWriter {
   }
 
   /// Digest `source` to its end, and copy it to `target` where there is one.
-  Result<PartFile> read_through(ReadableFile& source, const std::string& path,
-                                WritableFile* target) {
-    PartFile file{.path = path, .bytes = 0, .digest = {}};
+  Result<Unit> read_through(ReadableFile& source, PartFile& file, WritableFile* target) {
     Hasher hasher;
     for (;;) {
       if (stop_.stop_requested())
-        return Error{Errc::Cancelled, fmt::format("stopped while writing '{}'", path)};
+        return Error{Errc::Cancelled, fmt::format("stopped while writing '{}'", file.path)};
       TRY(const std::size_t got, source.read(buffer_.data(), buffer_.size()));
       if (got == 0) break;
       const std::string_view bytes(buffer_.data(), got);
@@ -104,7 +119,7 @@ class PartWriter {
       if (target != nullptr) TRY_VOID(target->write(bytes));
     }
     file.digest = hasher.digest();
-    return file;
+    return Unit{};
   }
 
   FileSystem& fs_;
@@ -198,7 +213,10 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
   }
 
   const std::string pending_folder = join_path(checkpoints_folder, pending_name(pending));
-  TRY_VOID(make_folders(fs, pending_folder));
+  TRY_VOID(make_folders(fs, checkpoints_folder));
+  if (auto made = fs.make_folder(pending_folder);
+      made.has_error() && made.error().code != Errc::AlreadyExists)
+    return made.error();  // AlreadyExists: by another rank
   TRY(const bool one_file_system, fs.same_file_system(staged, pending_folder));
   const bool move = options.move && one_file_system;
   if (!move) {
@@ -211,12 +229,12 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
   PartWriter writer(fs, staged, join_path(pending_folder, folder), move,
                     std::min<std::uint64_t>(options.buffer_bytes, largest), std::move(stop));
   auto written = writer.write(files);
-  if (!written.has_error()) {
-    if (auto synced = fs.sync_folder(pending_folder); !synced.has_error())
-      return CheckpointPart{rank, folder, std::move(*written)};
-    else
+  for (const std::string& above : {pending_folder, checkpoints_folder}) {
+    if (written.has_error()) break;
+    if (auto synced = fs.sync_folder(above); synced.has_error())
       written = std::move(synced).error();
   }
+  if (!written.has_error()) return CheckpointPart{rank, folder, std::move(*written)};
   writer.undo();
   Error error = std::move(written).error();
   if (error.code == Errc::NoSpace) error = no_space(fs, pending_folder, needed, error.message);

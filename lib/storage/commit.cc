@@ -146,7 +146,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
   }
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
     TRY_VOID(fs.sync_folder(*folder));
-  return fs.sync_folder(pending);
+  return Unit{};
 }
 
 Result<Unit> write_manifest(FileSystem& fs, const std::string& pending, const Manifest& manifest) {

@@ -12,7 +12,8 @@
 namespace train {
 
 /// Step 2: move the files of the parts to their final places in `pending`, remove the parts, and
-/// sync the folders. May be repeated by a later launcher when it was cut short.
+/// sync the folders in it; itself is synced by step 3. May be repeated by a later launcher when it
+/// was cut short.
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
                       const std::vector<CheckpointPart>& parts,
                       const std::vector<ManifestFile>& files);

@@ -142,9 +142,8 @@ void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
 
 /// In the order in which they lie there, and verify the file.
 void read_file(std::vector<PlannedRead>& reads) {
-  std::stable_sort(reads.begin(), reads.end(), [](const PlannedRead& a, const PlannedRead& b) {
-    return a.offset < b.offset;
-  });
+  std::stable_sort(reads.begin(), reads.end(),
+                   [](const PlannedRead& a, const PlannedRead& b) { return a.offset < b.offset; });
   for (const PlannedRead& read : reads) read.run();
   reads.front().file->finish();
 }

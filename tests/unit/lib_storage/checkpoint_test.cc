@@ -87,6 +87,56 @@ TEST_F(Checkpoints, AreCopiedInPiecesAcrossFileSystems) {
   EXPECT_EQ(disk.get("/run/checkpoints/.tmp-1-0.1/.rank-0000/big.bin"), std::string(100'000, 'x'));
 }
 
+TEST_F(Checkpoints, AreWaitedForOnceAllIsOnItsWayToTheDisk) {
+  const std::uint64_t before = disk.changes();
+
+  ASSERT_FALSE(write(0).has_error());
+
+  const std::string pending = "/run/checkpoints/.tmp-1-0.1", part = pending + "/.rank-0000";
+  EXPECT_EQ(Paths(disk.trace().begin() + static_cast<std::ptrdiff_t>(before), disk.trace().end()),
+            (Paths{"make-folder " + pending, "make-folder " + part,
+                   "rename /staging/0/model.pt " + part + "/model.pt",
+                   "make-folder " + part + "/rank-0000",
+                   "rename /staging/0/rank-0000/rng.bin " + part + "/rank-0000/rng.bin",
+                   "sync " + part + "/model.pt", "sync " + part + "/rank-0000/rng.bin",
+                   "sync-folder " + part + "/rank-0000", "sync-folder " + part,
+                   "sync-folder " + pending, "sync-folder /run/checkpoints"}));
+}
+
+TEST_F(Checkpoints, MayHaveMoreFilesThanAreOpenAtATime) {
+  std::vector<PartFile> files;
+  for (int i = 100; i < 300; ++i) {
+    const std::string name = std::to_string(i), bytes = "file " + name;
+    disk.put("/staging/2/" + name, bytes);
+    files.push_back({name, bytes.size(), digest_of(bytes)});
+  }
+
+  auto part = write(2);
+
+  EXPECT_EQ(part->files, files);
+  const auto after = disk.after_power_cut(0);
+  EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/299"), "file 299");
+}
+
+TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {
+  for (int i = 100; i < 120; ++i)
+    disk.put("/staging/2/" + std::to_string(i), std::string(1000, 'x'));
+  CommitRequest alone = request(1, {*write(2)});
+  alone.parts[0].rank = Rank{0};
+  alone.world_size = 1;
+  ASSERT_FALSE(store.commit(alone, yes).has_error());
+  const std::string folder = kFolder + "/checkpoint_000001";
+  ASSERT_TRUE(verify_checkpoint(disk, folder));
+  for (const char* damaged : {"/101", "/102", "/117"}) disk.flip_bit(folder + damaged, 7);
+
+  for (int again = 0; again < 100; ++again) {
+    const auto verified = verify_checkpoint(disk, folder);
+    ASSERT_TRUE(verified.has_error());
+    EXPECT_NE(verified.error().message.find("'101': xxh3-128 is "), std::string::npos)
+        << verified.error().message;
+  }
+}
+
 TEST_F(Checkpoints, MayBeEmptyOnSomeRanks) {
   disk.put("/staging/2/", "");
   auto part = write_part(disk, kFolder, kPending, Rank{0}, "/staging/2");
@@ -228,13 +278,14 @@ TEST_F(Checkpoints, AreCommittedByALaterLauncherWhereTheFirstDiedInTheMiddle) {
 
 TEST_F(Checkpoints, RewriteAFileWhoseSyncFailed) {
   disk.set_one_file_system(false);
-  // make .tmp (2), make .rank-0000, create, write, sync model.pt
-  disk.fail_at(6, EIO);
+  // make .tmp, .rank-0000, create, write model.pt, make rank-0000, create, write rng.bin, sync
+  // model.pt
+  disk.fail_at(8, EIO);
 
   auto part = write(0);
 
   ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(disk.trace().at(disk.changes() - 1), "sync-folder /run/checkpoints/.tmp-1-0.1");
+  EXPECT_EQ(disk.trace().at(disk.changes() - 1), "sync-folder /run/checkpoints");
   const auto after = disk.after_power_cut(0);
   EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0000/model.pt"), "the model");
   EXPECT_EQ(disk.syncs_after_failure(), 0);

@@ -251,6 +251,22 @@ TEST_F(Sharded, OneBitFlippedAnywhereInAFileThatIsReadIsFound) {
       HasSubstr("corrupt: " + folder() + ": 'rank-0001/sharded.safetensors': xxh3-128 is "));
 }
 
+TEST_F(Sharded, OfDamagedFilesTheFirstIsNamed) {
+  save_as(7, 0);
+  const sdk::CheckedFiles files = committed(folder_);
+  be(0, 1);
+  const ShardedState state = ShardedState().split("w", torch::zeros({kRows, kColumns}), 0, kRows);
+  for (const char* rank : {"rank-0001", "rank-0002", "rank-0006"}) {
+    const fs::path path = folder_ / rank / "sharded.safetensors";
+    flip_bit(path, fs::file_size(path) - 1);
+  }
+  for (int again = 0; again < 100; ++again) {
+    EXPECT_THAT(
+        failure([&] { detail::load_checked(files, {.sharded = {&state}}); }),
+        HasSubstr("corrupt: " + folder() + ": 'rank-0001/sharded.safetensors': xxh3-128 is "));
+  }
+}
+
 TEST_F(Sharded, AHeaderWithoutPlacesIsCorrupt) {
   fs::create_directories(folder_ / "rank-0000");
   const sdk::StagedFile file = sdk::stage_tensors({{"w", torch::zeros({2})}}, {{"format", "pt"}});
