@@ -28,7 +28,7 @@ class PartWriter {
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
 
-  /// All of a group is on its way to the disk while it is digested, and is waited for only then.
+  /// All of a group is on its way to the disk while it is digested, and only then waited for.
   Result<std::vector<PartFile>> write(const std::vector<StagedFile>& files) {
     std::vector<PartFile> written;
     for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
@@ -39,8 +39,8 @@ class PartWriter {
         TRY(auto one, move_ ? move(files[i].path) : copy(files[i].path));
         group.push_back(std::move(one));
       }
-      for (Unsynced& one : group)
-        if (one.moved) TRY_VOID(read_through(*one.moved, one.file, nullptr));
+      for (std::size_t i = begin; move_ && i < end; ++i)
+        TRY_VOID(digest(*group[i - begin].moved, files[i], group[i - begin].file));
       for (Unsynced& one : group) {
         TRY_VOID(sync(one));
         written.push_back(std::move(one.file));
@@ -84,6 +84,13 @@ class PartWriter {
     Unsynced copied{{path, 0, {}}, nullptr, std::move(target)};
     TRY_VOID(read_through(*source, copied.file, copied.copied.get()));
     return copied;
+  }
+
+  Result<Unit> digest(ReadableFile& source, const StagedFile& staged, PartFile& file) {
+    if (!staged.digest) return read_through(source, file, nullptr);
+    file.bytes = staged.bytes;
+    file.digest = *staged.digest;
+    return Unit{};
   }
 
   Result<Unit> sync(Unsynced& one) {

@@ -57,7 +57,8 @@ struct WritePartOptions {
 
 /// Write `staged`, a folder of files, as the part of `rank` into `checkpoints_folder` (made where
 /// missing). Everything is fsynced when it returns. Files whose name begins with '.' are left out;
-/// links and devices are refused. A file whose fsync fails is written anew under another name,
+/// links and devices are refused. A file that is moved is read only where staged_files() finds no
+/// digest of it. A file whose fsync fails is written anew under another name,
 /// once; the same file is never synced twice. On an error the moved files are put back into
 /// `staged` and the part is removed, so that the caller may try again, then with `move = false`: a
 /// file that once failed to sync must be copied. What is left of `staged` afterwards is the

@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
 
 #include "lib/storage/manifest.h"
 
 namespace train {
 namespace {
+
+constexpr std::uint64_t kDigestsBytesMax = 64 << 20;
 
 Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
                      std::vector<StagedFile>& files) {
@@ -32,11 +37,47 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
   return Unit{};
 }
 
+/// Nothing unless it is a whole line of staged_digest_line().
+std::optional<StagedFile> parse_line(std::string_view line) {
+  const auto first = line.find(' '), second = line.find(' ', first + 1);
+  if (first == line.npos || second == line.npos) return std::nullopt;
+  StagedFile file{.path = std::string(line.substr(second + 1)), .bytes = 0};
+  file.digest = parse_digest(line.substr(0, first));
+  const std::string_view bytes = line.substr(first + 1, second - first - 1);
+  const auto parsed = std::from_chars(bytes.begin(), bytes.end(), file.bytes);
+  if (!file.digest || parsed.ec != std::errc() || parsed.ptr != bytes.end()) return std::nullopt;
+  return file;
+}
+
+Result<std::map<std::string, StagedFile>> digested_files(FileSystem& fs,
+                                                         const std::string& folder) {
+  std::map<std::string, StagedFile> digested;
+  const auto text = read_small_file(fs, join_path(folder, kStagedDigestsName), kDigestsBytesMax);
+  if (text.has_error() && text.error().code == Errc::NotFound) return digested;
+  if (text.has_error()) return text.error();
+  std::string_view rest = *text;
+  for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+    if (auto file = parse_line(rest.substr(0, end))) digested[file->path] = *file;
+    rest.remove_prefix(end + 1);
+  }
+  return digested;
+}
+
 }  // namespace
+
+std::string staged_digest_line(const StagedFile& file) {
+  return fmt::format("{} {} {}\n", to_hex(file.digest.value()), file.bytes, file.path);
+}
 
 Result<std::vector<StagedFile>> staged_files(FileSystem& fs, const std::string& folder) {
   std::vector<StagedFile> files;
   TRY_VOID(collect(fs, folder, "", files));
+  TRY(const auto digested, digested_files(fs, folder));
+  for (StagedFile& file : files) {
+    const auto found = digested.find(file.path);
+    if (found != digested.end() && found->second.bytes == file.bytes)
+      file.digest = found->second.digest;
+  }
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   return files;

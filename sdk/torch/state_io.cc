@@ -12,7 +12,10 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 
+#include "lib/storage/digest.h"
+#include "lib/storage/staged_files.h"
 #include "sdk/client/checked_files.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
@@ -136,22 +139,34 @@ Staged stage(const StateRefs& state) {
   return staged;
 }
 
+constexpr std::size_t kPieceBytes = 256u << 10;  // is still in the processor's cache when digested
 constexpr std::size_t kWritebackBytes = 16u << 20;
 
 // The disk begins with what is there already: whoever syncs the file waits for the rest only.
-void write_all(int fd, const char* bytes, std::size_t count, const std::string& path) {
-  while (count > 0) {
-    const ssize_t written = ::write(fd, bytes, std::min(count, kWritebackBytes));
+void write_all(int fd, std::string_view bytes, const std::string& path, Hasher* hasher) {
+  std::size_t unstarted = 0;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kPieceBytes));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) raise(system_error(errno, "writing " + path));
+    const auto count = static_cast<std::size_t>(written);
+    if (hasher != nullptr) hasher->update(bytes.substr(0, count));
+    bytes.remove_prefix(count);
+    unstarted += count;
+    if (unstarted < kWritebackBytes && !bytes.empty()) continue;
     (void)::sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-    bytes += written;
-    count -= static_cast<std::size_t>(written);
+    unstarted = 0;
   }
 }
 
-// A reader sees the whole file under its name, or none.
-void write_file(const fs::path& path, const StagedBytes& bytes, bool sync) {
+std::string_view bytes_of(const torch::Tensor& tail) {
+  if (!tail.defined()) return {};
+  return {reinterpret_cast<const char*>(tail.data_ptr<std::uint8_t>()),
+          static_cast<std::size_t>(tail.numel())};
+}
+
+// A reader sees the whole file under its name, or none. Synced, unless it is only digested.
+void write_file(const fs::path& path, const StagedBytes& bytes, Hasher* hasher) {
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
   if (failed)
@@ -162,14 +177,24 @@ void write_file(const fs::path& path, const StagedBytes& bytes, bool sync) {
   if (fd < 0) raise(system_error(errno, "writing " + partial));
   const std::unique_ptr<const int, void (*)(const int*)> closing(
       &fd, [](const int* each) { ::close(*each); });
-  write_all(fd, bytes.head.data(), bytes.head.size(), partial);
-  if (bytes.tail.defined()) {
-    write_all(fd, reinterpret_cast<const char*>(bytes.tail.data_ptr<std::uint8_t>()),
-              static_cast<std::size_t>(bytes.tail.numel()), partial);
-  }
-  if (sync && ::fsync(fd) != 0) raise(system_error(errno, "writing " + partial));
+  write_all(fd, bytes.head, partial, hasher);
+  write_all(fd, bytes_of(bytes.tail), partial, hasher);
+  if (hasher == nullptr && ::fsync(fd) != 0) raise(system_error(errno, "writing " + partial));
   if (::rename(partial.c_str(), path.c_str()) != 0)
     raise(system_error(errno, "renaming " + partial));
+}
+
+/// What they are is written last, for who syncs them.
+void write_digested(const fs::path& folder, const Staged& staged) {
+  std::string lines;
+  for (const StagedBytes& file : staged) {
+    Hasher hasher;
+    write_file(folder / file.name, file, &hasher);
+    lines += staged_digest_line(
+        {file.name, file.head.size() + bytes_of(file.tail).size(), hasher.digest()});
+  }
+  Hasher unused;
+  write_file(folder / kStagedDigestsName, {kStagedDigestsName, std::move(lines), {}}, &unused);
 }
 
 // ---- reading ----
@@ -281,8 +306,7 @@ bool load_rng(const sdk::CheckedFiles& files) {
 
 void save_state(const std::string& directory, const StateRefs& state) {
   const Staged staged = guarded("saving state", [&] { return stage(state); });
-  for (const StagedBytes& file : staged)
-    write_file(fs::path(directory) / file.name, file, /*sync=*/true);
+  for (const StagedBytes& file : staged) write_file(fs::path(directory) / file.name, file, nullptr);
 }
 
 LoadedState load_state(const std::string& directory, const StateRefs& state) {
@@ -316,10 +340,7 @@ LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs
 std::function<void(const std::string&)> detail::stage_state(const StateRefs& state) {
   auto staged = std::make_shared<const Staged>(
       guarded("copying state for a checkpoint", [&] { return stage(state); }));
-  return [staged](const std::string& directory) {
-    for (const StagedBytes& file : *staged)
-      write_file(fs::path(directory) / file.name, file, /*sync=*/false);
-  };
+  return [staged](const std::string& directory) { write_digested(directory, *staged); };
 }
 
 }  // namespace train

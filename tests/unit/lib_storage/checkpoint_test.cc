@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/storage/checkpoint_store.h"
+#include "lib/storage/staged_files.h"
 #include "tests/fakes/store.h"
 
 namespace train {
@@ -116,6 +117,35 @@ TEST_F(Checkpoints, MayHaveMoreFilesThanAreOpenAtATime) {
   EXPECT_EQ(part->files, files);
   const auto after = disk.after_power_cut(0);
   EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/299"), "file 299");
+}
+
+TEST_F(Checkpoints, TakeTheDigestOfAFileThatWasDigestedAsItWasWritten) {
+  const Digest said{1, 2};
+  disk.put("/staging/2/a", "aaa");
+  disk.put("/staging/2/deep/b c", "bbb");
+  disk.put("/staging/2/not-said", "ccc");
+  disk.put("/staging/2/other-size", "ddd");
+  const std::string lines =
+      staged_digest_line({"a", 3, said}) + staged_digest_line({"deep/b c", 3, said}) + "no line\n" +
+      staged_digest_line({"other-size", 4, said}) + to_hex(said) + " 3 not-said";  // cut short
+  disk.put("/staging/2/.trainrun-digests", lines);
+
+  auto part = write(2);
+
+  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  EXPECT_EQ(part->files, (std::vector<PartFile>{{"a", 3, said},
+                                                {"deep/b c", 3, said},
+                                                {"not-said", 3, digest_of("ccc")},
+                                                {"other-size", 3, digest_of("ddd")}}));
+  EXPECT_EQ(disk.after_power_cut(0)->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/a"), "aaa");
+}
+
+TEST_F(Checkpoints, AreDigestedAnewWhereTheyAreCopied) {
+  disk.put("/staging/0/.trainrun-digests", staged_digest_line({"model.pt", 9, Digest{1, 2}}));
+
+  auto part = write(0, {.move = false});
+
+  EXPECT_EQ(part->files[0], (PartFile{"model.pt", 9, digest_of("the model")}));
 }
 
 TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {

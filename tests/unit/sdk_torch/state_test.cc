@@ -9,6 +9,8 @@
 #include <iterator>
 
 #include "lib/storage/manifest.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/staged_files.h"
 #include "sdk/torch/tensor_file.h"
 #include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
@@ -116,6 +118,19 @@ TEST_F(State, StagingTakesItsCopyAtOnce) {
   EXPECT_TRUE(torch::equal(net->linear->weight, before));
 }
 
+TEST_F(State, FilesAreDigestedAsTheyAreWritten) {
+  torch::nn::Linear net(300, 1000);  // of several pieces
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+
+  detail::stage_state({.modules = {net.get()}, .optimizers = {&optimizer}})(folder());
+
+  PosixFileSystem disk;
+  const auto staged = staged_files(disk, folder());
+  ASSERT_TRUE(staged);
+  EXPECT_EQ(staged->size(), 4U);
+  for (const StagedFile& file : *staged) EXPECT_EQ(file.digest, digest_of(bytes_of(file.path)));
+}
+
 TEST_F(State, RanksButTheFirstWriteTheirRandomNumbersOnly) {
   testing::fake_worker().world_rank = 3;
   testing::fake_worker().world_size = 4;
@@ -123,7 +138,7 @@ TEST_F(State, RanksButTheFirstWriteTheirRandomNumbersOnly) {
 
   detail::stage_state({.modules = {net.get()}})(folder());
 
-  EXPECT_THAT(files(), ElementsAre("rank-0003/rng.safetensors"));
+  EXPECT_THAT(files(), ElementsAre(".trainrun-digests", "rank-0003/rng.safetensors"));
 }
 
 TEST_F(State, ARankWithoutAPartKeepsItsOwnRandomNumbers) {
