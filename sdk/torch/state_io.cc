@@ -14,9 +14,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "lib/storage/digest.h"
-#include "lib/storage/staged_files.h"
 #include "sdk/client/checked_files.h"
+#include "sdk/client/file_digest.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
 #include "sdk/torch/sharded_state.h"
@@ -143,14 +142,14 @@ constexpr std::size_t kPieceBytes = 256u << 10;  // is still in the processor's 
 constexpr std::size_t kWritebackBytes = 16u << 20;
 
 // The disk begins with what is there already: whoever syncs the file waits for the rest only.
-void write_all(int fd, std::string_view bytes, const std::string& path, Hasher* hasher) {
+void write_all(int fd, std::string_view bytes, const std::string& path, sdk::FileDigest* digest) {
   std::size_t unstarted = 0;
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kPieceBytes));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) raise(system_error(errno, "writing " + path));
     const auto count = static_cast<std::size_t>(written);
-    if (hasher != nullptr) hasher->update(bytes.substr(0, count));
+    if (digest != nullptr) digest->update(bytes.substr(0, count));
     bytes.remove_prefix(count);
     unstarted += count;
     if (unstarted < kWritebackBytes && !bytes.empty()) continue;
@@ -166,7 +165,7 @@ std::string_view bytes_of(const torch::Tensor& tail) {
 }
 
 // A reader sees the whole file under its name, or none. Synced, unless it is only digested.
-void write_file(const fs::path& path, const StagedBytes& bytes, Hasher* hasher) {
+void write_file(const fs::path& path, const StagedBytes& bytes, sdk::FileDigest* digest) {
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
   if (failed)
@@ -177,24 +176,23 @@ void write_file(const fs::path& path, const StagedBytes& bytes, Hasher* hasher) 
   if (fd < 0) raise(system_error(errno, "writing " + partial));
   const std::unique_ptr<const int, void (*)(const int*)> closing(
       &fd, [](const int* each) { ::close(*each); });
-  write_all(fd, bytes.head, partial, hasher);
-  write_all(fd, bytes_of(bytes.tail), partial, hasher);
-  if (hasher == nullptr && ::fsync(fd) != 0) raise(system_error(errno, "writing " + partial));
+  write_all(fd, bytes.head, partial, digest);
+  write_all(fd, bytes_of(bytes.tail), partial, digest);
+  if (digest == nullptr && ::fsync(fd) != 0) raise(system_error(errno, "writing " + partial));
   if (::rename(partial.c_str(), path.c_str()) != 0)
     raise(system_error(errno, "renaming " + partial));
 }
 
-/// What they are is written last, for who syncs them.
+/// What they are is written last, for who takes them over.
 void write_digested(const fs::path& folder, const Staged& staged) {
   std::string lines;
   for (const StagedBytes& file : staged) {
-    Hasher hasher;
-    write_file(folder / file.name, file, &hasher);
-    lines += staged_digest_line(
-        {file.name, file.head.size() + bytes_of(file.tail).size(), hasher.digest()});
+    sdk::FileDigest digest;
+    write_file(folder / file.name, file, &digest);
+    lines += digest.line(file.name);
   }
-  Hasher unused;
-  write_file(folder / kStagedDigestsName, {kStagedDigestsName, std::move(lines), {}}, &unused);
+  sdk::FileDigest unused;
+  write_file(folder / sdk::digests_file(), {"", std::move(lines), {}}, &unused);
 }
 
 // ---- reading ----
