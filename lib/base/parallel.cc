@@ -11,14 +11,15 @@
 
 namespace train {
 
-void in_parallel(std::size_t count, const std::function<bool(std::size_t piece)>& work) {
+void in_parallel(std::size_t count, std::size_t threads_max,
+                 const std::function<bool(std::size_t piece)>& work) {
   std::atomic<std::size_t> next = 0;
   const auto run = [&] {
     for (std::size_t piece = next++; piece < count; piece = next++)
       if (!work(piece)) next = count;
   };
-  const std::size_t threads = std::min(
-      {count, kParallelMax, static_cast<std::size_t>(std::thread::hardware_concurrency())});
+  const std::size_t processors = std::thread::hardware_concurrency();
+  const std::size_t threads = std::min({count, processors, threads_max, kParallelMax});
   std::vector<std::jthread> others;
   sigset_t all, before;  // signals are the program's: its handlers run on its threads
   sigfillset(&all);

@@ -12,7 +12,8 @@ namespace train {
 namespace {
 
 constexpr std::string_view kTrashPrefix = ".trash-";
-constexpr std::size_t kReadBytes = 256 << 10;  // is still in the processor's cache when digested
+constexpr std::uint64_t kBytesAThread = 1 << 20;  // takes longer to read than one to start
+constexpr std::size_t kReadBytes = 256 << 10;     // is still in the processor's cache when digested
 
 Error corrupt(const std::string& folder, std::string_view file, std::string_view what) {
   return Error{Errc::Corrupt, fmt::format("{}: '{}': {}", folder, file, what)};
@@ -72,7 +73,8 @@ Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manif
                           const OnBytes& on_bytes) {
   TRY_VOID(check_structure(fs, folder, manifest));
   std::vector<Result<Unit>> verified(manifest.files.size(), Unit{});
-  in_parallel(verified.size(), [&](std::size_t i) {
+  const std::size_t threads = manifest.total_bytes() / kBytesAThread;
+  in_parallel(verified.size(), threads, [&](std::size_t i) {
     const ManifestFile& file = manifest.files[i];
     if (file.nodes.empty()) verified[i] = verify_file(fs, folder, file, on_bytes);
     return !verified[i].has_error();

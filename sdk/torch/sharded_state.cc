@@ -165,7 +165,7 @@ void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
   for (auto& [file, its_reads] : by_file) files.push_back(std::move(its_reads));
   const std::optional<c10::Stream> stream = stream_of(state);
   std::vector<std::exception_ptr> thrown(files.size());
-  in_parallel(files.size(), [&](std::size_t i) {
+  in_parallel(files.size(), kParallelMax, [&](std::size_t i) {
     try {
       const torch::NoGradGuard no_grad;
       const c10::OptionalStreamGuard queue(stream);

@@ -15,7 +15,7 @@ TEST(InParallel, EachPieceIsDoneOnce) {
   for (const std::size_t count : {0, 1, 2, 1000}) {
     std::vector<std::atomic<int>> done(count);
 
-    in_parallel(count, [&](std::size_t piece) { return ++done[piece] == 1; });
+    in_parallel(count, kParallelMax, [&](std::size_t piece) { return ++done[piece] == 1; });
 
     for (const auto& one : done) EXPECT_EQ(one, 1);
   }
@@ -29,10 +29,12 @@ TEST(InParallel, NoMoreThreadsThanAllowedAndNoneForOnePiece) {
     seen.insert(std::this_thread::get_id());
     return true;
   };
-  in_parallel(1, note);
+  in_parallel(1, kParallelMax, note);
+  in_parallel(10, 1, note);
+  in_parallel(10, 0, note);
   EXPECT_EQ(seen, std::set{std::this_thread::get_id()});
 
-  in_parallel(10'000, note);
+  in_parallel(10'000, 100, note);
 
   EXPECT_LE(seen.size(), kParallelMax);
 }
@@ -42,7 +44,7 @@ TEST(InParallel, AfterOneThatFailedOnlyThoseBeforeItAreSureToBeDone) {
   for (int again = 0; again < 100; ++again) {
     std::vector<std::atomic<int>> done(1'000'000);
 
-    in_parallel(done.size(), [&](std::size_t piece) {
+    in_parallel(done.size(), kParallelMax, [&](std::size_t piece) {
       ++done[piece];
       return piece < kFails;
     });

@@ -150,7 +150,7 @@ TEST_F(Checkpoints, AreDigestedAnewWhereTheyAreCopied) {
 
 TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {
   for (int i = 100; i < 120; ++i)
-    disk.put("/staging/2/" + std::to_string(i), std::string(1000, 'x'));
+    disk.put("/staging/2/" + std::to_string(i), std::string(200'000, 'x'));
   CommitRequest alone = request(1, {*write(2)});
   alone.parts[0].rank = Rank{0};
   alone.world_size = 1;
