@@ -36,13 +36,13 @@ def who_signed(assertion, audience):
 
 class Tokens(BaseHTTPRequestHandler):
     def answer(self, status, entries):
+        with open(folder / "requests", "a", encoding="utf-8") as log:  # before anybody hears of it
+            log.write(f"{self.command} {self.path} {status}\n")
         body = json.dumps(entries).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        with open(folder / "requests", "a", encoding="utf-8") as log:
-            log.write(f"{self.command} {self.path} {status}\n")
 
     def token(self, name):
         self.answer(200, {"access_token": f"token of {name}", "expires_in": 299 if (folder / "short").exists() else 3599})
