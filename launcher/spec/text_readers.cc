@@ -136,7 +136,8 @@ std::optional<std::string> read_storage(Reading& reading, const Cursor& cursor) 
   while (place->ends_with('/') && place->size() > scheme->prefix.size()) place->pop_back();
   const std::string_view mistake = mistake_in(*scheme, *place);
   if (mistake.empty()) return place;
-  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake), std::string(scheme->how));
+  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake),
+               std::string(scheme->how));
   return {};
 }
 

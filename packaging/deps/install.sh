@@ -16,7 +16,8 @@ readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_
 # What libtorch_cpu.so of that wheel needs at load time, although no GPU is used (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96)
 readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
-readonly goal="${1:-build}" here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+readonly goal="${1:-build}" here
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 69; }

@@ -65,6 +65,8 @@ TEST_F(GoogleTokens, AreKeptUntilTheirEndIsNear) {
 TEST_F(GoogleTokens, WhoeverCannotHaveOneIsToldWhy) {
   EXPECT_TRUE(contains(token("stranger.json"), R"(: 401 {"error": "invalid_grant"})"))
       << token("stranger.json");
+  host = "127.0.0.1:1";
+  EXPECT_EQ((*find(""))->token().error().code, Errc::Permission) << "it is no machine of Google's";
   EXPECT_TRUE(contains(token("absent.json"), "(GOOGLE_APPLICATION_CREDENTIALS) cannot be read"));
   cluster.write("federated.json", R"({"type": "external_account"})");
   EXPECT_TRUE(contains(token("federated.json"),

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <new>
 
 namespace train::remote {
 namespace {
@@ -56,7 +57,7 @@ class ArrowWriter final : public ObjectWriter {
       return;
     }
     // So it never is: the server forgets what is not finished.
-    [[maybe_unused]] const auto* kept = new std::shared_ptr(std::move(stream_));
+    [[maybe_unused]] const auto* kept = new (std::nothrow) std::shared_ptr(std::move(stream_));
   }
   Result<Unit> write(std::string_view bytes) override {
     return done(stream_->Write(bytes.data(), static_cast<std::int64_t>(bytes.size())));

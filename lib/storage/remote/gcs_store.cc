@@ -8,6 +8,7 @@
 #include "lib/storage/remote/arrow_store.h"
 #include "lib/storage/remote/google_credentials.h"
 #include "lib/storage/remote/http_request.h"
+#include "lib/storage/remote/retries.h"
 #include "lib/storage/remote/store_environment.h"
 
 namespace train::remote {
@@ -105,6 +106,8 @@ Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
   Service service{"https://storage.googleapis.com", nullptr};
   if (emulator.empty()) {
     TRY(service.credentials, GoogleCredentials::find(options));
+    // Google's client would look for them as long as it looks for anything, without a word.
+    TRY_VOID(insist(options, [&] { return service.credentials->token(); }));
   }
   fs::GcsOptions gcs = arrow_options(emulator, service.credentials.get());
   if (!emulator.empty()) service.base = fmt::format("{}://{}", gcs.scheme, gcs.endpoint_override);

@@ -158,11 +158,13 @@ Result<std::string> GoogleCredentials::token() {
                  "are you logged in (gcloud auth application-default login), is "
                  "GOOGLE_APPLICATION_CREDENTIALS set, or does the machine have a service account?"};
   };
+  // Where nothing answers for the machine it is none of Google's, and will not become one.
+  const bool nobody = kind_ == Kind::Machine && answer.status == 0;
   if (!answer.good())
-    return failed(worth_another_try(answer.status) ? Errc::Unavailable : Errc::Permission,
-                  answer.status == 0
-                      ? answer.failure
-                      : fmt::format("{} {}", answer.status, message_of(answer.body)));
+    return failed(
+        worth_another_try(answer.status) && !nobody ? Errc::Unavailable : Errc::Permission,
+        answer.status == 0 ? answer.failure
+                           : fmt::format("{} {}", answer.status, message_of(answer.body)));
   boost::system::error_code ec;
   const json::value value = json::parse(answer.body, ec);
   const json::object* object = ec ? nullptr : value.if_object();

@@ -83,7 +83,7 @@ class HdfsStore final : public ArrowStore {
     });
   }
   Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
-    const auto put = insist(options_, [&] {
+    auto put = insist(options_, [&] {
       return put_once(key, bytes,
                       [&](const std::string& part) { return hdfs_->rename(part, path(key)); });
     });
@@ -134,7 +134,7 @@ class HdfsStore final : public ArrowStore {
 
   /// At every moment `to`, or what waits to be it, is there and whole.
   Result<Unit> replace(const std::string& part, const std::string& to) {
-    const auto named = hdfs_->rename(part, to);
+    auto named = hdfs_->rename(part, to);
     if (!named.has_error() || named.error().code != Errc::AlreadyExists) return named;
     const std::string next = to + std::string(kNext);
     TRY_VOID(remove_if_there(next));
@@ -229,7 +229,8 @@ Result<Unit> start_java(const ObjectStoreOptions& options) {
   TRY_VOID(set_up_java(options));
   const arrow::Status there = fs::HaveLibHdfs();
   if (!there.ok())
-    return Error{Errc::Unavailable, there.message(),
+    return Error{Errc::Unavailable,
+                 there.message().substr(0, there.message().find('\n')),  // then, where it looked
                  "set JAVA_HOME, and HADOOP_HOME or ARROW_LIBHDFS_DIR (the folder of libhdfs.so), "
                  "where traind and train-run start"};
   started = true;
