@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "launcher/cluster/store_trouble.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "lib/storage/posix_file_system.h"
@@ -129,6 +130,7 @@ std::string running_elsewhere(const RunFolder& folder) {
 Result<std::unique_ptr<RemoteRun>> RemoteRun::open(const std::string& url) {
   std::unique_ptr<RemoteRun> run(new RemoteRun(url));
   RemoteRun* self = run.get();
+  run->warn_ = say_store_trouble();  // until it begins
   TRY(run->store_,
       open_object_store(url, {.on_retry = [self](const std::string& text) { self->warn(text); }}));
   run->files_ = std::make_unique<ObjectFiles>(run->store_, url);

@@ -1,5 +1,6 @@
 #include "launcher/cluster/run_checkpoints.h"
 
+#include "launcher/cluster/store_trouble.h"
 #include "lib/storage/object_checkpoint_store.h"
 #include "lib/storage/run_folder.h"
 
@@ -12,7 +13,7 @@ Result<RunCheckpoints> open_checkpoints(const std::string& place, FileSystem& fi
     checkpoints.store = std::make_unique<CheckpointStore>(files, RunFolder(place).checkpoints());
     return checkpoints;
   }
-  TRY(auto store, open_object_store(place, {}));
+  TRY(auto store, open_object_store(place, {.on_retry = say_store_trouble()}));
   checkpoints.objects = std::make_unique<ObjectFiles>(std::move(store), place);
   checkpoints.files = checkpoints.objects.get();
   checkpoints.store = std::make_unique<ObjectCheckpointStore>(*checkpoints.objects, place);

@@ -57,7 +57,7 @@ std::map<std::string, std::string> store_environment(
       "ARROW_LIBHDFS_DIR",     "LIBHDFS_OPTS"};
   std::map<std::string, std::string> chosen;
   for (const auto& [name, value] : environment) {
-    const auto begins = [&](const char* prefix) { return name.starts_with(prefix); };
+    const auto begins = [&name = name](const char* prefix) { return name.starts_with(prefix); };
     if (std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) ||
         std::find(kNames.begin(), kNames.end(), name) != kNames.end())
       chosen[name] = value;

@@ -261,6 +261,19 @@ TEST_P(StoreRun, ARunElsewhereBeginsFromACheckpointOfIt) {
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
 
+TEST_P(S3Run, AStoreThatDoesNotAnswerIsWaitedForWithAWord) {
+  StartOptions options = on();
+  options.env["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1";
+  for (const std::vector<std::string>& words :
+       {std::vector{job("epochs: 1")}, {"checkpoint", "list", run_place}}) {
+    Process& waiting = cluster.train_run(words, options);
+    EXPECT_TRUE(wait_until([&] { return contains(waiting.err(), "; trying again"); }))
+        << waiting.err();
+    waiting.signal(SIGINT);
+    EXPECT_TRUE(waiting.wait()) << "Ctrl-C ends it";
+  }
+}
+
 TEST_P(S3Run, WhatCannotWorkIsSaidBeforeAnythingStarts) {
   const std::string bad = cluster.write(
       "bad.yaml", "name: bad\ncommand: 'touch started'\nworking_dir: " + cluster.dir() +

@@ -163,6 +163,7 @@ class HdfsStore final : public ArrowStore {
   }
 
   Result<std::vector<StoredObject>> list_once(const std::string& folder) {
+    TRY_VOID(check_it_answers());
     TRY(auto objects, ArrowStore::list(folder));
     if (objects.empty()) TRY_VOID(check_it_answers());
     std::vector<StoredObject> whole;
