@@ -174,6 +174,14 @@ Result<Unit> ArrowStore::put(const std::string& key, std::string_view bytes) {
   return writer->close();
 }
 
+Result<Unit> ArrowStore::put_new(const std::string& key, std::string_view bytes) {
+  auto put = put_if_absent(key, bytes);
+  if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
+  const auto there = get(key, bytes.size());
+  if (!there.has_error() && *there == bytes) return Unit{};
+  return put;
+}
+
 Result<std::unique_ptr<ObjectWriter>> ArrowStore::create(const std::string& key) {
   auto stream = files_->OpenOutputStream(path(key), nullptr);
   if (!stream.ok()) return error_from(stream.status(), "creating", shown(key), traits_.hints);

@@ -1,5 +1,5 @@
-// An object store by way of an Arrow filesystem: everything but put_new() and remove(), for which
-// each kind of store has a way of its own.
+// An object store by way of an Arrow filesystem: everything but how a new object is put on the
+// condition that it is new, and remove(), for which each kind of store has a way of its own.
 #pragma once
 
 #include <arrow/filesystem/filesystem.h>
@@ -35,6 +35,7 @@ class ArrowStore : public ObjectStore {
 
   Result<std::string> get(const std::string& key, std::uint64_t bytes_max) override;
   Result<Unit> put(const std::string& key, std::string_view bytes) override;
+  Result<Unit> put_new(const std::string& key, std::string_view bytes) final;
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override;
   Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) override;
   Result<std::vector<StoredObject>> list(const std::string& folder) override;
@@ -43,6 +44,8 @@ class ArrowStore : public ObjectStore {
   std::string path(const std::string& key) const { return join_path(root_, key); }
   std::string shown(const std::string& key) const { return join_path(url_, key); }
   arrow::fs::FileSystem& files() { return *files_; }
+  /// AlreadyExists, whatever is there.
+  virtual Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) = 0;
 
  private:
   std::shared_ptr<arrow::fs::FileSystem> files_;

@@ -47,18 +47,6 @@ class GcsStore final : public ArrowStore {
         service_(std::move(service)),
         options_(options) {}
 
-  // Arrow's filesystem has no preconditions: generation 0 is that of an object that is not there.
-  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
-    const std::string url =
-        fmt::format("{}/upload/storage/v1/b/{}/o?uploadType=media&ifGenerationMatch=0&name={}",
-                    service_.base, bucket_, escaped(join_path(prefix_, key)));
-    const auto put = ask_for("POST", url, bytes);
-    if (!put.has_error()) return Unit{};
-    if (put.error().code != Errc::AlreadyExists) return put.error();
-    const auto there = get(key, bytes.size());
-    if (!there.has_error() && *there == bytes) return Unit{};
-    return put.error();
-  }
   Result<Unit> remove(const std::string& key) override {
     const auto removed = ask_for("DELETE", fmt::format("{}/storage/v1/b/{}/o/{}", service_.base,
                                                        bucket_, escaped(join_path(prefix_, key))));
@@ -67,6 +55,16 @@ class GcsStore final : public ArrowStore {
   }
 
  private:
+  // Arrow's filesystem has no preconditions: generation 0 is that of an object that is not there.
+  Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
+    TRY_VOID(ask_for("POST",
+                     fmt::format("{}/upload/storage/v1/b/{}/"
+                                 "o?uploadType=media&ifGenerationMatch=0&name={}",
+                                 service_.base, bucket_, escaped(join_path(prefix_, key))),
+                     bytes));
+    return Unit{};
+  }
+
   Result<std::string> ask_for(const char* method, const std::string& url,
                               std::string_view bytes = {}) {
     const auto make = [&]() -> Result<HttpRequest> {

@@ -82,16 +82,6 @@ class HdfsStore final : public ArrowStore {
                       [&](const std::string& part) { return replace(part, path(key)); });
     });
   }
-  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
-    auto put = insist(options_, [&] {
-      return put_once(key, bytes,
-                      [&](const std::string& part) { return hdfs_->rename(part, path(key)); });
-    });
-    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
-    const auto there = get(key, bytes.size());
-    if (!there.has_error() && *there == bytes) return Unit{};
-    return put;
-  }
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override {
     return insist(options_, [&] {
       return write_part(key, [this, key](const std::string& part) {
@@ -119,6 +109,13 @@ class HdfsStore final : public ArrowStore {
   }
 
  private:
+  Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
+    return insist(options_, [&] {
+      return put_once(key, bytes,
+                      [&](const std::string& part) { return hdfs_->rename(part, path(key)); });
+    });
+  }
+
   Result<std::unique_ptr<ObjectWriter>> write_part(const std::string& key,
                                                    HdfsWriter::Place place) {
     const std::string part = part_of(key);

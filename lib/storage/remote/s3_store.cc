@@ -46,13 +46,6 @@ class S3Store final : public ArrowStore {
         requests_(std::move(requests)),
         prefix_(std::move(prefix)) {}
 
-  Result<Unit> put_new(const std::string& key, std::string_view bytes) override {
-    auto put = requests_.put_new(join_path(prefix_, key), bytes);
-    if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
-    const auto there = get(key, bytes.size());
-    if (!there.has_error() && *there == bytes) return Unit{};
-    return put;
-  }
   Result<Unit> remove(const std::string& key) override {
     return requests_.remove(join_path(prefix_, key));
   }
@@ -67,6 +60,10 @@ class S3Store final : public ArrowStore {
   }
 
  private:
+  Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
+    return requests_.put_new(join_path(prefix_, key), bytes);
+  }
+
   const S3Requests requests_;
   const std::string prefix_;  // within the bucket
 };
