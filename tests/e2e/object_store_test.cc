@@ -219,6 +219,19 @@ TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
 }
 
 // As a writer leaves it that is killed between the steps of a replacement.
+TEST(Hdfs, WhatWaitsToReplaceAnObjectIsNotListedBesideIt) {
+  Cluster cluster;
+  const ObjectServer server(cluster, StoreKind::Hdfs);
+  if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
+  const auto store =
+      *open_object_store(server.place("runs"), {.environment = server.environment()});
+  for (const char* key : {"a/run", "a/run-1", "a/run.trainrun-next", "a/gone.trainrun-next"})
+    ASSERT_TRUE(store->put(key, key));
+
+  EXPECT_EQ(*store->list("a"),
+            (std::vector<StoredObject>{{"a/gone", 20}, {"a/run", 5}, {"a/run-1", 7}}));
+}
+
 TEST(Hdfs, WhatAKilledWriterLeftIsFoundOrDropped) {
   Cluster cluster;
   const ObjectServer server(cluster, StoreKind::Hdfs);

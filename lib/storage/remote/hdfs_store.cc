@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -161,15 +162,18 @@ class HdfsStore final : public ArrowStore {
 
   Result<std::vector<StoredObject>> list_once(const std::string& folder) {
     TRY_VOID(check_it_answers());
-    TRY(auto objects, ArrowStore::list(folder));
+    TRY(const auto objects, ArrowStore::list(folder));
     if (objects.empty()) TRY_VOID(check_it_answers());
-    std::vector<StoredObject> whole;
-    for (StoredObject& object : objects) {
-      if (object.key.ends_with(kNext)) object.key.resize(object.key.size() - kNext.size());
+    std::map<std::string, std::uint64_t> sizes;
+    for (const StoredObject& object : objects) {
       if (!key_of_part(object.key).empty()) continue;
-      // sorted: what waits to replace an object comes right after it
-      if (whole.empty() || whole.back().key != object.key) whole.push_back(std::move(object));
+      if (object.key.ends_with(kNext))  // counts where what it replaces is gone
+        sizes.try_emplace(object.key.substr(0, object.key.size() - kNext.size()), object.bytes);
+      else
+        sizes[object.key] = object.bytes;
     }
+    std::vector<StoredObject> whole;
+    for (const auto& [key, bytes] : sizes) whole.push_back({key, bytes});
     return whole;
   }
 
