@@ -1,6 +1,4 @@
 // What a worker's session says, waits for and is told.
-#include <filesystem>
-#include <fstream>
 #include <future>
 
 #include "lib/wire/reports.h"
