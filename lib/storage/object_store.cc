@@ -19,9 +19,8 @@ struct Module {
 };
 
 Result<Module> load_module() {
-  // Installed, it lies where the loader looks; in a build tree, at the place it was built.
+  // Where the RUNPATH of the program leads, which is relative to the program itself.
   void* handle = ::dlopen("libtrainrun_storage.so", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) handle = ::dlopen(TRAIN_STORAGE_MODULE, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
     return Error{

@@ -13,9 +13,8 @@ namespace {
 
 #ifdef TRAIN_CUDA_MODULE
 const CudaModule* load() {
-  // Installed, it lies where the loader looks; in a build tree, at the place it was built.
+  // Where the RUNPATH of the program leads, or the loader looks.
   void* handle = ::dlopen("libtrainrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-  if (handle == nullptr) handle = ::dlopen(TRAIN_CUDA_MODULE, RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
     raise(Error{
