@@ -1,8 +1,10 @@
 #include "launcher/cluster/start_frames.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <chrono>
 
@@ -96,6 +98,29 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
     message.restored_epoch = action.restore->epoch;
   }
   return message;
+}
+
+Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, std::string>& env) {
+  std::size_t env_bytes = 0, command_bytes = 0;
+  for (const auto& [name, value] : env) env_bytes += name.size() + value.size() + 8;
+  for (const std::string& word : spec.command) command_bytes += word.size() + 4;
+  const std::array<std::pair<std::string_view, std::size_t>, 5> parts{
+      {{"train_loop_config", boost::json::serialize(spec.train_loop_config).size()},
+       {"metadata", boost::json::serialize(spec.metadata).size()},
+       {"datasets", boost::json::serialize(datasets_json(spec)).size()},
+       {"the environment", env_bytes},
+       {"command", command_bytes}}};
+  std::size_t all = 0;
+  for (const auto& [name, bytes] : parts) all += bytes;
+  if (all <= kStartBytesMax) return Unit{};
+  const auto largest = *std::max_element(
+      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return Error{Errc::InvalidSpec,
+               fmt::format("what workers are started with takes {} bytes, {} of them {}; all of it "
+                           "(train_loop_config, metadata, datasets, the environment, command) may "
+                           "take {}",
+                           all, largest.second, largest.first, kStartBytesMax),
+               "put what is large into a file, and its path into the spec"};
 }
 
 void set_node(StartWorkers& message, const Start& action) {

@@ -20,6 +20,10 @@ Result<std::map<std::string, std::string>> worker_environment_base(
 PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);
+/// What travels to every node in one frame, with room in it for what is only known at the start.
+inline constexpr std::size_t kStartBytesMax = 3u << 20;
+/// Whether the spec and the workers' environment fit: no attempt of a run that is too large begins.
+Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, std::string>& env);
 /// For processes that wait for an attempt to come.
 StartWorkers standby_message(const JobSpec& spec, const RunRecord& record, int workers,
                              const std::map<std::string, std::string>& env);

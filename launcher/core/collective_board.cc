@@ -45,7 +45,7 @@ std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t 
     return CollectiveRelease{
         sequence, {}, fmt::format("call {} ('{}') was over long ago", sequence, name), rank};
   }
-  const auto [entry, first] = calls_.try_emplace(sequence, Call{name, rank, {}, now, false});
+  const auto [entry, first] = calls_.try_emplace(sequence, Call{name, rank, {}, 0, now, false});
   Call& call = entry->second;
   if (call.name != name) {
     const std::string error = fmt::format(
@@ -55,11 +55,22 @@ std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t 
         sequence, call.named_by.value, call.name, rank.value, name);
     return answer({sequence, {}, error});
   }
-  call.parts[rank] = std::move(data);
+  std::string& part = call.parts[rank];  // which may come again, after a lost link
+  call.bytes = call.bytes - part.size() + data.size();
+  part = std::move(data);
+  if (call.bytes > kCollectiveResultBytesMax) {
+    return answer(
+        {sequence,
+         {},
+         fmt::format("'{}': {} bytes of {} ranks so far; all ranks together may hand over "
+                     "{} in a collective call (larger data: a checkpoint, or the process "
+                     "group)",
+                     name, call.bytes, call.parts.size(), kCollectiveResultBytesMax)});
+  }
   if (static_cast<int>(call.parts.size()) == world_size_) {
     std::vector<std::string> parts;
     parts.reserve(call.parts.size());
-    for (auto& [r, part] : call.parts) parts.push_back(std::move(part));
+    for (auto& [r, text] : call.parts) parts.push_back(std::move(text));
     return answer({sequence, std::move(parts), {}});
   }
   for (Rank ended : ended_) {

@@ -26,6 +26,8 @@ struct CollectiveRelease {
 
 inline constexpr std::size_t kAnswersKept =
     64;  // of calls that are over; a rank is at most a few calls behind the others
+inline constexpr std::size_t kCollectiveResultBytesMax =
+    3u << 20;  // of all ranks' parts: the answer is one frame
 inline constexpr Duration kCollectiveWarnAfter =
     seconds(60);  // as Ray's; pytorch#58229-like complaints ask who is missing
 
@@ -52,6 +54,7 @@ class CollectiveBoard {
     std::string name;
     Rank named_by;
     std::map<Rank, std::string> parts;
+    std::size_t bytes = 0;  // of all parts
     TimePoint since;
     bool warned = false;
   };

@@ -13,6 +13,9 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kDigestsBytesMax = 64 << 20;
+constexpr std::size_t kPartFilesMax = 60000;
+constexpr std::size_t kPartListBytesMax = 5u << 19;  // of a frame's 4 MiB
+constexpr std::size_t kListedFileBytes = 64;         // size and digest of one, beside its path
 
 Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
                      std::vector<StagedFile>& files) {
@@ -35,6 +38,19 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
     }
   }
   return Unit{};
+}
+
+/// A rank's part is told of in one message, and is one list in the manifest.
+Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::string& folder) {
+  std::size_t bytes = 0;
+  for (const StagedFile& file : files) bytes += file.path.size() + kListedFileBytes;
+  if (files.size() <= kPartFilesMax && bytes <= kPartListBytesMax) return Unit{};
+  return Error{
+      Errc::ResourceExhausted,
+      fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; a rank's "
+                  "part may have {} files, and a list of {} bytes",
+                  folder, files.size(), bytes, kPartFilesMax, kPartListBytesMax),
+      "write fewer, larger files"};
 }
 
 /// Nothing unless it is a whole line of staged_digest_line().
@@ -70,8 +86,12 @@ std::string staged_digest_line(const StagedFile& file) {
 }
 
 Result<std::vector<StagedFile>> staged_files(FileSystem& fs, const std::string& folder) {
+  TRY(const FileStatus status, fs.status(folder));
+  if (status.kind != FileKind::Folder)
+    return Error{Errc::InvalidArgument, fmt::format("'{}' is no folder", folder)};
   std::vector<StagedFile> files;
   TRY_VOID(collect(fs, folder, "", files));
+  TRY_VOID(check_amount(files, folder));
   TRY(const auto digested, digested_files(fs, folder));
   for (StagedFile& file : files) {
     const auto found = digested.find(file.path);

@@ -184,13 +184,7 @@ std::vector<std::string> SoloSession::all_gather(const std::string& name, const 
                                              "with train-run, or use the process group)",
                                              name, info().world_size));
   }
-  if (mine.size() > kCollectiveBytesMax) {
-    throw Failure(
-        "invalid_argument",
-        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
-                    "checkpoint, or the process group)",
-                    name, mine.size(), kCollectiveBytesMax));
-  }
+  check_collective(name, mine);
   return {mine};
 }
 

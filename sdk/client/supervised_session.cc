@@ -127,6 +127,14 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
 
 void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::string_view packed,
                                                const Checkpoint& checkpoint) {
+  const std::size_t metadata_bytes = to_json(checkpoint_metadata(*checkpoint.impl())).size();
+  if (metadata_bytes > kMetadataBytesMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("report: {} bytes of checkpoint metadata as JSON, at most {} are kept "
+                    "(write what is large into a file of the checkpoint)",
+                    metadata_bytes, kMetadataBytesMax));
+  }
   {
     const std::lock_guard order(checkpoint_order_);
     Lock lock(mutex_);
@@ -278,13 +286,7 @@ std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
 std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
                                                        const std::string& mine,
                                                        std::chrono::milliseconds timeout) {
-  if (mine.size() > kCollectiveBytesMax) {
-    throw Failure(
-        "invalid_argument",
-        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
-                    "checkpoint, or the process group)",
-                    name, mine.size(), kCollectiveBytesMax));
-  }
+  check_collective(name, mine);
   Lock lock(mutex_);
   check_usable();
   const std::uint64_t sequence = ++collective_sequence_;
@@ -388,7 +390,9 @@ void SupervisedSession::set_result(std::string json) {
 
 void SupervisedSession::send_error(const UserError& error) {
   const std::lock_guard lock(mutex_);
-  if (!closed_ && !goodbye_sent_) push_message(WorkerError{.error = error});
+  const UserError cut{error.what.substr(0, kErrorBytesMax), error.type.substr(0, kErrorBytesMax),
+                      error.stack.substr(0, kErrorBytesMax)};  // all in one frame
+  if (!closed_ && !goodbye_sent_) push_message(WorkerError{.error = cut});
 }
 
 void SupervisedSession::flush(std::chrono::milliseconds within) {

@@ -1,5 +1,7 @@
 #include "sdk/client/worker_session.h"
 
+#include <fmt/format.h>
+
 #include "sdk/client/checkpoint_impl.h"
 
 namespace train::sdk {
@@ -26,6 +28,21 @@ Dict WorkerSession::checkpoint_metadata(const Checkpoint::Impl& checkpoint) cons
   const std::lock_guard lock(base_mutex_);
   if (!data_positions_.empty()) metadata.insert_or_assign("data", data_positions_);
   return metadata;
+}
+
+void check_collective(const std::string& name, const std::string& mine) {
+  if (name.size() > kCollectiveNameBytesMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("a collective call's name of {} bytes, at most {} travel",
+                              name.size(), kCollectiveNameBytesMax));
+  }
+  if (mine.size() > kCollectiveBytesMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
+                    "checkpoint, or the process group)",
+                    name, mine.size(), kCollectiveBytesMax));
+  }
 }
 
 }  // namespace train::sdk

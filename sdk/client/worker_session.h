@@ -63,6 +63,12 @@ WorkerSession& current_session();
 WorkerSession* existing_session();
 
 inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's part
+inline constexpr std::size_t kCollectiveNameBytesMax = 4u << 10;
 inline constexpr std::size_t kResultBytesMax = 1u << 20;
+inline constexpr std::size_t kMetadataBytesMax = 1u << 20;  // of a checkpoint, as JSON
+inline constexpr std::size_t kErrorBytesMax = 1u << 20;     // of what is told of an exception
+
+/// Throws Failure where a part of a collective call is too large to travel.
+void check_collective(const std::string& name, const std::string& mine);
 
 }  // namespace train::sdk
