@@ -55,12 +55,12 @@ int main(int argc, char** argv) {
   daemon.build = train::kBuild;
   std::vector<std::string> resources;
   app.add_option("--listen", daemon.listen,
-                 "Where launchers connect: HOST:PORT or unix:PATH (default 127.0.0.1:7070); may be "
-                 "repeated")
+                 "Where launchers connect: HOST:PORT or unix:PATH (default: traind.sock in the "
+                 "runtime folder); may be repeated")
       ->allow_extra_args(false)
       ->envname("TRAINRUN_LISTEN");
   app.add_option("--token-file", daemon.token_file,
-                 "The cluster's shared secret (mode 600); needed off loopback")
+                 "The cluster's shared secret (mode 600); needed for every HOST:PORT")
       ->envname("TRAINRUN_TOKEN_FILE");
   app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
   app.add_option("--spool-dir", daemon.spool_dir,
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   std::int64_t drain_grace_ms = 60000;
   add_duration(app, "--drain-grace", drain_grace_ms,
                "How long SIGTERM lets launchers move their work away (default 60s)");
-  app.add_flag("--allow-root", daemon.allow_root, "As root, serve launchers on a network address");
+  app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
     return train::run_drain(drain);
   }
   daemon.drain_grace = std::chrono::milliseconds(drain_grace_ms);
-  if (daemon.listen.empty()) daemon.listen = {"127.0.0.1:7070"};
+  if (daemon.listen.empty()) daemon.listen = {"unix:" + daemon.runtime_dir + "/traind.sock"};
   if (daemon.spool_dir.empty()) daemon.spool_dir = train::default_spool_dir();
   return train::run_daemon(daemon);
 }

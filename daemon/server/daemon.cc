@@ -16,7 +16,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <fstream>
 
+#include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
+#include "daemon/core/pending_handshakes.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
@@ -26,13 +28,16 @@
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/spawn.h"
 #include "lib/base/host.h"
+#include "lib/base/open_files.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
+#include "lib/net/peer_user.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
 #include "lib/observe/log.h"
-#include "lib/storage/posix_file_system.h"
+#include "lib/observe/log_limit.h"
+#include "lib/storage/own_folder.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -40,12 +45,20 @@ namespace {
 
 constexpr std::size_t kRelayQueueBytesMax =
     8u << 20;  // towards one launcher; then its supervisors wait
+constexpr std::size_t kUnreadBytesMax =
+    256u << 20;  // that a launcher has asked for, or sent to a supervisor; then its link ends
 constexpr Duration kAdoptionLimit =
     seconds(5);  // for a supervisor that we call after our restart to say who it is
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
-constexpr int kSweepRounds = 250;                    // of 2 ms
+constexpr int kRefusalsASecond = 5;                  // in the log
+constexpr int kReservedFiles = 16;
+constexpr int kSweepRounds = 250;                      // of 2 ms
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
+
+Refused refusal_of(const Error& error) {
+  return {std::string(to_string(error.code)), error.message, error.hint};
+}
 
 class Daemon {
  public:
@@ -58,7 +71,10 @@ class Daemon {
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
-        data_(executor_, options.data_dir.empty() ? options.spool_dir + "/data" : options.data_dir),
+        data_(executor_, data_dir(),
+              [log = log_](const std::string& what, const std::string& folder) mutable {
+                log.info(what, {{"folder", folder}});
+              }),
         scope_(executor_),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
@@ -69,13 +85,20 @@ class Daemon {
   using Link = std::shared_ptr<Connection>;  // shared by its reader, and by supervisors that wait
                                              // for room in its queue
 
+  std::string data_dir() const {
+    return options_.data_dir.empty() ? options_.spool_dir + "/data" : options_.data_dir;
+  }
+  Result<Unit> check_folders() const;
   Result<Unit> lock_runtime_dir();
   Result<Unit> open_control_port();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
   asio::awaitable<void> accept_launchers(Listener* listener);
+  asio::awaitable<bool> greet(Link link);
   asio::awaitable<void> serve_launcher(Link link);
+  template <class Message>
+  std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
   asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
   asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
@@ -107,6 +130,10 @@ class Daemon {
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
+  PendingHandshakes handshakes_;
+  std::map<LinkId, Link> pending_;
+  LogLimit refusals_{kRefusalsASecond};
+  ReservedFiles reserved_{kReservedFiles};  // to start a supervisor with
   std::map<LinkId, Link> launchers_;
   std::map<AttemptKey, Link> supervisors_;
   std::map<AttemptKey, pid_t> children_;
@@ -123,27 +150,22 @@ Result<Unit> Daemon::open() {
     TRY(auto token, read_token_file(options_.token_file));
     token_.emplace(std::move(token));
   }
-  for (const std::string& folder : {options_.runtime_dir, options_.spool_dir}) {
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-      return system_error(errno, "making the folder " + folder);
+  if (::geteuid() == 0 && !options_.allow_root && !options_.leave_with_last_run) {
+    return Error{Errc::Permission, "refusing to run workers as root",
+                 "start traind as the user whose jobs it runs, or give --allow-root"};
   }
+  TRY_VOID(check_folders());
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
     TRY_VOID(lock_runtime_dir());
   TRY_VOID(open_control_port());
   for (const std::string& text : options_.listen) {
     TRY(const Endpoint endpoint, parse_endpoint(text));
-    if (!endpoint.is_loopback() && !token_) {
+    if (endpoint.kind == Endpoint::Tcp && !token_) {
       return Error{
           Errc::Unauthenticated,
           fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
           "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-          "launcher), or listen on "
-          "127.0.0.1"};
-    }
-    if (!endpoint.is_loopback() && ::geteuid() == 0 && !options_.allow_root) {
-      return Error{Errc::Permission,
-                   fmt::format("refusing to run workers as root for launchers that reach {}", text),
-                   "start traind as the user whose jobs it runs, or give --allow-root"};
+          "launcher), or listen on a Unix socket (unix:PATH), which is its user's alone"};
     }
     auto listening = Listener::listen(executor_, endpoint);
     if (!listening) {
@@ -162,6 +184,16 @@ Result<Unit> Daemon::open() {
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
+  return Unit{};
+}
+
+// Whoever can write one of them, or has made it before us, could have our sockets, and what we are
+// to keep and remove.
+Result<Unit> Daemon::check_folders() const {
+  for (const std::string& folder : {options_.runtime_dir, options_.spool_dir})
+    TRY_VOID(make_private_folder(folder));
+  const auto data = check_private_folder(data_dir());
+  if (!data && data.error().code != Errc::NotFound) return data.error();
   return Unit{};
 }
 
@@ -234,22 +266,38 @@ asio::awaitable<void> Daemon::accept_launchers(Listener* listener) {
   for (;;) {
     auto connection = co_await listener->accept();
     if (!connection) co_return;
-    if (const auto peer = (*connection)->credentials();
-        peer && peer->uid != ::geteuid() && peer->uid != 0) {
-      log_.warn("refused another user", {{"uid", peer->uid}});
+    if (const auto user = check_peer_user(**connection); !user) {
+      if (const auto left_out = refusals_.allow(clock_.now()))
+        log_.warn("refused another user",
+                  {{"why", user.error().message}, {"more_left_out", *left_out}});
       continue;
     }
     scope_.spawn("launcher", serve_launcher(std::move(*connection)));
   }
 }
 
-asio::awaitable<void> Daemon::serve_launcher(Link link) {
+// Who it is must be shown soon, and by few at a time: see PendingHandshakes.
+asio::awaitable<bool> Daemon::greet(Link link) {
+  const LinkId id = next_link_++;
+  const std::string peer = link->peer();
+  pending_[id] = link;
+  if (const auto victim = handshakes_.begin(id, peer.substr(0, peer.rfind(':'))))
+    pending_[*victim]->close();
   const Identity self = identity();
-  auto peer = co_await accept_handshake(*link, self, token_);
-  if (!peer) {
-    log_.warn("refused a connection", {{"peer", link->peer()}, {"why", peer.error().describe()}});
-    co_return;
+  const auto known = co_await accept_handshake(*link, self, token_);
+  handshakes_.end(id);
+  pending_.erase(id);
+  if (known) co_return true;
+  if (const auto left_out = refusals_.allow(clock_.now())) {
+    log_.warn("refused a connection",
+              {{"peer", peer}, {"why", known.error().describe()}, {"more_left_out", *left_out}});
   }
+  co_return false;
+}
+
+asio::awaitable<void> Daemon::serve_launcher(Link link) {
+  const bool greeted = co_await greet(link);
+  if (!greeted) co_return;
   const LinkId id = next_link_++;
   launchers_[id] = link;
   Duration silence_max = seconds(10);  // AttachRun says how long
@@ -260,6 +308,10 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
       why = frame.error().describe();
       break;
     }
+    if (link->queued_bytes() > kUnreadBytesMax) {
+      why = "it asks, and does not read the answers";
+      break;
+    }
     if (!from_launcher(id, link, *frame, &silence_max)) break;
   }
   feed(LauncherLinkClosed{id});
@@ -268,6 +320,16 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
   (void)co_await within(seconds(1), link->flush());
   link->close();
   changed_.notify();
+}
+
+/// An order that makes no sense ends the link, and the launcher is told.
+template <class Message>
+std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame) {
+  auto message = decode<Message>(frame);
+  const Result<Unit> checked = message ? check_order(*message) : message.error();
+  if (checked) return std::move(*message);
+  link->send(encode(refusal_of(checked.error())));
+  return std::nullopt;
 }
 
 bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max) {
@@ -281,16 +343,18 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     const auto run = agent_.run_of(id);
     if (!run) return true;
     const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
-    if (supervisor != supervisors_.end()) supervisor->second->send(frame);
-    return true;
+    if (supervisor == supervisors_.end()) return true;
+    supervisor->second->send(frame);
+    return supervisor->second->queued_bytes() <= kUnreadBytesMax;
   }
   switch (frame.type) {
     case MessageType::Heartbeat:
       if (auto beat = decode<Heartbeat>(frame)) link->send(encode(HeartbeatAck{beat->sequence}));
       return true;
     case MessageType::AttachRun: {
-      auto message = decode<AttachRun>(frame);
+      auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
+      if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       data_.run_began(message->run_id);
@@ -300,7 +364,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       return true;
     }
     case MessageType::PrepareAttempt: {
-      auto message = decode<PrepareAttempt>(frame);
+      auto message = decode_order<PrepareAttempt>(link, frame);
       if (!message) return false;
       feed(AttemptAsked{id, frame.attempt, std::move(*message)});
       return true;
@@ -332,11 +396,8 @@ void Daemon::perform(const NodeAction& action) {
   const auto send = [this](LinkId id, const Frame& frame) {
     if (const auto link = launchers_.find(id); link != launchers_.end()) link->second->send(frame);
   };
-  const auto refusal = [](const Error& error) {
-    return Refused{std::string(to_string(error.code)), error.message, error.hint};
-  };
   if (const auto* refuse = std::get_if<RefuseLink>(&action)) {
-    send(refuse->link, encode(refusal(refuse->error)));
+    send(refuse->link, encode(refusal_of(refuse->error)));
   } else if (const auto* drop = std::get_if<DropLink>(&action)) {
     send(drop->link, encode(Refused{"fenced", "another train-run has taken this run over", ""}));
   } else if (const auto* offer = std::get_if<SendOffer>(&action)) {
@@ -378,6 +439,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   const SupervisorFiles files = supervisor_files(options_.runtime_dir, options_.spool_dir,
                                                  action.key.run_id, action.key.attempt);
   const std::string data = data_.folder_of(action.key.run_id).value_or(files.spool + "/data");
+  reserved_.release();
   int pair[2] = {-1, -1};
   Result<pid_t> pid = Error{Errc::Internal, ""};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -388,6 +450,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   }
   auto link = pid ? Connection::adopt(executor_, pair[0])
                   : Result<std::unique_ptr<Connection>>(pid.error());
+  reserved_.refill();
   if (!link) {
     const Error& error = link.error();
     log_.error("no supervisor", {{"why", error.describe()}});
@@ -443,12 +506,13 @@ asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool o
 }
 
 asio::awaitable<void> Daemon::watch_supervisor(AttemptKey key, pid_t pid) {
-  auto status = co_await wait_for_end(executor_, pid);
-  if (!status) co_return;
+  const auto status = co_await wait_for_end(executor_, pid);
+  if (!status && status.error().code == Errc::Cancelled) co_return;
   children_.erase(key);
   supervisors_.erase(key);
-  const std::string how = status->signaled ? fmt::format("killed by signal {}", status->status)
-                                           : fmt::format("exit code {}", status->status);
+  const std::string how = !status            ? status.error().describe()
+                          : status->signaled ? fmt::format("killed by signal {}", status->status)
+                                             : fmt::format("exit code {}", status->status);
   log_.info("supervisor ended",
             {{"attempt", static_cast<std::int64_t>(key.attempt.value)}, {"how", how}});
   feed(SupervisorDown{key, how});
@@ -465,7 +529,7 @@ void Daemon::adopt_supervisors() {
 asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
   auto connection =
       co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
-  if (!connection) {
+  if (!connection || !check_peer_user(**connection)) {
     log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
     sweep(files);
     feed(AdoptionEnded{});
@@ -490,7 +554,8 @@ void Daemon::sweep(const SupervisorFiles& files) {
     ::usleep(2000);
   }
   if (cgroup) cgroup->remove();
-  remove_supervisor_files(files);
+  if (const auto removed = remove_supervisor_files(files); !removed)
+    log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
 }
 
 // ---- the end
@@ -559,8 +624,8 @@ asio::awaitable<void> Daemon::leave_when_idle() {
     if (!woken) co_return;
   }
   for (auto& listener : listeners_) listener->close();
-  PosixFileSystem files;
-  (void)remove_tree(files, options_.runtime_dir);  // nobody else uses it
+  if (const auto removed = remove_own_folder(options_.runtime_dir); !removed)  // made for it alone
+    log_.warn("not removed", {{"why", removed.error().describe()}});
   context_.stop();
 }
 
@@ -571,6 +636,7 @@ std::string default_spool_dir() { return fmt::format("/var/tmp/trainrun-{}", ::g
 int run_daemon(const DaemonOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
+  raise_open_files();
   const auto fail = [](const Error& error, int code) {
     fmt::print(stderr, "traind: error: {}\n", error.message);
     if (!error.hint.empty()) fmt::print(stderr, "traind: {}\n", error.hint);

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "lib/storage/checkpoint_writer.h"
+#include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -47,20 +48,26 @@ void NodeData::serve(const std::string& run_id, const ReadFile& request,
 void NodeData::sweep(const std::set<std::string>& living) {
   std::erase_if(ended_, [&](const std::string& run_id) {
     if (living.count(run_id) != 0) return false;
-    if (const auto folder = folder_of(run_id)) remove(*folder);
+    if (const auto folder = folder_of(run_id)) remove(*folder, "its run is over");
     return true;
   });
 }
 
 // It loses its name at once: the same run may begin again, and must not find a half of it.
-void NodeData::remove(const std::string& folder) {
+void NodeData::remove(const std::string& folder, const std::string& why) {
+  if (const auto ours = check_own_folder(folder); !ours) {
+    if (ours.error().code != Errc::NotFound)
+      say_("not removed: " + ours.error().describe(), folder);
+    return;
+  }
   PosixFileSystem files;
   const std::string trash =
       join_path(folder_, fmt::format("{}{}-{}", kTrash, ::getpid(), ++removals_));
-  if (files.rename_new(folder, trash).has_error()) return;  // mostly: there is none
-  boost::asio::post(pool_, [trash] {
-    PosixFileSystem all;
-    (void)remove_tree(all, trash);
+  if (files.rename_new(folder, trash).has_error()) return;
+  say_("removing data on this node: " + why, folder);
+  boost::asio::post(pool_, [say = say_, folder, trash] {
+    if (const auto removed = remove_own_folder(trash); !removed)
+      say("not removed: " + removed.error().describe(), folder);
   });
 }
 
@@ -71,10 +78,13 @@ void NodeData::sweep_old() {
   if (!entries) return;
   for (const FolderEntry& entry : *entries) {
     const std::string path = join_path(folder_, entry.name);
+    if (entry.kind != FileKind::Folder || !check_own_folder(path)) continue;
     struct stat found {};
-    const bool known = ::stat(join_path(path, "checkpoints").c_str(), &found) == 0;
-    const bool old = known && found.st_mtime + kKeptSeconds < ::time(nullptr);
-    if (old || entry.name.starts_with(kTrash)) remove(path);
+    const bool known = ::lstat(join_path(path, "checkpoints").c_str(), &found) == 0;
+    if (known && found.st_mtime + kKeptSeconds < ::time(nullptr))
+      remove(path, "nobody has come back to it for a week");
+    else if (entry.name.starts_with(kTrash))
+      remove(path, "an earlier traind was removing it");
   }
 }
 

@@ -1,8 +1,10 @@
 // What runs leave on this node's disk for their next attempt, where they have no storage that all
-// nodes share: a folder a run below --data-dir. It goes when the run is over.
+// nodes share: a folder a run below --data-dir, which carries our mark. It goes when the run is
+// over. Whatever else is below --data-dir is not ours and stays.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,9 +15,12 @@ namespace train {
 
 class NodeData {
  public:
+  /// Told of each folder that is removed, and of one that cannot be: from any thread.
+  using Say = std::function<void(const std::string& what, const std::string& folder)>;
+
   /// Answers come on `executor`, which must outlive it.
-  NodeData(boost::asio::any_io_executor executor, std::string folder)
-      : folder_(std::move(folder)), files_(executor) {}
+  NodeData(boost::asio::any_io_executor executor, std::string folder, Say say)
+      : folder_(std::move(folder)), say_(std::move(say)), files_(executor) {}
 
   /// Of the run; not made. None where the id cannot be the name of a folder.
   std::optional<std::string> folder_of(const std::string& run_id) const;
@@ -30,9 +35,10 @@ class NodeData {
   void sweep_old();
 
  private:
-  void remove(const std::string& folder);
+  void remove(const std::string& folder, const std::string& why);
 
   std::string folder_;
+  Say say_;
   std::set<std::string> ended_;
   int removals_ = 0;
   boost::asio::thread_pool pool_{1};

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -43,10 +44,11 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
   return all;
 }
 
-void remove_supervisor_files(const SupervisorFiles& files) {
-  PosixFileSystem system;
-  (void)remove_tree(system, files.spool);
+Result<Unit> remove_supervisor_files(const SupervisorFiles& files) {
+  const auto removed = remove_own_folder(files.spool);
   ::unlink(files.socket.c_str());  // last: by it they are found
+  TRY_VOID(removed);
+  return Unit{};
 }
 
 }  // namespace train

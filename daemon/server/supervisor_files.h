@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/ids.h"
+#include "lib/base/result.h"
 
 namespace train {
 
@@ -20,6 +21,7 @@ SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::stri
 /// Of all sockets in the runtime folder, whoever is behind them.
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
                                                    const std::string& spool_dir);
-void remove_supervisor_files(const SupervisorFiles& files);
+/// Error: a spool folder that is not marked as ours stays.
+Result<Unit> remove_supervisor_files(const SupervisorFiles& files);
 
 }  // namespace train

@@ -9,6 +9,7 @@
 
 #include "daemon/supervisor/part_result.h"
 #include "lib/storage/checkpoint_store.h"
+#include "lib/storage/own_folder.h"
 #include "lib/storage/storage_mark.h"
 #include "lib/transfer/run_on.h"
 #include "lib/wire/codec.h"
@@ -91,6 +92,11 @@ Task<Unit> LauncherStorage::probe() {
 }
 
 Result<Unit> LauncherStorage::prepare_folder() {
+  const std::string run = parent_path(checkpoints_);
+  TRY_VOID(make_folders(files_, parent_path(run)));
+  const auto made = make_own_folder(run);
+  if (!made && made.error().code != Errc::AlreadyExists) return made.error();
+  TRY_VOID(check_private_folder(run));
   TRY_VOID(make_folders(files_, checkpoints_));
   TRY(const auto entries, files_.list(checkpoints_));
   for (const FolderEntry& entry : entries) {

@@ -59,6 +59,7 @@ asio::awaitable<void> OutputPump::read(WorkerSeat& seat, std::size_t number, int
     seat.last_lines.append({buffer.data(), size});
     changed_.notify();
   }
+  seat.streams[number].spool.finish();
   seat.streams[number].ended = true;
   changed_.notify();
 }

@@ -1,6 +1,7 @@
 // What a worker printed, kept on its node until the launcher has it: a file used as a ring of fixed
 // size, and the last lines for the cause of death. A launcher that stays away longer than the ring
-// lasts loses the middle, and is told how much.
+// lasts loses the middle, and is told how much. A full disk loses output, never a worker: the
+// stream itself says how much of it could not be kept, and why.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,26 @@ class OutputSpool {
   ~OutputSpool();
 
   void append(std::string_view data);
+  /// Nothing more will come: what was lost last is said now.
+  void finish();
   /// Up to `size` bytes from `offset` of the stream on; `offset` moves forward where the ring no
-  /// longer has it.
+  /// longer has it. Not empty before total().
   std::string read(std::uint64_t& offset, std::size_t size) const;
-  std::uint64_t total() const { return total_; }
+  std::uint64_t total() const { return kept_ + last_note_.size(); }
 
  private:
+  bool keep(std::string_view data);
+  std::string loss_note() const;
+
   OutputSpool(int fd, std::string path, std::uint64_t bytes_max)
       : fd_(fd), path_(std::move(path)), bytes_max_(bytes_max) {}
   int fd_ = -1;
   std::string path_;
   std::uint64_t bytes_max_ = 0;
-  std::uint64_t total_ = 0;
+  std::uint64_t kept_ = 0;  // bytes of the stream that the file has, or had
+  std::uint64_t lost_ = 0;  // bytes since then that the disk did not take
+  int why_ = 0;             // errno
+  std::string last_note_;   // behind what the file has
 };
 
 /// The last lines of a stream, each cut to a length: for the summary of a death.

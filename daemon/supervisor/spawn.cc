@@ -20,10 +20,15 @@
 #include <optional>
 #include <sstream>
 
+#include "lib/base/open_files.h"
+#include "lib/net/within.h"
+
 namespace train {
 namespace {
 
 namespace process = boost::process::v2;
+
+constexpr Duration kLookAgainEvery = milliseconds(50);  // for a process that cannot be watched
 
 // What the child does between fork and exec: only calls that are safe there.
 struct ChildSetup {
@@ -54,6 +59,7 @@ struct ChildSetup {
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
+    restore_open_files();
     return 0;
   }
 
@@ -233,10 +239,13 @@ Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest re
 }
 
 Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
-  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (fd < 0) co_return system_error(errno, fmt::format("watching process {}", pid));
-  asio::posix::stream_descriptor watcher(executor, fd);
+  std::optional<asio::posix::stream_descriptor> watcher;
   for (;;) {
+    // With no descriptor left its end is noticed later, but it is noticed.
+    if (!watcher) {
+      const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+      if (fd >= 0) watcher.emplace(executor, fd);
+    }
     int status = 0;
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
     if (reaped == pid) {
@@ -245,8 +254,12 @@ Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
     }
     if (reaped < 0 && errno != EINTR)
       co_return system_error(errno, fmt::format("reaping process {}", pid));
-    const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,
-                                                     asio::as_tuple(asio::use_awaitable));
+    if (!watcher) {
+      CO_TRY_VOID(co_await pause_for(kLookAgainEvery));
+      continue;
+    }
+    const auto [error] = co_await watcher->async_wait(asio::posix::stream_descriptor::wait_read,
+                                                      asio::as_tuple(asio::use_awaitable));
     if (error) co_return Error{Errc::Cancelled, "waiting for a process was cancelled"};
   }
 }

@@ -21,12 +21,14 @@
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/validation_runner.h"
 #include "daemon/supervisor/worker_environment.h"
+#include "daemon/supervisor/worker_frames.h"
 #include "daemon/supervisor/worker_port.h"
 #include "daemon/supervisor/worker_seat.h"
 #include "daemon/supervisor/worker_welcome.h"
+#include "lib/base/open_files.h"
 #include "lib/net/notifier.h"
 #include "lib/net/within.h"
-#include "lib/storage/posix_file_system.h"
+#include "lib/storage/own_folder.h"
 
 namespace train {
 namespace {
@@ -58,6 +60,8 @@ class Supervisor {
   int run();
 
  private:
+  Result<Unit> make_spool();
+
   // links to traind
   asio::awaitable<void> accept_links();
   asio::awaitable<void> serve_link(std::unique_ptr<Connection> connection);
@@ -89,7 +93,8 @@ class Supervisor {
   void sweep(WorkerSeat& seat);
   Task<Welcome> welcome(WorkerHello hello);
   Task<Rank> rank_for(const WorkerHello& hello);
-  void from_worker(Rank rank, Frame frame);
+  static Result<Unit> keep_for(WorkerSeat& seat, const Frame& frame);
+  Result<Unit> from_worker(Rank rank, Frame frame);
   void reply(const OnceBoard::Replies& replies);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> finish(std::string reason);
@@ -98,7 +103,6 @@ class Supervisor {
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  PosixFileSystem files_;
   Notifier changed_;  // seats, links, group: whoever waits looks again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
@@ -122,6 +126,7 @@ class Supervisor {
 };
 
 int Supervisor::run() {
+  raise_open_files();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);  // the terminal's Ctrl-C is the launcher's to handle
@@ -133,7 +138,10 @@ int Supervisor::run() {
     return 74;
   }
   listener_ = std::move(*listener);
-  ::mkdir(options_.spool_dir.c_str(), 0700);
+  if (const auto made = make_spool(); !made) {
+    fmt::print(stderr, "traind supervise: {}\n", made.error().describe());
+    return 74;
+  }
   if (!options_.cgroup_name.empty()) cgroup_ = Cgroup::create(options_.cgroup_name);
   scope_.spawn("accept traind", accept_links());
   if (auto first = Connection::adopt(executor_, options_.link_fd))
@@ -141,6 +149,12 @@ int Supervisor::run() {
   scope_.spawn("deadlines", tick_loop());
   context_.run();
   return 0;
+}
+
+/// A fresh one: what a supervisor of the same attempt left that was killed is of no use.
+Result<Unit> Supervisor::make_spool() {
+  TRY_VOID(remove_own_folder(options_.spool_dir));
+  return make_own_folder(options_.spool_dir);
 }
 
 // ---- links to traind
@@ -339,7 +353,9 @@ Result<Unit> Supervisor::open_worker_port() {
     seats_.at(rank).connected = true;
     uplink_.say(WorkerJoined{rank.value, hello.build});
   };
-  handlers.received = [this](Rank rank, Frame frame) { from_worker(rank, std::move(frame)); };
+  handlers.received = [this](Rank rank, Frame frame) {
+    return from_worker(rank, std::move(frame));
+  };
   handlers.closed = [this](Rank rank) {
     seats_.at(rank).connected = false;
     changed_.notify();
@@ -517,52 +533,89 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   co_return message;
 }
 
-void Supervisor::from_worker(Rank rank, Frame frame) {
+/// Room for what is kept for this worker: its reports until they are acknowledged, all else until
+/// the attempt ends.
+Result<Unit> Supervisor::keep_for(WorkerSeat& seat, const Frame& frame) {
+  constexpr std::size_t kFrameBytes = 256;  // what a small one takes
+  if (frame.type != MessageType::ReportBatch) seat.kept_bytes += frame.payload.size() + kFrameBytes;
+  const std::size_t reports =
+      frame.type == MessageType::ReportBatch ? frame.payload.size() + seat.reports.bytes() : 0;
+  if (reports <= kWorkerBytesMax && seat.kept_bytes <= kWorkerBytesMax) return Unit{};
+  return Error{Errc::ResourceExhausted,
+               fmt::format("more than {} bytes that nobody has acknowledged", kWorkerBytesMax)};
+}
+
+// An error ends the worker's connection.
+Result<Unit> Supervisor::from_worker(Rank rank, Frame frame) {
   WorkerSeat& seat = seats_.at(rank);
   frame.attempt = options_.attempt;
   switch (frame.type) {
-    case MessageType::ReportBatch:
-      if (auto batch = decode<ReportBatch>(frame)) {
-        seat.reports.add(batch->first_ordinal + batch->count - 1, frame);
-        uplink_.send(frame);
-      }
-      return;
-    case MessageType::CheckpointStaged:
-      if (auto message = decode<CheckpointStaged>(frame)) {
-        ++seat.staging;
-        scope_.spawn("stage", stage(rank, std::move(*message)));
-      }
-      return;
-    case MessageType::CollectiveJoin:
-      if (auto message = decode<CollectiveJoin>(frame)) {
-        seat.unanswered_collectives[message->sequence] = frame;
-        uplink_.send(frame);
-      }
-      return;
-    case MessageType::AskCheckpoints:
-      if (auto message = decode<AskCheckpoints>(frame)) {
-        seat.unanswered_asks[message->request] = frame;
-        uplink_.send(frame);
-      }
-      return;
-    case MessageType::WorkerPaused:
-    case MessageType::WorkerResult:
+    case MessageType::ReportBatch: {
+      TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));
+      TRY_VOID(check_reports(batch, seat.reports.last_ordinal()));
+      TRY_VOID(keep_for(seat, frame));
+      seat.reports.add(batch.first_ordinal + batch.count - 1, frame);
+      uplink_.send(frame);
+      return Unit{};
+    }
+    case MessageType::CheckpointStaged: {
+      TRY(CheckpointStaged message, decode<CheckpointStaged>(frame));
+      TRY_VOID(check_staged(checkpoints_.staging_folder(rank), message));
+      if (seat.staging + seat.unsettled_parts.size() >= kUnsettledPartsMax)
+        return Error{Errc::ResourceExhausted,
+                     fmt::format("more than {} checkpoints at a time", kUnsettledPartsMax)};
+      ++seat.staging;
+      scope_.spawn("stage", stage(rank, std::move(message)));
+      return Unit{};
+    }
+    case MessageType::CollectiveJoin: {
+      TRY(const CollectiveJoin message, decode_from<CollectiveJoin>(rank, frame));
+      TRY_VOID(check_calls(seat.unanswered_collectives.size(), frame.payload.size()));
+      seat.unanswered_collectives[message.sequence] = frame;
+      uplink_.send(frame);
+      return Unit{};
+    }
+    case MessageType::AskCheckpoints: {
+      TRY(const AskCheckpoints message, decode_from<AskCheckpoints>(rank, frame));
+      TRY_VOID(check_calls(seat.unanswered_asks.size(), frame.payload.size()));
+      seat.unanswered_asks[message.request] = frame;
+      uplink_.send(frame);
+      return Unit{};
+    }
+    case MessageType::WorkerPaused: {
+      TRY_VOID(decode_from<WorkerPaused>(rank, frame));
+      TRY_VOID(keep_for(seat, frame));
       uplink_.say(std::move(frame));
-      return;
-    case MessageType::WorkerError:
-      if (auto message = decode<WorkerError>(frame)) seat.error = message->error;
-      return;
-    case MessageType::OnceBegin:
-      if (auto message = decode<OnceBegin>(frame)) reply(once_.begin(rank, message->name));
-      return;
-    case MessageType::OnceEnd:
-      if (auto message = decode<OnceEnd>(frame)) reply(once_.end(*message));
-      return;
+      return Unit{};
+    }
+    case MessageType::WorkerResult: {
+      TRY_VOID(decode_from<WorkerResult>(rank, frame));
+      TRY_VOID(keep_for(seat, frame));
+      uplink_.say(std::move(frame));
+      return Unit{};
+    }
+    case MessageType::WorkerError: {
+      TRY(WorkerError message, decode<WorkerError>(frame));
+      seat.error = std::move(message.error);
+      return Unit{};
+    }
+    case MessageType::OnceBegin: {
+      TRY(const OnceBegin message, decode<OnceBegin>(frame));
+      TRY_VOID(keep_for(seat, frame));
+      reply(once_.begin(rank, message.name));
+      return Unit{};
+    }
+    case MessageType::OnceEnd: {
+      TRY(const OnceEnd message, decode<OnceEnd>(frame));
+      TRY_VOID(keep_for(seat, frame));
+      reply(once_.end(message));
+      return Unit{};
+    }
     case MessageType::WorkerGoodbye:
       workers_->send(rank, encode(GoodbyeAck{}, options_.attempt));
-      return;
+      return Unit{};
     default:
-      return;
+      return Unit{};
   }
 }
 
@@ -605,7 +658,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
     cgroup_->remove();
   }
   checkpoints_.clean_up();
-  (void)remove_tree(files_, options_.spool_dir);
+  (void)remove_own_folder(options_.spool_dir);
   listener_->close();
   ::fflush(nullptr);
   ::_exit(0);  // every worker is reaped and every file closed; waiting for the other flows would

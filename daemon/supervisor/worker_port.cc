@@ -1,6 +1,9 @@
 #include "daemon/supervisor/worker_port.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
@@ -45,13 +48,10 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   auto hello = decode<WorkerHello>(*first);
   if (!hello) co_return;
   Result<Welcome> welcome = Error{Errc::Permission, "this supervisor belongs to another user"};
-  if (const auto peer = connection->credentials(); !peer || peer->uid == ::geteuid())
+  if (const auto peer = connection->credentials(); peer && peer->uid == ::geteuid())
     welcome = co_await handlers_.welcome(*hello);
   if (!welcome) {
-    connection->send(encode(Refused{std::string(to_string(welcome.error().code)),
-                                    welcome.error().message, welcome.error().hint},
-                            attempt_));
-    (void)co_await within(kHelloLimit, connection->flush());
+    co_await refuse(*connection, welcome.error());
     co_return;
   }
   const Rank rank{welcome->rank};
@@ -62,13 +62,24 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
-    handlers_.received(rank, std::move(*frame));
+    const auto taken = handlers_.received(rank, std::move(*frame));
+    if (taken) continue;
+    fmt::print(stderr, "traind supervise: the connection of rank {} is ended: {}\n", rank.value,
+               taken.error().describe());
+    co_await refuse(*connection, taken.error());
+    break;
   }
   if (const auto found = connections_.find(rank);
       found != connections_.end() && found->second == connection.get()) {
     connections_.erase(found);
     handlers_.closed(rank);
   }
+}
+
+asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& why) const {
+  connection.send(
+      encode(Refused{std::string(to_string(why.code)), why.message, why.hint}, attempt_));
+  (void)co_await within(kHelloLimit, connection.flush());
 }
 
 void WorkerPort::send(Rank rank, const Frame& frame) {

@@ -24,7 +24,8 @@ class WorkerPort {
     /// One that stands by is answered once it has a rank.
     std::function<Task<Welcome>(const WorkerHello& hello)> welcome;
     std::function<void(Rank rank, const WorkerHello& hello)> joined;
-    std::function<void(Rank rank, Frame frame)> received;
+    /// An error ends the connection; the worker is told.
+    std::function<Result<Unit>(Rank rank, Frame frame)> received;
     std::function<void(Rank rank)> closed;
   };
 
@@ -43,6 +44,7 @@ class WorkerPort {
   WorkerPort(asio::any_io_executor executor, std::unique_ptr<Listener> listener, Attempt attempt,
              Handlers handlers);
   asio::awaitable<void> accept_loop();
+  asio::awaitable<void> refuse(Connection& connection, const Error& why) const;
   asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
 
   std::unique_ptr<Listener> listener_;

@@ -1,13 +1,30 @@
 #include "daemon/supervisor/worker_seat.h"
 
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
-#include <fstream>
-#include <iterator>
+
+#include "lib/storage/posix_file_system.h"
 
 namespace train {
 namespace {
 
 constexpr std::size_t kErrorFileBytesMax = 1u << 20;
+constexpr std::size_t kErrorTextBytesMax = 64u << 10;  // of a frame's 4 MiB, and of the journal
+constexpr std::size_t kErrorStackBytesMax = 256u << 10;
+
+std::string cut(std::string text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  const std::size_t all = text.size();
+  text.resize(bytes_max);
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
+  return text + fmt::format("… ({} bytes in all)", all);
+}
+
+UserError cut(const UserError& error) {
+  return {cut(error.what, kErrorTextBytesMax), cut(error.type, kErrorTextBytesMax),
+          cut(error.stack, kErrorStackBytesMax)};
+}
 
 std::string text_at(const boost::json::object& object, std::string_view key) {
   const boost::json::value* value = object.if_contains(key);
@@ -29,18 +46,17 @@ WorkerExited exit_message(const WorkerSeat& seat, std::chrono::system_clock::tim
   message.wall_us =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   message.last_lines = seat.last_lines.lines();
-  if (seat.error) message.errors.push_back(*seat.error);
+  if (seat.error) message.errors.push_back(cut(*seat.error));
   message.last_ordinal = seat.reports.last_ordinal();
   return message;
 }
 
 std::optional<UserError> read_error_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (text.empty() || text.size() > kErrorFileBytesMax) return std::nullopt;
+  PosixFileSystem files;  // never waits, and never reads more than the limit
+  const auto text = read_small_file(files, path, kErrorFileBytesMax);
+  if (!text || text->empty()) return std::nullopt;
   boost::system::error_code ec;
-  const boost::json::value json = boost::json::parse(text, ec);
+  const boost::json::value json = boost::json::parse(*text, ec);
   if (ec || !json.is_object()) return std::nullopt;
   const boost::json::value* message = json.as_object().if_contains("message");
   if (message == nullptr) return std::nullopt;

@@ -18,22 +18,28 @@
 
 namespace train {
 
-/// Reports that the launcher has not acknowledged; the worker's own limit (8 MiB) bounds them.
+/// Reports that the launcher has not acknowledged. An SDK of ours waits at 8 MiB of them.
 class UnackedReports {
  public:
   void add(std::uint64_t last_ordinal, Frame frame) {
     last_ = last_ordinal;
+    bytes_ += frame.payload.size();
     frames_.emplace_back(last_ordinal, std::move(frame));
   }
   void acknowledge(std::uint64_t ordinal) {
-    while (!frames_.empty() && frames_.front().first <= ordinal) frames_.pop_front();
+    while (!frames_.empty() && frames_.front().first <= ordinal) {
+      bytes_ -= frames_.front().second.payload.size();
+      frames_.pop_front();
+    }
   }
+  std::size_t bytes() const { return bytes_; }
   const std::deque<std::pair<std::uint64_t, Frame>>& frames() const { return frames_; }
   std::uint64_t last_ordinal() const { return last_; }
 
  private:
   std::deque<std::pair<std::uint64_t, Frame>> frames_;
   std::uint64_t last_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 /// One of a worker's two output streams.
@@ -55,6 +61,7 @@ struct WorkerSeat {
   std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint index, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
+  std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end
   int staging = 0;                                        // checkpoints being stored
   std::optional<UserError> error;                         // what its SDK said
   std::string error_file;                                 // what Python's @record writes

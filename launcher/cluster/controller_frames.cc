@@ -7,10 +7,10 @@
 namespace train {
 namespace {
 
-/// Decode `frame` as Message and make an event of it.
+/// Decode `frame` as Message and make an event of it. One that names a rank names one of `ranks`.
 template <class Message, class Make>
-std::optional<RunEvent> event_of(const Frame& frame, Make&& make) {
-  auto message = decode<Message>(frame);
+std::optional<RunEvent> event_of(const Frame& frame, int ranks, Make&& make) {
+  auto message = decode_of_rank<Message>(frame, ranks);
   if (!message) return std::nullopt;
   return RunEvent(make(*message));
 }
@@ -33,59 +33,59 @@ SupervisorAttached attached_of(const Frame& frame, NodeId node, const AttemptSna
 
 }  // namespace
 
-std::optional<RunEvent> to_event(NodeId node, const Frame& frame) {
+std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
   const Attempt attempt = frame.attempt;
   switch (frame.type) {
     case MessageType::ReportBatch:
-      return event_of<ReportBatch>(frame, [&](const ReportBatch& m) {
+      return event_of<ReportBatch>(frame, ranks, [&](const ReportBatch& m) {
         return RankReported{attempt, Rank{m.rank}, m.first_ordinal + m.count - 1};
       });
     case MessageType::Prepared:
-      return event_of<Prepared>(frame, [&](const Prepared& m) {
+      return event_of<Prepared>(frame, ranks, [&](const Prepared& m) {
         return AttemptPrepared{attempt, node, m.master_port};
       });
     case MessageType::WorkersStarted:
       return event_of<WorkersStarted>(
-          frame, [&](const WorkersStarted& m) { return started_of(frame, node, m); });
+          frame, ranks, [&](const WorkersStarted& m) { return started_of(frame, node, m); });
     case MessageType::StartFailed:
-      return event_of<StartFailed>(frame, [&](const StartFailed& m) {
+      return event_of<StartFailed>(frame, ranks, [&](const StartFailed& m) {
         return StartRefused{attempt, node, Rank{m.rank}, Error{errc_of(m.code), m.message, m.hint}};
       });
     case MessageType::WorkerJoined:
-      return event_of<WorkerJoined>(frame, [&](const WorkerJoined& m) {
+      return event_of<WorkerJoined>(frame, ranks, [&](const WorkerJoined& m) {
         return RankJoined{attempt, Rank{m.rank}};
       });
     case MessageType::WorkerExited:
-      return event_of<WorkerExited>(frame, [&](const WorkerExited& m) {
+      return event_of<WorkerExited>(frame, ranks, [&](const WorkerExited& m) {
         return RankExited{attempt, Rank{m.rank}, to_rank_end(m)};
       });
     case MessageType::GroupGone:
       return NodeGroupGone{attempt, node};
     case MessageType::AttemptSnapshot:
       return event_of<AttemptSnapshot>(
-          frame, [&](const AttemptSnapshot& m) { return attached_of(frame, node, m); });
+          frame, ranks, [&](const AttemptSnapshot& m) { return attached_of(frame, node, m); });
     case MessageType::AttemptLost:
-      return event_of<AttemptLost>(frame, [&](const AttemptLost& m) {
+      return event_of<AttemptLost>(frame, ranks, [&](const AttemptLost& m) {
         return SupervisorLost{attempt, node, m.reason, m.standby};
       });
     case MessageType::WorkerPaused:
-      return event_of<WorkerPaused>(frame, [&](const WorkerPaused& m) {
+      return event_of<WorkerPaused>(frame, ranks, [&](const WorkerPaused& m) {
         return RankPaused{attempt, Rank{m.rank}, m.ordinal, m.checkpoint_index, m.arrived};
       });
     case MessageType::PartWritten:
-      return event_of<PartWritten>(frame, [&](const PartWritten& m) {
+      return event_of<PartWritten>(frame, ranks, [&](const PartWritten& m) {
         return PartStaged{attempt, to_part(m)};
       });
     case MessageType::CollectiveJoin:
-      return event_of<CollectiveJoin>(frame, [&](const CollectiveJoin& m) {
+      return event_of<CollectiveJoin>(frame, ranks, [&](const CollectiveJoin& m) {
         return CollectiveJoined{attempt, Rank{m.rank}, m.sequence, m.name, m.data};
       });
     case MessageType::CollectiveAnswered:
-      return event_of<CollectiveAnswered>(frame, [&](const CollectiveAnswered& m) {
+      return event_of<CollectiveAnswered>(frame, ranks, [&](const CollectiveAnswered& m) {
         return CollectiveSettled{attempt, m.sequence, m.parts, m.error};
       });
     case MessageType::NodeDraining:
-      return event_of<NodeDraining>(frame, [&](const NodeDraining& m) {
+      return event_of<NodeDraining>(frame, ranks, [&](const NodeDraining& m) {
         return NodeDrain{node, milliseconds(m.grace_ms), m.reason};
       });
     default:

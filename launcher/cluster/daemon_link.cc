@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/net/peer_user.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 
@@ -66,7 +67,12 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
   CO_TRY(auto connection, co_await Connection::connect(executor_, endpoint_, limit));
   HandshakeLimits limits;
   if (known) limits.time = 2 * redial_every_;
-  const auto peer = co_await connect_handshake(*connection, options_.self, token_, limits);
+  // Nothing is said before it is known who hears it.
+  Result<PeerInfo> peer = PeerInfo{};
+  if (const auto user = check_peer_user(*connection); user.has_error())
+    peer = user.error();
+  else
+    peer = co_await connect_handshake(*connection, options_.self, token_, limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
     // Later, a daemon that was replaced by one that will not have us is one that is away: the

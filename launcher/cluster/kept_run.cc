@@ -86,7 +86,7 @@ Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options
   } else {
     const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);
     if (!options.unique_name) daemon = PrivateDaemon::find(join_path(folder, kDaemonNote));
-    if (!daemon) daemon.emplace(fmt::format("{}", ::getpid()));
+    if (!daemon) daemon.emplace();
   }
   if (daemon->ended()) TRY_VOID(daemon->start());
   return daemon;

@@ -16,6 +16,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "lib/net/hmac.h"
+#include "lib/storage/own_folder.h"
+
 namespace train {
 namespace {
 
@@ -38,8 +41,11 @@ bool is_gone(pid_t pid) {
 
 }  // namespace
 
-PrivateDaemon::PrivateDaemon(const std::string& tag)
-    : runtime_dir_(fmt::format("{}/trainrun-{}-{}", runtime_root(), ::geteuid(), tag)) {}
+PrivateDaemon::PrivateDaemon() {
+  const std::string chance = random_bytes(5);  // nobody else can have made a folder of that name
+  runtime_dir_ = fmt::format("{}/trainrun-{}-", runtime_root(), ::geteuid());
+  for (const char c : chance) runtime_dir_ += fmt::format("{:02x}", static_cast<unsigned char>(c));
+}
 
 std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
   std::ifstream file(note);
@@ -49,12 +55,10 @@ std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
 }
 
 std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
-  struct stat status {};
-  if (::lstat(runtime_dir.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != ::geteuid())
-    return std::nullopt;
-  PrivateDaemon daemon("");
+  if (!check_own_folder(runtime_dir)) return std::nullopt;
+  PrivateDaemon daemon;
   daemon.runtime_dir_ = runtime_dir;
+  daemon.made_ = true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = daemon.endpoint().host_or_path;
@@ -95,8 +99,8 @@ Result<std::string> find_traind() {
 
 Result<Unit> PrivateDaemon::start() {
   TRY(const std::string program, find_traind());
-  if (::mkdir(runtime_dir_.c_str(), 0700) != 0 && errno != EEXIST)
-    return system_error(errno, "making the folder " + runtime_dir_);
+  TRY_VOID(made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_));
+  made_ = true;
   const std::string listen = endpoint().text();
   const std::string spool = runtime_dir_ + "/spool";
   const char* const argv[] = {program.c_str(), "--private",     "--listen",
@@ -108,14 +112,14 @@ Result<Unit> PrivateDaemon::start() {
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
+                                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
   // The one before removes its folder as it ends.
-  if (error == ENOENT && ::mkdir(runtime_dir_.c_str(), 0700) == 0)
+  if (error == ENOENT && make_own_folder(runtime_dir_))
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -141,12 +145,6 @@ void PrivateDaemon::stop() {
   clean_up();
 }
 
-void PrivateDaemon::clean_up() {
-  ::unlink((runtime_dir_ + "/traind.log").c_str());
-  ::unlink((runtime_dir_ + "/traind.sock").c_str());
-  ::unlink((runtime_dir_ + "/control.sock").c_str());
-  ::rmdir((runtime_dir_ + "/spool").c_str());
-  ::rmdir(runtime_dir_.c_str());
-}
+void PrivateDaemon::clean_up() { (void)remove_own_folder(runtime_dir_); }
 
 }  // namespace train

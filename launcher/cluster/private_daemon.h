@@ -15,8 +15,8 @@ namespace train {
 
 class PrivateDaemon {
  public:
-  /// Names only; nothing is started. `tag`: unique to the run.
-  explicit PrivateDaemon(const std::string& tag);
+  /// Names only, and by chance; nothing is started.
+  PrivateDaemon();
   /// The one that an earlier launcher of the run left behind with its workers; `note` is
   /// remember()'s file. It may have ended() meanwhile: start() it again then, it finds its
   /// supervisors. None where its folder is gone.
@@ -42,6 +42,7 @@ class PrivateDaemon {
  private:
   std::string runtime_dir_;
   pid_t pid_ = -1;
+  bool made_ = false;   // its folder, by us or by an earlier launcher
   bool found_ = false;  // another process's child
 };
 

@@ -106,6 +106,7 @@ class RunDriver {
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   PartCollector parts_;
+  int ranks_ = 0;                 // that there can be in an attempt
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
   int releases_ = 0;
@@ -171,6 +172,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                 [this] { return validations_.pinned(); },
                 [this](const RunEvent& event) { feed(event); }}) {
   const std::optional<LivingAttempt>& living = record_->start().living;
+  // One that lives was placed by the spec that it began with.
+  ranks_ =
+      std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (living) ledger_.placed(living->placement);
   const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
   if (first > 0) ended_ = Attempt{first - 1};
@@ -268,35 +272,39 @@ void RunDriver::received(NodeId node, const Frame& frame) {
   const Attempt attempt = frame.attempt;
   switch (frame.type) {
     case MessageType::OutputChunk:
-      if (auto m = decode<OutputChunk>(frame)) on_output(node, attempt, *m);
+      if (auto m = decode_of_rank<OutputChunk>(frame, ranks_)) on_output(node, attempt, *m);
       return;
     case MessageType::ValidationEnded:
       if (auto m = decode<ValidationEnded>(frame)) validations_.ended(attempt, std::move(*m));
       return;
     case MessageType::AskCheckpoints:
-      if (auto m = decode<AskCheckpoints>(frame)) validations_.asked(node, attempt, *m);
+      if (auto m = decode_of_rank<AskCheckpoints>(frame, ranks_))
+        validations_.asked(node, attempt, *m);
       return;
     case MessageType::StorageTrouble:
       if (auto m = decode<StorageTrouble>(frame))
         screen_.warn(fmt::format("{}: {}", links_.name(node), m->text));
       return;
     case MessageType::WorkerResult:
-      if (auto m = decode<WorkerResult>(frame)) ledger_.result(Rank{m->rank}, m->json);
+      if (auto m = decode_of_rank<WorkerResult>(frame, ranks_);
+          m && !(ended_ && attempt <= *ended_))
+        ledger_.result(Rank{m->rank}, m->json);
       return;
     case MessageType::ReportBatch:
       // From a node that was lost, and comes back: its attempt is over, and nobody waits for an
       // answer.
       if (ended_ && attempt <= *ended_) return;
-      if (auto m = decode<ReportBatch>(frame); m && m->count > 0)
+      if (auto m = decode_of_rank<ReportBatch>(frame, ranks_); m && m->count > 0)
         pipeline_->add(attempt, std::move(*m));
       break;
     case MessageType::WorkerExited:
-      if (auto m = decode<WorkerExited>(frame)) ledger_.rank_exited(attempt, links_.name(node), *m);
+      if (auto m = decode_of_rank<WorkerExited>(frame, ranks_))
+        ledger_.rank_exited(attempt, links_.name(node), *m);
       break;
     default:
       break;
   }
-  if (auto event = to_event(node, frame)) feed(*event);
+  if (auto event = to_event(node, frame, ranks_)) feed(*event);
 }
 
 // ---- the controller
@@ -531,6 +539,23 @@ std::vector<WaitingNode> RunDriver::missing_nodes() const {
   return links_.away();
 }
 
+/// A node gets the whole environment of its workers, with the keys in it: not before it has shown
+/// that it holds the token.
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) {
+  for (const std::string& text : nodes) {
+    TRY(const Endpoint endpoint, parse_endpoint(text));
+    if (endpoint.kind == Endpoint::Unix || has_token) continue;
+    return Error{
+        Errc::Unauthenticated,
+        fmt::format("refusing to send the workers' environment to {}: whoever listens there "
+                    "would get it",
+                    text),
+        "give --token-file FILE (made by `traind token FILE`, the same on every node and "
+        "launcher), or name the Unix socket of a traind on this machine (unix:PATH)"};
+  }
+  return Unit{};
+}
+
 int refuse(const RunOptions& options, const Error& error, int code) {
   fmt::print(stderr, "train-run: error: {}\n", error.message);
   if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
@@ -552,8 +577,12 @@ int run_job(const RunOptions& options) {
     if (!read) return refuse(options, read.error(), 77);
     token.emplace(std::move(*read));
   }
+  if (const auto safe = check_nodes(spec.cluster.nodes, token.has_value()); !safe)
+    return refuse(options, safe.error(), 77);
   auto env = worker_environment_base(spec, options.environment);
   if (!env) return refuse(options, env.error(), 78);
+  if (const auto fits = check_start_size(spec, *env); !fits)
+    return refuse(options, fits.error(), 78);
   // The private traind comes up while the run's folder is made and synced.
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), 69);

@@ -1,6 +1,7 @@
 // Kinds that are texts, or lists of them: names, paths, the command, the environment, lists, node
 // addresses.
 #include <fmt/format.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <charconv>
@@ -225,6 +226,11 @@ void read_list(const Cursor& cursor, const Field& field, std::vector<std::string
 }
 
 std::string node_address_mistake(std::string_view address) {
+  if (constexpr std::string_view kUnix = "unix:"; address.starts_with(kUnix)) {
+    const std::size_t bytes = address.size() - kUnix.size();
+    if (bytes == 0 || address[kUnix.size()] != '/') return "has no absolute path";
+    return bytes < sizeof sockaddr_un{}.sun_path ? "" : "has a path too long for a socket";
+  }
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos) return "has no port";
   const std::string_view host = address.substr(0, colon);
@@ -248,7 +254,7 @@ void read_nodes(Reading& reading, const Cursor& cursor, std::vector<std::string>
     if (!address) continue;
     if (const std::string mistake = node_address_mistake(*address); !mistake.empty()) {
       item.error(fmt::format("is {}, which {}", in_quotes(*address), mistake),
-                 "write host:port, such as gpu-1:7070");
+                 "write host:port, such as gpu-1:7070, or unix:/PATH");
     } else if (std::find(nodes.begin(), nodes.end(), *address) != nodes.end()) {
       item.error(fmt::format("names {} again", in_quotes(*address)), "remove it");
     } else {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lib/net/handshake.h"
+#include "lib/net/peer_user.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/within.h"
 
@@ -22,7 +23,10 @@ Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
   for (;;) {
     auto connection =
         co_await Connection::connect(executor, control_endpoint(runtime_dir), kConnectLimit);
-    if (connection) co_return std::move(connection);
+    if (connection) {
+      CO_TRY_VOID(check_peer_user(**connection));
+      co_return std::move(connection);
+    }
     if (std::chrono::steady_clock::now() >= until) {
       co_return Error{Errc::Unavailable, fmt::format("no traind runs in {}: {}", runtime_dir,
                                                      connection.error().message)};

@@ -66,21 +66,19 @@ Result<Unit> make_folders(FileSystem& fs, const std::string& path) {
   return fs.sync_folder(parent);
 }
 
-Result<Unit> remove_tree(FileSystem& fs, const std::string& path) {
-  auto entries = fs.list(path);
+Result<Unit> FileSystem::remove_all(const std::string& path) {
+  auto entries = list(path);
   if (entries.has_error()) {
     if (entries.error().code == Errc::NotFound) return Unit{};
     return entries.error();
   }
   for (const FolderEntry& entry : *entries) {
     const std::string inner = join_path(path, entry.name);
-    if (entry.kind == FileKind::Folder) {
-      TRY_VOID(remove_tree(fs, inner));
-    } else {
-      TRY_VOID(fs.remove_file(inner));
-    }
+    TRY_VOID(entry.kind == FileKind::Folder ? remove_all(inner) : remove_file(inner));
   }
-  return fs.remove_folder(path);
+  return remove_folder(path);
 }
+
+Result<Unit> remove_tree(FileSystem& fs, const std::string& path) { return fs.remove_all(path); }
 
 }  // namespace train

@@ -83,6 +83,8 @@ class FileSystem {
   virtual Result<Unit> make_folder(const std::string& path) = 0;
   virtual Result<Unit> remove_file(const std::string& path) = 0;
   virtual Result<Unit> remove_folder(const std::string& path) = 0;
+  /// See remove_tree() below.
+  virtual Result<Unit> remove_all(const std::string& path);
   /// fsync of a folder: names made, moved or removed in it are safe afterwards.
   virtual Result<Unit> sync_folder(const std::string& path) = 0;
 

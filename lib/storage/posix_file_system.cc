@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/storage/own_folder.h"
+
 namespace train {
 namespace {
 
@@ -148,6 +150,10 @@ Result<std::unique_ptr<WritableFile>> PosixFileSystem::open_to_append(const std:
 Result<std::unique_ptr<ReadableFile>> PosixFileSystem::open_to_read(const std::string& path) {
   // O_NONBLOCK: a FIFO that somebody put there must not hang us; it has no effect on files.
   TRY(auto fd, open_file("opening", path, O_RDONLY | O_NONBLOCK));
+  struct stat found {};
+  if (::fstat(fd.get(), &found) != 0) return path_error("reading the status of", path);
+  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))  // of a folder, read() says so
+    return Error{Errc::Io, fmt::format("'{}' is no regular file", path)};
   return std::make_unique<PosixReadableFile>(std::move(fd), path);
 }
 
@@ -200,6 +206,10 @@ Result<Unit> PosixFileSystem::remove_file(const std::string& path) {
 Result<Unit> PosixFileSystem::remove_folder(const std::string& path) {
   if (::rmdir(path.c_str()) != 0) return path_error("removing folder", path);
   return Unit{};
+}
+
+Result<Unit> PosixFileSystem::remove_all(const std::string& path) {
+  return remove_folder_tree(path);
 }
 
 Result<Unit> PosixFileSystem::sync_folder(const std::string& path) {

@@ -16,6 +16,7 @@ class PosixFileSystem final : public FileSystem {
   Result<Unit> make_folder(const std::string& path) override;
   Result<Unit> remove_file(const std::string& path) override;
   Result<Unit> remove_folder(const std::string& path) override;
+  Result<Unit> remove_all(const std::string& path) override;
   Result<Unit> sync_folder(const std::string& path) override;
   Result<FileStatus> status(const std::string& path) override;
   Result<std::vector<FolderEntry>> list(const std::string& path) override;

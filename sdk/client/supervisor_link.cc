@@ -119,8 +119,18 @@ Result<int> connect_supervisor(const std::string& path) {
   int connected = 0;
   do connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   while (connected < 0 && errno == EINTR);
-  if (connected == 0) return fd;
   const int error_number = errno;
+  if (connected == 0) {
+    // Whoever may write the folder of a socket can put his own there.
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    const bool asked = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    if (asked && (peer.uid == ::geteuid() || peer.uid == 0)) return fd;
+    ::close(fd);
+    return Error{Errc::Permission,
+                 fmt::format("another user's process (uid {}) answers at TRAINRUN_SOCKET={}",
+                             asked ? std::to_string(peer.uid) : "?", path)};
+  }
   ::close(fd);
   return Error{Errc::Unavailable,
                fmt::format("no supervisor answers at TRAINRUN_SOCKET={}: {}", path,

@@ -20,16 +20,32 @@ std::string loopback_address(int node) {
   return fmt::format("127.{}.{}.{}", 1 + (pid / 250) % 250, 1 + pid % 250, 1 + node);
 }
 
+std::string make_token(Cluster& cluster) {
+  const std::string path = cluster.path("token");
+  if (!exists(path)) EXPECT_EQ(cluster.start({built("traind"), "token", path}).wait(), 0);
+  return path;
+}
+
+/// `arguments`, with the cluster's token where `more` has no other.
+std::vector<std::string> with_token(std::vector<std::string> arguments,
+                                    const std::vector<std::string>& more,
+                                    const std::string& token) {
+  if (std::find(more.begin(), more.end(), "--token-file") == more.end())
+    arguments.insert(arguments.end(), {"--token-file", token});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 }  // namespace
 
-Nodes::Nodes(Cluster& cluster, int count) : cluster_(cluster), daemons_(count) {
+Nodes::Nodes(Cluster& cluster, int count)
+    : cluster_(cluster), token_(make_token(cluster)), daemons_(count) {
   for (int node = 0; node < count; ++node) addresses_.push_back(loopback_address(node));
 }
 
 Nodes::Nodes(Cluster& cluster, const Network& network, int count)
-    : cluster_(cluster), network_(&network), token_(cluster.path("token")), daemons_(count) {
+    : cluster_(cluster), network_(&network), token_(make_token(cluster)), daemons_(count) {
   for (int node = 0; node < count; ++node) addresses_.push_back(network.address(node));
-  EXPECT_EQ(cluster.start({built("traind"), "token", token_}).wait(), 0);
 }
 
 std::string Nodes::endpoint(int node) const { return addresses_.at(node) + ":7070"; }
@@ -42,19 +58,16 @@ std::string Nodes::hosts(int count) const {
 }
 
 std::vector<std::string> Nodes::daemon_arguments(int node) const {
-  std::vector<std::string> arguments{"--listen",      endpoint(node),
-                                     "--node-name",   fmt::format("n{}", node),
-                                     "--runtime-dir", cluster_.path(fmt::format("rt-n{}", node)),
-                                     "--spool-dir",   cluster_.path(fmt::format("sp-n{}", node))};
-  if (network_ != nullptr)
-    arguments.insert(arguments.end(), {"--token-file", token_, "--allow-root"});
-  return arguments;
+  return {"--listen",      endpoint(node),
+          "--node-name",   fmt::format("n{}", node),
+          "--runtime-dir", cluster_.path(fmt::format("rt-n{}", node)),
+          "--spool-dir",   cluster_.path(fmt::format("sp-n{}", node)),
+          "--allow-root"};
 }
 
 Process& Nodes::start(int node, const std::vector<std::string>& more,
                       const std::vector<std::string>& prefix) {
-  std::vector<std::string> arguments = daemon_arguments(node);
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  const std::vector<std::string> arguments = with_token(daemon_arguments(node), more, token_);
   StartOptions options;
   if (network_ != nullptr) options.prefix = network_->on_node(node);
   options.prefix.insert(options.prefix.end(), prefix.begin(), prefix.end());
@@ -71,9 +84,8 @@ void Nodes::start_all(const std::vector<std::string>& more) {
 }
 
 Process& Nodes::train_run(const std::string& job, int count, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{job, "--hosts", hosts(count)};
-  if (network_ != nullptr) arguments.insert(arguments.end(), {"--token-file", token_});
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  const std::vector<std::string> arguments =
+      with_token({job, "--hosts", hosts(count)}, more, token_);
   StartOptions options;
   if (network_ != nullptr) options.prefix = network_->on_hub();
   return cluster_.train_run(arguments, options);

@@ -2,7 +2,9 @@
 // of another protocol. And the secret stays with the programs that need it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,8 +39,9 @@ std::vector<std::string> with(std::vector<std::string> arguments,
 TEST(MultiNodeSecurity, ANetworkAddressNeedsATokenFile) {
   Cluster cluster;
 
-  for (const std::string listen : {"0.0.0.0:7070", ":7070", "[::]:7070", "192.0.2.1:7070"}) {
-    Process& daemon = cluster.traind(daemon_arguments(cluster, listen));
+  for (const std::string listen :
+       {"0.0.0.0:7070", ":7070", "[::]:7070", "192.0.2.1:7070", "127.0.0.1:7070", "[::1]:0"}) {
+    Process& daemon = cluster.traind(with(daemon_arguments(cluster, listen), {"--allow-root"}));
 
     EXPECT_EQ(daemon.wait(), 78);
     EXPECT_EQ(
@@ -46,8 +49,7 @@ TEST(MultiNodeSecurity, ANetworkAddressNeedsATokenFile) {
         fmt::format(
             "traind: error: refusing to listen on {}: whoever reaches it could run code here\n"
             "traind: give --token-file FILE (made by `traind token FILE`, the same on every node "
-            "and launcher), "
-            "or listen on 127.0.0.1\n",
+            "and launcher), or listen on a Unix socket (unix:PATH), which is its user's alone\n",
             listen));
   }
 }
@@ -58,13 +60,16 @@ TEST(MultiNodeSecurity, RootNeedsAllowRoot) {
   const std::string token = cluster.path("token");
   ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
 
-  Process& daemon =
-      cluster.traind(with(daemon_arguments(cluster, "0.0.0.0:7070"), {"--token-file", token}));
+  for (const std::string listen :
+       {std::string("0.0.0.0:7070"), std::string("127.0.0.1:7070"), "unix:" + cluster.path("s")}) {
+    Process& daemon =
+        cluster.traind(with(daemon_arguments(cluster, listen), {"--token-file", token}));
 
-  EXPECT_EQ(daemon.wait(), 78);
-  EXPECT_EQ(daemon.err(),
-            "traind: error: refusing to run workers as root for launchers that reach 0.0.0.0:7070\n"
-            "traind: start traind as the user whose jobs it runs, or give --allow-root\n");
+    EXPECT_EQ(daemon.wait(), 78) << listen;
+    EXPECT_EQ(daemon.err(),
+              "traind: error: refusing to run workers as root\n"
+              "traind: start traind as the user whose jobs it runs, or give --allow-root\n");
+  }
 }
 
 TEST(MultiNodeSecurity, ATokenThatOthersCanReadIsRefused) {
@@ -73,8 +78,8 @@ TEST(MultiNodeSecurity, ATokenThatOthersCanReadIsRefused) {
   ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
   ::chmod(token.c_str(), 0644);
 
-  Process& daemon =
-      cluster.traind(with(daemon_arguments(cluster, "127.0.0.1:0"), {"--token-file", token}));
+  Process& daemon = cluster.traind(
+      with(daemon_arguments(cluster, "127.0.0.1:0"), {"--token-file", token, "--allow-root"}));
   Process& run =
       cluster.train_run({hello_job(cluster), "--hosts", "127.0.0.1:1", "--token-file", token});
 
@@ -98,22 +103,12 @@ TEST(MultiNodeSecurity, BothSidesSayWhatIsWrongWithTheToken) {
   const std::vector<Case> cases{
       {"wrong", right, wrong, "{}: token does not match", "both sides need the same token file",
        "token does not match"},
-      {"none", right, "", "{0}: {0} refuses: peer asks for a token, none is set",
-       "pass --token-file", "shows no token, and one is asked for here"},
-      {"only-mine", "", right,
-       "{0}: {0} refuses: peer has no token to show, and one is asked for here",
-       "start it with --token-file", "asks for a token, none is set"},
   };
 
   for (const Case& c : cases) {
     Nodes nodes(cluster, 1);
-    Process& daemon = nodes.start(
-        0, c.daemon_token.empty() ? std::vector<std::string>{}
-                                  : std::vector<std::string>{"--token-file", c.daemon_token});
-    Process& run = nodes.train_run(hello_job(cluster, c.name), 1,
-                                   c.run_token.empty()
-                                       ? std::vector<std::string>{}
-                                       : std::vector<std::string>{"--token-file", c.run_token});
+    Process& daemon = nodes.start(0, {"--token-file", c.daemon_token});
+    Process& run = nodes.train_run(hello_job(cluster, c.name), 1, {"--token-file", c.run_token});
 
     EXPECT_EQ(run.wait(), 77) << c.name;
     const std::string cause = fmt::format(fmt::runtime(c.cause), nodes.endpoint(0));
@@ -127,6 +122,35 @@ TEST(MultiNodeSecurity, BothSidesSayWhatIsWrongWithTheToken) {
     daemon.signal(SIGTERM);
     EXPECT_EQ(daemon.wait(), 0);
   }
+}
+
+// Whoever listens at a node's address would get the workers' environment, and say how the run
+// ended.
+TEST(MultiNodeSecurity, WithoutATokenNothingIsSentToANetworkAddress) {
+  Cluster cluster;
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 5), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string node = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+
+  Process& run = cluster.train_run({hello_job(cluster), "--hosts", node});
+
+  EXPECT_EQ(run.wait(), 77);
+  EXPECT_EQ(
+      run.err(),
+      fmt::format("train-run: error: refusing to send the workers' environment to {}: whoever "
+                  "listens there would get it\n"
+                  "train-run: give --token-file FILE (made by `traind token FILE`, the same on "
+                  "every node and launcher), or name the Unix socket of a traind on this "
+                  "machine (unix:PATH)\n",
+                  node));
+  EXPECT_LT(::accept(listener, nullptr, nullptr), 0) << "somebody called";
+  ::close(listener);
 }
 
 TEST(MultiNodeSecurity, TheSecretReachesNoWorkerAndNoCommandLine) {
@@ -259,7 +283,8 @@ TEST(MultiNodeSecurity, TwoDaemonsDoNotShareARuntimeFolder) {
   Nodes nodes(cluster, 1);
   Process& first = nodes.start(0);
 
-  Process& second = cluster.traind(daemon_arguments(cluster, "127.0.0.1:0"));
+  Process& second = cluster.traind(
+      with(daemon_arguments(cluster, "unix:" + cluster.path("s")), {"--allow-root"}));
 
   EXPECT_EQ(second.wait(), 78);
   EXPECT_EQ(second.err(),

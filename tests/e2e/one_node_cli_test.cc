@@ -125,8 +125,8 @@ TEST(Cli, PrintConfigNamesTheOriginOfEachValue) {
 
 TEST(Cli, TraindRefusesANetworkAddressWithoutAToken) {
   Cluster cluster;
-  Process& daemon = cluster.traind({"--listen", "0.0.0.0:0", "--runtime-dir", cluster.path("d"),
-                                    "--spool-dir", cluster.path("s")});
+  Process& daemon = cluster.traind({"--allow-root", "--listen", "0.0.0.0:0", "--runtime-dir",
+                                    cluster.path("d"), "--spool-dir", cluster.path("s")});
   daemon.wait();
   std::string said = said_by(cluster, daemon);
   for (std::size_t at; (at = said.find("ts=")) != std::string::npos;)

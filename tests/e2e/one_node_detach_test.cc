@@ -156,15 +156,12 @@ TEST_F(Detach, NobodyTakesItUpByItselfAfterBoth) {
 
 TEST_F(Detach, ATraindOfTheUsersTakesItsControllersUpAgain) {
   const auto daemon = [&](const std::string& listen) -> Process& {
-    return cluster.traind({"--listen", listen, "--runtime-dir", cluster.path("own"), "--spool-dir",
-                           cluster.path("spool")});
+    return cluster.traind({"--allow-root", "--listen", listen, "--runtime-dir", cluster.path("own"),
+                           "--spool-dir", cluster.path("spool")});
   };
-  Process& first = daemon("127.0.0.1:0");
-  const std::string said = "on=127.0.0.1:";
-  ASSERT_TRUE(wait_until([&] { return contains(first.err(), said); })) << first.err();
-  const std::string listen =
-      "127.0.0.1:" +
-      std::to_string(std::stoi(first.err().substr(first.err().find(said) + said.size())));
+  const std::string listen = "unix:" + cluster.path("own/traind.sock");
+  Process& first = daemon(listen);
+  ASSERT_TRUE(wait_until([&] { return contains(first.err(), "msg=listening"); })) << first.err();
   detach({"--runtime-dir", cluster.path("own"), "--hosts", listen, training()});
   const std::set<pid_t> workers = cluster.worker_pids();
   EXPECT_TRUE(pids("traind --private").empty());

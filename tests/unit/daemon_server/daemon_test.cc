@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "daemon/server/control_port.h"
+#include "lib/net/token.h"
 
 namespace train {
 namespace {
@@ -55,6 +56,9 @@ class TraindProcess {
     options.spool_dir = dir_ + "/spool";
     options.drain_grace = kPatience;
     options.build = "test";
+    options.allow_root = true;
+    options.token_file = dir_ + "/token";
+    ASSERT_TRUE(create_token_file(options.token_file));
     pid_ = ::fork();
     if (pid_ == 0) ::_exit(run_daemon(options));
   }

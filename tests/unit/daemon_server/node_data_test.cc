@@ -9,6 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <vector>
+
+#include "lib/storage/own_folder.h"
 
 namespace train {
 namespace {
@@ -23,6 +27,10 @@ class NodeDataTest : public testing::Test {
   }
   ~NodeDataTest() override { fs::remove_all(root_); }
   void make(const std::string& run_id) const {
+    ASSERT_TRUE(make_own_folder(root_ / run_id));
+    make_unmarked(run_id);
+  }
+  void make_unmarked(const std::string& run_id) const {
     fs::create_directories(root_ / run_id / "checkpoints/checkpoint_000001");
     std::ofstream(root_ / run_id / "checkpoints/checkpoint_000001/a") << "a";
   }
@@ -33,12 +41,18 @@ class NodeDataTest : public testing::Test {
   bool is_there(const std::string& run_id) const { return fs::exists(root_ / run_id); }
 
   fs::path root_;
+  std::mutex mutex_;
+  std::vector<std::string> said_;
+  const NodeData::Say say_ = [this](const std::string& what, const std::string& folder) {
+    const std::lock_guard lock(mutex_);
+    said_.push_back(folder + ": " + what);
+  };
   boost::asio::io_context context_;
   boost::asio::any_io_executor executor_ = context_.get_executor();
 };
 
 TEST_F(NodeDataTest, NamesNoFolderOutside) {
-  const NodeData data(executor_, root_);
+  const NodeData data(executor_, root_, say_);
 
   EXPECT_EQ(data.folder_of("vit-0123456789ab"), root_.string() + "/vit-0123456789ab");
   for (const char* bad : {"", ".", "..", "../x", "a/b", ".trash-1", "a b", "a\nb"})
@@ -49,7 +63,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
   make("r1");
   make("r2");
   {
-    NodeData data(executor_, root_);
+    NodeData data(executor_, root_, say_);
     data.run_ended("r1");
 
     data.sweep({"r1"});
@@ -62,7 +76,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
 
 TEST_F(NodeDataTest, KeepsWhatARunThatBeganAgainLeft) {
   make("r1");
-  NodeData data(executor_, root_);
+  NodeData data(executor_, root_, say_);
   data.run_ended("r1");
 
   data.run_began("r1");
@@ -75,9 +89,9 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   make("old");
   make("new");
   make_older_than_a_week("old");
-  fs::create_directories(root_ / ".trash-1-1/x");
+  make(".trash-1-1");
   fs::create_directories(root_ / "not ours");
-  NodeData data(executor_, root_);
+  NodeData data(executor_, root_, say_);
 
   data.sweep_old();
 
@@ -85,10 +99,40 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   EXPECT_TRUE(is_there("new"));
   EXPECT_TRUE(is_there("not ours"));
   EXPECT_FALSE(is_there(".trash-1-1"));
+  EXPECT_EQ(said_,
+            (std::vector<std::string>{
+                root_.string() + "/.trash-1-1: removing data on this node: an earlier traind "
+                                 "was removing it",
+                root_.string() + "/old: removing data on this node: nobody has come back to "
+                                 "it for a week"}));
+}
+
+TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
+  make_unmarked("thesis");
+  make_older_than_a_week("thesis");
+  make_unmarked(".trash-of-mine");
+  make_unmarked("r1");
+  fs::create_directories(root_ / "elsewhere/checkpoints");
+  make_older_than_a_week("elsewhere");
+  ASSERT_TRUE(make_own_folder(root_ / "target"));
+  fs::create_directory_symlink("target", root_ / "link");
+  {
+    NodeData data(executor_, root_, say_);
+    data.sweep_old();
+    data.run_ended("r1");
+    data.run_ended("link");
+    data.run_ended("never there");
+    data.sweep({});
+  }
+
+  for (const char* name : {"thesis", ".trash-of-mine", "r1", "elsewhere", "target", "link"})
+    EXPECT_TRUE(is_there(name)) << name;
+  EXPECT_TRUE(fs::exists(root_ / "thesis/checkpoints/checkpoint_000001/a"));
+  EXPECT_EQ(said_.size(), 2u);  // of r1 and of the link
 }
 
 TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
-  NodeData data(executor_, root_);
+  NodeData data(executor_, root_, say_);
   const fs::path part = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
   fs::create_directories(part);
   std::ofstream(part / "state.bin") << "hello";

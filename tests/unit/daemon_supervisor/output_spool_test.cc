@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace train {
@@ -37,6 +39,41 @@ TEST(OutputSpool, KeepsTheNewestWhenItIsFull) {
   EXPECT_EQ(read_all(spool, offset), "56789abcde");
   EXPECT_EQ(offset, 15u);
   EXPECT_EQ(spool.total(), 15u);
+}
+
+TEST(OutputSpool, SaysHowMuchAFullDiskDidNotTake) {
+  auto spool = OutputSpool::create("/dev/full", 1000);
+  ASSERT_TRUE(spool);
+  for (int i = 0; i < 3; ++i) spool->append("0123456789");
+  EXPECT_EQ(spool->total(), 0u);
+  spool->finish();
+
+  std::uint64_t offset = 0;
+  EXPECT_EQ(read_all(*spool, offset),
+            "\n[trainrun: 30 bytes of output are lost: /dev/full: No space left on device]\n");
+  EXPECT_EQ(offset, spool->total());
+}
+
+TEST(OutputSpool, GoesOnWhenTheDiskHasRoomAgainAndSaysWhatIsMissing) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = ::signal(SIGXFSZ, SIG_IGN);
+  OutputSpool spool = make_spool(1000);
+  spool.append("first\n");
+  const rlimit none{6, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  spool.append("lost one\n");
+  spool.append("lost two\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, old_handler);
+  spool.append("last\n");
+  spool.finish();
+
+  std::uint64_t offset = 0;
+  const std::string all = read_all(spool, offset);
+  EXPECT_TRUE(all.starts_with("first\n\n[trainrun: 18 bytes of output are lost: ")) << all;
+  EXPECT_TRUE(all.ends_with(": File too large]\nlast\n")) << all;
+  EXPECT_EQ(offset, spool.total());
 }
 
 TEST(LastLines, KeepsTheLastTwentyAndAnOpenOne) {

@@ -1,0 +1,62 @@
+#include "daemon/core/launcher_orders.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace train {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 1024;
+constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
+constexpr std::int64_t kYearMs = 366 * kDayMs;
+constexpr double kAmountMax = 1e9;
+constexpr std::size_t kCustomMax = 1000;
+constexpr std::int32_t kWorkersMax = 100000;
+constexpr std::uint64_t kOutputBytesMin = 4096;
+
+template <class Number>
+Result<Unit> within_bounds(std::string_view field, Number value, Number least, Number most) {
+  if (value >= least && value <= most) return Unit{};  // a NaN is within none
+  return Error{Errc::InvalidArgument,
+               fmt::format("{} is {}, where {} to {} is possible", field, value, least, most),
+               "is that launcher of another version?"};
+}
+
+Result<Unit> check_name(std::string_view field, const std::string& value) {
+  return within_bounds<std::size_t>(fmt::format("the length of {}", field), value.size(), 1,
+                                    kNameBytesMax);
+}
+
+Result<Unit> check_amounts(const ResourceAmounts& amounts) {
+  TRY_VOID(within_bounds("CPU", amounts.cpu, 0.0, kAmountMax));
+  TRY_VOID(within_bounds("GPU", amounts.gpu, 0.0, kAmountMax));
+  TRY_VOID(
+      within_bounds<std::size_t>("the number of resources", amounts.custom.size(), 0, kCustomMax));
+  for (const auto& [name, value] : amounts.custom)
+    TRY_VOID(within_bounds("a resource", value, 0.0, kAmountMax));
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Unit> check_order(const AttachRun& message) {
+  TRY_VOID(check_name("run_id", message.run_id));
+  TRY_VOID(check_name("run_name", message.run_name));
+  TRY_VOID(within_bounds<std::int64_t>("heartbeat_ms", message.heartbeat_ms, 1, kDayMs));
+  TRY_VOID(within_bounds<std::int64_t>("dead_after_ms", message.dead_after_ms, 1, kDayMs));
+  return within_bounds<std::int64_t>("orphan_timeout_ms", message.orphan_timeout_ms, 0, kYearMs);
+}
+
+Result<Unit> check_order(const PrepareAttempt& message) {
+  TRY_VOID(within_bounds("local_world_size", message.local_world_size, 0, kWorkersMax));
+  TRY_VOID(within_bounds("node_rank", message.node_rank, 0, kWorkersMax));
+  TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
+  TRY_VOID(check_amounts(message.per_worker));
+  TRY_VOID(within_bounds<std::int64_t>("stop_grace_ms", message.stop_grace_ms, 0, kYearMs));
+  TRY_VOID(within_bounds<std::int64_t>("upload_timeout_ms", message.upload_timeout_ms, 0, kYearMs));
+  return within_bounds("output_bytes_max", message.output_bytes_max, kOutputBytesMin,
+                       std::uint64_t{1} << 50);
+}
+
+}  // namespace train

@@ -1,0 +1,14 @@
+// What a launcher asks for is checked before it counts: it holds the token, or is this user's, and
+// may still be of another version, or broken. Pure.
+#pragma once
+
+#include "lib/wire/messages.h"
+
+namespace train {
+
+/// Names, times and epoch of a lease. InvalidArgument names the field and its bounds.
+Result<Unit> check_order(const AttachRun& message);
+/// Amounts, counts and times of an attempt: finite, and no larger than a node can mean.
+Result<Unit> check_order(const PrepareAttempt& message);
+
+}  // namespace train

@@ -1,0 +1,215 @@
+// Another user of the same machine: what he has made first, and where he listens, gets nothing of
+// ours and loses nothing to us. Needs root, to be somebody else (uid 65534).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t kOther = 65534;
+
+/// A process of another user that listens at a Unix socket, takes what it is sent, and keeps it in
+/// a file beside the socket.
+class Listener {
+ public:
+  explicit Listener(const std::string& socket) : heard_(socket + ".heard") {
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      if (::setgid(kOther) != 0 || ::setuid(kOther) != 0) ::_exit(1);
+      const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      socket.copy(address.sun_path, sizeof address.sun_path - 1);
+      if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) ::_exit(2);
+      ::chmod(socket.c_str(), 0777);
+      std::ofstream heard(heard_);
+      ::listen(listener, 10);
+      for (;;) {
+        const int peer = ::accept(listener, nullptr, nullptr);
+        char buffer[4096];
+        for (ssize_t got = 0; (got = ::read(peer, buffer, sizeof buffer)) > 0;) {
+          heard.write(buffer, got);
+          heard.flush();
+        }
+        ::close(peer);
+      }
+    }
+  }
+  ~Listener() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  bool ready() const { return exists(heard_); }
+  std::string heard() const { return read_file(heard_); }
+
+ private:
+  std::string heard_;
+  pid_t pid_ = -1;
+};
+
+class OtherUser : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: needs root, to act as another user";
+    // A folder that is open to all, as /tmp is.
+    char name[] = "/tmp/shared-XXXXXX";
+    shared = ::mkdtemp(name);
+    ::chmod(shared.c_str(), 01777);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    if (!shared.empty()) fs::remove_all(shared, ignored);
+  }
+  /// A folder of the other user's, as he likes it.
+  std::string make_theirs(const std::string& name, mode_t mode) const {
+    const std::string path = shared + "/" + name;
+    fs::create_directory(path);
+    ::chmod(path.c_str(), mode);
+    EXPECT_EQ(::chown(path.c_str(), kOther, kOther), 0);
+    return path;
+  }
+  std::string hello_job() const {
+    return cluster.job("job", "command: echo hello\nscaling_config: {num_workers: 1}\n");
+  }
+
+  Cluster cluster;
+  std::string shared;
+};
+
+TEST_F(OtherUser, WhoListensInTheNameOfATraindHearsNothing) {
+  const std::string socket = make_theirs("rt", 0755) + "/traind.sock";
+  Listener listener(socket);
+  ASSERT_TRUE(wait_until([&] { return listener.ready(); }));
+
+  Process& run =
+      cluster.train_run({hello_job(), "--hosts", "unix:" + socket},
+                        {.env = {{"AWS_SECRET_ACCESS_KEY", "canary"}}, .prefix = {}, .cwd = ""});
+
+  EXPECT_EQ(run.wait(), 77) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "is a process of uid 65534, neither of uid 0 nor of root"))
+      << run.out();
+  EXPECT_EQ(listener.heard(), "");
+}
+
+TEST_F(OtherUser, ACommandToATraindIsSaidToNobodyElse) {
+  const std::string folder = make_theirs("rt", 0755);
+  Listener listener(folder + "/control.sock");
+  ASSERT_TRUE(wait_until([&] { return listener.ready(); }));
+
+  Process& drain = cluster.traind({"drain", "--runtime-dir", folder});
+
+  EXPECT_NE(drain.wait(), 0);
+  EXPECT_TRUE(contains(drain.err(), "is a process of uid 65534")) << drain.err();
+  EXPECT_EQ(listener.heard(), "");
+}
+
+TEST_F(OtherUser, AWorkerDoesNotJoinHisSupervisor) {
+  const std::string socket = make_theirs("sp", 0755) + "/worker.sock";
+  Listener listener(socket);
+  ASSERT_TRUE(wait_until([&] { return listener.ready(); }));
+
+  Process& worker =
+      cluster.start({program("sdk_worker")},
+                    {.env = {{"TRAINRUN_SOCKET", socket}, {"RANK", "0"}, {"WORLD_SIZE", "1"}},
+                     .prefix = {},
+                     .cwd = ""});
+
+  EXPECT_NE(worker.wait(), 0);
+  EXPECT_TRUE(contains(worker.err() + worker.out(), "another user's process (uid 65534) answers"))
+      << worker.err() << worker.out();
+  EXPECT_EQ(listener.heard(), "");
+}
+
+TEST_F(OtherUser, FoldersThatHeMadeFirstAreNotUsed) {
+  const std::string precious = cluster.path("precious");
+  fs::create_directories(precious + "/thesis/checkpoints");
+  cluster.write("precious/thesis/draft.txt", "years of work");
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ::utimensat(AT_FDCWD, (precious + "/thesis/checkpoints").c_str(), old, 0);
+  // As in /var/tmp: his folder is there first, and in it a link to what is ours.
+  const std::string theirs = make_theirs("trainrun-0", 0777);
+  fs::create_directory_symlink(precious, theirs + "/data");
+  const std::string own = cluster.path("own");
+  const std::string socket = "unix:" + cluster.path("own-rt/s.sock");
+
+  for (const auto& [runtime, spool] : std::vector<std::pair<std::string, std::string>>{
+           {cluster.path("own-rt"), theirs}, {theirs, cluster.path("own-sp")}}) {
+    Process& daemon = cluster.traind(
+        {"--allow-root", "--listen", socket, "--runtime-dir", runtime, "--spool-dir", spool});
+    EXPECT_EQ(daemon.wait(), 78);
+    EXPECT_EQ(daemon.err(), "traind: error: '" + theirs +
+                                "' belongs to uid 65534, not to uid 0, who is to use it\n"
+                                "traind: name a folder of your own\n");
+  }
+  fs::create_directory_symlink(theirs, cluster.path("link"));
+  Process& daemon = cluster.traind({"--allow-root", "--listen", socket, "--runtime-dir",
+                                    cluster.path("own-rt"), "--spool-dir", cluster.path("link")});
+  EXPECT_EQ(daemon.wait(), 78);
+  EXPECT_TRUE(contains(daemon.err(), "is no folder")) << daemon.err();
+
+  EXPECT_EQ(cluster.read(precious + "/thesis/draft.txt"), "years of work");
+}
+
+TEST_F(OtherUser, ADataFolderKeepsWhatTraindDidNotMake) {
+  const std::string data = cluster.path("scratch");
+  fs::create_directories(data + "/thesis/checkpoints");
+  fs::create_directories(data + "/thesis/src");
+  cluster.write("scratch/thesis/src/main.cc", "int main() {}");
+  fs::create_directories(data + "/.trash-of-mine");
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ::utimensat(AT_FDCWD, (data + "/thesis/checkpoints").c_str(), old, 0);
+
+  Process& daemon = cluster.traind(
+      {"--allow-root", "--listen", "unix:" + cluster.path("rt1/s.sock"), "--runtime-dir",
+       cluster.path("rt1"), "--spool-dir", cluster.path("sp1"), "--data-dir", data});
+  ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=listening"); })) << daemon.err();
+  daemon.signal(SIGTERM);
+  EXPECT_EQ(daemon.wait(), 0);
+
+  EXPECT_EQ(cluster.read(data + "/thesis/src/main.cc"), "int main() {}");
+  EXPECT_TRUE(exists(data + "/thesis/checkpoints"));
+  EXPECT_TRUE(exists(data + "/.trash-of-mine"));
+}
+
+TEST_F(OtherUser, RootsTraindIsOutOfHisReach) {
+  Process& daemon =
+      cluster.traind({"--allow-root", "--runtime-dir", cluster.path("rt2"), "--spool-dir",
+                      cluster.path("sp2"), "--listen", "unix:" + cluster.path("rt2/traind.sock")});
+  ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=listening"); })) << daemon.err();
+
+  for (const char* name : {"/traind.sock", "/control.sock"}) {
+    const std::string socket = cluster.path("rt2") + name;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setgid(kOther) != 0 || ::setuid(kOther) != 0) ::_exit(1);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      socket.copy(address.sun_path, sizeof address.sun_path - 1);
+      const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+      const bool connected =
+          ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+      ::_exit(connected ? 2 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << socket;
+  }
+  daemon.signal(SIGTERM);
+  EXPECT_EQ(daemon.wait(), 0);
+}
+
+}  // namespace
+}  // namespace train::e2e

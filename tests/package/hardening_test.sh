@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# tests/package/hardening_test.sh BUILD_FOLDER: every program and library that was built, and that `cmake --install` puts into a
+# prefix, loads libraries from no folder that others could fill, and has the compiler's and the linker's defences.
+set -euo pipefail
+
+build="$(cd "$1" && pwd)"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+failed=0 looked_at=0
+
+complain() { printf 'hardening_test: %s: %s\n' "$1" "$2" >&2; failed=1; }
+
+# check_runpath FILE INSTALLED: each element is $ORIGIN/… or an absolute folder outside the build; what is installed has the first only
+check_runpath() {
+  local file="$1" installed="$2" path element
+  path="$(sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]$/\2/p' "$work/dynamic")"
+  [ -n "$path" ] || { ! grep -q '(R\(UN\)\?PATH)' "$work/dynamic" || complain "$file" "its RUNPATH is empty"; return 0; }
+  [[ ":$path:" != *::* ]] || complain "$file" "an element of its RUNPATH is empty, which is the current folder: $path"
+  while IFS= read -r -d : element; do
+    case "$element" in
+      '') ;;
+      "\$ORIGIN" | "\$ORIGIN"/*) ;;
+      "$build"*) complain "$file" "its RUNPATH leads into the build folder: $element" ;;
+      /*) [ "$installed" = 0 ] || complain "$file" "its RUNPATH leads out of the prefix: $element" ;;
+      *) complain "$file" "its RUNPATH is relative to the current folder: $element" ;;
+    esac
+  done <<<"$path:"
+}
+
+# check FILE INSTALLED
+check() {
+  local file="$1"
+  readelf -W -d "$file" >"$work/dynamic"
+  readelf -W -h -l "$file" >"$work/headers"
+  readelf -W --dyn-syms "$file" >"$work/symbols"
+  looked_at=$((looked_at + 1))
+  check_runpath "$file" "$2"
+  grep -q 'Type: *DYN' "$work/headers" || complain "$file" "it is not position independent"
+  grep -q 'GNU_RELRO' "$work/headers" || complain "$file" "it has no RELRO"
+  grep -q '(FLAGS_1).*NOW\|BIND_NOW' "$work/dynamic" || complain "$file" "its symbols are not bound at its start (-z now)"
+  ! grep 'GNU_STACK' "$work/headers" | grep -q 'RWE' || complain "$file" "its stack is executable"
+  grep -q '__stack_chk_fail' "$work/symbols" || complain "$file" "no function of it has a stack protector"
+}
+
+# Of each kind that was built: programs, the examples, what tests start, libraries and modules. Links are Arrow's.
+while IFS= read -r -d '' file; do
+  if [ "$(head -c 4 "$file" | tr -d '\0')" = $'\x7fELF' ]; then check "$file" 0; fi
+done < <(find "$build/bin" "$build/tests" "$build/lib" "$build/sdk/client" -type f \( -perm -u+x -o -name '*.so*' \) \
+           ! -path '*/CMakeFiles/*' ! -name '*.a' -print0)
+[ "$looked_at" -ge 20 ] || complain "$build" "only $looked_at programs were found"
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+while IFS= read -r -d '' file; do check "$file" 1; done < <(
+  find "$work/prefix/bin" "$work/prefix/sbin" -type f -print0
+  find "$work/prefix" -type f -name 'libtrainrun*.so*' -print0)
+
+for program in train-run traind; do   # FORTIFY: the checked versions of what copies and prints
+  readelf -W --dyn-syms "$build/bin/$program" | grep -q '__[a-z]*_chk@' || complain "$program" "it was built without _FORTIFY_SOURCE"
+done
+
+# A library in the current folder is nobody's idea: the programs start there as anywhere.
+mkdir "$work/cwd"
+for name in libxxhash.so.0 libfmt.so.9 libssl.so.3 libcrypto.so.3; do echo 'no library' >"$work/cwd/$name"; done
+(cd "$work/cwd" && "$build/bin/train-run" --version >/dev/null && "$build/bin/traind" --version >/dev/null) ||
+  complain "train-run" "it loads libraries from the current folder"
+
+[ "$failed" = 0 ] && echo "hardening_test: $looked_at files passed"

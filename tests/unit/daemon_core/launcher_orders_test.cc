@@ -1,0 +1,73 @@
+#include "daemon/core/launcher_orders.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace train {
+namespace {
+
+AttachRun lease() {
+  AttachRun message;
+  message.run_id = "r-1";
+  message.run_name = "r";
+  return message;
+}
+PrepareAttempt attempt() {
+  PrepareAttempt message;
+  message.local_world_size = 2;
+  message.per_worker.cpu = 1;
+  return message;
+}
+
+TEST(LauncherOrders, UsualOnesPass) {
+  EXPECT_TRUE(check_order(lease()));
+  EXPECT_TRUE(check_order(attempt()));
+}
+
+TEST(LauncherOrders, ALeaseWithoutBoundsIsRefused) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  const std::function<void(AttachRun&)> wrong[] = {
+      [](AttachRun& m) { m.run_id.clear(); },
+      [](AttachRun& m) { m.run_id.assign(1 << 20, 'x'); },
+      [](AttachRun& m) { m.run_name.assign(1 << 20, 'x'); },
+      [](AttachRun& m) { m.dead_after_ms = kMost; },
+      [](AttachRun& m) { m.dead_after_ms = -1; },
+      [](AttachRun& m) { m.heartbeat_ms = 0; },
+      [](AttachRun& m) { m.orphan_timeout_ms = kMost; },
+  };
+  for (const auto& spoil : wrong) {
+    AttachRun message = lease();
+    spoil(message);
+    EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument);
+  }
+}
+
+TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
+  const std::function<void(PrepareAttempt&)> wrong[] = {
+      [](PrepareAttempt& m) { m.local_world_size = -5; },
+      [](PrepareAttempt& m) { m.local_world_size = std::numeric_limits<std::int32_t>::max(); },
+      [](PrepareAttempt& m) { m.per_worker.cpu = std::nan(""); },
+      [](PrepareAttempt& m) { m.per_worker.cpu = -1; },
+      [](PrepareAttempt& m) { m.per_worker.gpu = std::numeric_limits<double>::infinity(); },
+      [](PrepareAttempt& m) { m.per_worker.custom["x"] = -std::nan(""); },
+      [](PrepareAttempt& m) { m.output_bytes_max = 0; },
+      [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
+      [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },
+      [](PrepareAttempt& m) { m.replicas = -1; },
+  };
+  for (const auto& spoil : wrong) {
+    PrepareAttempt message = attempt();
+    spoil(message);
+    EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument);
+  }
+  PrepareAttempt message = attempt();
+  message.local_world_size = -5;
+  EXPECT_EQ(check_order(message).error().message,
+            "local_world_size is -5, where 0 to 100000 is possible");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,43 @@
+#include "daemon/core/pending_handshakes.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+TEST(PendingHandshakes, AreLimitedAndTheOldestOfTheBusiestAddressGoes) {
+  PendingHandshakes pending;
+  EXPECT_EQ(pending.begin(1, "10.0.0.1"), std::nullopt);
+  for (std::uint64_t id = 2; id <= PendingHandshakes::kMax; ++id)
+    EXPECT_EQ(pending.begin(id, "10.0.0.66"), std::nullopt);
+
+  EXPECT_EQ(pending.begin(1000, "10.0.0.2"), 2u);
+  EXPECT_EQ(pending.begin(1001, "10.0.0.66"), 3u);
+
+  EXPECT_EQ(pending.size(), PendingHandshakes::kMax);
+}
+
+TEST(PendingHandshakes, OneThatIsOverMakesRoom) {
+  PendingHandshakes pending;
+  for (std::uint64_t id = 1; id <= PendingHandshakes::kMax; ++id) pending.begin(id, "a");
+  pending.end(5);
+  pending.end(5);
+  pending.end(12345);
+  EXPECT_EQ(pending.begin(1000, "b"), std::nullopt);
+  EXPECT_EQ(pending.begin(1001, "b"), 1u);
+}
+
+TEST(PendingHandshakes, AFloodNeverClosesALauncherThatIsQuick) {
+  PendingHandshakes pending;
+  std::uint64_t next = 1;
+  for (int round = 0; round < 1000; ++round) {
+    const std::uint64_t launcher = next++;
+    EXPECT_NE(pending.begin(launcher, "10.0.0.1"), std::optional(launcher));
+    for (int peer = 0; peer < 500; ++peer)
+      EXPECT_NE(pending.begin(next++, "10.0.0.66"), std::optional(launcher));
+    pending.end(launcher);
+  }
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,118 @@
+#include "daemon/supervisor/worker_frames.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/supervisor/worker_seat.h"
+
+namespace train {
+namespace {
+
+TEST(WorkerFrames, TheRankIsTheConnectionsWhateverTheFrameSays) {
+  for (const std::int32_t said : {-1000000, -3, 0, 2, 2000000000}) {
+    WorkerResult result;
+    result.rank = said;
+    result.json = "{}";
+    Frame frame = encode(result, Attempt{3});
+    const auto message = decode_from<WorkerResult>(Rank{2}, frame);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->rank, 2);
+    EXPECT_EQ(decode<WorkerResult>(frame)->rank, 2);
+    EXPECT_EQ(decode<WorkerResult>(frame)->json, "{}");
+    EXPECT_EQ(frame.attempt, Attempt{3});
+  }
+}
+
+TEST(WorkerFrames, ReportsGoOnWhereTheLastEnded) {
+  const auto batch = [](std::uint64_t first, std::uint32_t count) {
+    return ReportBatch{.rank = 0, .first_ordinal = first, .count = count, .data = ""};
+  };
+  EXPECT_TRUE(check_reports(batch(1, 1), 0));
+  EXPECT_TRUE(check_reports(batch(8, 3), 7));
+  EXPECT_TRUE(check_reports(batch(7, 3), 7));  // known ones are the launcher's to drop
+  EXPECT_FALSE(check_reports(batch(9, 1), 7));
+  EXPECT_FALSE(check_reports(batch(8, 0), 7));
+  EXPECT_FALSE(check_reports(batch(0, 1), 7));
+  EXPECT_FALSE(check_reports(batch(~std::uint64_t{0}, 2), 7));
+}
+
+TEST(WorkerFrames, AStagedFolderIsTheOneThatWasGiven) {
+  const std::string staging = "/runs/r/checkpoints/.staging-3/rank-0001";
+  CheckpointStaged staged;
+  staged.index = 2;
+  staged.dir = staging + "/ckpt-2";
+  EXPECT_TRUE(check_staged(staging, staged));
+  for (const char* other :
+       {"/home/user", "/", "", "/runs/r/checkpoints/.staging-3/rank-0001/ckpt-3",
+        "/runs/r/checkpoints/.staging-3/rank-0001/../rank-0000/ckpt-2",
+        "/runs/r/checkpoints/.staging-3/rank-0001/ckpt-2/.."}) {
+    staged.dir = other;
+    EXPECT_FALSE(check_staged(staging, staged)) << other;
+  }
+  staged.dir = staging + "/ckpt-2";
+  staged.metadata_json.assign(kWorkerTextBytesMax + 1, 'x');
+  const auto refused = check_staged(staging, staged);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "the metadata of checkpoint 2 has 1048577 bytes; at most 1048576 are kept");
+}
+
+TEST(WorkerFrames, CallsWithoutEndAreRefused) {
+  EXPECT_TRUE(check_calls(kUnansweredCallsMax - 1, kCallBytesMax));
+  EXPECT_FALSE(check_calls(kUnansweredCallsMax, 1));
+  EXPECT_FALSE(check_calls(0, kCallBytesMax + 1));
+}
+
+class ErrorFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/err-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    path_ = folder_ + "/error.json";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_, path_;
+};
+
+TEST_F(ErrorFile, IsReadAsTorchelasticWritesIt) {
+  std::ofstream(path_)
+      << R"({"message": {"message": "boom", "extraInfo": {"py_callstack": "at x"}}})";
+  const auto error = read_error_file(path_);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(*error, (UserError{"boom", "", "at x"}));
+}
+
+TEST_F(ErrorFile, AFifoIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_FALSE(read_error_file(path_));
+}
+
+TEST_F(ErrorFile, OfAHugeOneNothingIsRead) {
+  std::ofstream(path_) << "{";
+  ASSERT_EQ(::truncate(path_.c_str(), std::int64_t{1} << 40), 0);  // sparse
+  EXPECT_FALSE(read_error_file(path_));
+}
+
+TEST_F(ErrorFile, ALinkIsNotFollowed) {
+  std::ofstream(folder_ + "/other") << R"({"message": "somebody's"})";
+  ASSERT_EQ(::symlink("other", path_.c_str()), 0);
+  EXPECT_FALSE(read_error_file(path_));
+}
+
+TEST(ExitMessage, OfALongErrorTextCarriesItsBeginning) {
+  WorkerSeat seat;
+  seat.exit = TellExited{};
+  seat.error = UserError{std::string(3u << 20, 'x'), "E", std::string(3u << 20, 's')};
+  const Frame frame = encode(exit_message(seat, {}), Attempt{0});
+  EXPECT_LT(frame.payload.size(), 1u << 20);
+  const auto message = decode<WorkerExited>(frame);
+  EXPECT_TRUE(message->errors.front().what.ends_with("… (3145728 bytes in all)"));
+}
+
+}  // namespace
+}  // namespace train
