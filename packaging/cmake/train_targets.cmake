@@ -32,7 +32,9 @@ function(train_test name)
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
-  set(environment ${arg_ENVIRONMENT} ${TRAIN_SANITIZER_ENVIRONMENT})
+  # Its cases, for packaging/run_tests.sh.
+  set(environment ${arg_ENVIRONMENT} ${TRAIN_SANITIZER_ENVIRONMENT}
+      "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test_results/${name}.xml")
   # One ctest entry a program: discovery at every build would run each binary once more.
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")

@@ -68,7 +68,12 @@ TEST_F(ListenerTest, RefusesAFolderThatIsOpenToOthers) {
                    "folder " + folder.string() +
                        " of the socket has mode 0750, which lets others in; wanted is 0700",
                    "chmod 700 " + folder.string()}));
-  if (::geteuid() != 0) return;
+}
+
+TEST_F(ListenerTest, RefusesAFolderOfSomebodyElse) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  const auto folder = folder_ / "given";
+  std::filesystem::create_directory(folder);
   ::chmod(folder.c_str(), 0700);
   ASSERT_EQ(::chown(folder.c_str(), 4711, -1), 0);
   EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string())).error(),

@@ -1,0 +1,16 @@
+// What run_tests_test.sh lets packaging/run_tests.sh count: a GoogleTest program whose cases end in
+// every way.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+TEST(Sample, Passes) {}
+TEST(Sample, PassesToo) {}
+TEST(Sample, Fails) { FAIL() << "on purpose"; }
+TEST(Sample, SkipsWithoutSomething) { GTEST_SKIP() << "SKIPPED: something is missing"; }
+TEST(Sample, SkipsWithoutSomethingToo) { GTEST_SKIP() << "something is missing"; }
+TEST(Sample, DISABLED_IsNotRun) { FAIL() << "it is disabled"; }
+TEST(Sample, EndsTheProgramAsIfAllWereWell) { std::_Exit(0); }
+TEST(Sample, LetsTheProgramFailAtItsEnd) {
+  std::atexit([] { std::_Exit(3); });
+}
