@@ -203,6 +203,10 @@ void RunController::on(const RankExited& event) {
   Member* member = member_of(event.attempt, event.rank);
   if (member == nullptr || !member->alive()) return;
   member->end = event.end;
+  if (event.end.clean() && !event.end.stop_requested) {
+    attempt_.came_to_its_end_at =
+        std::max(attempt_.came_to_its_end_at.value_or(0), member->known_report());
+  }
   if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
   // Who waits for it in a collective call is to be stopped as well, and not to fail before.
   const bool by_us_now = state_ == RunState::TearingDown;
@@ -444,7 +448,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
     return next;
   }
   if (state_ == RunState::Running) {
-    consider(grow_at_);
+    if (grow_at_ && now_ < *grow_at_) consider(grow_at_);  // then the next report is waited for
     if (!attempt_.standbys_asked) consider(attempt_.standbys_at);
     for (const auto& [node, until] : set_aside_) consider(until);
   }

@@ -126,6 +126,7 @@ class RunController {
   };
   struct PauseProgress {
     enum class Step { Gather, Advance, Finish } step = Step::Gather;
+    bool asked = false;
     TimePoint asked_at;
     TimePoint deadline;          // then TERM
     bool at_checkpoint = false;  // no work may be lost, and there is time
@@ -152,6 +153,8 @@ class RunController {
     CheckpointLedger checkpoints{0};
     std::optional<CommitUnderWay> commit;
     bool progressed = false;  // a report, or a completed collective
+    std::optional<std::uint64_t>
+        came_to_its_end_at;  // the last report of the ranks that ended by themselves
     std::optional<Failure> failure;
     std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
@@ -275,6 +278,8 @@ class RunController {
   std::optional<TimePoint> gather_until() const;
   std::optional<FailurePlace> place_of(const Failure& failure) const;
   std::uint64_t next_common_report() const;
+  std::uint64_t earliest_meeting() const;
+  std::string mixed_reports(const std::vector<PartOfCheckpoint>& parts) const;
   std::string node_name(NodeId node) const;
   template <class F>
   void for_each_reachable_host(F&& f);

@@ -30,6 +30,12 @@ void RunController::on(const PartStaged& event) {
 
 void RunController::advance_checkpoints() {
   while (auto ready = attempt_.checkpoints.take_ready()) {
+    if (const std::string mixed = mixed_reports(ready->parts);
+        ready->error.empty() && !mixed.empty()) {
+      attempt_.checkpoints.commit_finished({ready->index, "", mixed});
+      give_up_checkpoint({ready->index, "", mixed}, false);
+      continue;
+    }
     if (ready->error.empty()) {
       attempt_.commit = CommitUnderWay{.index = ready->index, .since = now_};
       actions_.push_back(
@@ -38,6 +44,19 @@ void RunController::advance_checkpoints() {
     }
     give_up_checkpoint({ready->index, "", ready->error}, ready->no_space);
   }
+}
+
+// Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
+// and of another what it would have made anyhow, at another report.
+std::string RunController::mixed_reports(const std::vector<PartOfCheckpoint>& parts) const {
+  if (!attempt_.pause.asked) return "";
+  for (const PartOfCheckpoint& part : parts) {
+    if (part.report_ordinal == parts.front().report_ordinal) continue;
+    return fmt::format("rank {} made it at report {}, rank {} at report {}",
+                       parts.front().rank.value, parts.front().report_ordinal, part.rank.value,
+                       part.report_ordinal);
+  }
+  return "";
 }
 
 void RunController::tell_checkpoint(const CheckpointLedger::Outcome& outcome) {

@@ -91,6 +91,7 @@ void RunController::consider_growth() {
   // A program without the SDK, or before its first report, cannot be asked to stop without losing
   // work.
   if (!grow_at_ || now_ < *grow_at_ || !can_pause()) return;
+  if (any_member_ended()) return grow_at_.reset();  // no checkpoint will be whole any more
   const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
   grow_at_.reset();
   if (now.world_size <= attempt_.placement.world_size) return;

@@ -86,7 +86,8 @@ bool RunController::can_pause() const {
 
 void RunController::begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint) {
   change_state(RunTrigger::PauseAsked, reason);
-  attempt_.pause = PauseProgress{.asked_at = now_,
+  attempt_.pause = PauseProgress{.asked = true,
+                                 .asked_at = now_,
                                  .deadline = deadline,
                                  .at_checkpoint = at_checkpoint,
                                  .first_paused_at = {},
@@ -133,6 +134,8 @@ void RunController::advance_pausing() {
                                                 : "the ranks did not meet at one report in time");
   }
   if (pause.step == PauseProgress::Step::Finish) return;
+  if (pause.step == PauseProgress::Step::Advance && earliest_meeting() > pause.ordinal)
+    return advance_to(earliest_meeting());
   if (pause.first_paused_at && somebody_is_on_the_way()) {
     // The news of one rank among thousands: the others need not be looked at.
     if (pause.step == PauseProgress::Step::Advance) return;
@@ -167,7 +170,7 @@ void RunController::advance_pausing() {
         if (!all_paused && now_ < *pause.all_reporting_paused + kStragglerPause) return;
       }
       pause.step = PauseProgress::Step::Advance;
-      return advance_to(highest);
+      return advance_to(std::max(highest, earliest_meeting()));
     }
     case PauseProgress::Step::Advance: {
       if (all_arrived && pause.at_checkpoint && !all_paused_at(highest)) return advance_to(highest);
@@ -200,6 +203,7 @@ bool RunController::somebody_is_on_the_way() const {
 // Each says so again once it is there; those that an earlier launcher had told are there already.
 void RunController::advance_to(std::uint64_t ordinal) {
   attempt_.pause.ordinal = ordinal;
+  attempt_.pause.all_arrived_at.reset();
   for (Member& member : attempt_.members) {
     if (!member.arrived || member.paused != ordinal) member.paused.reset();
   }
@@ -218,6 +222,14 @@ std::optional<TimePoint> RunController::gather_until() const {
   if (!pause.at_checkpoint) return pause.asked_at + kGatherPause;
   if (!pause.first_paused_at) return std::nullopt;
   return *pause.first_paused_at + kGatherPause;
+}
+
+// A rank that came to its end by itself does not wait for the others. Who was asked to stop, stops
+// where that rank did. A group that is to form anew could hand over no whole checkpoint any more,
+// and would do everything since its last one again: it goes on to its own end.
+std::uint64_t RunController::earliest_meeting() const {
+  if (!attempt_.came_to_its_end_at) return 0;
+  return stop_ || attempt_.was_pausing ? *attempt_.came_to_its_end_at : UINT64_MAX;
 }
 
 bool RunController::any_member_ended() const {

@@ -101,6 +101,24 @@ TEST(RunControllerGrow, AGroupThatComesToItsEndMeanwhileHasFinished) {
   EXPECT_EQ(d.run.state(), S::Finished);
 }
 
+TEST(RunControllerGrow, AGroupOfWhichARankHasEndedDoesNotGrow) {
+  Elastic d;
+  d.handle(RankExited{kFirst, Rank{1}, exited(0)});
+  d.handle(node_up(kNodeC));
+  EXPECT_EQ(d.handle(Tick{}, kGrowSettle), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), std::nullopt);
+}
+
+TEST(RunControllerGrow, WaitsForTheFirstReportWithoutLookingAgainAndAgain) {
+  Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2});
+  d.running(/*reporting=*/false);
+  d.handle(node_up(kNodeC));
+  EXPECT_EQ(d.handle(Tick{}, kGrowSettle), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), std::nullopt);
+  d.handle(RankJoined{kFirst, Rank{0}}, seconds(9));
+  EXPECT_EQ(only<Pause>(d.handle(RankReported{kFirst, Rank{0}, 1}, seconds(9))).size(), 2U);
+}
+
 TEST(RunControllerGrow, CtrlCDoesNotWaitForTheCheckpoint) {
   Elastic d;
   d.handle(node_up(kNodeC));
@@ -142,6 +160,23 @@ TEST(RunControllerDrain, TheRanksStopInGoodOrderAndTheNodeIsNotUsedAgain) {
   d.leave(kFirst, 2, 12);
   EXPECT_EQ(d.run.attempt(), kSecond);
   EXPECT_EQ(d.run.world_size(), 1);
+}
+
+TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
+  Driven d(two_workers(0));
+  d.running();
+  d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"});
+  RankEnd end = exited(0);
+  end.last_ordinal = 12;
+  d.handle(RankExited{kFirst, Rank{1}, end});
+  const auto pauses = only<Pause>(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}));
+  ASSERT_EQ(pauses.size(), 2U);
+  EXPECT_EQ(pauses[0].step, Pause::Step::Advance);
+  EXPECT_EQ(pauses[0].ordinal, UINT64_MAX);  // no rank is to stop before its end
+  d.handle(RankExited{kFirst, Rank{0}, end});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(d.run.state(), S::Finished);
 }
 
 TEST(RunControllerDrain, AFixedGroupMovesToTheOthers) {

@@ -81,6 +81,50 @@ TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
                      TellCheckpoint{kFirst, kNodeB, 1, "", error}}));
 }
 
+RankExited came_to_its_end(int rank, std::uint64_t last_report) {
+  RankEnd end = exited(0);
+  end.last_ordinal = last_report;
+  return {kFirst, Rank{rank}, end};
+}
+
+TEST(GracefulStop, TheOthersStopWhereARankCameToItsEndByItself) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(came_to_its_end(1, 12));  // before it heard of the pause
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}), pause_all(Step::Advance, 12));
+
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 12, 0, true}), pause_all(Step::Finish, 12));
+}
+
+TEST(GracefulStop, TheOthersGoFurtherOnceARankThatWasToMeetThemHasEnded) {
+  Driven d;
+  d.running();
+  d.handle(RankReported{kFirst, Rank{1}, 5});
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 5, 0});
+  EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 6));
+  d.handle(RankPaused{kFirst, Rank{0}, 6, 0, true}, seconds(1));
+
+  EXPECT_EQ(d.handle(came_to_its_end(1, 12), seconds(1)), pause_all(Step::Advance, 12));
+}
+
+TEST(GracefulStop, PartsThatRanksMadeAtDifferentReportsAreNoCheckpoint) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(staged(kFirst, 1, 1, 12));  // its last one
+  d.handle(came_to_its_end(1, 12));
+  d.handle(RankPaused{kFirst, Rank{0}, 5, 0});
+  const std::string error = "rank 0 made it at report 5, rank 1 at report 12";
+
+  EXPECT_EQ(d.handle(staged(kFirst, 0, 1, 5)),
+            (Actions{Note{NoteLevel::Warning, "checkpoint 1 of attempt 0 is not kept: " + error},
+                     TellCheckpoint{kFirst, kNodeA, 1, "", error},
+                     TellCheckpoint{kFirst, kNodeB, 1, "", error}}));
+  EXPECT_EQ(only<Commit>(d.handle(staged(kFirst, 0, 2, 12))), std::vector<Commit>{});
+}
+
 TEST(GracefulStop, WaitsTwoSecondsForRanksThatHaveNotReported) {
   Driven d;
   d.running(false);
