@@ -16,6 +16,9 @@ INTRODUCTION = """# Results
 
 Written by `make bench` (`benchmarks/run.py`): a section for each machine and kind of run, in it a part for each measure, which the
 next run replaces. What is measured and how: [README.md](README.md). The raw samples lie in `build/bench/`.
+
+Each part says when it was measured. What was changed later is not in its figures, so parts of different dates are not to be set side
+by side. A goal that fewer than five samples speak for stays open.
 """
 
 

@@ -48,8 +48,11 @@ def describe_goal(goal: Goal, unit: str) -> str:
     return ", ".join(parts)
 
 
+SAMPLES_MIN = 5  # of each that a goal is about; fewer show nothing
+
+
 def reached(metric: Metric, samples: dict[str, Samples]) -> bool | None:
-    """Whether ours reached the goal, without a single failure; nothing when something to compare with is missing."""
+    """Whether ours reached the goal, without a single failure; nothing when what is compared is missing, or of few samples."""
     goal = metric.goal
     if OURS not in samples or goal == Goal():
         return None
@@ -72,7 +75,9 @@ def reached(metric: Metric, samples: dict[str, Samples]) -> bool | None:
         verdicts.append(None if bare is None else ours <= bare + goal.over_bare)
     if False in verdicts:
         return False
-    return None if None in verdicts else True
+    compared = [OURS] + ([goal.times_better[0]] if goal.times_better else []) + (["bare"] if goal.over_bare is not None else [])
+    few = any(len(samples[name].values.get(metric.key, [])) < SAMPLES_MIN for name in compared if name in samples)
+    return None if few or None in verdicts else True
 
 
 def outcome(one: Samples) -> str:
