@@ -18,6 +18,7 @@
 #include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_checkpoints.h"
 #include "launcher/spec/job_spec_parser.h"
+#include "lib/base/print.h"
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_folder.h"
@@ -101,8 +102,8 @@ CheckpointConfig config_of(const Place& place) {
   auto parsed = parse_job_spec(source);
   if (const auto* spec = std::get_if<ParsedSpec>(&parsed))
     return spec->spec.run_config.checkpoint_config;
-  fmt::print(stderr, "train-run: warning: {} cannot be read: the newest counts as the best\n",
-             place.resolved_spec);
+  print_err("train-run: warning: {} cannot be read: the newest counts as the best\n",
+            place.resolved_spec);
   return {};
 }
 
@@ -168,14 +169,14 @@ class Progress {
     if (!shown_ || now < next_) return;
     next_ = now + kDrawEvery;
     drawn_ = true;
-    fmt::print(stderr, "\r\033[K{}: {} of {}", doing_, size_text(done_), size_text(total_));
+    print_err("\r\033[K{}: {} of {}", doing_, size_text(done_), size_text(total_));
     std::fflush(stderr);
   }
   /// Before a line is printed.
   void clear() {
     if (!drawn_) return;
     drawn_ = false;
-    fmt::print(stderr, "\r\033[K");
+    print_err("\r\033[K");
     std::fflush(stderr);
   }
 
@@ -257,16 +258,16 @@ Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& list
     if (const auto nodes = one.manifest ? one.manifest->nodes() : std::vector<std::string>();
         result && !nodes.empty()) {
       ++verified.elsewhere;
-      fmt::print("{}: on {} ({}): not read\n", name_of(one), fmt::join(nodes, ", "),
-                 amount_of(*one.manifest));
+      print_out("{}: on {} ({}): not read\n", name_of(one),
+                fmt::format("{}", fmt::join(nodes, ", ")), amount_of(*one.manifest));
     } else if (result) {
       ++verified.whole;
-      fmt::print("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
+      print_out("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
     } else {
       ++verified.broken;
-      fmt::print("{}: not whole: {}\n", name_of(one), result.error().message);
+      print_out("{}: not whole: {}\n", name_of(one), result.error().message);
     }
-    std::fflush(stdout);
+    flush_out();
   }
   return verified;
 }
@@ -291,11 +292,11 @@ int checkpoint_list_command(const RunReference& reference, bool json) {
   if (!listed) return failed(listed.error());
   const CheckpointTable table = checkpoint_table(*listed, config_of(*place));
   if (json)
-    fmt::print("{}", checkpoints_json(table));
+    print_out("{}", Lines{checkpoints_json(table)});
   else if (table.rows.empty())
-    fmt::print("{} has no checkpoints\n", place->path);
+    print_out("{} has no checkpoints\n", place->path);
   else
-    fmt::print("{}", checkpoints_text(table));
+    print_out("{}", Lines{checkpoints_text(table)});
   return 0;
 }
 
@@ -318,11 +319,10 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
   if (verified.whole + verified.broken + verified.elsewhere == 0) {
     if (!all)
       return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
-    fmt::print("{} has no checkpoints\n", place->path);
+    print_out("{} has no checkpoints\n", place->path);
   }
   if (verified.whole + verified.broken > 1)
-    fmt::print("{} of {} checkpoints are whole\n", verified.whole,
-               verified.whole + verified.broken);
+    print_out("{} of {} checkpoints are whole\n", verified.whole, verified.whole + verified.broken);
   return verified.broken == 0 ? 0 : kNotWhole;
 }
 
@@ -348,7 +348,7 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
           fmt::format("train-run checkpoint verify {} says which are whole", reference.run);
     return failed(error);
   }
-  fmt::print("copied {} ({}) to {}\n", name_of(*one), amount_of(*copied), *target);
+  print_out("copied {} ({}) to {}\n", name_of(*one), amount_of(*copied), *target);
   return 0;
 }
 
@@ -386,7 +386,7 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
     if (code != kCannotCreate && code != kBadData) break;  // the next would fail as well
   }
   progress.clear();
-  fmt::print("{} copied to {}, {} there already\n", copied, target, were_there);
+  print_out("{} copied to {}, {} there already\n", copied, target, were_there);
   return code;
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/run_record.h"
 #include "lib/base/host.h"
+#include "lib/base/print.h"
 
 namespace train {
 namespace {
@@ -23,8 +24,7 @@ std::string own_program() {
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "train-run: error: {}\n", error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
+  print_error(error);
   return kNoCluster;
 }
 
@@ -92,12 +92,11 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
   }
   if (!kept->up) {
     if (kept->said.empty())
-      fmt::print(stderr, "train-run: error: the run did not begin: see {}/launcher.log\n",
-                 folder.path());
-    fmt::print(stderr, "{}", kept->said);
+      print_err("train-run: error: the run did not begin: see {}/launcher.log\n", folder.path());
+    print_err("{}", Lines{kept->said});
     return kept->exit_code;
   }
-  fmt::print(
+  print_out(
       "run {} goes on in the background\nfolder: {}\n"
       "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
       spec.run_config.name, folder.path(), spec.run_config.name, spec.run_config.name);

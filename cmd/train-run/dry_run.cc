@@ -9,6 +9,7 @@
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
+#include "lib/base/print.h"
 
 namespace train {
 namespace {
@@ -78,16 +79,16 @@ bool same_in_all(const std::map<int, Environment>& by_rank, const std::string& n
 }
 
 void print_environments(const std::map<int, Environment>& by_rank) {
-  fmt::print("environment, beside the caller's:\n  every rank:\n");
+  print_out("environment, beside the caller's:\n  every rank:\n");
   for (const auto& [name, value] : by_rank.begin()->second) {
-    if (same_in_all(by_rank, name, value)) fmt::print("    {}={}\n", name, value);
+    if (same_in_all(by_rank, name, value)) print_out("    {}={}\n", name, value);
   }
   for (const auto& [rank, env] : by_rank) {
     std::string line;
     for (const auto& [name, value] : env) {
       if (!same_in_all(by_rank, name, value)) line += fmt::format(" {}={}", name, value);
     }
-    if (!line.empty()) fmt::print("  rank {}:{}\n", rank, line);
+    if (!line.empty()) print_out("  rank {}:{}\n", rank, line);
   }
 }
 
@@ -98,27 +99,27 @@ int dry_run(const ParsedSpec& parsed) {
   const std::vector<NodeCapacity> nodes = nodes_of(spec);
   const Placement placement = place(spec.scaling_config, nodes, nodes.size());
   if (placement.world_size == 0) {
-    fmt::print(stderr, "train-run: error: {}\n", placement.reason);
+    print_err("train-run: error: {}\n", placement.reason);
     return 69;
   }
-  fmt::print("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n",
-             spec.run_config.name, spec.run_config.storage_path, spec.run_config.name,
-             fmt::join(spec.command, " "), spec.working_dir);
+  print_out("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n", spec.run_config.name,
+            spec.run_config.storage_path, spec.run_config.name,
+            fmt::format("{}", fmt::join(spec.command, " ")), spec.working_dir);
   const FailureConfig& failure = spec.run_config.failure_config;
   const auto budget = [](int allowed) {
     return allowed == kUnlimited ? std::string("unlimited") : std::to_string(allowed);
   };
-  fmt::print("failures:  {} worker failures, {} at start, {} preemptions\n",
-             budget(failure.max_failures), budget(failure.max_start_failures),
-             budget(failure.max_preemptions));
-  fmt::print("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
-             placement.nodes.size() == 1 ? "node" : "nodes",
-             spec.cluster.nodes.empty() ? "" : " (if each has room; the daemons were not asked)");
+  print_out("failures:  {} worker failures, {} at start, {} preemptions\n",
+            budget(failure.max_failures), budget(failure.max_start_failures),
+            budget(failure.max_preemptions));
+  print_out("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
+            placement.nodes.size() == 1 ? "node" : "nodes",
+            spec.cluster.nodes.empty() ? "" : " (if each has room; the daemons were not asked)");
   const std::string master =
       placement.nodes.size() == 1 ? "127.0.0.1" : nodes[placement.nodes.front().node.value].name;
   for (const PlacedNode& node : placement.nodes) {
-    fmt::print("  {}: ranks {} to {}\n", nodes[node.node.value].name, node.first_rank.value,
-               node.first_rank.value + node.local_world_size - 1);
+    print_out("  {}: ranks {} to {}\n", nodes[node.node.value].name, node.first_rank.value,
+              node.first_rank.value + node.local_world_size - 1);
   }
   print_environments(environments_of(spec, placement, master));
   return 0;

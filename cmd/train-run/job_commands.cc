@@ -16,6 +16,7 @@
 #include "launcher/cluster/run_driver.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
+#include "lib/base/print.h"
 
 namespace train {
 namespace {
@@ -92,12 +93,12 @@ std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {
   std::string error;
   *used = source_of(job, &error);
   if (!error.empty()) {
-    fmt::print(stderr, "{}", error);
+    print_err("{}", Lines{error});
     return std::nullopt;
   }
   auto parsed = parse_job_spec(*used);
   if (const auto* mistakes = std::get_if<std::string>(&parsed)) {
-    fmt::print(stderr, "{}{}", *mistakes, mistakes->ends_with('\n') ? "" : "\n");
+    print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});
     return std::nullopt;
   }
   return std::move(std::get<ParsedSpec>(parsed));
@@ -160,7 +161,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
   auto parsed = parse(job, &source);
   if (!parsed) return kBadSpec;
   if (options.print_config) {
-    fmt::print("{}", parsed->annotated_yaml);
+    print_out("{}", Lines{parsed->annotated_yaml});
     return 0;
   }
   if (options.dry_run) return dry_run(*parsed);
@@ -173,17 +174,17 @@ int validate_command(const JobOptions& job) {
   SpecSource source;
   const auto parsed = parse(job, &source);
   if (!parsed) return kBadSpec;
-  for (const std::string& warning : parsed->warnings) fmt::print(stderr, "{}\n", warning);
-  fmt::print("{} is valid: {} workers\n", job.path,
-             parsed->spec.scaling_config.num_workers.elastic()
-                 ? fmt::format("{} to {}", parsed->spec.scaling_config.num_workers.min,
-                               parsed->spec.scaling_config.num_workers.max)
-                 : fmt::format("{}", parsed->spec.scaling_config.num_workers.max));
+  for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
+  print_out("{} is valid: {} workers\n", job.path,
+            parsed->spec.scaling_config.num_workers.elastic()
+                ? fmt::format("{} to {}", parsed->spec.scaling_config.num_workers.min,
+                              parsed->spec.scaling_config.num_workers.max)
+                : fmt::format("{}", parsed->spec.scaling_config.num_workers.max));
   return 0;
 }
 
 int schema_command() {
-  fmt::print("{}\n", job_spec_schema_json());
+  print_out("{}\n", Lines{job_spec_schema_json()});
   return 0;
 }
 
@@ -201,10 +202,10 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   std::error_code ec;
   if (!overrides.empty() &&
       !std::filesystem::equivalent(run_path(config.storage_path, config.name), *path, ec)) {
-    fmt::print(stderr,
-               "train-run: error: run_config.name and run_config.storage_path say which run it is: "
-               "they cannot change\n"
-               "train-run: give a new run the newest checkpoint with resume_from_checkpoint\n");
+    print_err(
+        "train-run: error: run_config.name and run_config.storage_path say which run it is: "
+        "they cannot change\n"
+        "train-run: give a new run the newest checkpoint with resume_from_checkpoint\n");
     return kUsage;
   }
   std::vector<std::string> words{"resume", folder.path()}, keys;
@@ -219,7 +220,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
 
 int can_restore_command(const RunReference& reference) {
   const auto no = [&](const std::string& why) {
-    fmt::print("{} cannot be resumed: {}\n", reference.run, why);
+    print_out("{} cannot be resumed: {}\n", reference.run, why);
     return 1;
   };
   const auto path = path_of(reference);
@@ -235,12 +236,12 @@ int can_restore_command(const RunReference& reference) {
   if (!parsed) return no(fmt::format("{} cannot be read", folder.resolved_spec()));
   const auto point = resume_point(parsed->spec, folder);
   if (!point) return no(point.error().message);
-  for (const std::string& warning : point->warnings) fmt::print(stderr, "{}\n", warning);
-  fmt::print("{} can be resumed: {}attempt {} from {}\n", parsed->spec.run_config.name,
-             point->living ? fmt::format("the workers of attempt {} where they still run, else ",
-                                         point->living->value)
-                           : "",
-             point->next.value, point->checkpoint.empty() ? "the beginning" : point->checkpoint);
+  for (const std::string& warning : point->warnings) print_err("{}\n", Lines{warning});
+  print_out("{} can be resumed: {}attempt {} from {}\n", parsed->spec.run_config.name,
+            point->living ? fmt::format("the workers of attempt {} where they still run, else ",
+                                        point->living->value)
+                          : "",
+            point->next.value, point->checkpoint.empty() ? "the beginning" : point->checkpoint);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "cmd/build_info.h"
+#include "cmd/parse_end.h"
 #include "cmd/train-run/commands.h"
 #include "lib/storage/object_store.h"
 
@@ -74,6 +75,7 @@ struct ObjectStoresAtExit {
 };
 
 int main(int argc, char** argv) {
+  train::hold_standard_streams();
   const ObjectStoresAtExit stores;
   // glibc would raise this by itself, and then keep what the lists of 10,000 nodes once took.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -180,19 +182,22 @@ int main(int argc, char** argv) {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return train::end_of_parse(app, error, 2);
   }
-  if (run_command->parsed()) return train::run_command(job, run);
-  if (validate->parsed()) return train::validate_command(job);
-  if (status->parsed()) return train::status_command(reference, output == "json");
-  if (attach->parsed()) return train::attach_command(reference);
-  if (logs_command->parsed()) return train::logs_command(reference, logs);
-  if (stop->parsed()) return train::stop_command(reference);
-  if (resume->parsed()) return train::resume_command(reference, job.overrides, run);
-  if (can_restore->parsed()) return train::can_restore_command(reference);
-  if (list->parsed()) return train::checkpoint_list_command(reference, output == "json");
-  if (verify->parsed()) return train::checkpoint_verify_command(reference, wanted);
-  if (copy->parsed()) return train::checkpoint_export_command(reference, wanted);
-  if (pull->parsed()) return train::checkpoint_pull_command(reference, wanted);
-  return train::schema_command();
+  const auto command = [&] {
+    if (run_command->parsed()) return train::run_command(job, run);
+    if (validate->parsed()) return train::validate_command(job);
+    if (status->parsed()) return train::status_command(reference, output == "json");
+    if (attach->parsed()) return train::attach_command(reference);
+    if (logs_command->parsed()) return train::logs_command(reference, logs);
+    if (stop->parsed()) return train::stop_command(reference);
+    if (resume->parsed()) return train::resume_command(reference, job.overrides, run);
+    if (can_restore->parsed()) return train::can_restore_command(reference);
+    if (list->parsed()) return train::checkpoint_list_command(reference, output == "json");
+    if (verify->parsed()) return train::checkpoint_verify_command(reference, wanted);
+    if (copy->parsed()) return train::checkpoint_export_command(reference, wanted);
+    if (pull->parsed()) return train::checkpoint_pull_command(reference, wanted);
+    return train::schema_command();
+  };
+  return train::finish_output(command());
 }

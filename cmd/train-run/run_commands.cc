@@ -16,6 +16,8 @@
 #include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_record.h"
+#include "launcher/report/output_lines.h"
+#include "lib/base/print.h"
 #include "lib/observe/metrics_log.h"
 
 namespace train {
@@ -120,24 +122,28 @@ struct Followed {
   std::string path;
   std::string prefix;
   std::uint64_t offset = 0;
-  std::string open_line;
+  StreamLines lines = {};
 };
 
 bool print_new(Followed& followed, bool to_the_end) {
+  constexpr std::size_t kPieceBytes = 256u << 10;
   std::ifstream file(followed.path, std::ios::binary);
   if (!file) return false;
   file.seekg(static_cast<std::streamoff>(followed.offset));
-  const std::string data{std::istreambuf_iterator<char>(file), {}};
-  followed.offset += data.size();
-  followed.open_line += data;
-  for (std::size_t newline; (newline = followed.open_line.find('\n')) != std::string::npos;
-       followed.open_line.erase(0, newline + 1)) {
-    fmt::print("{}{}\n", followed.prefix, followed.open_line.substr(0, newline));
+  std::string piece(kPieceBytes, '\0');
+  bool any = false;
+  while (!output_has_failed()) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    const auto got = static_cast<std::size_t>(file.gcount());
+    if (got == 0) break;
+    any = true;
+    followed.offset += got;
+    const std::string_view data(piece.data(), got);
+    print_out("{}", Lines{followed.lines.feed(followed.prefix, data, false)});
   }
-  if (to_the_end && !followed.open_line.empty())
-    fmt::print("{}{}\n", followed.prefix, std::exchange(followed.open_line, ""));
-  std::fflush(stdout);
-  return !data.empty();
+  if (to_the_end) print_out("{}", Lines{followed.lines.feed(followed.prefix, "", true)});
+  flush_out();
+  return any;
 }
 
 int newest_attempt(const RunFolder& folder) {
@@ -166,7 +172,7 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
       const bool known = std::any_of(streams.begin(), streams.end(),
                                      [&](const Followed& f) { return f.path == path; });
       if (!known && fs::exists(path, ec))
-        streams.push_back({path, options.rank >= 0 ? "" : fmt::format("[{}] ", number), 0, ""});
+        streams.push_back({path, options.rank >= 0 ? "" : fmt::format("[{}] ", number)});
     }
   }
 }
@@ -178,10 +184,7 @@ Result<Unit> ask_elsewhere(const RunFolder& folder) {
 
 }  // namespace
 
-void print_error(const Error& error) {
-  fmt::print(stderr, "train-run: error: {}\n", error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
-}
+void print_error(const Error& error) { print_error("train-run", error); }
 
 Result<std::string> path_of(const RunReference& reference) {
   const char* home = std::getenv("HOME");
@@ -216,38 +219,38 @@ int status_command(const RunReference& reference, bool json) {
       }
       out["metrics"] = std::move(metrics);
     }
-    fmt::print("{}\n", boost::json::serialize(out));
+    print_json(boost::json::serialize(out));
     return 0;
   }
-  fmt::print("run:        {}\nfolder:     {}\n", fs::path(folder->path()).filename().string(),
-             place_of_run(*folder));
+  print_out("run:        {}\nfolder:     {}\n", fs::path(folder->path()).filename().string(),
+            place_of_run(*folder));
   const std::string elsewhere = running_elsewhere(*folder);
   if (running && !elsewhere.empty()) {
-    fmt::print("state:      {} ({})\n", view.state, elsewhere);
+    print_out("state:      {} ({})\n", view.state, elsewhere);
   } else if (running) {
-    fmt::print("state:      {}{}\n", view.state,
-               holder ? fmt::format(" (train-run pid {} on {}, since {})", holder->pid,
-                                    holder->host, holder->started)
-                      : "");
+    print_out("state:      {}{}\n", view.state,
+              holder ? fmt::format(" (train-run pid {} on {}, since {})", holder->pid, holder->host,
+                                   holder->started)
+                     : "");
   } else if (!exit.empty()) {
     const auto* cause = exit.if_contains("cause");
     const auto* code = exit.if_contains("code");
-    fmt::print("state:      {}, exit code {}{}\n", view.state,
-               code != nullptr && code->is_int64() ? code->as_int64() : -1,
-               cause != nullptr && cause->is_string() && !cause->as_string().empty()
-                   ? fmt::format(": {}", std::string_view(cause->as_string()))
-                   : "");
+    print_out("state:      {}, exit code {}{}\n", view.state,
+              code != nullptr && code->is_int64() ? code->as_int64() : -1,
+              cause != nullptr && cause->is_string() && !cause->as_string().empty()
+                  ? fmt::format(": {}", std::string_view(cause->as_string()))
+                  : "");
   } else {
-    fmt::print("state:      {}\n", left_text(*folder));
+    print_out("state:      {}\n", left_text(*folder));
   }
-  fmt::print("attempt:    {} ({} workers, {} restarts)\n", view.attempt, view.world_size,
-             view.restarts);
-  fmt::print("checkpoint: {}\n", view.checkpoint.empty() ? "none" : view.checkpoint);
+  print_out("attempt:    {} ({} workers, {} restarts)\n", view.attempt, view.world_size,
+            view.restarts);
+  print_out("checkpoint: {}\n", view.checkpoint.empty() ? "none" : view.checkpoint);
   if (view.report) {
-    fmt::print("metrics:   ");
+    print_out("metrics:   ");
     for (const auto& [name, value] : view.report->metrics)
-      fmt::print(" {}={}", name, metric_text(value));
-    fmt::print("\n");
+      print_out(" {}={}", name, metric_text(value));
+    print_out("\n");
   }
   return 0;
 }
@@ -263,12 +266,12 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
     if (attempt >= 0) find_streams(*folder, attempt, options, streams);
     bool any = false;
     for (Followed& stream : streams) any |= print_new(stream, !going_on);
-    if (!going_on) break;
+    if (!going_on || output_has_failed()) break;
     if (!any) std::this_thread::sleep_for(kPollEvery);
   }
   if (streams.empty()) {
-    fmt::print(stderr, "train-run: error: {} has no output{} yet\n", folder->path(),
-               options.rank >= 0 ? fmt::format(" of rank {}", options.rank) : "");
+    print_err("train-run: error: {} has no output{} yet\n", folder->path(),
+              options.rank >= 0 ? fmt::format(" of rank {}", options.rank) : "");
     return kNotFound;
   }
   return 0;
@@ -278,7 +281,7 @@ int attach_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;
   if (const int shown = status_command(reference, false); shown != 0) return shown;
-  std::fflush(stdout);
+  flush_out();
   std::vector<Followed> streams;
   Life life;
   for (int attempt = newest_attempt(*folder), first = attempt;; attempt = newest_attempt(*folder)) {
@@ -291,10 +294,10 @@ int attach_command(const RunReference& reference) {
     }
     bool any = false;
     for (Followed& stream : streams) any |= print_new(stream, !going_on);
-    if (!going_on) break;
+    if (!going_on || output_has_failed()) break;
     if (!any) std::this_thread::sleep_for(kPollEvery);
   }
-  fmt::print("\n");
+  print_out("\n");
   status_command(reference, false);
   const boost::json::object exit = read_json(folder->exit_json());
   const auto* code = exit.if_contains("code");
@@ -305,8 +308,8 @@ int stop_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return kNotFound;
   if (!is_running(*folder)) {
-    fmt::print(stderr, "train-run: error: {} is not running{}\n", folder->path(),
-               read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");
+    print_err("train-run: error: {} is not running{}\n", folder->path(),
+              read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");
     return 1;
   }
   if (running_elsewhere(*folder).empty()) {
@@ -315,13 +318,13 @@ int stop_command(const RunReference& reference) {
     print_error(asked.error());
     return 1;
   }
-  fmt::print("asked {} to checkpoint and stop\n", fs::path(folder->path()).filename().string());
+  print_out("asked {} to checkpoint and stop\n", fs::path(folder->path()).filename().string());
   while (is_running(*folder)) {
     const bool far = !running_elsewhere(*folder).empty();
     std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
     if (far) (void)find_run(place_of_run(*folder), "");  // fetched anew
   }
-  fmt::print("stopped\n");
+  print_out("stopped\n");
   return 0;
 }
 

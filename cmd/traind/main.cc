@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 
 #include "cmd/build_info.h"
+#include "cmd/parse_end.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
 #include "daemon/supervisor/supervisor.h"
+#include "lib/base/print.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/token.h"
 
@@ -49,6 +51,7 @@ constexpr const char* kFooter =
 }  // namespace
 
 int main(int argc, char** argv) {
+  train::hold_standard_streams();
   CLI::App app{"Runs the workers of training runs on this node, for train-run.", "traind"};
   app.set_version_flag("--version", train::version_text("traind"));
   train::DaemonOptions daemon;
@@ -116,12 +119,12 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     parse_amounts(resources, daemon.resources);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 64;
+    return train::end_of_parse(app, error, 64);
   }
   if (token->parsed()) {
     const auto made = train::create_token_file(new_token_file);
     if (made) return 0;
-    fmt::print(stderr, "traind: error: {}\n", made.error().describe());
+    train::print_err("traind: error: {}\n", made.error().describe());
     return 73;
   }
   if (supervise->parsed()) {

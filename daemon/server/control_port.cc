@@ -5,6 +5,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "lib/base/print.h"
 #include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/within.h"
@@ -89,8 +90,7 @@ int run_drain(const DrainRequest& request) {
   scope.spawn("drain", ask_to_drain(context.get_executor(), request, &result));
   context.run();
   if (result) return 0;
-  fmt::print(stderr, "traind: error: {}\n", result.error().message);
-  if (!result.error().hint.empty()) fmt::print(stderr, "traind: {}\n", result.error().hint);
+  print_error("traind", result.error());
   return 69;
 }
 

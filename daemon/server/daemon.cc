@@ -29,6 +29,7 @@
 #include "daemon/supervisor/spawn.h"
 #include "lib/base/host.h"
 #include "lib/base/open_files.h"
+#include "lib/base/print.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
@@ -638,8 +639,7 @@ int run_daemon(const DaemonOptions& options) {
   ::signal(SIGHUP, SIG_IGN);
   raise_open_files();
   const auto fail = [](const Error& error, int code) {
-    fmt::print(stderr, "traind: error: {}\n", error.message);
-    if (!error.hint.empty()) fmt::print(stderr, "traind: {}\n", error.hint);
+    print_error("traind", error);
     return code;
   };
   auto level = parse_log_level(options.log_level);

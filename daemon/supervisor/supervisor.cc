@@ -26,6 +26,7 @@
 #include "daemon/supervisor/worker_seat.h"
 #include "daemon/supervisor/worker_welcome.h"
 #include "lib/base/open_files.h"
+#include "lib/base/print.h"
 #include "lib/net/notifier.h"
 #include "lib/net/within.h"
 #include "lib/storage/own_folder.h"
@@ -134,7 +135,7 @@ int Supervisor::run() {
   // supervisor left that was killed.
   auto listener = Listener::listen(executor_, Endpoint::unix_socket(options_.socket_path));
   if (!listener) {
-    fmt::print(stderr, "traind supervise: {}\n", listener.error().describe());
+    print_err("traind supervise: {}\n", listener.error().describe());
     return 74;
   }
   listener_ = std::move(*listener);

@@ -36,6 +36,7 @@
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
+#include "lib/base/print.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
@@ -557,11 +558,10 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) 
 }
 
 int refuse(const RunOptions& options, const Error& error, int code) {
-  fmt::print(stderr, "train-run: error: {}\n", error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "train-run: {}\n", error.hint);
+  print_error("train-run", error);
   if (options.output == OutputMode::Json) {
-    fmt::print("{}\n", boost::json::serialize(boost::json::object{
-                           {"event", "end"}, {"code", code}, {"cause", error.message}}));
+    print_json(boost::json::serialize(
+        boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}}));
   }
   return code;
 }
@@ -592,7 +592,7 @@ int run_job(const RunOptions& options) {
              .force = options.force,
              .changed = !options.changed_keys.empty(),
              .build = options.build,
-             .say = [](const std::string& text) { fmt::print(stderr, "train-run: {}\n", text); }});
+             .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});
   if (!record) {
     if (daemon) daemon->stop();
     return refuse(options, record.error(),

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "launcher/report/summary.h"
+#include "lib/base/print.h"
 #include "lib/net/within.h"
 
 namespace train {
@@ -43,8 +44,7 @@ RunScreen::RunScreen(ProgressOptions options, const Clock& clock, RunLedger& led
       ledger_(ledger),
       mode_(options.mode),
       color_(options.color),
-      progress_(fit_to_terminal(std::move(options)), moment()),
-      output_lines_(::isatty(STDOUT_FILENO) != 0) {}
+      progress_(fit_to_terminal(std::move(options)), moment()) {}
 
 void RunScreen::warn(const std::string& text) {
   ledger_.warn(text);
@@ -99,9 +99,7 @@ void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::u
 
 void RunScreen::end(const RunSummary& summary) {
   write(progress_.finish(moment()));
-  write(mode_ == OutputMode::Json
-            ? end_event(summary)
-            : summary_text(summary, {.terminal = ::isatty(STDOUT_FILENO) != 0, .color = color_}));
+  write(mode_ == OutputMode::Json ? end_event(summary) : summary_text(summary, {.color = color_}));
 }
 
 asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
@@ -119,8 +117,8 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
 
 void RunScreen::write(const std::string& text) {
   if (text.empty()) return;
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  write_screen(stdout, text);
+  flush_out();
 }
 
 }  // namespace train

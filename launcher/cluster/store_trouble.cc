@@ -1,9 +1,9 @@
 #include "launcher/cluster/store_trouble.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <optional>
+
+#include "lib/base/print.h"
 
 namespace train {
 
@@ -13,7 +13,7 @@ std::function<void(const std::string&)> say_store_trouble() {
     const auto now = Clock::now();
     if (said && now - *said < std::chrono::seconds(5)) return;
     said = now;
-    fmt::print(stderr, "train-run: {}\n", text);
+    print_err("train-run: {}\n", text);
   };
 }
 

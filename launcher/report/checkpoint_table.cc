@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/report/terminal_text.h"
+#include "lib/base/terminal_text.h"
 #include "lib/observe/json_text.h"
 
 namespace train {

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
-#include "launcher/report/terminal_text.h"
+#include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
@@ -22,55 +20,49 @@ std::size_t whole_prefix(std::string_view text, std::size_t bytes_max) {
   return bytes;
 }
 
+void append_line(std::string& out, std::string_view prefix, std::string_view line) {
+  line = last_state(line);
+  do {
+    const std::size_t bytes = line.size() > StreamLines::kLineBytesMax
+                                  ? whole_prefix(line, StreamLines::kLineBytesMax)
+                                  : line.size();
+    out += fmt::format("{}{}\n", prefix, terminal_safe(line.substr(0, bytes)));
+    line.remove_prefix(bytes);
+  } while (!line.empty());
+}
+
 }  // namespace
 
-std::string OutputLines::feed(std::string_view node, std::int32_t rank, int stream,
-                              std::string_view data, bool end) {
-  std::string& partial = partial_[{rank, stream}];
+std::string StreamLines::feed(std::string_view prefix, std::string_view data, bool end) {
   std::string out;
   for (auto newline = data.find('\n'); newline != std::string_view::npos;
        newline = data.find('\n')) {
-    partial += data.substr(0, newline);
-    append_line(out, node, rank, partial);
-    partial.clear();
+    partial_ += data.substr(0, newline);
+    append_line(out, prefix, partial_);
+    partial_.clear();
     data.remove_prefix(newline + 1);
   }
-  partial += data;
-  if (const auto state = last_state(partial);
-      state.size() < partial.size() && !partial.ends_with('\r')) {
-    partial = std::string(
+  partial_ += data;
+  if (const auto state = last_state(partial_);
+      state.size() < partial_.size() && !partial_.ends_with('\r')) {
+    partial_ = std::string(
         state);  // what a progress bar wrote over is never shown: keep no more than its last state
   }
-  while (partial.size() > kLineBytesMax) {
-    const std::size_t bytes = whole_prefix(partial, kLineBytesMax);
-    append_line(out, node, rank, std::string_view(partial).substr(0, bytes));
-    partial.erase(0, bytes);
+  while (partial_.size() > kLineBytesMax) {
+    const std::size_t bytes = whole_prefix(partial_, kLineBytesMax);
+    append_line(out, prefix, std::string_view(partial_).substr(0, bytes));
+    partial_.erase(0, bytes);
   }
-  if (end) {
-    if (!partial.empty()) append_line(out, node, rank, partial);
-    partial_.erase({rank, stream});
-  }
+  if (end && !partial_.empty()) append_line(out, prefix, std::exchange(partial_, ""));
   return out;
 }
 
-void OutputLines::append_line(std::string& out, std::string_view node, std::int32_t rank,
-                              std::string_view line) const {
-  line = last_state(line);
-  while (line.size() > kLineBytesMax) {
-    const std::size_t bytes = whole_prefix(line, kLineBytesMax);
-    append_part(out, node, rank, line.substr(0, bytes));
-    line.remove_prefix(bytes);
-  }
-  append_part(out, node, rank, line);
-}
-
-void OutputLines::append_part(std::string& out, std::string_view node, std::int32_t rank,
-                              std::string_view part) const {
-  if (for_terminal_) {
-    out += fmt::format("[{} {}] {}\n", terminal_safe(node), rank, terminal_safe(part));
-  } else {
-    fmt::format_to(std::back_inserter(out), "[{} {}] {}\n", node, rank, part);
-  }
+std::string OutputLines::feed(std::string_view node, std::int32_t rank, int stream,
+                              std::string_view data, bool end) {
+  StreamLines& lines = open_[{rank, stream}];
+  std::string out = lines.feed(fmt::format("[{} {}] ", terminal_safe(node), rank), data, end);
+  if (end) open_.erase({rank, stream});
+  return out;
 }
 
 }  // namespace train

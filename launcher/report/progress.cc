@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "launcher/report/terminal_text.h"
+#include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
@@ -197,7 +197,8 @@ std::string Progress::restarting(const RestartNews& news, Moment at) {
     if (!news.failed) event.member("failed", false);
     return out + json(event.member("wait_s", std::chrono::duration<double>(news.wait).count()));
   }
-  const std::string failures = news.failures.empty() ? "" : fmt::format(" ({})", news.failures);
+  const std::string failures =
+      news.failures.empty() ? "" : fmt::format(" ({})", terminal_safe(news.failures));
   const std::string wait =
       news.wait > Duration::zero() ? fmt::format(" in {}", format_duration(news.wait)) : "";
   return out + lasting(fmt::format("attempt {} {}: {}\n{}{} {}{}", news.attempt,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "launcher/report/terminal_text.h"
+#include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
@@ -44,8 +44,8 @@ class Block {
   explicit Block(TextStyle style) : style_(style) {}
 
   void heading(std::string_view text, std::string_view color) {
-    text_ +=
-        style_.color ? fmt::format("\x1b[1;{}m{}\x1b[0m\n", color, safe(text)) : safe(text) + "\n";
+    text_ += style_.color ? fmt::format("\x1b[1;{}m{}\x1b[0m\n", color, terminal_safe(text))
+                          : terminal_safe(text) + "\n";
   }
   void gap() { text_ += '\n'; }
   void row(std::string_view label, std::string_view what) {
@@ -53,21 +53,17 @@ class Block {
     std::string_view shown_label = label;
     do {  // an error's text may have several lines
       const auto newline = rest.find('\n');
-      text_ += what.empty()
-                   ? fmt::format("  {}\n", label)
-                   : fmt::format("  {:<12} {}\n", shown_label, safe(rest.substr(0, newline)));
+      text_ += what.empty() ? fmt::format("  {}\n", terminal_safe(label))
+                            : fmt::format("  {:<12} {}\n", shown_label,
+                                          terminal_safe(rest.substr(0, newline)));
       rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
       shown_label = "";
     } while (!rest.empty());
   }
-  void quoted(std::string_view line) { text_ += fmt::format("    | {}\n", safe(line)); }
+  void quoted(std::string_view line) { text_ += fmt::format("    | {}\n", terminal_safe(line)); }
   std::string take() && { return std::move(text_); }
 
  private:
-  std::string safe(std::string_view text) const {
-    return style_.terminal ? terminal_safe(text) : std::string(text);
-  }
-
   TextStyle style_;
   std::string text_;
 };

@@ -82,7 +82,6 @@ struct RunSummary {
 };
 
 struct TextStyle {
-  bool terminal = true;  // take out what steers a terminal
   bool color = false;
 };
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "lib/observe/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {
@@ -42,6 +42,13 @@ void append_escape(std::string& out, std::uint32_t code_point) {
   for (int shift = 12; shift >= 0; shift -= 4) out += kHex[(code_point >> shift) & 0xF];
 }
 
+template <class Integer>
+void append_digits(std::string& out, Integer value) {
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), end);
+}
+
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
@@ -65,11 +72,8 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-void append_json_number(std::string& out, std::int64_t value) {
-  std::array<char, 24> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  out.append(digits.data(), end);
-}
+void append_json_number(std::string& out, std::int64_t value) { append_digits(out, value); }
+void append_json_number(std::string& out, std::uint64_t value) { append_digits(out, value); }
 
 void append_json_number(std::string& out, double value) {
   if (!std::isfinite(value)) {

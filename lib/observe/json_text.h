@@ -15,6 +15,7 @@ namespace train {
 
 void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, std::int64_t value);
+void append_json_number(std::string& out, std::uint64_t value);
 /// The shortest digits that read back as the same double, always with a point or an exponent:
 /// "1.0", not "1".
 void append_json_number(std::string& out, double value);

@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/e2e/cluster.h"
@@ -179,6 +180,65 @@ TEST(Cli, CheckpointsThatCannotBeHad) {
     all += "\n" + said_by(cluster, cluster.train_run(words));
   }
   expect_golden("checkpoint_errors", all);
+}
+
+/// Each aborted, and a run with it.
+TEST(Cli, AStdoutThatCannotBeWrittenIsOneErrorLineAndItsOwnExitCode) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [" + program("sdk_worker") +
+                             "]\ntrain_loop_config: {mode: epochs, epochs: 2}\n"
+                             "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}\n");
+  ASSERT_EQ(cluster.run({job}), 0);
+  const std::string run = cluster.run_dir("job");
+  const std::vector<std::string> asked{"--help",
+                                       "--version",
+                                       "schema",
+                                       "validate " + job,
+                                       "run --print-config " + job,
+                                       "run --dry-run " + job,
+                                       "status " + run,
+                                       "status --output json " + run,
+                                       "logs " + run,
+                                       "attach " + run,
+                                       "checkpoint list " + run,
+                                       "checkpoint verify " + run,
+                                       "checkpoint export " + run + " copy",
+                                       "can-restore " + run,
+                                       job + " --set name=again"};
+  for (const auto& [where, why] : {std::pair{" >/dev/full", "No space left on device"},
+                                   std::pair{" >&-", "Bad file descriptor"}}) {
+    for (const std::string& words : asked) {
+      Process& process = cluster.start({"/bin/sh", "-c", built("train-run") + " " + words + where});
+      EXPECT_EQ(process.wait(), words.starts_with("logs") ? 0 : 74) << words << where;
+      if (words.starts_with("logs")) continue;  // this worker has printed nothing
+      EXPECT_EQ(process.err(),
+                std::string("train-run: error: stdout cannot be written: ") + why + "\n")
+          << words << where;
+      std::filesystem::remove_all(cluster.path("copy"));
+      std::filesystem::remove_all(cluster.run_dir("again"));
+    }
+  }
+}
+
+TEST(Cli, WhatWorkersPrintedSteersNoTerminal) {
+  Cluster cluster;
+  const std::string job = cluster.job(
+      "job", "command: [" + program("plain_worker") +
+                 R"(, print, "a\e[31mred\e]0;title\ab", print, "\u202ec\x9b", print, "1%\r2%"]
+scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}
+)");
+  Process& launcher = cluster.train_run({job});
+  ASSERT_EQ(launcher.wait(), 0);
+  EXPECT_NE(launcher.out().find(" 0] aredb\n"), std::string::npos) << launcher.out();
+
+  Process& logs = cluster.train_run({"logs", cluster.run_dir("job")});
+  ASSERT_EQ(logs.wait(), 0);
+
+  EXPECT_EQ(logs.out(), "[0] aredb\n[0] \\u202ec\\u009b\n[0] 2%\n");
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
+            "a\x1b[31mred\x1b]0;title\x07"
+            "b\n\u202ec\u009b\n1%\r2%\n");
 }
 
 }  // namespace

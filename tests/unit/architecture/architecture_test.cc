@@ -122,6 +122,28 @@ TEST(Architecture, NoShellIsStartedByTheWay) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
+/// Else what others wrote reaches a terminal as it is, and a full disk ends the program. The SDK is
+/// part of its user's program, whose output train-run prints.
+TEST(Architecture, TextsArePrintedInOnePlace) {
+  const std::vector<std::string> allowed{
+      "lib/base/print.cc",                  // the place
+      "lib/base/check.cc",                  // of our own bugs, as the program ends
+      "launcher/cluster/stop_requests.cc",  // a text of its own, where the main thread hangs
+  };
+  const auto found = lines_with(
+      R"(fmt::print\(|std::(cout|cerr|clog)\b|\bv?f?printf\(|\bf?put(s|c|char)\(|\bperror\(|fwrite\(.*std(out|err)\)|fflush\(stdout|write\(STD)",
+      [&](const std::string& path) {
+        return (in(path, "lib") || in(path, "launcher") || in(path, "daemon") || in(path, "cmd")) &&
+               std::find(allowed.begin(), allowed.end(), path) == allowed.end();
+      });
+  const auto screens = lines_with(R"(\bwrite_screen\()", [](const std::string& path) {
+    return !in(path, "lib/base") && !in(path, "tests") && path != "launcher/cluster/run_screen.cc";
+  });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+  EXPECT_EQ(screens, std::vector<std::string>{});
+}
+
 TEST(Architecture, UnitTestsAndSimulationsNeverSleep) {
   const auto found =
       lines_with(R"(sleep_for|sleep_until|\busleep\(|\bnanosleep\()", [](const std::string& path) {

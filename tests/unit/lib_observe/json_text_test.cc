@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "lib/observe/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace train {
@@ -21,6 +22,10 @@ CodePoint read_code_point(std::string_view text);
 /// C1, line and paragraph separators, and the marks of bidirectional writing (with which a log line
 /// can be made to read as another one).
 bool is_steering(std::uint32_t code_point);
+
+/// The text as UTF-8 of at most `bytes_max` bytes: what is no UTF-8 becomes U+FFFD, and where
+/// something was cut it ends with "...". For texts of others in what we write.
+std::string utf8_text(std::string_view text, std::size_t bytes_max);
 
 /// Columns that a code point takes on a terminal: 0 for combining marks, 2 for wide East Asian ones
 /// and emoji, else 1.

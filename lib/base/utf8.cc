@@ -1,4 +1,4 @@
-#include "lib/observe/utf8.h"
+#include "lib/base/utf8.h"
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ constexpr std::array kCombining = {
     Range{0x20D0, 0x20FF}, Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F}};
 constexpr std::array kSteering = {Range{0x00, 0x1F},     Range{0x7F, 0x9F},
                                   Range{0x061C, 0x061C}, Range{0x200E, 0x200F},
-                                  Range{0x2028, 0x202E}, Range{0x2066, 0x2069}};
+                                  Range{0x2028, 0x202E}, Range{0x2066, 0x206F}};
 
 template <std::size_t N>
 bool in_any(std::uint32_t value, const std::array<Range, N>& ranges) {
@@ -59,6 +59,20 @@ CodePoint read_code_point(std::string_view text) {
 }
 
 bool is_steering(std::uint32_t code_point) { return in_any(code_point, kSteering); }
+
+std::string utf8_text(std::string_view text, std::size_t bytes_max) {
+  constexpr std::string_view kCut = "...", kUnknown = "\xEF\xBF\xBD";
+  std::string out;
+  std::size_t fits = 0;  // of `out`, with kCut behind it
+  while (!text.empty()) {
+    const CodePoint next = read_code_point(text);
+    out += next.valid ? text.substr(0, next.length) : kUnknown;
+    if (out.size() > bytes_max) return out.substr(0, fits).append(kCut.substr(0, bytes_max - fits));
+    if (out.size() + kCut.size() <= bytes_max) fits = out.size();
+    text.remove_prefix(next.length);
+  }
+  return out;
+}
 
 int columns_of(std::uint32_t code_point) {
   if (code_point < 0x300) return 1;

@@ -1,8 +1,10 @@
-#include "launcher/report/terminal_text.h"
+#include "lib/base/terminal_text.h"
 
 #include <fmt/format.h>
 
-#include "lib/observe/utf8.h"
+#include <algorithm>
+
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {
@@ -28,12 +30,25 @@ std::size_t escape_length(std::string_view text) {
   return text.size();
 }
 
+// Bytes in front that stay as they are, without a closer look.
+std::size_t plain_length(std::string_view text) {
+  const auto ends = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte >= 0x7F;
+  };
+  return static_cast<std::size_t>(std::find_if(text.begin(), text.end(), ends) - text.begin());
+}
+
 }  // namespace
 
 std::string terminal_safe(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {
+    const std::string_view plain = text.substr(0, plain_length(text));
+    safe += plain;
+    text.remove_prefix(plain.size());
+    if (text.empty()) break;
     if (text.front() == '\x1b') {
       text.remove_prefix(escape_length(text));
       continue;
@@ -54,6 +69,17 @@ std::string terminal_safe(std::string_view text) {
     text.remove_prefix(next.length);
   }
   return safe;
+}
+
+std::string terminal_safe_lines(std::string_view text) {
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    safe += terminal_safe(text.substr(0, end));
+    safe += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return safe + terminal_safe(text);
 }
 
 int columns_of(std::string_view text) {

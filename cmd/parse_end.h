@@ -1,0 +1,20 @@
+// What CLI11 says of a command line (help, version, mistakes), on its way to the terminal.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+#include "lib/base/print.h"
+
+namespace train {
+
+/// Print it. Gives the exit code: `usage` for a mistake.
+inline int end_of_parse(const CLI::App& app, const CLI::ParseError& error, int usage) {
+  std::ostringstream out, err;
+  const bool asked = app.exit(error, out, err) == 0;
+  print_out("{}", Lines{out.str()});
+  print_err("{}", Lines{err.str()});
+  return finish_output(asked ? 0 : usage);
+}
+
+}  // namespace train
