@@ -20,7 +20,8 @@ Interpolated mistaken(std::string_view where, std::string mistake, std::string h
 }  // namespace
 
 Interpolated interpolate(std::string_view text,
-                         const std::map<std::string, std::string>& environment) {
+                         const std::map<std::string, std::string>& environment,
+                         std::size_t bytes_max) {
   Interpolated result;
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
@@ -61,6 +62,11 @@ Interpolated interpolate(std::string_view text,
           rest, fmt::format("needs the variable {}, which is not set", name),
           fmt::format("set it, or write ${{{}:-default}}, or $${{{}}} for a literal ${{{}}}", name,
                       name, name));
+    }
+    if (result.text.size() > bytes_max) {
+      return mistaken(
+          rest, fmt::format("takes more than {} bytes from variables and defaults", bytes_max),
+          "keep data in files, and name them in the spec");
     }
     at += close + 1;
   }

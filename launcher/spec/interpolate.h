@@ -16,8 +16,10 @@ struct Interpolated {
   std::string_view where;  // the part of the input that is wrong
 };
 
+/// A text of more than `bytes_max` is a mistake: each `${NAME}` may stand for a long value.
 Interpolated interpolate(std::string_view text,
-                         const std::map<std::string, std::string>& environment);
+                         const std::map<std::string, std::string>& environment,
+                         std::size_t bytes_max);
 
 /// Write so that interpolate() gives `text` back.
 std::string escape_interpolation(std::string_view text);

@@ -20,6 +20,7 @@ namespace {
 using spec::Reading;
 
 constexpr std::size_t kNameBytesMax = 128;
+constexpr std::string_view kResolvedName = "spec.resolved.yaml";
 
 std::string absolute_folder(const SpecSource& source) {
   std::filesystem::path folder = source.current_dir;
@@ -99,6 +100,27 @@ void join_name_origins(Reading& reading) {
   }
 }
 
+/// `resume` reads the resolved spec: what is accepted keeps the reader's limits once aliases,
+/// variables, defaults and escapes are written out.
+void check_readable_again(yaml::Diagnostics& diagnostics, const std::string& resolved) {
+  if (resolved.size() > yaml::kBytesMax) {
+    diagnostics.error({},
+                      fmt::format("the spec has {} bytes once aliases, variables and defaults are "
+                                  "written out, more than {}",
+                                  resolved.size(), yaml::kBytesMax),
+                      "keep data in files, and name them in the spec");
+    return;
+  }
+  yaml::Tree tree;
+  yaml::Diagnostics mistakes;
+  tree.parse(tree.add_source(std::string(kResolvedName), resolved), mistakes);
+  if (!mistakes.has_errors()) return;
+  diagnostics.error({},
+                    "resume could not read the spec that results from aliases, variables and "
+                    "defaults:\n" +
+                        mistakes.error_text());
+}
+
 }  // namespace
 
 std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
@@ -118,6 +140,8 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
 
   join_name_origins(reading);
   parsed.resolved_yaml = spec::resolved_yaml(parsed.spec);
+  check_readable_again(diagnostics, parsed.resolved_yaml);
+  if (diagnostics.has_errors()) return diagnostics.error_text();
   parsed.annotated_yaml = spec::annotated_yaml(parsed.spec, reading);
   parsed.warnings = diagnostics.warnings();
   return parsed;

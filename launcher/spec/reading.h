@@ -24,6 +24,7 @@ struct Reading {
       folders;              // absolute; where a source's relative paths start
   std::string spec_folder;  // that of the main file, and of --set
   std::map<std::string, Origin, std::less<>> origins;  // path → where; nothing: a default
+  std::size_t interpolated_bytes = 0;                  // of all texts that held a "${"
 
   const Origin* given(std::string_view path) const {
     const auto it = origins.find(path);

@@ -29,8 +29,8 @@ parser and the JSON Schema. For completion and checks in an editor:
 
 ## How it is read
 
-- YAML 1.2, UTF-8, at most 1 MiB, one document, nesting at most 32 deep, at most 50,000 values after aliases and merges
-  are expanded. Anchors, aliases and `<<` work; tags do not. A key stands once. Unknown keys are errors, but for top-level
+- YAML 1.2, UTF-8, at most 1 MiB, one document, nesting at most 32 deep, at most 50,000 values. Sizes count what is there
+  once aliases, merges and variables are expanded; the keys on the way to a value have 1,024 bytes at most. Anchors, aliases and `<<` work; tags do not. A key stands once. Unknown keys are errors, but for top-level
   keys that begin with `x-`, which are yours (a place for anchors).
 - Each key knows the type of its value: a name may be `012`, an environment value `no` or `true`. Inside
   `train_loop_config`, `metadata` and `items`, YAML 1.2's core schema decides: `no` is a text, `012` is 12, `1e-3` a float.

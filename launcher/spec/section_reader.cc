@@ -86,6 +86,7 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
       }
       datasets[std::string(entry.key)].split = entry.key == "train";
     } else if (datasets.count(std::string(entry.key)) == 0) {
+      if (reading.diagnostics.has_enough()) return;  // each is compared with every dataset
       std::vector<std::string_view> known;
       known.reserve(datasets.size());
       for (const auto& [name, dataset] : datasets) known.push_back(name);

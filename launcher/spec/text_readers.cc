@@ -23,7 +23,7 @@ using yaml::in_quotes;
 /// hides it.
 yaml::Position place_of(const Cursor& cursor, std::string_view part) {
   yaml::Position at = cursor.at();
-  if (at.source == nullptr) return at;
+  if (at.source == nullptr || cursor.diagnostics().has_enough()) return at;
   std::string_view rest = at.source->text;
   for (int line = 1; line < at.line; ++line)
     rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
@@ -62,7 +62,12 @@ void read_reference(Reading& reading, const Cursor& cursor, std::string& value) 
 std::optional<std::string> read_interpolated(Reading& reading, const Cursor& cursor) {
   const auto text = cursor.text();
   if (!text) return {};
-  Interpolated result = interpolate(*text, reading.source.environment);
+  Interpolated result =
+      interpolate(*text, reading.source.environment, yaml::kBytesMax - reading.interpolated_bytes);
+  if (!result.used.empty()) {
+    reading.interpolated_bytes =
+        std::min(yaml::kBytesMax, reading.interpolated_bytes + result.text.size());
+  }
   if (!result.mistake.empty()) {
     reading.diagnostics.error(place_of(cursor, result.where),
                               fmt::format("{} {}", cursor.path(), result.mistake),

@@ -74,6 +74,7 @@ void read_free(Reading& reading, const Cursor& cursor, boost::json::object& obje
 
 void read_items(Reading& reading, const Cursor& cursor, boost::json::array& items) {
   for (const Cursor& row : cursor.items()) {
+    if (reading.diagnostics.has_enough()) return;  // a row may lack every column of the first
     if (!row.node().is(Node::Kind::Map)) {
       row.error(fmt::format("is {}, not a mapping", yaml::describe(row.node().kind)),
                 "write each row as {column: value}");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/yaml/nearest.h"
@@ -14,7 +15,10 @@ std::string join_path(std::string_view path, std::string_view key) {
 }
 
 std::string suggest(std::string_view found, std::span<const std::string_view> choices) {
-  const std::string all = fmt::format("{}", fmt::join(choices, ", "));
+  constexpr std::size_t kShownMax = 64;
+  const std::size_t shown = std::min(choices.size(), kShownMax);
+  std::string all = fmt::format("{}", fmt::join(choices.first(shown), ", "));
+  if (shown < choices.size()) all += fmt::format(" and {} more", choices.size() - shown);
   const std::string_view near = nearest(found, choices);
   return near.empty() ? "write one of: " + all
                       : fmt::format("did you mean {}? known are: {}", near, all);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/base/utf8.h"
+
 namespace train::yaml {
 namespace {
 
@@ -18,13 +20,17 @@ std::size_t characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
 }
 
-/// Tabs become one space, so that the caret stands under its character; a terminal never sees an
-/// escape.
+/// A character for a character, so that the caret stands under its own: tabs become a space, what
+/// steers a terminal or is not UTF-8 a question mark.
 std::string harmless(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c == '\t') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  std::string out;
+  while (!text.empty()) {
+    const CodePoint next = read_code_point(text);
+    if (next.valid && next.value != '\t' && !is_steering(next.value))
+      out += text.substr(0, next.length);
+    else
+      out += next.valid && next.value == '\t' ? ' ' : '?';
+    text.remove_prefix(next.length);
   }
   return out;
 }
@@ -54,7 +60,7 @@ std::string Position::seen_from(const Position& here) const {
 }
 
 void Diagnostics::error(const Position& at, std::string message, std::string hint) {
-  ++errors_;
+  if (++errors_ > 10 * kErrorsShownMax + 1) return;  // only counted: each may be long
   list_.push_back({Severity::Error, at, std::move(message), std::move(hint)});
 }
 

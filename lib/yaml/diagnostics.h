@@ -46,7 +46,8 @@ class Diagnostics {
   void error(const Position& at, std::string message, std::string hint = {});
   void warning(const Position& at, std::string message, std::string hint = {});
   bool has_errors() const { return errors_ > 0; }
-  std::size_t error_count() const { return errors_; }
+  /// Far more than are shown: whoever could report another one for each pair of values stops.
+  bool has_enough() const { return errors_ > 10 * kErrorsShownMax; }
 
   /// All errors in the order of their places, ready to print; at most kErrorsShownMax, then how
   /// many more.

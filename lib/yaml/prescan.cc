@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/utf8.h"
 #include "lib/yaml/reader.h"
 
 namespace train::yaml {
@@ -24,38 +25,17 @@ Diagnostic refusal(const Source& source, std::string_view text, std::size_t offs
           std::move(hint)};
 }
 
-/// Bytes of the UTF-8 character at `at`, or 0 when there is none (RFC 3629, section 4: no
-/// surrogates, no overlong forms).
-std::size_t utf8_character(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F)) return 0;
-    return follows(1) && follows(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) return 0;
-    return follows(1) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 std::optional<Diagnostic> find_bad_character(const Source& source, std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = utf8_character(text, at);
-    const auto c = static_cast<unsigned char>(text[at]);
-    if (bytes == 0)
+    const CodePoint next = read_code_point(text.substr(at));
+    const std::uint32_t c = next.value;
+    if (!next.valid)
       return refusal(source, text, at, "the text is not UTF-8", "save the file as UTF-8");
     if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) {
       return refusal(source, text, at, fmt::format("control character 0x{:02x} in the text", c),
                      "remove it");
     }
-    at += bytes;
+    at += next.length;
   }
   return {};
 }

@@ -6,12 +6,12 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "lib/yaml/explain.h"
 #include "lib/yaml/prescan.h"
 
 namespace train::yaml {
@@ -22,38 +22,15 @@ struct Refusal {
   Diagnostic why;
 };
 
-struct Explanation {
-  std::string_view theirs;
-  std::string_view ours;
-  std::string_view hint;
-};
-
-constexpr std::string_view kUnclosedList = "end of sequence flow not found";
-constexpr std::string_view kUnclosedMap = "end of map flow not found";
-
-constexpr std::array kExplanations{
-    Explanation{"illegal map value", "a ':' that cannot stand here",
-                "check the indentation, or quote text that holds ': '"},
-    Explanation{kUnclosedList, "this list is not closed", "add the missing ']'"},
-    Explanation{kUnclosedMap, "this mapping is not closed", "add the missing '}'"},
-    Explanation{"end of map not found", "this line does not fit the mapping above it",
-                "indent it like the keys above"},
-    Explanation{"end of sequence not found", "this line does not fit the list above it",
-                "indent it like the items above"},
-    Explanation{"the referenced anchor is not defined",
-                "this alias names an anchor that is not defined above it",
-                "define it with & first"},
-    Explanation{"unknown token", "a character that cannot begin a value",
-                "put the value in quotes"},
-    Explanation{"illegal block entry", "a list item that cannot stand here",
-                "begin the list on a line of its own"},
-    Explanation{"illegal flow end", "a closing bracket without an opening one", "remove it"},
-};
-
 class Builder final : public YAML::EventHandler {
  public:
   Builder(Tree& tree, const Source& source, Diagnostics& diagnostics, std::size_t offset)
-      : tree_(tree), source_(source), diagnostics_(diagnostics), offset_(offset) {}
+      : tree_(tree), source_(source), diagnostics_(diagnostics), offset_(offset) {
+    for (std::size_t at = source.text.find('\n'); at != std::string::npos;
+         at = source.text.find('\n', at + 1)) {
+      line_starts_.push_back(at + 1);
+    }
+  }
 
   const Node* root() const { return root_; }
 
@@ -111,7 +88,7 @@ class Builder final : public YAML::EventHandler {
           {Severity::Error, at, "this alias stands inside the anchor that it names", "remove it"}};
     }
     if (static_cast<int>(open_.size()) + target->height > kDepthMax) throw too_deep(at);
-    count(at, target->expanded_nodes, "this alias expands the YAML past");
+    count(at, *target, "this alias expands the YAML past");
     attach(target, at);
   }
 
@@ -143,10 +120,13 @@ class Builder final : public YAML::EventHandler {
              "flatten it"}};
   }
 
-  void count(const Position& at, long nodes, std::string_view what) {
-    nodes_ += nodes;
-    if (nodes_ <= kNodesMax) return;
-    throw Refusal{{Severity::Error, at, fmt::format("{} {} values", what, kNodesMax),
+  void count(const Position& at, const Node& more, std::string_view what) {
+    nodes_ += more.expanded_nodes;
+    bytes_ += more.expanded_bytes;
+    if (nodes_ <= kNodesMax && bytes_ <= kBytesMax) return;
+    throw Refusal{{Severity::Error, at,
+                   nodes_ > kNodesMax ? fmt::format("{} {} values", what, kNodesMax)
+                                      : fmt::format("{} {} bytes of text", what, kBytesMax),
                    "keep data in files, and name them in the spec"}};
   }
 
@@ -159,8 +139,9 @@ class Builder final : public YAML::EventHandler {
   /// yaml-cpp takes a quoted text that runs into the end of the file for a finished one.
   void require_closing_quote(const Position& at) {
     std::string_view rest = source_.text;
-    for (int line = 1; line < at.line; ++line) rest.remove_prefix(rest.find('\n') + 1);
-    rest.remove_prefix(std::min(rest.size(), static_cast<std::size_t>(at.column - 1)));
+    const auto line = std::min(static_cast<std::size_t>(at.line - 1), line_starts_.size() - 1);
+    rest.remove_prefix(
+        std::min(rest.size(), line_starts_[line] + static_cast<std::size_t>(at.column - 1)));
     while (rest.starts_with('&') || rest.starts_with('!')) {
       rest.remove_prefix(std::min(rest.size(), rest.find_first_of(" \t\r\n")));
       rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(" \t\r\n")));
@@ -184,10 +165,10 @@ class Builder final : public YAML::EventHandler {
     const Position at = position(mark);
     if (static_cast<int>(open_.size()) >= kDepthMax) throw too_deep(at);
     refuse_tag(mark, tag);
-    count(at, 1, "the YAML holds more than");
     Node node;
     node.kind = kind;
     node.at = at;
+    count(at, node, "the YAML holds more than");
     open_.emplace_back();
     open_.back().node = &tree_.add(std::move(node));
     open_.back().anchor = anchor;
@@ -203,7 +184,8 @@ class Builder final : public YAML::EventHandler {
   }
 
   void finish(Node node, YAML::anchor_t anchor) {
-    count(node.at, 1, "the YAML holds more than");
+    node.expanded_bytes = node.text.size();
+    count(node.at, node, "the YAML holds more than");
     const Node& added = tree_.add(std::move(node));
     remember(anchor, &added);
     attach(&added, added.at);
@@ -222,8 +204,10 @@ class Builder final : public YAML::EventHandler {
     }
     Open& parent = open_.back();
     parent.node->expanded_nodes += node->expanded_nodes;
+    parent.node->expanded_bytes += node->expanded_bytes;
     parent.node->height = std::max(parent.node->height, node->height);
     if (parent.node->is(Node::Kind::Sequence)) {
+      parent.node->path_bytes = std::max(parent.node->path_bytes, node->path_bytes);
       parent.node->items.push_back(node);
     } else if (parent.key == nullptr) {
       begin_entry(parent, node, at);
@@ -247,9 +231,8 @@ class Builder final : public YAML::EventHandler {
   }
 
   void report_duplicate(const Open& map, const Node& key, const Position& at) {
-    if (diagnostics_.error_count() > Diagnostics::kErrorsShownMax) {
-      diagnostics_.error(
-          at, "a key stands twice");  // only counted: the search below would take its time
+    if (diagnostics_.has_enough()) {  // only counted: the search below would take its time
+      diagnostics_.error(at, "a key stands twice");
       return;
     }
     const auto first = std::find_if(map.node->entries.begin(), map.node->entries.end(),
@@ -261,6 +244,15 @@ class Builder final : public YAML::EventHandler {
   void end_entry(Open& map, const Node* value) {
     const Node* key = map.key;
     map.key = nullptr;
+    const std::size_t path_bytes = key->text.size() + 1 + value->path_bytes;
+    if (path_bytes > kPathBytesMax) {
+      throw Refusal{{Severity::Error, key->at,
+                     fmt::format("the keys from here to the innermost one have {} bytes, more than "
+                                 "{}",
+                                 path_bytes, kPathBytesMax),
+                     "shorten them"}};
+    }
+    map.node->path_bytes = std::max(map.node->path_bytes, path_bytes);
     if (!map.key_is_new) return;
     if (key->text == "<<" && !key->quoted) {
       map.merges.push_back({key, value});
@@ -298,29 +290,11 @@ class Builder final : public YAML::EventHandler {
   std::vector<Open> open_;
   std::vector<const Node*> anchors_;
   const Node* root_ = nullptr;
+  std::vector<std::size_t> line_starts_{0};
   long nodes_ = 0;
+  std::size_t bytes_ = 0;
   int documents_ = 0;
 };
-
-Diagnostic explain(const Position& at, const std::string& message) {
-  // The line's indentation, where a tab looks right and is not.
-  std::string_view line = at.source->text;
-  for (int i = 1; i < at.line && !line.empty(); ++i) {
-    line.remove_prefix(std::min(line.size(), std::min(line.find('\n'), line.size() - 1) + 1));
-  }
-  const std::size_t indent_end = std::min(line.find_first_not_of(" \t"), line.size());
-  if (const std::size_t tab = line.substr(0, indent_end).find('\t');
-      tab != std::string_view::npos) {
-    return {Severity::Error,
-            {at.source, at.line, static_cast<int>(tab) + 1},
-            "a tab in the indentation",
-            "use spaces"};
-  }
-  for (const Explanation& e : kExplanations) {
-    if (message == e.theirs) return {Severity::Error, at, std::string(e.ours), std::string(e.hint)};
-  }
-  return {Severity::Error, at, "not YAML: " + message, "nothing after this place was checked"};
-}
 
 }  // namespace
 

@@ -3,9 +3,9 @@
 //
 // Stricter than YAML where a spec wants it: one document, keys are plain words and stand once, no
 // tags, limits on size. Anchors, aliases and merges (`<<`) work; aliased nodes are shared, and
-// counted each time they are used, so that an alias bomb is refused while it is read, before
-// anything is expanded. Scalars stay text: what they mean is the reader's business (scalar.h,
-// cursor.h).
+// counted each time they are used, with their text, so that an alias bomb is refused while it is
+// read, before anything is expanded. Scalars stay text: what they mean is the reader's business
+// (scalar.h, cursor.h).
 #pragma once
 
 #include <deque>
@@ -17,9 +17,10 @@
 
 namespace train::yaml {
 
-inline constexpr std::size_t kBytesMax = 1 << 20;
-inline constexpr int kDepthMax = 32;      // of nested lists and mappings
-inline constexpr int kNodesMax = 50'000;  // after expansion of aliases and merges
+inline constexpr std::size_t kBytesMax = 1 << 20;   // of the text, and of all values once expanded
+inline constexpr int kDepthMax = 32;                // of nested lists and mappings
+inline constexpr int kNodesMax = 50'000;            // after expansion of aliases and merges
+inline constexpr std::size_t kPathBytesMax = 1024;  // of the keys from the root to a value
 
 struct Node {
   enum class Kind { Null, Scalar, Sequence, Map };
@@ -34,8 +35,10 @@ struct Node {
   std::vector<const Node*> items;
   std::vector<Entry> entries;  // in the order of the text; keys differ
   Position at;
-  long expanded_nodes = 1;  // this one and all below, aliases expanded
-  int height = 0;           // levels of lists and mappings below and including this one
+  long expanded_nodes = 1;         // this one and all below, aliases expanded
+  std::size_t expanded_bytes = 0;  // of the text of this one and all below, aliases expanded
+  std::size_t path_bytes = 0;      // of the keys on the longest way to a value below
+  int height = 0;                  // levels of lists and mappings below and including this one
 
   bool is(Kind k) const { return kind == k; }
   const Node* find(std::string_view key) const;  // nullptr when there is none; maps only

@@ -216,7 +216,7 @@ TEST(JobSpecParser, KeepsTheSpecReferenceTrue) {
 TEST(Interpolate, EscapesSoThatTheTextComesBack) {
   for (const std::string text :
        {"", "$", "${", "${X}", "$${X}", "$$${X}", "a$b", "${X", "$$", "{}"}) {
-    EXPECT_EQ(spec::interpolate(spec::escape_interpolation(text), {}).text, text);
+    EXPECT_EQ(spec::interpolate(spec::escape_interpolation(text), {}, 100).text, text);
   }
 }
 
@@ -224,9 +224,72 @@ TEST(Interpolate, TakesTheDefaultForUnsetAndEmptyVariables) {
   const std::map<std::string, std::string> environment{{"SET", "value"}, {"EMPTY", ""}};
 
   EXPECT_EQ(
-      spec::interpolate("${SET:-x} ${EMPTY:-y} ${UNSET:-z} [${EMPTY}] ${UNSET:-}", environment)
+      spec::interpolate("${SET:-x} ${EMPTY:-y} ${UNSET:-z} [${EMPTY}] ${UNSET:-}", environment, 100)
           .text,
       "value y z [] ");
+}
+
+std::string errors_of(const std::string& text, const SpecSource& source = ada()) {
+  auto result = parse_job_spec_text(text, source);
+  const auto* errors = std::get_if<std::string>(&result);
+  return errors == nullptr ? "" : *errors;
+}
+
+/// What is accepted can be read again by resume: the resolved spec keeps the limits of a spec.
+TEST(JobSpecParser, RefusesASpecThatIsTooLargeOnceItIsWrittenOut) {
+  std::string text =
+      "command: [./train]\ntrain_loop_config:\n  a: \"" + std::string(300'000, 'x') + "\"\n";
+  const std::string quotes = [] {  // each is two bytes in the resolved spec
+    std::string body;
+    for (int i = 0; i < 400'000; ++i) body += '"';
+    return "  b: '" + body + "'\n";
+  }();
+  EXPECT_EQ(errors_of(text), "");
+  const std::string errors = errors_of(text + quotes);
+
+  EXPECT_TRUE(errors.starts_with("error: the spec has 110")) << errors;
+  EXPECT_TRUE(errors.ends_with(
+      " bytes once aliases, variables and defaults are written out, more than 1048576 (keep data "
+      "in files, and name them in the spec)\n"))
+      << errors;
+}
+
+TEST(JobSpecParser, RefusesASpecWithTooManyValuesOnceItIsWrittenOut) {
+  std::string text = "command: [./train]\ntrain_loop_config:\n  a:\n";
+  for (int i = 0; i < 49'970; ++i) text += "  - 1\n";
+
+  const std::string errors = errors_of(text);
+
+  EXPECT_TRUE(
+      errors.starts_with("error: resume could not read the spec that results from aliases, "
+                         "variables and defaults:\n"))
+      << errors.substr(0, 300);
+  EXPECT_NE(errors.find(": error: the YAML holds more than 50000 values\n"), std::string::npos);
+}
+
+TEST(JobSpecParser, RefusesVariablesThatMultiply) {
+  SpecSource source = ada();
+  source.environment["A"] = std::string(100'000, 'x');
+  std::string text = "command: [./train]\nenv:\n  B: ${A}${A}${A}${A}${A}\n";
+  EXPECT_EQ(errors_of(text, source), "");
+  const std::string errors = errors_of(text + "  C: ${A}${A}${A}${A}${A}${A}\n", source);
+
+  EXPECT_TRUE(
+      errors.starts_with("jobs/mnist.yaml:4:6: error: env.C takes more than 548576 bytes from "
+                         "variables and defaults\n"))
+      << errors.substr(0, 300);
+}
+
+/// Each row may lack each column of the first one.
+TEST(JobSpecParser, StopsCountingMistakesAtSomePoint) {
+  std::string text = "command: [./train]\ndatasets:\n  d:\n    format: items\n    items:\n    - {";
+  for (int i = 0; i < 20'000; ++i) text += "c" + std::to_string(i) + ": 1, ";
+  text += "}\n";
+  for (int i = 0; i < 9'000; ++i) text += "    - {}\n";
+
+  const std::string errors = errors_of(text);
+
+  EXPECT_TRUE(errors.ends_with(" more errors\n")) << errors.size();
 }
 
 }  // namespace

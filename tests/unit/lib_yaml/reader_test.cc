@@ -104,6 +104,51 @@ TEST(Reader, CountsMergesAsExpanded) {
   EXPECT_TRUE(parsed.errors().starts_with("job.yaml:2:")) << parsed.errors();
 }
 
+TEST(Reader, RefusesTextThatAliasesMultiply) {
+  const std::string text = "a: &a " + std::string(100'000, 'x') + "\nb:\n";
+
+  EXPECT_EQ(Parsed(text + repeated("- *a\n", 9)).errors(), "");
+  const std::string errors = Parsed(text + repeated("- *a\n", 10)).errors();
+  EXPECT_TRUE(errors.starts_with(
+      "job.yaml:12:3: error: this alias expands the YAML past 1048576 bytes of text\n"))
+      << errors;
+}
+
+TEST(Reader, CountsTheTextOfMergesAndOfListsThatAliasesMultiply) {
+  const std::string text =
+      "a: &a {x: " + std::string(100'000, 'x') + ", y: " + std::string(100'000, 'y') + "}\nb:\n";
+
+  EXPECT_EQ(Parsed(text + repeated("- {<<: *a}\n", 4)).errors(), "");
+  EXPECT_TRUE(Parsed(text + repeated("- {<<: *a}\n", 5)).errors().starts_with("job.yaml:7:8: "));
+}
+
+/// Each value's path is kept, so that its length is multiplied by the number of values.
+TEST(Reader, RefusesKeysThatAreTooLongTogether) {
+  const std::string outer = "a:\n " + std::string(900, 'k') + ":\n";
+  EXPECT_EQ(Parsed(outer + "  " + std::string(120, 'l') + ": 1\n").errors(), "");
+  const std::string errors = Parsed(outer + "  " + std::string(121, 'l') + ": 1\n").errors();
+  EXPECT_TRUE(
+      errors.starts_with("job.yaml:1:1: error: the keys from here to the innermost one have "
+                         "1025 bytes, more than 1024\n"))
+      << errors;
+  EXPECT_NE(Parsed("? " + std::string(1100, 'k') + "\n: 1\n").errors(), "");
+}
+
+TEST(Reader, RefusesKeysThatAnAliasMakesTooLong) {
+  const std::string text = "a: &a {" + std::string(600, 'k') + ": 1}\nb:\n ";
+  EXPECT_EQ(Parsed(text + "b: *a\n").errors(), "");
+  EXPECT_NE(Parsed(text + std::string(500, 'b') + ": *a\n").errors(), "");
+  EXPECT_NE(Parsed(text + std::string(500, 'b') + ": [*a]\n").errors(), "");
+}
+
+/// Took 91 s, for each quoted text was looked for from the beginning.
+TEST(Reader, ReadsManyQuotedTexts) {
+  Parsed parsed(repeated("- \"abcdefghijk\"\n", 49'000));
+
+  ASSERT_EQ(parsed.errors(), "");
+  EXPECT_EQ(parsed.root->items.size(), 49'000u);
+}
+
 TEST(Reader, RefusesDepthThroughAliases) {
   const std::string open = repeated("[", 20);
   const std::string close = repeated("]", 20);
