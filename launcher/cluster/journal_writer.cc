@@ -19,6 +19,10 @@ JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, c
     : journal_(journal), clock_(clock), complain_(std::move(complain)), changed_(executor) {}
 
 void JournalWriter::remember(boost::json::object event) {
+  if (const auto fits = check_event(event); !fits) {
+    complain_("the journal leaves out an event: " + fits.error().describe());
+    return;
+  }
   queue_.push_back(std::move(event));
   ++asked_;
   changed_.notify();
@@ -33,6 +37,7 @@ Task<Unit> JournalWriter::written() {
 }
 
 asio::awaitable<void> JournalWriter::run() {
+  bool failing = false;
   for (;;) {
     std::erase_if(holds_, [](const auto& reached) { return reached(); });
     if (queue_.empty() || !holds_.empty()) {
@@ -50,9 +55,11 @@ asio::awaitable<void> JournalWriter::run() {
         asio::use_awaitable);
     written_ = until;
     changed_.notify();
+    const bool failed_before = std::exchange(failing, !*written);
     if (*written) continue;
-    complain_("the journal cannot be written: " + written->error().describe() +
-              "; the run goes on, but could not be resumed");
+    if (!failed_before)
+      complain_("the journal cannot be written: " + written->error().describe() +
+                "; the run goes on, but could not be resumed");
     if (written->error().code == Errc::Fenced) co_return;  // it is another launcher's by now
     // They go first, once the disk takes something again.
     queue_.insert(queue_.begin(), events.begin(), events.end());

@@ -18,7 +18,8 @@ namespace train {
 
 class JournalWriter {
  public:
-  /// `complain` gets a line for each group that could not be written; the run goes on.
+  /// `complain` gets a line when groups begin to fail, and for each event that no journal takes
+  /// (it is too long); the run goes on.
   JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
                 std::function<void(const std::string&)> complain);
 

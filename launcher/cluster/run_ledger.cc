@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "lib/base/utf8.h"
+
 namespace train {
 namespace {
 
@@ -78,9 +80,10 @@ void RunLedger::rank_exited(Attempt attempt, const std::string& node, const Work
   failure.wall_us = message.wall_us;
   failure.last_lines = message.last_lines;
   if (!message.errors.empty()) {
-    failure.end.error_type = message.errors.front().type;
-    failure.end.error_what = message.errors.front().what;
-    failure.stack = message.errors.front().stack;
+    const UserError& error = message.errors.front();
+    failure.end.error_type = utf8_text(error.type, kErrorTypeBytesMax);
+    failure.end.error_what = utf8_text(error.what, kErrorWhatBytesMax);
+    failure.stack = utf8_text(error.stack, kErrorStackBytesMax);
   }
   if (message.signaled || message.status != 0) {
     const Rank rank{message.rank};

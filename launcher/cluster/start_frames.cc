@@ -8,9 +8,11 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "launcher/report/failure_text.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
+#include "lib/base/utf8.h"
 #include "lib/storage/object_store.h"
 
 namespace train {
@@ -194,9 +196,10 @@ RankEnd to_rank_end(const WorkerExited& message) {
   end.wall_us = message.wall_us;
   end.last_lines = message.last_lines;
   if (!message.errors.empty()) {
-    end.error_what = message.errors.front().what;
-    end.error_type = message.errors.front().type;
-    end.error_stack = message.errors.front().stack;
+    const UserError& error = message.errors.front();
+    end.error_type = utf8_text(error.type, kErrorTypeBytesMax);
+    end.error_what = utf8_text(error.what, kErrorWhatBytesMax);
+    end.error_stack = utf8_text(error.stack, kErrorStackBytesMax);
   }
   end.last_ordinal = message.last_ordinal;
   return end;

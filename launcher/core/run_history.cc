@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/utf8.h"
+
 namespace train {
 namespace {
 
@@ -16,6 +18,12 @@ std::int64_t number_of(const boost::json::object& object, std::string_view key,
   if (value == nullptr) return otherwise;
   if (value->is_uint64()) return static_cast<std::int64_t>(value->as_uint64());
   return value->is_int64() ? value->as_int64() : otherwise;
+}
+
+/// Others' words, made fit for a journal: an error text has any length and any bytes.
+std::string words(const std::string& text) {
+  constexpr std::size_t kBytesMax = 4u << 10;
+  return utf8_text(text, kBytesMax);
 }
 
 boost::json::value json_of(const std::optional<CheckpointInfo>& checkpoint) {
@@ -58,7 +66,7 @@ boost::json::object record_of(const StateChanged& change) {
                              {"state", to_string(change.to)},
                              {"trigger", to_string(change.trigger)},
                              {"attempt", change.attempt.value},
-                             {"reason", change.reason}};
+                             {"reason", words(change.reason)}};
   if (change.stop_condition) record["stop_condition"] = true;
   return record;
 }
@@ -82,14 +90,16 @@ boost::json::object record_of(const AttemptBegun& begun) {
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause) {
   boost::json::object record{{"event", "attempt_ended"},
                              {"attempt", ended.attempt.value},
-                             {"cause", cause},
+                             {"cause", words(cause)},
                              {"failed", ended.failed}};
   if (ended.failure) record["failure"] = to_string(*ended.failure);
   return record;
 }
 
 boost::json::object record_of(const RunEnded& ended) {
-  return {{"event", "run_ended"}, {"outcome", to_string(ended.outcome)}, {"reason", ended.reason}};
+  return {{"event", "run_ended"},
+          {"outcome", to_string(ended.outcome)},
+          {"reason", words(ended.reason)}};
 }
 
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t index,

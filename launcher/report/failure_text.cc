@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "lib/base/utf8.h"
+
 namespace train {
 namespace {
 
@@ -80,8 +82,11 @@ std::string code_remark(int code) {
 FailureText exited_text(const WorkerEnd& end) {
   if (!end.error_what.empty() || !end.error_type.empty()) {
     const std::string_view between = end.error_type.empty() || end.error_what.empty() ? "" : ": ";
-    const std::string first_line = end.error_what.substr(0, end.error_what.find('\n'));
-    return {fmt::format("{} failed with {}{}{}", who(end), end.error_type, between, first_line),
+    const std::string first_line =
+        utf8_text(std::string_view(end.error_what).substr(0, end.error_what.find('\n')),
+                  kCauseBytesMax - kErrorTypeBytesMax);
+    return {fmt::format("{} failed with {}{}{}", who(end),
+                        utf8_text(end.error_type, kErrorTypeBytesMax), between, first_line),
             fmt::format("the error that the worker reported before it exited with code {}",
                         end.status)};
   }

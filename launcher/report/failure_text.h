@@ -39,6 +39,12 @@ struct FailureText {
   bool operator==(const FailureText&) const = default;
 };
 
+inline constexpr std::size_t kErrorTypeBytesMax = 256;
+inline constexpr std::size_t kErrorWhatBytesMax = 64u << 10;
+inline constexpr std::size_t kErrorStackBytesMax = 256u << 10;
+inline constexpr std::size_t kCauseBytesMax = 2u << 10;
+
+/// UTF-8, and no longer than the limits above where it names others' texts.
 FailureText failure_text(const WorkerEnd& end);
 
 /// "SIGSEGV"; "signal 77" for one without a name.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
+#include <limits>
 
 #include "lib/storage/digest.h"
 #include "lib/storage/metrics_json.h"
@@ -119,6 +120,17 @@ Result<std::string> format_record(const JournalRecord& record) {
   // What cannot be read back (a string that is not UTF-8) must fail before it is acknowledged.
   TRY_VOID(parse_record(line));
   return line + "\n";
+}
+
+Result<Unit> check_event(const json::object& event) {
+  constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+  constexpr std::string_view kTime = "2026-11-21T09:38:00.123456789Z";
+  TRY_VOID(format_record({.seq = kLargest,
+                          .group = kLargest,
+                          .epoch = Epoch{kLargest},
+                          .time = std::string(kTime),
+                          .event = event}));
+  return Unit{};
 }
 
 JournalReplay replay_journal(std::string_view text) {

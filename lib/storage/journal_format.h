@@ -46,6 +46,8 @@ struct JournalReplay {
 /// One line with its newline. InvalidArgument when the event uses a reserved member, is too long or
 /// not UTF-8.
 Result<std::string> format_record(const JournalRecord& record);
+/// Whether format_record() takes the event, whatever its place in the journal.
+Result<Unit> check_event(const boost::json::object& event);
 /// One line without its newline: checksum and shape, nothing about its neighbours. The error is the
 /// reason in words.
 Result<JournalRecord> parse_record(std::string_view line);

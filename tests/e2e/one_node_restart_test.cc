@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "tests/e2e/cluster.h"
@@ -176,6 +177,24 @@ sys.exit(1)
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
                        "ValueError: batch size 7 does not divide 64"))
       << run.out();
+}
+
+/// It was one record of the journal, which takes 1 MiB of UTF-8, and none after it was written.
+TEST(Restart, AnErrorTextOfAnyLengthAndBytesStopsNoJournal) {
+  Cluster cluster;
+  Process& run = cluster.train_run({cluster.job(
+      "job", "command: [" + program("sdk_worker") +
+                 "]\ntrain_loop_config: {mode: fail, more_bytes: 1200000}\n"
+                 "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}\n")});
+
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_FALSE(contains(run.out() + run.err(), "journal")) << run.out().substr(0, 10'000);
+  std::vector<std::string> events;
+  for (const auto& event : cluster.journal("job")) events.push_back(text_of(event, "event"));
+  EXPECT_EQ(std::count(events.begin(), events.end(), "attempt_ended"), 1);
+  EXPECT_EQ(events.back(), "run_ended");
+  EXPECT_LT(text_of(cluster.exit_json("job"), "cause").size(), 10'000u);
+  EXPECT_EQ(cluster.run({"can-restore", cluster.run_dir("job")}), 0);
 }
 
 }  // namespace

@@ -311,7 +311,9 @@ void metrics(const Config&) {
 void fail(const Config& config) {
   train::report({{"epoch", 0}});
   if (get_context().world_rank() == config.get<int>("fail_rank", 0))
-    throw std::runtime_error("the learning rate is 0");
+    throw std::runtime_error(
+        "the learning rate is 0" +
+        std::string(static_cast<std::size_t>(config.get<int>("more_bytes", 0)), '\xff'));
   train::barrier();
 }
 

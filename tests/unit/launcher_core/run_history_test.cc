@@ -153,5 +153,17 @@ TEST(RunHistory, PassesOverWhatItDoesNotKnow) {
   EXPECT_EQ(journal.history.next_attempt(), Attempt{5});
 }
 
+TEST(RunHistory, RecordsHoldNoTextOfAnyLength) {
+  const std::string cause(1'200'000, 'x');
+  AttemptEnded ended;
+  StateChanged changed;
+  RunEnded run_ended;
+  changed.reason = run_ended.reason = cause;
+
+  for (const boost::json::object& record :
+       {record_of(ended, cause), record_of(changed), record_of(run_ended)})
+    EXPECT_LT(boost::json::serialize(record).size(), 5'000u);
+}
+
 }  // namespace
 }  // namespace train

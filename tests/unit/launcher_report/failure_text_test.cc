@@ -135,5 +135,20 @@ TEST(ExitCode, FollowsTheTable) {
     EXPECT_EQ(exit_code_of(rows[i].ending), rows[i].code) << "row " << i;
 }
 
+/// A text of 1.2 MB was one record of the journal.
+TEST(FailureText, CutsAnErrorTextOfAnyLengthAndBytes) {
+  WorkerEnd end;
+  end.status = 1;
+  end.error_type = std::string(5'000, 'T');
+  end.error_what = "\xff" + std::string(1'200'000, 'x');
+
+  const std::string cause = failure_text(end).cause;
+
+  EXPECT_LE(cause.size(), kCauseBytesMax + 100);
+  EXPECT_TRUE(cause.starts_with("rank 0")) << cause;
+  EXPECT_NE(cause.find("TTT...: \xEF\xBF\xBDxxx"), std::string::npos) << cause;
+  EXPECT_TRUE(cause.ends_with("xxx..."));
+}
+
 }  // namespace
 }  // namespace train

@@ -1,0 +1,93 @@
+#include "launcher/cluster/journal_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "lib/net/scope.h"
+#include "lib/storage/posix_file_system.h"
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+class JournalWriterTest : public testing::Test {
+ protected:
+  JournalWriterTest() : scope_(io_.get_executor()) {
+    auto journal = Journal::open(files_, path_);
+    EXPECT_TRUE(journal);
+    journal_ = std::move(*journal);
+    EXPECT_TRUE(journal_->take_epoch("2026-11-22T00:00:00Z", {}));
+    writer_.emplace(io_.get_executor(), *journal_, clock_,
+                    [this](const std::string& text) { said_.push_back(text); });
+    scope_.spawn("journal", writer_->run());
+  }
+  ~JournalWriterTest() override {
+    scope_.cancel();
+    run_until([this] { return scope_.size() == 0; });
+  }
+
+  void run_until(const std::function<bool()>& done) {
+    const TimePoint limit = clock_.now() + seconds(20);
+    while (!done() && clock_.now() < limit) {
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(done());
+  }
+  static asio::awaitable<void> wait(JournalWriter* writer, bool* written) {
+    const auto result = co_await writer->written();
+    *written = result.has_value();
+  }
+  void write() {
+    bool written = false;
+    scope_.spawn("wait", wait(&*writer_, &written));
+    run_until([&] { return written; });
+  }
+  std::vector<std::string> events() {
+    const auto replay = read_journal(files_, path_);
+    EXPECT_TRUE(replay && !replay->damage);
+    std::vector<std::string> names;
+    for (const JournalRecord& record : replay->records)
+      names.emplace_back(record.event.at("event").as_string());
+    return names;
+  }
+
+  TempFolder temp_;
+  PosixFileSystem files_;
+  std::string path_ = temp_.path() + "/events.jsonl";
+  SystemClock clock_;
+  boost::asio::io_context io_;
+  Scope scope_;
+  std::unique_ptr<Journal> journal_;
+  std::optional<JournalWriter> writer_;
+  std::vector<std::string> said_;
+};
+
+/// It was put back in front of the queue for ever, and nothing was journaled any more.
+TEST_F(JournalWriterTest, LeavesOutAnEventThatNoJournalTakesAndGoesOn) {
+  writer_->remember({{"event", "first"}});
+  writer_->remember({{"event", "long"}, {"cause", std::string(1'200'000, 'x')}});
+  writer_->remember({{"event", "bytes"}, {"cause", "\xff"}});
+  writer_->remember({{"event", "last"}});
+  write();
+
+  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "first", "last"}));
+  ASSERT_EQ(said_.size(), 2u);
+  EXPECT_TRUE(said_[0].starts_with("the journal leaves out an event: journal: a record of 12001"))
+      << said_[0];
+}
+
+TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
+  std::string text((1 << 20) - 300, 'x');
+  while (check_event({{"event", "large"}, {"cause", text}})) text += 'x';
+  text.pop_back();
+  writer_->remember({{"event", "large"}, {"cause", text}});
+  write();
+
+  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "large"}));
+  EXPECT_TRUE(said_.empty());
+}
+
+}  // namespace
+}  // namespace train
