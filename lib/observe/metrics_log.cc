@@ -186,7 +186,7 @@ void MetricsLog::append_line(const ReportRecord& report) {
   out += R"(,"attempt":)";
   append_json_number(out, std::int64_t{report.attempt});
   out += R"(,"ordinal":)";
-  append_json_number(out, static_cast<std::int64_t>(report.ordinal));
+  append_json_number(out, report.ordinal);
   out += R"(,"time":")";
   append_time(report.wall_us);
   out += report.has_checkpoint ? R"(","checkpoint":true,"metrics":)"

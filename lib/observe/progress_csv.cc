@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <unordered_set>
 
 #include "lib/base/time.h"
@@ -61,8 +62,9 @@ std::vector<std::string> read_cells(std::string_view row) {
 
 }  // namespace
 
-Result<ProgressCsv> ProgressCsv::open(std::string path) {
+Result<ProgressCsv> ProgressCsv::open(std::string path, std::size_t rewritten_bytes_max) {
   ProgressCsv csv;
+  csv.rewritten_bytes_left_ = rewritten_bytes_max;
   TRY(csv.file_, AppendFile::open(std::move(path)));
   TRY_VOID(csv.recover());
   return csv;
@@ -102,6 +104,7 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
   const auto is_new = [this](const ReportRecord& report) {
     return report.rank == 0 && std::pair(report.attempt, report.ordinal) > last_;
   };
+  TRY(const std::size_t columns_max, columns_in_reach());
   std::vector<std::string> new_names;
   std::unordered_set<std::string_view> left_out;
   for (const ReportRecord& report : reports) {
@@ -110,7 +113,7 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
       if (index_.contains(name) ||
           std::find(new_names.begin(), new_names.end(), name) != new_names.end())
         continue;
-      if (columns_.size() + new_names.size() < kColumnsMax) {
+      if (columns_.size() + new_names.size() < columns_max) {
         new_names.push_back(name);
       } else {
         left_out.insert(name);
@@ -126,6 +129,14 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
     append_row(report);
   }
   return Unit{};
+}
+
+/// No more than are there, once the file is too large to be written anew for another one.
+Result<std::size_t> ProgressCsv::columns_in_reach() {
+  std::error_code ec;
+  const std::uintmax_t bytes = std::filesystem::file_size(file_.path(), ec);
+  if (ec) return Error{Errc::Io, fmt::format("{}: {}", file_.path(), ec.message())};
+  return bytes + file_.buffer().size() <= rewritten_bytes_left_ ? kColumnsMax : columns_.size();
 }
 
 Result<Unit> ProgressCsv::add_columns(const std::vector<std::string>& names) {
@@ -146,6 +157,7 @@ Result<Unit> ProgressCsv::add_columns(const std::vector<std::string>& names) {
   }
   const std::string path = file_.path();
   TRY_VOID(replace_file(path, content));
+  rewritten_bytes_left_ -= std::min(rewritten_bytes_left_, content.size());
   TRY(file_, AppendFile::open(path));
   columns_ = std::move(longer.columns_);
   for (const std::string& name : names) index_.emplace(name, index_.size());

@@ -18,13 +18,15 @@ namespace train {
 
 class ProgressCsv final : public ReportSink {
  public:
-  /// Every new column writes the file anew, so there is a limit; further metrics are in
-  /// metrics.jsonl only.
+  /// Every new column writes the file anew, so there are limits, on columns and on what is written
+  /// so in all; further metrics are in metrics.jsonl only.
   static constexpr std::size_t kColumnsMax = 512;
+  static constexpr std::size_t kRewrittenBytesMax = 512u << 20;
   static constexpr std::size_t kBufferBytesMax = 4u << 20;
 
   /// Open for appending, made if missing; a torn last row is cut off.
-  static Result<ProgressCsv> open(std::string path);
+  static Result<ProgressCsv> open(std::string path,
+                                  std::size_t rewritten_bytes_max = kRewrittenBytesMax);
 
   Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
   Result<Unit> flush() override { return file_.flush(); }
@@ -37,6 +39,7 @@ class ProgressCsv final : public ReportSink {
 
  private:
   Result<Unit> recover();
+  Result<std::size_t> columns_in_reach();
   Result<Unit> add_columns(const std::vector<std::string>& names);
   std::string header() const;
   void append_row(const ReportRecord& report);
@@ -46,6 +49,7 @@ class ProgressCsv final : public ReportSink {
   std::unordered_map<std::string, std::size_t> index_;     // name → place in columns_
   std::pair<std::uint32_t, std::uint64_t> last_ = {0, 0};  // (attempt, ordinal)
   std::size_t left_out_ = 0;
+  std::size_t rewritten_bytes_left_ = kRewrittenBytesMax;
 };
 
 }  // namespace train

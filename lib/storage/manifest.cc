@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "lib/base/utf8.h"
 #include "lib/storage/metrics_json.h"
 
 namespace train {
@@ -187,13 +188,16 @@ std::optional<CheckpointNumber> parse_checkpoint_name(std::string_view name) {
 
 std::string escape_name(std::string_view name) {
   std::string shown;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '\'' || c == '\\') {
+  while (!name.empty()) {
+    const CodePoint next = read_code_point(name);
+    const auto byte = static_cast<unsigned char>(name.front());
+    if (!next.valid || (next.length == 1 && is_steering(byte)) || byte == '\'' || byte == '\\')
       shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
+    else if (is_steering(next.value))
+      shown += fmt::format("\\u{:04x}", next.value);
+    else
+      shown += name.substr(0, next.length);
+    name.remove_prefix(next.length);
   }
   return shown;
 }
@@ -208,10 +212,12 @@ Result<Unit> check_file_path(std::string_view path) {
   if (path.size() > kPathBytesMax)
     return refuse(fmt::format("has {} bytes, more than {}", path.size(), kPathBytesMax));
   if (path.front() == '/') return refuse("is absolute");
-  for (const char c : path)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      return refuse("holds a control character");
-  if (!is_utf8(path)) return refuse("is not UTF-8");
+  for (std::string_view rest = path; !rest.empty();) {
+    const CodePoint next = read_code_point(rest);
+    if (!next.valid) return refuse("is not UTF-8");
+    if (is_steering(next.value)) return refuse("holds a control character");
+    rest.remove_prefix(next.length);
+  }
   int components = 0;
   for (std::size_t start = 0; start <= path.size();) {
     const std::size_t slash = std::min(path.find('/', start), path.size());

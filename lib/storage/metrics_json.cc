@@ -55,28 +55,4 @@ void drop_non_finite(json::value& value) {
   }
 }
 
-bool is_utf8(std::string_view bytes) {
-  for (std::size_t i = 0; i < bytes.size();) {
-    const auto lead = static_cast<unsigned char>(bytes[i]);
-    const std::size_t length = lead < 0x80       ? 1
-                               : lead >> 5 == 6  ? 2
-                               : lead >> 4 == 14 ? 3
-                               : lead >> 3 == 30 ? 4
-                                                 : 0;
-    if (length == 0 || i + length > bytes.size()) return false;
-    std::uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(bytes[i + k]);
-      if (next >> 6 != 2) return false;
-      code = code << 6 | (next & 0x3fU);
-    }
-    constexpr std::uint32_t kShortest[] = {0, 0, 0x80, 0x800,
-                                           0x10000};  // overlong forms (RFC 3629, section 3)
-    if (code < kShortest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-      return false;
-    i += length;
-  }
-  return true;
-}
-
 }  // namespace train

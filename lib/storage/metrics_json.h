@@ -22,7 +22,4 @@ Metrics metrics_from_json(const boost::json::object& metrics,
 /// Replace NaN and infinities by null, at any depth, where nothing needs them back (metadata).
 void drop_non_finite(boost::json::value& value);
 
-/// Whether JSON text may hold these bytes.
-bool is_utf8(std::string_view bytes);
-
 }  // namespace train

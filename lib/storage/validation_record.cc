@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <limits>
 
+#include "lib/base/utf8.h"
 #include "lib/storage/digest.h"
 #include "lib/storage/metrics_json.h"
 
@@ -20,6 +21,7 @@ constexpr int kVersion = 1;
 constexpr std::string_view kDigestKey = ",\n\"digest\":\"";
 constexpr std::string_view kEnd = "\"}\n";
 constexpr std::size_t kDigestChars = 32;
+constexpr std::size_t kErrorBytesMax = 64u << 10;
 constexpr std::array<std::string_view, 3> kStatuses{"validated", "failed", "timeout"};
 
 Error bad_record(std::string why) { return Error{Errc::InvalidArgument, "validation: " + why}; }
@@ -122,7 +124,8 @@ std::string format_validation(const ValidationRecord& record) {
       "\"metrics\":{},\n\"non_finite\":{},\n\"error\":{},\n\"took_ms\":{},\n\"ended\":{}",
       kFormat, kVersion, record.checkpoint.value, to_string(record.status),
       json::serialize(metrics.metrics), json::serialize(metrics.non_finite),
-      json::serialize(record.error), record.took_ms, json::serialize(record.ended));
+      json::serialize(utf8_text(record.error, kErrorBytesMax)), record.took_ms,
+      json::serialize(record.ended));
   const std::string digest = to_hex(digest_of(text));
   return text + fmt::format("{}{}{}", kDigestKey, digest, kEnd);
 }

@@ -1,5 +1,6 @@
 // The C face: each function calls its C++ twin, and turns exceptions into codes. Nothing is thrown
 // through C.
+#include <cxxabi.h>
 #include <train/train.h>
 #include <train/train_c.h>
 
@@ -42,6 +43,10 @@ int guarded(Call&& call) {
     return fail(TRAINRUN_FAILED, why.kind(), why.what());
   } catch (const std::exception& e) {
     return fail(TRAINRUN_FAILED, "internal", e.what());
+  } catch (const abi::__forced_unwind&) {
+    throw;  // pthread_cancel and pthread_exit: the thread ends here
+  } catch (...) {
+    return fail(TRAINRUN_FAILED, "internal", "something that is no std::exception was thrown");
   }
 }
 

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
-#include <sstream>
-
 namespace train::remote {
 namespace {
 
@@ -17,33 +13,6 @@ std::string message_of(const std::string& body) {
   if (begin == std::string::npos || end == std::string::npos || end < begin)
     return body.substr(0, 200);
   return body.substr(begin + 9, end - begin - 9);
-}
-
-struct UploadsPage {
-  std::vector<S3Requests::Upload> uploads;
-  std::string next_key, next_id;  // where the next page begins; empty: this is the last
-};
-
-/// ListMultipartUploadsResult.
-Result<UploadsPage> parse_uploads(const std::string& body) {
-  namespace pt = boost::property_tree;
-  try {
-    std::istringstream text(body);
-    pt::ptree tree;
-    pt::read_xml(text, tree);
-    const pt::ptree& result = tree.get_child("ListMultipartUploadsResult");
-    UploadsPage page;
-    for (const auto& [name, entry] : result)
-      if (name == "Upload")
-        page.uploads.push_back({entry.get<std::string>("Key"), entry.get<std::string>("UploadId")});
-    if (result.get<std::string>("IsTruncated", "") == "true")
-      page.next_key = result.get<std::string>("NextKeyMarker"),
-      page.next_id = result.get<std::string>("NextUploadIdMarker");
-    return page;
-  } catch (const pt::ptree_error& e) {
-    return Error{Errc::Io,
-                 fmt::format("a list of multipart uploads that cannot be read: {}", e.what())};
-  }
 }
 
 /// "/a%20b/c": '/' stays.
@@ -106,9 +75,9 @@ Result<std::string> S3Requests::ask_once(const char* method, const std::string& 
                            answer.status == 0 ? answer.failure : message_of(answer.body))};
 }
 
-Result<std::vector<S3Requests::Upload>> S3Requests::uploads(const std::string& prefix) const {
-  std::vector<Upload> all;
-  UploadsPage page;
+Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) const {
+  std::vector<S3Upload> all;
+  S3UploadsPage page;
   do {
     std::string query = fmt::format("prefix={}", escaped(prefix));  // names in order, to be signed
     if (!page.next_key.empty())
@@ -121,7 +90,7 @@ Result<std::vector<S3Requests::Upload>> S3Requests::uploads(const std::string& p
   return all;
 }
 
-Result<Unit> S3Requests::abort(const Upload& upload) const {
+Result<Unit> S3Requests::abort(const S3Upload& upload) const {
   TRY_VOID(ask_once("DELETE", upload.key, "uploadId=" + escaped(upload.id)));
   return Unit{};
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/storage/remote/http_request.h"
+#include "lib/storage/remote/s3_uploads.h"
 
 namespace train::remote {
 
@@ -38,12 +39,9 @@ class S3Requests {
   /// AlreadyExists (412) where the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
   Result<Unit> remove(const std::string& key) const;
-  struct Upload {
-    std::string key, id;
-  };
   /// ListMultipartUploads: all that are neither completed nor aborted. Tried once, as is abort().
-  Result<std::vector<Upload>> uploads(const std::string& prefix) const;
-  Result<Unit> abort(const Upload& upload) const;
+  Result<std::vector<S3Upload>> uploads(const std::string& prefix) const;
+  Result<Unit> abort(const S3Upload& upload) const;
 
  private:
   HttpRequest request(const char* method, const std::string& url) const;

@@ -53,7 +53,7 @@ class S3Store final : public ArrowStore {
                                const std::function<bool(const std::string& key)>& which) override {
     const std::string above = join_path(prefix_, "");
     TRY(const auto uploads, requests_.uploads(join_path(prefix_, folder) + "/"));
-    for (const S3Requests::Upload& upload : uploads)
+    for (const S3Upload& upload : uploads)
       if (upload.key.starts_with(above) && which(upload.key.substr(above.size())))
         TRY_VOID(requests_.abort(upload));
     return Unit{};

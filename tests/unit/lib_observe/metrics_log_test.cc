@@ -210,5 +210,26 @@ TEST(ReadMetricsLog, ReadsNullAsNaNAndStopsWhereAsked) {
       read_metrics_log(folder.file("none"), [](ReportRecord&&) { return true; }).has_value());
 }
 
+/// The worker's own number: it was written as a negative one, and the log was "foreign" ever after.
+TEST(MetricsLog, ReadsBackTheLargestOrdinal) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  constexpr auto kLargest = std::numeric_limits<std::uint64_t>::max();
+  {
+    auto log = MetricsLog::open(path).value();
+    write(log, {report(0, kLargest, {{"loss", 0.5}})});
+  }
+
+  auto again = MetricsLog::open(path);
+  ASSERT_FALSE(again.has_error()) << again.error().describe();
+  EXPECT_EQ(again->last_ordinal(0, 0), kLargest);
+  std::vector<std::uint64_t> read;
+  ASSERT_TRUE(read_metrics_log(path, [&](ReportRecord&& one) {
+    read.push_back(one.ordinal);
+    return true;
+  }));
+  EXPECT_EQ(read, std::vector<std::uint64_t>{kLargest});
+}
+
 }  // namespace
 }  // namespace train

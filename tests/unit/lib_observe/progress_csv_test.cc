@@ -113,6 +113,24 @@ TEST(ProgressCsv, LimitsItsColumns) {
             3 + ProgressCsv::kColumnsMax);
 }
 
+/// A program that makes up names would write a large file anew for each of 512 columns.
+TEST(ProgressCsv, LimitsWhatItWritesAnew) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path, /*rewritten_bytes_max=*/2'000).value();
+
+  for (int i = 1; i <= 60; ++i)
+    write(csv,
+          {report(static_cast<std::uint64_t>(i), {{"m" + std::to_string(i), std::int64_t(i)}})});
+
+  const std::string content = content_of(path);
+  const std::string header = content.substr(0, content.find('\n'));
+  EXPECT_TRUE(header.starts_with("attempt,ordinal,time,checkpoint,m1,m2,m3")) << header;
+  EXPECT_LT(std::count(header.begin(), header.end(), ','), 20);
+  EXPECT_EQ(std::count(content.begin(), content.end(), '\n'), 61);
+  EXPECT_EQ(csv.columns_left_out(), 1u);
+}
+
 TEST(ProgressCsv, LeavesAFileThatIsNotItsOwnAlone) {
   TemporaryFolder folder;
   const std::string path = folder.file("progress.csv");

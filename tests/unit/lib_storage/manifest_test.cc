@@ -226,8 +226,16 @@ TEST(FilePath, AllowsWhatUsersWrite) {
   for (const std::string& path :
        {std::string("a/../b"), std::string("./a"), std::string("a/"), std::string("a/.hidden"),
         std::string("a\0b", 3), std::string("a\nb"), std::string("\xc0\xaf"),
-        std::string("\xed\xa0\x80"), std::string(256, 'a'), std::string(1025, 'a')})
+        std::string("\xed\xa0\x80"), std::string(256, 'a'), std::string(1025, 'a'),
+        std::string("a\u009b31m"), std::string("a\u202egnp.exe"), std::string("a\x7f")})
     EXPECT_TRUE(check_file_path(path).has_error()) << path;
+}
+
+TEST(EscapeName, LeavesNothingThatSteersATerminal) {
+  EXPECT_EQ(escape_name("a b/ü/日本.bin"), "a b/ü/日本.bin");
+  EXPECT_EQ(escape_name("a'b\\c\n\x1b[31m\x7f"), "a\\x27b\\x5cc\\x0a\\x1b[31m\\x7f");
+  EXPECT_EQ(escape_name("\u009b31m \u202etxt \u2028"), "\\u009b31m \\u202etxt \\u2028");
+  EXPECT_EQ(escape_name("\x9b\xff\xc3"), "\\x9b\\xff\\xc3");
 }
 
 }  // namespace
