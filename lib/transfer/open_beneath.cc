@@ -40,7 +40,8 @@ Result<FileHandle> open_beneath(const std::string& base, const std::string& rela
   while (true) {
     const auto slash = rest.find('/');
     const std::string name(rest.substr(0, slash));
-    if (name.empty() || name == "." || name == "..") return refused(base, relative, "a bad name");
+    if (name.empty() || name == "." || name == ".." || name.find('\0') != std::string::npos)
+      return refused(base, relative, "a bad name");
     const bool last = slash == std::string_view::npos;
     // O_NONBLOCK: a FIFO must not hang us.
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
