@@ -1,9 +1,9 @@
-# make demo | build | test | sim | chaos | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test sim chaos bench lint asan tsan install
+.PHONY: demo build test sim chaos fuzz bench lint asan tsan install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 # Ninja speaks only when there is work.
@@ -41,6 +41,13 @@ chaos:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,chaos)
 	@exec build/tests/chaos_runner --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
+
+# The libFuzzer targets (docs/testing.md), MINUTES each, one after the other: MINUTES=30 TARGETS="spec text"
+fuzz:
+	@$(call deps,fuzz)
+	@test -e build-fuzz/build.ninja || cmake --preset fuzz
+	@$(call compile,build-fuzz,fuzzers)
+	@packaging/fuzz.sh build-fuzz $(MINUTES) $(TARGETS)
 
 bench: build
 	@$(call deps,bench)

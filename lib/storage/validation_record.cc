@@ -187,8 +187,8 @@ Metrics merge_metrics(const Metrics& reported, const std::optional<ValidationRec
   Metrics merged = reported;
   if (!validation) return merged;
   for (const auto& [name, value] : validation->metrics) {
-    const auto same =
-        std::find_if(merged.begin(), merged.end(), [&](const auto& m) { return m.first == name; });
+    const auto same = std::find_if(merged.begin(), merged.end(),
+                                   [&name = name](const auto& m) { return m.first == name; });
     if (same == merged.end())
       merged.emplace_back(name, value);
     else

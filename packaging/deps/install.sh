@@ -5,6 +5,7 @@
 #                                       MessagePack headers into the private folder
 #   packaging/deps/install.sh test      the same, and what the tests call: Python tools, Hadoop (hadoop.sh)
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
+#   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its
@@ -101,8 +102,9 @@ case "$goal" in
   build) ;;
   test) apt_packages iproute2 nftables procps util-linux libfaketime curl openjdk-17-jdk-headless
         part tools-venv-4 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv; part hadoop-2.7.3 "$here/hadoop.sh" ;;
+  fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-4 get_tools_venv; part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
-  *) die "unknown goal '$goal': build, test, bench or lint" ;;
+  *) die "unknown goal '$goal': build, test, bench, fuzz or lint" ;;
 esac
 printf '%s\n' "$deps_dir"

@@ -43,9 +43,13 @@ void decode_all(const Frame& frame) {
   }
 }
 
-/// Feed `bytes` in pieces whose sizes `seed` gives; every frame that comes out is decoded.
+/// Feed `bytes` in pieces whose sizes `seed` gives; every frame that comes out is decoded. Before a
+/// hello frames are small, and no more is kept of one than that.
 void feed_in_pieces(std::string_view bytes, std::uint8_t seed) {
+  constexpr std::size_t kPieceMax = 64;
+  const bool before_hello = seed % 2 == 1;
   FrameReader reader;
+  if (before_hello) reader.set_payload_limit(kHelloPayloadBytesMax);
   std::size_t piece = seed % 23 + 1u;
   while (!bytes.empty()) {
     const std::size_t size = std::min(piece, bytes.size());
@@ -56,8 +60,12 @@ void feed_in_pieces(std::string_view bytes, std::uint8_t seed) {
       const auto frame = reader.next();
       if (!frame) return;  // the stream is broken
       if (!*frame) break;
+      if (before_hello && (*frame)->payload.size() > kHelloPayloadBytesMax) std::abort();
       decode_all(**frame);
     }
+    if (before_hello &&
+        reader.buffered_bytes() > kHelloPayloadBytesMax + kFrameHeaderBytes + kPieceMax)
+      std::abort();
   }
 }
 

@@ -1,0 +1,78 @@
+// Texts of others on their way to a terminal, a log or JSON: nothing that steers is left, what was
+// made safe stays as it is, and pieces give the same lines as the whole.
+#include <boost/json.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "launcher/report/failure_text.h"
+#include "launcher/report/output_lines.h"
+#include "lib/base/terminal_text.h"
+#include "lib/base/utf8.h"
+#include "lib/observe/json_text.h"
+#include "lib/storage/manifest.h"
+
+namespace {
+
+using namespace train;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+/// `allowed`: the one character that may stay of those that steer.
+bool is_harmless(std::string_view text, std::uint32_t allowed) {
+  while (!text.empty()) {
+    const CodePoint next = read_code_point(text);
+    if (!next.valid) return false;
+    if (is_steering(next.value) && next.value != '\t' && next.value != allowed) return false;
+    text.remove_prefix(next.length);
+  }
+  return true;
+}
+
+void check_terminal(std::string_view text) {
+  const std::string line = terminal_safe(text);
+  require(is_harmless(line, '\t') && terminal_safe(line) == line);
+  const std::string lines = terminal_safe_lines(text);
+  require(is_harmless(lines, '\n') && terminal_safe_lines(lines) == lines);
+  for (const int columns : {0, 2, 10, 80}) {
+    const std::string cut = cut_to_columns(line, columns);
+    require(columns_of(cut) <= columns && is_harmless(cut, '\t'));
+  }
+}
+
+void check_json(std::string_view text) {
+  std::string json;
+  append_json_string(json, text);
+  require(is_harmless(json, '\t'));
+  boost::system::error_code failed;
+  require(boost::json::parse(json, failed).is_string() && !failed);
+}
+
+void check_lines(std::string_view text, std::size_t cut) {
+  if (text.size() > StreamLines::kLineBytesMax) return;  // a long line is cut where a piece ends
+  StreamLines whole, pieces;
+  const std::string all = whole.feed("[0] ", text, true);
+  const std::string first = pieces.feed("[0] ", text.substr(0, cut), false);
+  require(all == first + pieces.feed("[0] ", text.substr(cut), true));
+  require(is_harmless(all, '\n'));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  check_terminal(text);
+  check_json(text);
+  check_lines(text, std::min<std::size_t>(data[0], text.size()));
+  require(is_harmless(escape_name(text), '\t'));
+  const std::string utf8 = utf8_text(text, data[0]);
+  require(utf8.size() <= data[0] && utf8_text(utf8, data[0]) == utf8);
+  WorkerEnd end;
+  end.error_what = text;
+  require(failure_text(end).cause.size() <= kCauseBytesMax + 256);
+  return 0;
+}
