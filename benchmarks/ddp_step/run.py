@@ -32,7 +32,7 @@ QUICK_ROUNDS = 2
 def default_python():
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     deps = os.environ.get("TRAINRUN_DEPS_DIR") or os.path.join(cache, "trainrun", "deps")
-    return os.path.join(deps, "torch-venv-2.11.0", "bin", "python")
+    return os.path.join(deps, "torch-venv-2.11.0-2", "bin", "python")
 
 
 def free_port():

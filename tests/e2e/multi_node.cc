@@ -220,7 +220,7 @@ int restarts(const Cluster& cluster, const std::string& run) {
 }
 
 std::string torch_python() {
-  const std::string path = std::string(TRAIN_DEPS_DIR) + "/torch-venv-2.11.0/bin/python";
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/torch-venv-2.11.0-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 

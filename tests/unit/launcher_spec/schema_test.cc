@@ -154,7 +154,7 @@ Outcome run(const std::string& command) {
 }
 
 TEST(JobSpecSchema, AgreesWithTheParserInARealValidator) {
-  const std::string python = TRAIN_DEPS_DIR "/tools-venv-4/bin/python";
+  const std::string python = TRAIN_DEPS_DIR "/tools-venv-5/bin/python";
   if (!fs::exists(python))
     GTEST_SKIP() << python << " is missing: run packaging/deps/install.sh test";
   const fs::path folder = fs::temp_directory_path() / ("schema_test." + std::to_string(::getpid()));

@@ -38,7 +38,7 @@ void write(TensorboardFile& events, std::vector<ReportRecord> reports) {
 
 /// What PyPI's tensorboard reads in the folder, as read_events.py prints it.
 std::string read_by_tensorboard(const TemporaryFolder& folder) {
-  const std::string command = TRAIN_DEPS_DIR "/tools-venv-4/bin/python " TRAIN_SOURCE_DIR
+  const std::string command = TRAIN_DEPS_DIR "/tools-venv-5/bin/python " TRAIN_SOURCE_DIR
                                              "/tests/unit/lib_observe/read_events.py " +
                               folder.file("tb") + " 2>" + folder.file("stderr");
   FILE* pipe = ::popen(command.c_str(), "r");

@@ -313,7 +313,7 @@ std::string output_of(const std::string& command) {
 }
 
 TEST_F(State, PythonsSafetensorsReadsIt) {
-  const std::string python = TRAIN_DEPS_DIR "/tools-venv-4/bin/python";
+  const std::string python = TRAIN_DEPS_DIR "/tools-venv-5/bin/python";
   if (!fs::exists(python))
     GTEST_SKIP() << python << " is missing: run packaging/deps/install.sh test";
   torch::nn::Linear linear(2, 2);

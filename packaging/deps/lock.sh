@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Make the *-venv.txt files anew: what install.sh's Python environments hold, every package by version and SHA-256. For whoever
+# changes a version; then the part's name in install.sh changes too.
+#
+#   pip install uv && packaging/deps/lock.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+version() { sed -n "s/^readonly.* $1_VERSION=\([^ ]*\).*/\1/p" install.sh; }
+torch="torch==$(version TORCH)"
+
+# lock NAME REQUIREMENT...: for any platform; wheels only, as building a package would fetch and run what no hash covers.
+lock() {
+  local file="$1-venv.txt"
+  shift
+  { printf '# Made by lock.sh from: %s\n' "$*"
+    printf '%s\n' "$@" | uv pip compile -q --python-version 3.11 --only-binary :all: --generate-hashes --no-header --no-annotate -
+  } >".$file.tmp"
+  mv ".$file.tmp" "$file"
+}
+
+lock tools tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$(version PYARROW)" safetensors==0.8.0 numpy \
+  'moto[server]==5.2.5' gcp-storage-emulator==2026.7.19
+lock torch "$torch" numpy
+lock ray "ray[train]==$(version RAY)" "$torch" numpy
