@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <deque>
-#include <set>
 
 #include "lib/transfer/run_on.h"
 
@@ -62,6 +61,7 @@ Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
 /// One fetch: how far it has asked, what came, and how far it has written.
 struct FileFetcher::Flow {
   FetchRequest request;
+  int number = 0;  // of the flows at a time
   std::vector<WantedFile> missing;
   struct Place {
     std::size_t file = 0;
@@ -102,7 +102,7 @@ FileFetcher::~FileFetcher() = default;
 Task<Fetched> FileFetcher::fetch(FetchRequest request) {
   auto flow = std::make_shared<Flow>();
   flow->request = std::move(request);
-  ++flows_;
+  while (!flows_.insert(flow->number).second) ++flow->number;
   auto looking = run_on<std::vector<WantedFile>>(
       disk_, [this, flow] { return missing_of(files_, flow->request); });
   auto missing = co_await std::move(looking);
@@ -115,7 +115,7 @@ Task<Fetched> FileFetcher::fetch(FetchRequest request) {
         run_on<Unit>(disk_, [this, flow] { return sync_folders(files_, flow->request); });
     done = co_await std::move(syncing);
   }
-  --flows_;
+  flows_.erase(flow->number);
   if (done.has_error()) co_return done.error();
   co_return fetched;
 }
@@ -159,7 +159,7 @@ void FileFetcher::ask_more(const std::shared_ptr<Flow>& flow) {
     ReadFile read{.id = 0, .folder = flow->request.folder, .path = file.path};
     read.offset = flow->asked.offset;
     read.bytes = static_cast<std::uint32_t>(bytes);
-    ask(std::move(read),
+    ask(flow.get(), std::move(read),
         [this, weak = std::weak_ptr(flow), at = flow->asked, bytes](FileBytes answer) {
           if (const auto alive = weak.lock())
             took(*alive, at.file, at.offset, bytes, std::move(answer));
@@ -231,7 +231,7 @@ Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Place from,
 /// Ends the file at `at` if it is whole, and empty ones behind it; opens the one that follows.
 Result<Unit> FileFetcher::Flow::finish_whole(FileSystem& fs, Place& at) {
   for (; at.file < missing.size(); ++at.file) {
-    if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file]);
+    if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file], number);
     if (!open->whole()) return Unit{};
     TRY_VOID(open->finish());
     open.reset();
@@ -239,12 +239,12 @@ Result<Unit> FileFetcher::Flow::finish_whole(FileSystem& fs, Place& at) {
   return Unit{};
 }
 
-void FileFetcher::ask(ReadFile request, std::function<void(FileBytes)> answered) {
+void FileFetcher::ask(const Flow* flow, ReadFile request, std::function<void(FileBytes)> answered) {
   if (asked_.empty()) heard_at_ = clock_.now();
   request.id = next_id_++;
   ask_(request);
   const std::uint64_t id = request.id;
-  asked_.emplace(id, Asked{std::move(request), clock_.now(), std::move(answered)});
+  asked_.emplace(id, Asked{flow, std::move(request), clock_.now(), std::move(answered)});
 }
 
 void FileFetcher::received(FileBytes answer) {
@@ -276,9 +276,8 @@ void FileFetcher::close(Error why) {
 void FileFetcher::forget(const Flow& flow) {
   for (const auto& [place, piece] : flow.came) in_use_ -= piece.size();
   std::erase_if(asked_, [&](const auto& entry) {
-    const ReadFile& request = entry.second.request;
-    const bool is_its = request.folder == flow.request.folder && flow.error;
-    if (is_its) in_use_ -= request.bytes;
+    const bool is_its = entry.second.flow == &flow;
+    if (is_its) in_use_ -= entry.second.request.bytes;
     return is_its;
   });
   changed_.notify();  // others may ask for more
@@ -292,7 +291,7 @@ Task<std::string> FileFetcher::fetch_small(std::string folder, std::string path,
     ReadFile read{.id = 0, .folder = folder, .path = path};
     read.offset = text.size();
     read.bytes = static_cast<std::uint32_t>(kPieceBytesMax);
-    ask(std::move(read), [answer](FileBytes came) { *answer = std::move(came); });
+    ask(nullptr, std::move(read), [answer](FileBytes came) { *answer = std::move(came); });
     while (!*answer) {
       if (closed_) co_return *closed_;
       CO_TRY([[maybe_unused]] const bool woken, co_await wait());

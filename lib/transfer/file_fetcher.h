@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,11 +59,12 @@ class FileFetcher {
   void look_again() { changed_.notify(); }
   /// Nothing will come any more: all that is under way ends with `why`, and what follows does.
   void close(Error why);
-  bool idle() const { return flows_ == 0; }
+  bool idle() const { return flows_.empty(); }
 
  private:
   struct Flow;
   struct Asked {
+    const Flow* flow = nullptr;  // that asked; null: fetch_small
     ReadFile request;
     TimePoint at;
     std::function<void(FileBytes)> answered;
@@ -74,7 +76,7 @@ class FileFetcher {
             FileBytes answer);
   void write_what_came(const std::shared_ptr<Flow>& flow);
   Task<bool> wait();
-  void ask(ReadFile request, std::function<void(FileBytes)> answered);
+  void ask(const Flow* flow, ReadFile request, std::function<void(FileBytes)> answered);
   void forget(const Flow& flow);
 
   asio::any_io_executor executor_;
@@ -89,7 +91,7 @@ class FileFetcher {
   std::size_t in_use_ = 0;  // bytes asked for, and those that came and are not on disk
   TimePoint heard_at_;
   std::optional<Error> closed_;
-  int flows_ = 0;
+  std::set<int> flows_;  // the numbers of those under way
 };
 
 }  // namespace train

@@ -30,13 +30,14 @@ bool is_there(FileSystem& fs, const std::string& folder, const WantedFile& wante
   return digest && *digest == wanted.digest;
 }
 
-IncomingFile::IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted)
+IncomingFile::IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted, int number)
     : fs_(fs),
       folder_(std::move(folder)),
       target_(join_path(folder_, wanted.path)),
       // Beside the target, so that a rename does; names of users' files never begin with a dot.
-      temporary_(
-          join_path(parent_path(target_), fmt::format(".fetch-{:016x}", digest64_of(wanted.path)))),
+      temporary_(join_path(parent_path(target_),
+                           fmt::format(".fetch-{:016x}", digest64_of(wanted.path) +
+                                                             static_cast<std::uint64_t>(number)))),
       wanted_(std::move(wanted)) {}
 
 Result<Unit> IncomingFile::open() {

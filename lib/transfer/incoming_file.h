@@ -23,9 +23,9 @@ bool is_there(FileSystem& fs, const std::string& folder, const WantedFile& wante
 
 class IncomingFile {
  public:
-  /// Into `folder`, whose folders are made. What an earlier one left under the same name is
-  /// replaced.
-  IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted);
+  /// Into `folder`, whose folders are made. Several that bring the same file at a time have
+  /// different numbers; what an earlier one of the same number left is replaced.
+  IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted, int number = 0);
 
   const WantedFile& wanted() const { return wanted_; }
   std::uint64_t written() const { return written_; }

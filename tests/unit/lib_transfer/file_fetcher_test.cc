@@ -65,6 +65,21 @@ class FileFetcherTest : public NetTest {
     return result;
   }
 
+  /// Two at a time.
+  std::pair<Result<Fetched>, Result<Fetched>> fetch_both(std::vector<WantedFile> one,
+                                                         std::vector<WantedFile> other) {
+    std::pair<Result<Fetched>, Result<Fetched>> results{Error{}, Error{}};
+    const auto flow = [&](std::vector<WantedFile> files,
+                          Result<Fetched>& result) -> asio::awaitable<void> {
+      FetchRequest request{.folder = "f", .into = here(), .files = std::move(files)};
+      auto fetching = fetcher_.fetch(std::move(request));
+      result = co_await std::move(fetching);
+    };
+    asio::co_spawn(io_, flow(std::move(other), results.second), [](const std::exception_ptr&) {});
+    run([&] { return flow(std::move(one), results.first); });
+    return results;
+  }
+
   SystemClock clock_;
   asio::thread_pool disk_{2};
   FileServer server_;
@@ -200,6 +215,46 @@ TEST_F(FileFetcherTest, WhatIsOfNoUseAnyMoreEnds) {
 
   ASSERT_TRUE(fetched.has_error());
   EXPECT_EQ(fetched.error().code, Errc::Cancelled);
+}
+
+TEST_F(FileFetcherTest, OneThatFailsLeavesTheRequestsOfOthersAlone) {
+  const std::vector<WantedFile> files{make("a", 100), make("b", 200)};
+  std::vector<ReadFile> held;
+  Result<Fetched> failed = Error{}, fetched = Error{};
+  const auto flow = [&](std::vector<WantedFile> wanted,
+                        Result<Fetched>& result) -> asio::awaitable<void> {
+    FetchRequest request{.folder = "f", .into = here(), .files = std::move(wanted)};
+    auto fetching = fetcher_.fetch(std::move(request));
+    result = co_await std::move(fetching);
+    if (!result.has_error()) co_return;
+    on_ask_ = nullptr;
+    for (const ReadFile& read : std::exchange(held, {})) ask(read);
+  };
+  on_ask_ = [&] {
+    if (asked_.back().path == "gone") return true;
+    held.push_back(asked_.back());
+    if (held.size() == 1)  // the other one begins once these are under way
+      asio::co_spawn(io_, flow({{"gone", 10, {}}}, failed), [](const std::exception_ptr&) {});
+    return false;
+  };
+
+  run([&] { return flow(files, fetched); });
+
+  EXPECT_EQ(failed.error().code, Errc::NotFound);
+  ASSERT_TRUE(fetched) << fetched.error().message;
+  expect_same(files);
+}
+
+TEST_F(FileFetcherTest, TwoThatBringTheSameFilesBothEndWell) {
+  const std::vector<WantedFile> files{make("a", 9u << 20), make("sub/b", 5u << 20)};
+
+  const auto [one, other] = fetch_both(files, files);
+
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_TRUE(other) << other.error().message;
+  expect_same(files);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(here()), {}), 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(here() / "sub"), {}), 1);
 }
 
 TEST_F(FileFetcherTest, SmallFilesComeAsTextUpToALimit) {
