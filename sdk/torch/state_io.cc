@@ -1,12 +1,12 @@
 // save_state, load_state and stage_state: modules, optimizers and random number generators as files
 // of a checkpoint.
 #include <ATen/CPUGeneratorImpl.h>
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <train/torch.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +18,7 @@
 #include "sdk/client/file_digest.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
+#include "sdk/torch/optimizer_state.h"
 #include "sdk/torch/sharded_state.h"
 #include "sdk/torch/tensor_file.h"
 
@@ -29,13 +30,16 @@ using sdk::guarded;
 using sdk::raise;
 
 constexpr const char* kIndexFile = "torch_state.json";  // what lies in the other files
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
+constexpr int kCodeFormat = 1;  // its optimizers are TorchScript archives, which may hold code
+constexpr const char* kAllowCode = "TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS";
 
 std::string numbered(const std::string& stem, std::size_t i, const std::string& ending) {
   return i == 0 ? stem + ending : stem + "_" + std::to_string(i) + ending;
 }
 std::string module_file(std::size_t i) { return numbered("model", i, ".safetensors"); }
-std::string optimizer_file(std::size_t i) { return numbered("optimizer", i, ".pt"); }
+std::string optimizer_file(std::size_t i) { return numbered("optimizer", i, ".safetensors"); }
+std::string archive_file(std::size_t i) { return numbered("optimizer", i, ".pt"); }
 std::string sharded_file(std::size_t i) { return numbered("sharded", i, ".safetensors"); }
 std::string of_rank(int rank, const std::string& file) {
   char folder[32];
@@ -53,35 +57,9 @@ sdk::NamedTensors state_of_module(const torch::nn::Module& module) {
   return state;
 }
 
-std::string type_name(const torch::optim::Optimizer& optimizer) {
-  if (dynamic_cast<const FusedAdamW*>(&optimizer) != nullptr)
-    return "torch::optim::AdamW";  // the same state
-  int failed = 0;
-  char* text = abi::__cxa_demangle(typeid(optimizer).name(), nullptr, nullptr, &failed);
-  std::string name = failed == 0 ? text : typeid(optimizer).name();
-  std::free(text);
-  return name;
-}
-
-// What an optimizer must have in common with the saved one: torch::serialize itself would mix them
-// up silently.
-Dict describe(const torch::optim::Optimizer& optimizer) {
-  List groups;
-  for (const auto& group : optimizer.param_groups()) {
-    List shapes;
-    for (const torch::Tensor& parameter : group.params()) {
-      List shape;
-      for (const std::int64_t size : parameter.sizes()) shape.emplace_back(size);
-      shapes.emplace_back(std::move(shape));
-    }
-    groups.emplace_back(std::move(shapes));
-  }
-  return {{"type", type_name(optimizer)}, {"parameters", std::move(groups)}};
-}
-
 Dict make_index(const StateRefs& state) {
   List optimizers;
-  for (const auto* optimizer : state.optimizers) optimizers.emplace_back(describe(*optimizer));
+  for (const auto* optimizer : state.optimizers) optimizers.emplace_back(sdk::describe(*optimizer));
   Dict index{{"format", kFormat},
              {"modules", static_cast<std::int64_t>(state.modules.size())},
              {"optimizers", std::move(optimizers)},
@@ -127,13 +105,8 @@ Staged stage(const StateRefs& state) {
   if (rank != 0) return staged;
   for (std::size_t i = 0; i < state.modules.size(); ++i)
     add_tensors(module_file(i), state_of_module(*state.modules[i]));
-  for (std::size_t i = 0; i < state.optimizers.size(); ++i) {
-    torch::serialize::OutputArchive archive;
-    state.optimizers[i]->save(archive);
-    std::ostringstream bytes;
-    archive.save_to(bytes);
-    staged.push_back({optimizer_file(i), std::move(bytes).str(), {}});
-  }
+  for (std::size_t i = 0; i < state.optimizers.size(); ++i)
+    add_file(optimizer_file(i), sdk::stage_optimizer(*state.optimizers[i]));
   staged.push_back({kIndexFile, to_json(Value(make_index(state))) + "\n", {}});
   return staged;
 }
@@ -240,14 +213,15 @@ void load_module(sdk::FileScan scan, torch::nn::Module& module) {
   file.finish();
 }
 
-void load_optimizer(sdk::FileScan scan, const Value& saved, torch::optim::Optimizer& optimizer) {
+/// Of the format before this one: LibTorch's reader runs what the archive says.
+void load_archive(sdk::FileScan scan, torch::optim::Optimizer& optimizer) {
   const std::string path = scan.path();
-  const Value here(describe(optimizer));
-  if (saved != here) {
+  const char* allowed = std::getenv(kAllowCode);
+  if (allowed == nullptr || std::string_view(allowed) != "1") {
     raise(Error{Errc::InvalidArgument,
-                path + " does not fit the optimizer: it was saved as " + to_json(saved) +
-                    ", and this one is " + to_json(here),
-                "make the optimizer over the same parameters in the same groups"});
+                path + " is of an older format, which can hold code that runs when it is read",
+                std::string("where you trust whoever wrote it, give the workers ") + kAllowCode +
+                    "=1 in the job's env; checkpoints written from then on hold none"});
   }
   scan.finish();  // LibTorch reads it for itself
   guarded("reading " + path, [&] {
@@ -261,6 +235,24 @@ void load_optimizer(sdk::FileScan scan, const Value& saved, torch::optim::Optimi
   });
 }
 
+void load_optimizer(const sdk::CheckedFiles& files, const Dict& index, std::size_t i,
+                    torch::optim::Optimizer& optimizer) {
+  const bool archive = index.at("format").as<int>() == kCodeFormat;
+  const std::string name = archive ? archive_file(i) : optimizer_file(i);
+  const Value saved = index.at("optimizers").as<List>()[i];
+  const Value here(sdk::describe(optimizer));
+  if (saved != here) {
+    raise(Error{Errc::InvalidArgument,
+                files.path_of(name) + " does not fit the optimizer: it was saved as " +
+                    to_json(saved) + ", and this one is " + to_json(here),
+                "make the optimizer over the same parameters in the same groups"});
+  }
+  if (archive)
+    load_archive(files.open(name), optimizer);
+  else
+    sdk::load_optimizer(files.open(name), optimizer);
+}
+
 Dict read_index(const sdk::CheckedFiles& files) {
   const std::string path = files.path_of(kIndexFile);
   if (!files.has(kIndexFile)) {
@@ -271,9 +263,10 @@ Dict read_index(const sdk::CheckedFiles& files) {
   const std::string text = files.read(kIndexFile);
   try {
     Dict index = parse_json(text).as<Dict>();
-    if (index["format"].as<int>() != kFormat) {
-      raise(Error{Errc::InvalidArgument,
-                  path + " has format " + to_json(index["format"]) + ", this version reads 1"});
+    const int format = index["format"].as<int>();
+    if (format != kFormat && format != kCodeFormat) {
+      raise(Error{Errc::InvalidArgument, path + " has format " + to_json(index["format"]) +
+                                             ", this version reads 1 and 2"});
     }
     index["optimizers"].as<List>();
     index["modules"].as<std::int64_t>();
@@ -281,6 +274,15 @@ Dict read_index(const sdk::CheckedFiles& files) {
   } catch (const Failure& error) {
     raise(Error{Errc::Corrupt, path + ": " + error.what()});
   }
+}
+
+/// LibTorch takes any place for the next number, and would read it behind its table.
+bool is_sound_cpu_state(const torch::Tensor& state) {
+  at::Generator probe = at::detail::createCPUGenerator();
+  probe.set_state(state);
+  const at::mt19937_data_pod engine =
+      at::check_generator<at::CPUGeneratorImpl>(probe)->engine().data();
+  return static_cast<std::int64_t>(engine.left_) + engine.next_ <= at::MERSENNE_STATE_N + 1;
 }
 
 bool load_rng(const sdk::CheckedFiles& files) {
@@ -294,6 +296,9 @@ bool load_rng(const sdk::CheckedFiles& files) {
     generator.set_state(found->second.clone());
   };
   guarded("restoring " + files.path_of(name), [&] {
+    if (const auto cpu = file.tensors.find("cpu");
+        cpu != file.tensors.end() && !is_sound_cpu_state(cpu->second))
+      raise(Error{Errc::Corrupt, "\"cpu\" is no state of a generator"});
     restore("cpu", at::detail::getDefaultCPUGenerator());
     if (device().is_cuda()) restore("cuda", at::globalContext().defaultGenerator(device()));
   });
@@ -314,18 +319,18 @@ LoadedState load_state(const std::string& directory, const StateRefs& state) {
 LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs& state) {
   const Dict index = read_index(files);
   const auto saved_modules = static_cast<std::size_t>(index.at("modules").as<std::int64_t>());
-  const List saved_optimizers = index.at("optimizers").as<List>();
-  if (state.modules.size() > saved_modules || state.optimizers.size() > saved_optimizers.size()) {
-    raise(Error{Errc::InvalidArgument,
-                files.folder() + " holds " + std::to_string(saved_modules) + " modules and " +
-                    std::to_string(saved_optimizers.size()) + " optimizers, asked for " +
-                    std::to_string(state.modules.size()) + " and " +
-                    std::to_string(state.optimizers.size())});
+  const std::size_t saved_optimizers = index.at("optimizers").as<List>().size();
+  if (state.modules.size() > saved_modules || state.optimizers.size() > saved_optimizers) {
+    raise(Error{Errc::InvalidArgument, files.folder() + " holds " + std::to_string(saved_modules) +
+                                           " modules and " + std::to_string(saved_optimizers) +
+                                           " optimizers, asked for " +
+                                           std::to_string(state.modules.size()) + " and " +
+                                           std::to_string(state.optimizers.size())});
   }
   for (std::size_t i = 0; i < state.modules.size(); ++i)
     load_module(files.open(module_file(i)), *state.modules[i]);
   for (std::size_t i = 0; i < state.optimizers.size(); ++i)
-    load_optimizer(files.open(optimizer_file(i)), saved_optimizers[i], *state.optimizers[i]);
+    load_optimizer(files, index, i, *state.optimizers[i]);
   for (std::size_t i = 0; i < state.sharded.size(); ++i)
     sdk::load_sharded(files, sharded_file(i), *state.sharded[i]);
   LoadedState loaded;

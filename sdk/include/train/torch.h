@@ -413,14 +413,18 @@ struct LoadedState {
 
 /// Write state into `directory` (made where missing), each file by a rename. Files of rank 0 only:
 /// model.safetensors (parameters and buffers by their dotted names; Python's `safetensors` reads
-/// it), optimizer.pt (torch::serialize); a second module is model_1.safetensors. Of every rank:
+/// it), optimizer.safetensors ("<parameter>.exp_avg"; options and step counts are in the header's
+/// "__metadata__"); a second module is model_1.safetensors. Of every rank:
 /// rank-0003/rng.safetensors and, of a ShardedState, rank-0003/sharded.safetensors (pieces under
-/// their tensors' names; where they lie is in the header's "__metadata__"). Not collective. Throws
-/// Failure("io", "no_space").
+/// their tensors' names; where they lie is in the header's "__metadata__"). Optimizers are those of
+/// torch::optim and train; of one that derives from them, what it inherits. Not collective. Throws
+/// Failure("io", "no_space"), "invalid_argument" for another optimizer.
 void save_state(const std::string& directory, const StateRefs& state);
 /// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
-/// Every rank reads for itself. Throws Failure("not_found", "corrupt"), or "invalid_argument" with
-/// all names that are missing, unexpected, or of other shape.
+/// Every rank reads for itself. No file of it can run code; optimizer.pt of earlier versions could,
+/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Throws
+/// Failure("not_found", "corrupt"), or "invalid_argument" with all names that are missing,
+/// unexpected, or of other shape.
 LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {

@@ -144,6 +144,20 @@ TEST(Architecture, TextsArePrintedInOnePlace) {
   EXPECT_EQ(screens, std::vector<std::string>{});
 }
 
+// LibTorch's readers of archives and pickles run what a file says.
+TEST(Architecture, NothingElseReadsFilesThatCanHoldCode) {
+  const auto found = lines_with(
+      R"(InputArchive|torch::load\(|(jit|torch)::(un)?pickle|jit::(load|import_ir_module)\()",
+      [](const std::string& path) {
+        return !in(path, "tests") &&
+               path != "sdk/torch/state_io.cc" &&  // where the environment allows it
+               path != "sdk/torch/sampler.cc" &&   // an override that throws
+               path != "sdk/include/train/torch.h";
+      });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
 TEST(Architecture, UnitTestsAndSimulationsNeverSleep) {
   const auto found =
       lines_with(R"(sleep_for|sleep_until|\busleep\(|\bnanosleep\()", [](const std::string& path) {

@@ -99,8 +99,8 @@ TEST_F(State, TrainingGoesOnAsIfItHadNeverStopped) {
   EXPECT_TRUE(same(*net, *other));
   EXPECT_EQ(loaded.epoch, 6);
   EXPECT_TRUE(loaded.rng_restored);
-  EXPECT_THAT(files(), ElementsAre("model.safetensors", "optimizer.pt", "rank-0000/rng.safetensors",
-                                   "torch_state.json"));
+  EXPECT_THAT(files(), ElementsAre("model.safetensors", "optimizer.safetensors",
+                                   "rank-0000/rng.safetensors", "torch_state.json"));
 }
 
 TEST_F(State, StagingTakesItsCopyAtOnce) {
@@ -149,6 +149,25 @@ TEST_F(State, ARankWithoutAPartKeepsItsOwnRandomNumbers) {
   EXPECT_FALSE(load_state(folder(), {.modules = {net.get()}}).rng_restored);
 }
 
+TEST_F(State, ARandomNumberBehindTheTableIsRefused) {
+  torch::randn({3});
+  save_state(folder(), {});
+  const std::string path = folder() + "/rank-0000/rng.safetensors";
+  const auto saved = sdk::read_tensor_file(sdk::FileScan(path));
+  torch::Tensor state = saved.tensors.at("cpu").clone();
+  state[16] = 100;  // of 624, the number that comes next
+  state[8] = 112;   // and how many there are: 624
+  state[9] = 2;
+  const sdk::StagedFile damaged = sdk::stage_tensors({{"cpu", state}}, {});
+  std::ofstream(path, std::ios::binary)
+      << damaged.header
+      << std::string_view(reinterpret_cast<const char*>(damaged.data.data_ptr<std::uint8_t>()),
+                          static_cast<std::size_t>(damaged.data.numel()));
+
+  EXPECT_EQ(failure([&] { load_state(folder(), {}); }),
+            "corrupt: restoring " + path + ": \"cpu\" is no state of a generator");
+}
+
 TEST_F(State, WritesTheBytesThatOtherReadersExpect) {
   torch::nn::Linear linear(2, 1);
   const torch::NoGradGuard no_grad;
@@ -194,7 +213,7 @@ TEST_F(State, RefusesTheStateOfAnotherOptimizer) {
   EXPECT_EQ(
       failure([&] { load_state(folder(), {.modules = {linear.get()}, .optimizers = {&adamw}}); }),
       "invalid_argument: " + folder() +
-          R"(/optimizer.pt does not fit the optimizer: it was saved as {"parameters":[[[1,2],[1]]],"type":"torch::optim::SGD"}, )"
+          R"(/optimizer.safetensors does not fit the optimizer: it was saved as {"parameters":[[[1,2],[1]]],"type":"torch::optim::SGD"}, )"
           R"(and this one is {"parameters":[[[1,2],[1]]],"type":"torch::optim::AdamW"} )"
           "(make the optimizer over the same parameters in the same groups)");
 }

@@ -1,0 +1,361 @@
+#include "sdk/torch/optimizer_state.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "sdk/torch/failure.h"
+#include "sdk/torch/optimizer_fields.h"
+
+namespace train::sdk {
+namespace {
+
+using torch::optim::Optimizer;
+
+constexpr const char* kMetadata = "trainrun_optimizer";  // in the header's metadata
+
+std::string type_name(const Optimizer& optimizer) {
+  if (dynamic_cast<const FusedAdamW*>(&optimizer) != nullptr)
+    return "torch::optim::AdamW";  // the same state
+  int failed = 0;
+  char* text = abi::__cxa_demangle(typeid(optimizer).name(), nullptr, nullptr, &failed);
+  std::string name = failed == 0 ? text : typeid(optimizer).name();
+  std::free(text);
+  return name;
+}
+
+/// Call `use` with the fields of the optimizer's type.
+template <class Use>
+void with_fields(const Optimizer& optimizer, Use&& use) {
+  const auto tried = [&]<class Fields>(Fields fields) {
+    if (dynamic_cast<const typename Fields::Optimizer*>(&optimizer) == nullptr) return false;
+    use(fields);
+    return true;
+  };
+  if (tried(SgdFields{}) || tried(AdamFields{}) || tried(AdamWFields{}) || tried(RmspropFields{}) ||
+      tried(AdagradFields{}) || tried(LbfgsFields{}))
+    return;
+  raise(Error{
+      Errc::InvalidArgument, "the state of " + type_name(optimizer) + " cannot be saved or loaded",
+      "use an optimizer of torch::optim or one derived from it, or hand its tensors over in "
+      "a ShardedState"});
+}
+
+// ---- numbers as JSON
+
+struct Named {
+  const char* name;
+  double value;
+};
+constexpr std::array kNotFinite{Named{"nan", std::numeric_limits<double>::quiet_NaN()},
+                                Named{"inf", std::numeric_limits<double>::infinity()},
+                                Named{"-inf", -std::numeric_limits<double>::infinity()}};
+
+Value to_value(bool flag) { return flag; }
+Value to_value(std::int64_t number) { return number; }
+Value to_value(const std::string& text) { return text; }
+Value to_value(double number) {
+  if (std::isfinite(number)) return number;
+  if (std::isnan(number)) return kNotFinite[0].name;
+  return kNotFinite[number > 0 ? 1 : 2].name;
+}
+Value to_value(const std::tuple<double, double>& pair) {
+  return List{to_value(std::get<0>(pair)), to_value(std::get<1>(pair))};
+}
+template <class T>
+Value to_value(const std::optional<T>& maybe) {
+  return maybe ? to_value(*maybe) : Value();
+}
+
+void from_value(const Value& value, bool& flag) { flag = value.as<bool>(); }
+void from_value(const Value& value, std::string& text) { text = value.as<std::string>(); }
+void from_value(const Value& value, std::int64_t& number) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;  // all are counts, and are counted up
+  number = value.as<std::int64_t>();
+  if (number < 0 || number > kMax)
+    raise(Error{Errc::Corrupt, std::to_string(number) + " is not a count"});
+}
+void from_value(const Value& value, double& number) {
+  for (const Named& each : kNotFinite) {
+    if (value == Value(each.name)) {
+      number = each.value;
+      return;
+    }
+  }
+  number = value.as<double>();
+}
+void from_value(const Value& value, std::tuple<double, double>& pair) {
+  const List list = value.as<List>();
+  if (list.size() != 2)
+    raise(Error{Errc::Corrupt, "two numbers are wanted, found " + to_json(value)});
+  from_value(list[0], std::get<0>(pair));
+  from_value(list[1], std::get<1>(pair));
+}
+template <class T>
+void from_value(const Value& value, std::optional<T>& maybe) {
+  maybe.reset();
+  if (!value.is_null()) from_value(value, maybe.emplace());
+}
+
+// ---- writing
+
+/// Numbers into JSON, tensors into a list.
+struct Writer {
+  Dict& numbers;
+  NamedTensors* tensors = nullptr;
+  std::string prefix = {};
+
+  void operator()(const char* name, const auto& number) { numbers[name] = to_value(number); }
+  void operator()(const char* name, const torch::Tensor& tensor, Extent, bool /*needed*/) {
+    if (!tensor.defined()) return;
+    tensors->emplace_back(prefix + name, tensor.is_sparse() ? tensor.to_dense() : tensor);
+  }
+  void operator()(const char* name, const std::deque<torch::Tensor>& list, Extent extent) {
+    numbers[name] = list.size();
+    for (std::size_t i = 0; i < list.size(); ++i)
+      (*this)((std::string(name) + "." + std::to_string(i)).c_str(), list[i], extent, true);
+  }
+};
+
+std::string prefix_of(std::size_t parameter) { return std::to_string(parameter) + "."; }
+
+// ---- reading
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+/// What a file says of one optimizer, and what of it is used up.
+class Reader {
+ public:
+  explicit Reader(FileScan scan) : file_(std::move(scan)) {
+    for (const TensorEntry& entry : file_.tensors()) unused_.emplace(entry.name, &entry);
+    const auto text = file_.metadata().find(kMetadata);
+    if (text == file_.metadata().end()) corrupt("its header holds no \"trainrun_optimizer\"");
+    said_ = as<Dict>(parsed(text->second), quoted(kMetadata));
+    groups_ = as<List>(entry_of(said_, "groups", "the header"), "\"groups\"");
+    states_ = as<List>(entry_of(said_, "state", "the header"), "\"state\"");
+  }
+
+  [[noreturn]] void corrupt(const std::string& why) const {
+    raise(Error{Errc::Corrupt, file_.path() + ": " + why});
+  }
+  void check_counts(std::size_t groups, std::size_t parameters) const {
+    if (groups_.size() != groups) corrupt(count_text("groups", groups_.size(), groups));
+    if (states_.size() != parameters) corrupt(count_text("parameters", states_.size(), parameters));
+  }
+  Dict options(std::size_t group) const {
+    return as<Dict>(groups_[group], "the options of group " + std::to_string(group));
+  }
+  bool has_state(std::size_t parameter) const { return !states_[parameter].is_null(); }
+  Dict state(std::size_t parameter) const {
+    return as<Dict>(states_[parameter], "the state of parameter " + std::to_string(parameter));
+  }
+
+  /// A number of `of`, which is taken out of it.
+  void number(Dict& of, const std::string& where, const char* name, auto& to) const {
+    const Value value = entry_of(of, name, where);
+    of.erase(name);
+    try {
+      from_value(value, to);
+    } catch (const Failure& why) {
+      corrupt(where + ": " + quoted(name) + ": " + why.what());
+    }
+  }
+  void check_empty(const Dict& of, const std::string& where) const {
+    if (!of.empty()) corrupt(where + " has the unexpected entry " + quoted(of.begin()->first));
+  }
+
+  /// Undefined where there is none of this name, and none is needed.
+  torch::Tensor tensor(const std::string& name, const torch::Tensor& parameter,
+                       std::int64_t all_parameters, Extent extent, bool needed) {
+    const auto found = unused_.find(name);
+    if (found == unused_.end()) {
+      if (needed) corrupt("the tensor " + quoted(name) + " is missing");
+      return {};
+    }
+    const TensorEntry& entry = *found->second;
+    check(entry, parameter, all_parameters, extent);
+    const auto options = parameter.options().dtype(TensorReader::type(entry));
+    torch::Tensor tensor =
+        extent == Extent::Parameter
+            ? torch::empty_like(parameter, options, torch::MemoryFormat::Preserve)
+            : torch::empty(entry.shape, options);
+    file_.read(entry, 0, entry.shape.empty() ? 1 : entry.shape[0], tensor);
+    unused_.erase(found);
+    return tensor;
+  }
+
+  void finish() {
+    if (!unused_.empty())
+      corrupt("the tensor " + quoted(unused_.begin()->first) + " is unexpected");
+    file_.finish();
+  }
+
+ private:
+  static std::string count_text(const char* what, std::size_t there, std::size_t here) {
+    return "it holds " + std::to_string(there) + " " + what + ", the optimizer has " +
+           std::to_string(here);
+  }
+  Value parsed(const std::string& text) const {
+    try {
+      return parse_json(text);
+    } catch (const Failure& why) {
+      corrupt(quoted(kMetadata) + ": " + why.what());
+    }
+  }
+  template <class T>
+  T as(const Value& value, const std::string& what) const {
+    try {
+      return value.as<T>();
+    } catch (const Failure& why) {
+      corrupt(what + ": " + why.what());
+    }
+  }
+  Value entry_of(const Dict& of, const char* name, const std::string& where) const {
+    const auto found = of.find(name);
+    if (found == of.end()) corrupt(where + " lacks " + quoted(name));
+    return found->second;
+  }
+  void check(const TensorEntry& entry, const torch::Tensor& parameter, std::int64_t all_parameters,
+             Extent extent) const {
+    const torch::ScalarType type = TensorReader::type(entry);
+    std::vector<std::int64_t> shape;
+    if (extent == Extent::Parameter) shape = parameter.sizes().vec();
+    if (extent == Extent::AllParameters) shape = {all_parameters};
+    const bool fits = extent == Extent::One ? type != torch::kBool : at::isFloatingType(type);
+    if (entry.shape == shape && fits) return;
+    std::ostringstream text;
+    text << "the tensor " << quoted(entry.name) << " is " << entry.dtype << " "
+         << at::IntArrayRef(entry.shape) << ", expected "
+         << (extent == Extent::One ? "a number" : "floats") << " of " << at::IntArrayRef(shape);
+    corrupt(text.str());
+  }
+
+  TensorReader file_;
+  std::map<std::string, const TensorEntry*> unused_;  // tensors by name
+  Dict said_;
+  List groups_, states_;
+};
+
+/// The members of one parameter's state.
+struct StateVisitor {
+  Reader& reader;
+  std::size_t index;
+  const torch::Tensor& parameter;
+  std::int64_t all_parameters;
+  Dict numbers;
+  std::string where = "the state of parameter " + std::to_string(index);
+
+  void operator()(const char* name, auto& number) { reader.number(numbers, where, name, number); }
+  void operator()(const char* name, torch::Tensor& tensor, Extent extent, bool needed) {
+    tensor = reader.tensor(prefix_of(index) + name, parameter, all_parameters, extent, needed);
+  }
+  void operator()(const char* name, std::deque<torch::Tensor>& list, Extent extent) {
+    std::int64_t count = 0;
+    (*this)(name, count);
+    list.clear();  // a tensor that is missing ends this, before it is long
+    for (std::int64_t i = 0; i < count; ++i)
+      (*this)((std::string(name) + "." + std::to_string(i)).c_str(), list.emplace_back(), extent,
+              true);
+  }
+};
+
+std::int64_t elements(const Optimizer& optimizer) {
+  std::int64_t count = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) count += parameter.numel();
+  }
+  return count;
+}
+
+template <class Fields>
+void load_as(Fields, Reader& reader, Optimizer& optimizer) {
+  std::vector<typename Fields::Options> options;
+  std::vector<std::pair<void*, std::unique_ptr<typename Fields::State>>> states;
+  std::size_t parameters = 0;
+  for (const auto& group : optimizer.param_groups()) parameters += group.params().size();
+  reader.check_counts(optimizer.param_groups().size(), parameters);
+  const std::int64_t all_parameters = elements(optimizer);
+  for (const auto& group : optimizer.param_groups()) {
+    const std::string where = "group " + std::to_string(options.size());
+    Dict said = reader.options(options.size());
+    auto& mine =
+        options.emplace_back(static_cast<const typename Fields::Options&>(group.options()));
+    Fields::options(
+        mine, [&](const char* name, auto& option) { reader.number(said, where, name, option); });
+    reader.check_empty(said, where);
+    for (const torch::Tensor& parameter : group.params()) {
+      const std::size_t index = states.size();
+      states.emplace_back(parameter.unsafeGetTensorImpl(), nullptr);
+      if (!reader.has_state(index)) continue;
+      auto& state = states.back().second = std::make_unique<typename Fields::State>();
+      StateVisitor visitor{reader, index, parameter, all_parameters, reader.state(index)};
+      Fields::state(mine, *state, visitor);
+      reader.check_empty(visitor.numbers, visitor.where);
+      if (const char* wrong = Fields::wrong(mine, *state))
+        reader.corrupt(visitor.where + ": " + wrong);
+    }
+  }
+  reader.finish();  // nothing is changed before all of it is right
+  for (std::size_t i = 0; i < options.size(); ++i)
+    static_cast<typename Fields::Options&>(optimizer.param_groups()[i].options()) = options[i];
+  optimizer.state().clear();
+  for (auto& [parameter, state] : states) {
+    if (state) optimizer.state()[parameter] = std::move(state);
+  }
+}
+
+}  // namespace
+
+Dict describe(const Optimizer& optimizer) {
+  List groups;
+  for (const auto& group : optimizer.param_groups()) {
+    List shapes;
+    for (const torch::Tensor& parameter : group.params()) {
+      List shape;
+      for (const std::int64_t size : parameter.sizes()) shape.emplace_back(size);
+      shapes.emplace_back(std::move(shape));
+    }
+    groups.emplace_back(std::move(shapes));
+  }
+  return {{"type", type_name(optimizer)}, {"parameters", std::move(groups)}};
+}
+
+StagedFile stage_optimizer(const Optimizer& optimizer) {
+  List groups, states;
+  NamedTensors tensors;
+  with_fields(optimizer, [&]<class Fields>(Fields) {
+    for (const auto& group : optimizer.param_groups()) {
+      const auto& options = static_cast<const typename Fields::Options&>(group.options());
+      Dict said;
+      Fields::options(options, Writer{said});
+      groups.emplace_back(std::move(said));
+      for (const torch::Tensor& parameter : group.params()) {
+        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+        if (found == optimizer.state().end()) {
+          states.emplace_back();
+          continue;
+        }
+        Dict numbers;
+        Fields::state(options, static_cast<const typename Fields::State&>(*found->second),
+                      Writer{numbers, &tensors, prefix_of(states.size())});
+        states.emplace_back(std::move(numbers));
+      }
+    }
+  });
+  const Dict said{{"groups", std::move(groups)}, {"state", std::move(states)}};
+  return stage_tensors(tensors, {{"format", "pt"}, {kMetadata, to_json(Value(said))}});
+}
+
+void load_optimizer(FileScan scan, Optimizer& optimizer) {
+  Reader reader(std::move(scan));
+  const torch::NoGradGuard no_grad;
+  with_fields(optimizer, [&](auto fields) { load_as(fields, reader, optimizer); });
+}
+
+}  // namespace train::sdk
