@@ -52,7 +52,7 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
     start.node_count = static_cast<std::int32_t>(placement.nodes.size());
     start.master_addr = master_addr;
     start.master_port = spec.backend == Backend::Torch ? 1 : 0;
-    start.env = spec::shown_environment(spec.env);
+    start.env = spec.env;
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
     for (int local = 0; local < node.local_world_size; ++local)
@@ -95,7 +95,7 @@ void print_environments(const std::map<int, Environment>& by_rank) {
 }  // namespace
 
 int dry_run(const ParsedSpec& parsed) {
-  const JobSpec& spec = parsed.spec;
+  const JobSpec spec = spec::shown_spec(parsed.spec);
   const std::vector<NodeCapacity> nodes = nodes_of(spec);
   const Placement placement = place(spec.scaling_config, nodes, nodes.size());
   if (placement.world_size == 0) {

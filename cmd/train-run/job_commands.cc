@@ -17,6 +17,7 @@
 #include "launcher/cluster/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/print.h"
+#include "launcher/spec/secrets.h"
 
 namespace train {
 namespace {
@@ -101,6 +102,7 @@ std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {
     print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});
     return std::nullopt;
   }
+  spec::learn_secrets(std::get<ParsedSpec>(parsed).spec);
   return std::move(std::get<ParsedSpec>(parsed));
 }
 

@@ -13,6 +13,7 @@
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
 #include "cmd/train-run/commands.h"
+#include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
 
 namespace {
@@ -76,6 +77,7 @@ struct ObjectStoresAtExit {
 
 int main(int argc, char** argv) {
   train::hold_standard_streams();
+  train::learn_own_secrets();
   const ObjectStoresAtExit stores;
   // glibc would raise this by itself, and then keep what the lists of 10,000 nodes once took.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);

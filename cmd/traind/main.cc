@@ -9,6 +9,7 @@
 #include "daemon/server/daemon.h"
 #include "daemon/supervisor/supervisor.h"
 #include "lib/base/print.h"
+#include "lib/base/secrets.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/token.h"
 
@@ -52,6 +53,7 @@ constexpr const char* kFooter =
 
 int main(int argc, char** argv) {
   train::hold_standard_streams();
+  train::learn_own_secrets();
   CLI::App app{"Runs the workers of training runs on this node, for train-run.", "traind"};
   app.set_version_flag("--version", train::version_text("traind"));
   train::DaemonOptions daemon;

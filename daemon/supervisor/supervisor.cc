@@ -27,6 +27,7 @@
 #include "daemon/supervisor/worker_welcome.h"
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
+#include "lib/base/secrets.h"
 #include "lib/net/notifier.h"
 #include "lib/net/within.h"
 #include "lib/storage/own_folder.h"
@@ -300,6 +301,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
 }
 
 void Supervisor::on_start(StartWorkers message) {
+  learn_secrets(message.env);
   if (start_) return;
   if (message.standby > 0) return on_stand_by(message);
   start_ = std::move(message);
@@ -342,6 +344,7 @@ Task<Unit> Supervisor::make_ready() {
 
 // Those that cannot be started now are started with their attempt, which says why not.
 void Supervisor::on_stand_by(const StartWorkers& message) {
+  learn_secrets(message.env);
   if (workers_ || !prepare_ || open_worker_port().has_error()) return;
   standbys_.start(executor_, node_environment(message), message.standby, cgroup_);
 }

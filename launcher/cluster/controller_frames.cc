@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "launcher/cluster/start_frames.h"
+#include "lib/base/secrets.h"
 
 namespace train {
 namespace {
@@ -49,7 +50,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
           frame, ranks, [&](const WorkersStarted& m) { return started_of(frame, node, m); });
     case MessageType::StartFailed:
       return event_of<StartFailed>(frame, ranks, [&](const StartFailed& m) {
-        return StartRefused{attempt, node, Rank{m.rank}, Error{errc_of(m.code), m.message, m.hint}};
+        return StartRefused{attempt, node, Rank{m.rank}, Error{errc_of(m.code), redacted(m.message), redacted(m.hint)}};
       });
     case MessageType::WorkerJoined:
       return event_of<WorkerJoined>(frame, ranks, [&](const WorkerJoined& m) {
@@ -66,7 +67,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
           frame, ranks, [&](const AttemptSnapshot& m) { return attached_of(frame, node, m); });
     case MessageType::AttemptLost:
       return event_of<AttemptLost>(frame, ranks, [&](const AttemptLost& m) {
-        return SupervisorLost{attempt, node, m.reason, m.standby};
+        return SupervisorLost{attempt, node, redacted(m.reason), m.standby};
       });
     case MessageType::WorkerPaused:
       return event_of<WorkerPaused>(frame, ranks, [&](const WorkerPaused& m) {
@@ -86,7 +87,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
       });
     case MessageType::NodeDraining:
       return event_of<NodeDraining>(frame, ranks, [&](const NodeDraining& m) {
-        return NodeDrain{node, milliseconds(m.grace_ms), m.reason};
+        return NodeDrain{node, milliseconds(m.grace_ms), redacted(m.reason)};
       });
     default:
       return std::nullopt;  // the driver's, or of a newer protocol

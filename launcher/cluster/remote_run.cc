@@ -196,6 +196,8 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     std::error_code ec;
     if (text.has_error())
       fs::remove(path, ec);  // as an exit.json of before the run was resumed
+    else if (key.starts_with("spec."))
+      TRY_VOID(replace_private_file(path, *text));  // it may hold secrets
     else
       TRY_VOID(write_text(path, *text));
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "lib/base/utf8.h"
+#include "lib/base/secrets.h"
 
 namespace train {
 namespace {
@@ -47,7 +48,8 @@ RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
   }
 }
 
-void RunLedger::warn(const std::string& text) {
+void RunLedger::warn(const std::string& full_text) {
+  const std::string text = redacted(full_text);
   const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
   if (!known && warnings_.size() < kWarningsMax) warnings_.push_back(text);
 }
@@ -78,12 +80,12 @@ void RunLedger::rank_exited(Attempt attempt, const std::string& node, const Work
   failure.end.stop_requested = message.stop_requested;
   failure.attempt = attempt.value;
   failure.wall_us = message.wall_us;
-  failure.last_lines = message.last_lines;
+  for (const std::string& line : message.last_lines) failure.last_lines.push_back(redacted(line));
   if (!message.errors.empty()) {
     const UserError& error = message.errors.front();
-    failure.end.error_type = utf8_text(error.type, kErrorTypeBytesMax);
-    failure.end.error_what = utf8_text(error.what, kErrorWhatBytesMax);
-    failure.stack = utf8_text(error.stack, kErrorStackBytesMax);
+    failure.end.error_type = redacted(utf8_text(error.type, kErrorTypeBytesMax));
+    failure.end.error_what = redacted(utf8_text(error.what, kErrorWhatBytesMax));
+    failure.stack = redacted(utf8_text(error.stack, kErrorStackBytesMax));
   }
   if (message.signaled || message.status != 0) {
     const Rank rank{message.rank};

@@ -9,6 +9,7 @@
 
 #include "launcher/report/summary.h"
 #include "lib/base/print.h"
+#include "lib/base/secrets.h"
 #include "lib/net/within.h"
 
 namespace train {
@@ -94,7 +95,7 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
 
 void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                               std::string_view data, bool end) {
-  write(progress_.worker_output(output_lines_.feed(node, rank, stream, data, end), moment()));
+  put(progress_.worker_output(output_lines_.feed(node, rank, stream, data, end), moment()));
 }
 
 void RunScreen::end(const RunSummary& summary) {
@@ -115,7 +116,9 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
   }
 }
 
-void RunScreen::write(const std::string& text) {
+void RunScreen::write(const std::string& text) { put(redacted(text)); }
+
+void RunScreen::put(const std::string& text) {
   if (text.empty()) return;
   write_screen(stdout, text);
   flush_out();

@@ -45,6 +45,8 @@ class RunScreen {
  private:
   Moment moment() const { return {clock_.now(), clock_.wall()}; }
   static void write(const std::string& text);
+  /// As it is: the workers' own.
+  static void put(const std::string& text);
 
   const Clock& clock_;
   RunLedger& ledger_;

@@ -13,6 +13,7 @@
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
 #include "lib/base/utf8.h"
+#include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
 
 namespace train {
@@ -48,6 +49,7 @@ Result<std::map<std::string, std::string>> worker_environment_base(
     it = ours ? env.erase(it) : std::next(it);
   }
   for (auto& [name, value] : job_env) env[name] = std::move(value);
+  learn_secrets(env);
   return env;
 }
 
@@ -194,12 +196,12 @@ RankEnd to_rank_end(const WorkerExited& message) {
   end.oom_killed = message.oom_killed;
   end.stop_requested = message.stop_requested;
   end.wall_us = message.wall_us;
-  end.last_lines = message.last_lines;
+  for (const std::string& line : message.last_lines) end.last_lines.push_back(redacted(line));
   if (!message.errors.empty()) {
     const UserError& error = message.errors.front();
-    end.error_type = utf8_text(error.type, kErrorTypeBytesMax);
-    end.error_what = utf8_text(error.what, kErrorWhatBytesMax);
-    end.error_stack = utf8_text(error.stack, kErrorStackBytesMax);
+    end.error_type = redacted(utf8_text(error.type, kErrorTypeBytesMax));
+    end.error_what = redacted(utf8_text(error.what, kErrorWhatBytesMax));
+    end.error_stack = redacted(utf8_text(error.stack, kErrorStackBytesMax));
   }
   end.last_ordinal = message.last_ordinal;
   return end;
@@ -214,7 +216,7 @@ PartOfCheckpoint to_part(const PartWritten& message) {
   for (const WrittenFile& file : message.files)
     part.files.push_back({file.path, file.size, file.xxh3});
   part.metadata_json = message.metadata_json;
-  part.error = message.error;
+  part.error = redacted(message.error);
   part.no_space = errc_of(message.error_code) == Errc::NoSpace;
   return part;
 }

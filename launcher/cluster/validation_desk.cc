@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/secrets.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
 
@@ -70,7 +71,7 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
       .checkpoint = CheckpointNumber{ended.checkpoint},
       .status = parse_validation_status(ended.status).value_or(ValidationStatus::Failed),
       .metrics = {},
-      .error = ended.error,
+      .error = redacted(ended.error),
       .took_ms = ended.took_ms,
       .ended = now};
   if (record.status != ValidationStatus::Validated) return record;

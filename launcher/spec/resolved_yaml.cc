@@ -4,6 +4,7 @@
 
 #include "launcher/spec/secrets.h"
 #include "launcher/spec/spec_values.h"
+#include "lib/base/secrets.h"
 #include "lib/yaml/scalar.h"
 #include "lib/yaml/writer.h"
 
@@ -100,11 +101,9 @@ std::string resolved_yaml(const JobSpec& spec) {
 }
 
 std::string annotated_yaml(const JobSpec& spec, const Reading& reading) {
-  JobSpec shown = spec;
-  shown.env = shown_environment(spec.env);
   Printer printer(&reading);
-  printer.mapping(spec_values(shown, Escape::Interpolation), "", 0);
-  return printer.take();
+  printer.mapping(spec_values(shown_spec(spec), Escape::Interpolation), "", 0);
+  return redacted(printer.take());
 }
 
 }  // namespace train::spec

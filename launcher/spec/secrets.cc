@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json.hpp>
+#include <functional>
 
 #include "launcher/spec/spec_file.h"
+#include "lib/base/secrets.h"
 
 namespace train::spec {
 
@@ -27,18 +30,6 @@ std::optional<SecretReference> secret_reference(std::string_view value) {
   return {};
 }
 
-bool names_a_secret(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kWords{"TOKEN",   "SECRET",     "PASSWORD",
-                                                   "PASSWD",  "PASSPHRASE", "APIKEY",
-                                                   "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"};
-  std::string padded = "_";
-  for (const char c : name) padded += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  padded += '_';
-  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
-    return padded.find(fmt::format("_{}_", word)) != std::string::npos;
-  });
-}
-
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
   std::map<std::string, std::string> resolved;
@@ -54,6 +45,7 @@ Result<std::map<std::string, std::string>> resolve_environment(
                                  reference->target),
                      "set it where train-run is started"};
       }
+      learn_secret(name, variable->second);
       resolved[name] = variable->second;
     } else {
       auto text = read_spec_file(reference->target);
@@ -67,18 +59,69 @@ Result<std::map<std::string, std::string>> resolve_environment(
                                  reference->target),
                      "store it as text"};
       }
+      learn_secret(name, *text);
       resolved[name] = std::move(*text);
     }
   }
   return resolved;
 }
 
+namespace {
+
+/// `use` each text of the free JSON of a spec, with the name of the nearest secret-sounding key
+/// above it; empty: there is none.
+void each_text(boost::json::value& value, std::string_view name,
+               const std::function<void(boost::json::string&, std::string_view)>& use) {
+  if (auto* text = value.if_string()) return use(*text, name);
+  if (auto* list = value.if_array()) {
+    for (boost::json::value& item : *list) each_text(item, name, use);
+  } else if (auto* object = value.if_object()) {
+    for (auto& [key, item] : *object)
+      each_text(item, name.empty() && names_a_secret(key) ? std::string_view(key) : name, use);
+  }
+}
+
+/// The parts of a spec that hold what the user likes.
+std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
+  return {boost::json::value(spec.train_loop_config), boost::json::value(spec.metadata)};
+}
+
+}  // namespace
+
+void learn_secrets(const JobSpec& spec) {
+  std::map<std::string, std::string> literals = spec.env;
+  std::erase_if(literals,
+                [](const auto& entry) { return secret_reference(entry.second).has_value(); });
+  train::learn_secrets(literals);
+  for (boost::json::value& part : free_parts(spec)) {
+    each_text(part, "", [](boost::json::string& text, std::string_view name) {
+      if (!name.empty()) learn_secret(name, text);
+      train::learn_secrets({{"URL", std::string(text)}});
+    });
+  }
+}
+
+JobSpec shown_spec(const JobSpec& spec) {
+  JobSpec shown = spec;
+  shown.env = shown_environment(spec.env);
+  auto parts = free_parts(spec);
+  for (boost::json::value& part : parts) {
+    each_text(part, "", [](boost::json::string& text, std::string_view name) {
+      text = name.empty() ? redacted(text) : redacted_mark(name);
+    });
+  }
+  shown.train_loop_config = parts[0].as_object();
+  shown.metadata = parts[1].as_object();
+  for (std::string& word : shown.command) word = redacted(word);
+  return shown;
+}
+
 std::map<std::string, std::string> shown_environment(
     const std::map<std::string, std::string>& env) {
   std::map<std::string, std::string> shown = env;
   for (auto& [name, value] : shown) {
-    if (names_a_secret(name) && !secret_reference(value))
-      value = fmt::format("<redacted:{}>", name);
+    if (secret_reference(value)) continue;
+    value = may_name_a_secret(name) ? redacted_mark(name) : redacted(value);
   }
   return shown;
 }

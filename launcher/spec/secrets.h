@@ -26,18 +26,20 @@ std::optional<SecretReference> secret_reference(std::string_view value);
 /// [A-Za-z_][A-Za-z0-9_]*
 bool is_environment_name(std::string_view name);
 
-/// Whether a variable's name says that it holds a secret (HF_TOKEN, DB_PASSWORD,
-/// AWS_SECRET_ACCESS_KEY).
-bool names_a_secret(std::string_view name);
-
 /// The job's `env` with references replaced by what they name: for the workers only, never to be
 /// written or shown. Fails with InvalidSpec or NotFound, naming the key, when one cannot be
 /// resolved. Reads files.
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
 
+/// From now on redacted() (lib/base/secrets.h) hides the literals of secret-sounding names in `env`,
+/// `train_loop_config` and `metadata`.
+void learn_secrets(const JobSpec& spec);
+
 /// The job's `env` as it may be shown: references stay references, literals of secret-sounding
 /// names become "<redacted:NAME>".
 std::map<std::string, std::string> shown_environment(const std::map<std::string, std::string>& env);
+/// The whole job as it may be shown.
+JobSpec shown_spec(const JobSpec& spec);
 
 }  // namespace train::spec

@@ -11,6 +11,7 @@
 #include "launcher/spec/interpolate.h"
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/secrets.h"
 #include "lib/base/store_url.h"
 
 namespace train::spec {

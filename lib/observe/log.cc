@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "lib/base/secrets.h"
 #include "lib/base/time.h"
 #include "lib/observe/json_text.h"
 
@@ -143,7 +144,8 @@ void Log::write(LogLevel level, std::string_view message,
                 std::initializer_list<LogField> fields) const {
   if (!enabled(level)) return;
   const auto wall = std::chrono::system_clock::now();
-  const std::string line = format_log_line(output_->format, wall, level, context_, message, fields);
+  const std::string line =
+      redacted(format_log_line(output_->format, wall, level, context_, message, fields));
   output_->logger.log(spdlog_level(level), spdlog::string_view_t(line));
 }
 

@@ -18,14 +18,6 @@ TEST(Secrets, ReadsReferencesAndLeavesUrlsAlone) {
   EXPECT_EQ(secret_reference("environment"), std::nullopt);
 }
 
-TEST(Secrets, KnowsNamesOfSecretsByWholeWords) {
-  EXPECT_TRUE(names_a_secret("HF_TOKEN"));
-  EXPECT_TRUE(names_a_secret("AWS_SECRET_ACCESS_KEY"));
-  EXPECT_TRUE(names_a_secret("db_password"));
-  EXPECT_FALSE(names_a_secret("TOKENIZERS_PARALLELISM"));
-  EXPECT_FALSE(names_a_secret("KEY"));
-}
-
 TEST(Secrets, ResolvesFromTheSubmitterAndFromFiles) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("secrets_test." + std::to_string(::getpid()));

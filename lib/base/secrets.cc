@@ -1,0 +1,231 @@
+#include "lib/base/secrets.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+namespace train {
+namespace {
+
+constexpr std::size_t kValueBytesMin = 6;  // "root" would be hidden in every path
+constexpr std::size_t kLineBytesMin = 16;  // of a value of several lines, as a private key
+
+constexpr std::array<std::string_view, 18> kWords{
+    "TOKEN",          "SECRET",    "SECRETS", "PASSWORD",     "PASSWORDS", "PASSWD",
+    "PASSPHRASE",     "APIKEY",    "API_KEY", "ACCESS_KEY",   "SECRETKEY", "PRIVATE_KEY",
+    "ENCRYPTION_KEY", "SIGNATURE", "DSN",     "DATABASE_URL", "MYSQL_PWD", "PGPASSWORD"};
+constexpr std::array<std::string_view, 10> kBroadWords{
+    "KEY",  "AUTH", "CREDENTIAL", "CREDENTIALS", "CREDS",
+    "PASS", "PSK",  "COOKIE",     "BEARER",      "AUTHORIZATION"};
+// Names of files and the like, by their last word.
+constexpr std::array<std::string_view, 6> kPlaces{"FILE",   "PATH", "DIR",
+                                                  "FOLDER", "SOCK", "LENGTH"};
+
+/// "dbPassword" and "db-password" are "_DB_PASSWORD_".
+std::string words_of(std::string_view name) {
+  std::string words = "_";
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    const bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
+    const bool after_lower = i > 0 && name[i - 1] >= 'a' && name[i - 1] <= 'z';
+    if (upper && after_lower) words += '_';
+    const bool in_word = upper || lower || (c >= '0' && c <= '9');
+    words += lower ? static_cast<char>(c - 'a' + 'A') : in_word ? c : '_';
+  }
+  return words + '_';
+}
+
+bool has_word(const std::string& words, std::span<const std::string_view> among) {
+  const bool place = std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view word) {
+    return words.ends_with(fmt::format("_{}_", word));
+  });
+  return !place && std::any_of(among.begin(), among.end(), [&](std::string_view word) {
+    return words.find(fmt::format("_{}_", word)) != std::string::npos;
+  });
+}
+
+struct Secret {
+  std::string value, name;
+};
+
+struct Learned {
+  std::shared_mutex mutex;
+  std::vector<Secret> secrets;  // the longest first: one may be a part of another
+};
+Learned& learned() {
+  static auto* const all = new Learned;  // logs are written until the very end
+  return *all;
+}
+
+/// As it stands in JSON.
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    if (c == '\n')
+      text += "\\n";
+    else if (c == '\t')
+      text += "\\t";
+    else
+      text += c;
+  }
+  return text;
+}
+
+void learn_value(std::string_view name, std::string_view value) {
+  Learned& all = learned();
+  const std::unique_lock lock(all.mutex);
+  for (const Secret& known : all.secrets)
+    if (known.value == value) return;
+  const auto place = std::find_if(all.secrets.begin(), all.secrets.end(), [&](const Secret& known) {
+    return known.value.size() < value.size();
+  });
+  all.secrets.insert(place, Secret{std::string(value), std::string(name)});
+}
+
+void hide_values(std::string& text) {
+  Learned& all = learned();
+  const std::shared_lock lock(all.mutex);
+  for (const Secret& secret : all.secrets) {
+    for (std::size_t at = 0; (at = text.find(secret.value, at)) != std::string::npos;) {
+      const std::string mark = redacted_mark(secret.name);
+      text.replace(at, secret.value.size(), mark);
+      at += mark.size();
+    }
+  }
+}
+
+struct Span {
+  std::size_t begin = 0, size = 0;
+};
+
+/// Where the password is in the next scheme://user:password@host from `at` on, which it moves.
+std::optional<Span> next_url_password(std::string_view text, std::size_t& at) {
+  while ((at = text.find("://", at)) != std::string_view::npos) {
+    at += 3;
+    const std::size_t end = std::min(text.find_first_of("/?# \t\r\n\"'<>", at), text.size());
+    const std::size_t host = text.substr(0, end).rfind('@');
+    const std::size_t colon = text.find(':', at);
+    if (host == std::string_view::npos || host < at || colon >= host || colon + 1 == host) continue;
+    return Span{colon + 1, host - colon - 1};
+  }
+  return std::nullopt;
+}
+
+void hide_url_passwords(std::string& text) {
+  const std::string mark = redacted_mark("URL");
+  std::size_t at = 0;
+  while (const auto password = next_url_password(text, at)) {
+    text.replace(password->begin, password->size, mark);
+    at = password->begin + mark.size();
+  }
+}
+
+bool in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+/// Where the value begins that is assigned at `sign`, '=' or ':'; npos: none is. A colon assigns
+/// only to a name in quotes: "token: not found" is prose.
+std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& name_end) {
+  name_end = sign;
+  const bool quoted = sign > 0 && (text[sign - 1] == '"' || text[sign - 1] == '\'');
+  if (quoted) --name_end;
+  if (text[sign] == ':' && !quoted) return std::string::npos;
+  std::size_t at = sign + 1;
+  if (quoted) at = std::min(text.find_first_not_of(' ', at), text.size());
+  return at;
+}
+
+/// NAME=value, "name": "value"
+void hide_assigned(std::string& text) {
+  for (std::size_t sign = 0; (sign = text.find_first_of("=:", sign)) != std::string::npos; ++sign) {
+    std::size_t name_end = 0;
+    std::size_t at = value_at(text, sign, name_end);
+    if (at >= text.size()) continue;
+    std::size_t name_at = name_end;
+    while (name_at > 0 && in_name(text[name_at - 1])) --name_at;
+    while (name_at < name_end && text[name_at] == '-') ++name_at;
+    const std::string name = text.substr(name_at, name_end - name_at);
+    if (name.empty() || !names_a_secret(name)) continue;
+    std::size_t end = 0;
+    if (text[at] == '"' || text[at] == '\'') {
+      end = text.find(text[at], at + 1);
+      ++at;
+    } else {
+      end = text.find_first_of(" \t\r\n\"'&,;)}]", at);
+    }
+    end = std::min(end, text.size());
+    const std::string_view value = std::string_view(text).substr(at, end - at);
+    const bool shown = value.empty() || value.starts_with("<redacted:") || value == "null" ||
+                       value.starts_with("env:") || value.starts_with("file:");
+    if (shown) continue;
+    const std::string mark = redacted_mark(name);
+    text.replace(at, end - at, mark);
+    sign = at + mark.size() - 1;
+  }
+}
+
+}  // namespace
+
+bool names_a_secret(std::string_view name) { return has_word(words_of(name), kWords); }
+
+bool may_name_a_secret(std::string_view name) {
+  const std::string words = words_of(name);
+  return has_word(words, kWords) || has_word(words, kBroadWords);
+}
+
+std::string redacted_mark(std::string_view name) { return fmt::format("<redacted:{}>", name); }
+
+void learn_secret(std::string_view name, std::string_view value) {
+  const auto newline = value.find('\n');
+  if (newline != std::string_view::npos) {
+    for (std::string_view rest = value; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      if (line.size() >= kLineBytesMin) learn_value(name, line);
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+  } else if (value.starts_with('/') && !names_a_secret(name)) {
+    return;  // a file's path
+  }
+  if (value.size() < kValueBytesMin) return;
+  learn_value(name, value);
+  learn_value(name, escaped(value));
+}
+
+void learn_secrets(const std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : environment) {
+    if (may_name_a_secret(name)) learn_secret(name, value);
+    for (std::size_t at = 0; const auto password = next_url_password(value, at);)
+      learn_secret(name, std::string_view(value).substr(password->begin, password->size));
+  }
+}
+
+void learn_own_secrets() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t sign = text.find('=');
+    if (sign != std::string_view::npos)
+      variables.emplace(text.substr(0, sign), text.substr(sign + 1));
+  }
+  learn_secrets(variables);
+}
+
+std::string redacted(std::string_view text) {
+  std::string shown(text);
+  hide_values(shown);
+  hide_url_passwords(shown);
+  hide_assigned(shown);
+  return shown;
+}
+
+}  // namespace train

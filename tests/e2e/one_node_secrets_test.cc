@@ -1,0 +1,137 @@
+// What is secret stands nowhere but where it is needed: canaries in the environment and in the
+// spec, then a search of all that a run wrote and said.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCanary = "canary-3f9a";  // begins each of them
+
+/// Fails with all its secrets in its error, and says nothing itself.
+std::string failing_script(const Cluster& cluster) {
+  return cluster.write("fail.py", R"(import json, os, sys
+told = ' '.join(value for value in os.environ.values() if 'canary' in value)
+error = {'message': {'message': 'no login with ' + told, 'extraInfo': {'py_callstack': told}}}
+json.dump(error, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))
+sys.exit(3)
+)");
+}
+
+std::string job_with_canaries(const Cluster& cluster) {
+  const std::string file = cluster.write("secret.txt", "canary-3f9a-file\n");
+  return cluster.job("job",
+                     "command: [python3, " + failing_script(cluster) +
+                         ", 'https://u:canary-3f9a-argv@host/']\n"
+                         "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}\n"
+                         "env:\n"
+                         "  DB_PASSWORD: canary-3f9a-literal\n"
+                         "  QUOTED_TOKEN: 'canary-3f9a \"quoted\" \\ one'\n"
+                         "  REFERRED: env:OUTER\n"
+                         "  FROM_FILE: file:" +
+                         file +
+                         "\ntrain_loop_config:\n"
+                         "  lr: 0.25\n"
+                         "  api_key: canary-3f9a-config\n"
+                         "  store: {password: canary-3f9a-nested, url: "
+                         "'s3://a:canary-3f9a-url@b/c'}\n"
+                         "metadata: {token: canary-3f9a-metadata}",
+                     "  callbacks: [csv, tensorboard]");
+}
+
+StartOptions outer_environment() {
+  return {.env = {{"OUTER", "canary-3f9a-outer"},
+                  {"AWS_SECRET_ACCESS_KEY", "/canary-3f9a-aws"},
+                  {"SERVICE_KEY", "canary-3f9a-service"},
+                  {"DATABASE_URL", "postgres://me:canary-3f9a-dsn@db/x"}},
+          .prefix = {},
+          .cwd = ""};
+}
+
+std::vector<std::string> files_with(const std::string& folder, const std::string& text) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file() && contains(read_file(entry.path()), text))
+      found.push_back(fs::relative(entry.path(), folder));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
+
+TEST(Secrets, StandInNoFileOfARunButItsSpec) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({job_with_canaries(cluster)}, outer_environment());
+  ASSERT_EQ(run.wait(), 3);
+
+  EXPECT_EQ(files_with(cluster.run_dir("job"), kCanary),
+            (std::vector<std::string>{"spec.resolved.yaml", "spec.yaml"}));
+  EXPECT_EQ(mode_of(cluster.run_dir("job") + "/spec.yaml"), 0600u);
+  EXPECT_EQ(mode_of(cluster.run_dir("job") + "/spec.resolved.yaml"), 0600u);
+  EXPECT_FALSE(contains(cluster.read(cluster.run_dir("job") + "/spec.yaml"), "3f9a-outer"));
+  EXPECT_FALSE(contains(run.out() + run.err(), kCanary)) << run.out() << run.err();
+  // What is hidden is named, and the cause is still told.
+  EXPECT_TRUE(contains(run.out(), "no login with ")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "<redacted:REFERRED>")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "<redacted:DB_PASSWORD>")) << run.out();
+}
+
+TEST(Secrets, AreInNothingThatACommandShows) {
+  Cluster cluster;
+  const std::string job = job_with_canaries(cluster);
+  ASSERT_EQ(cluster.run({job}, outer_environment()), 3);
+  const std::vector<std::vector<std::string>> commands{
+      {job, "--print-config"},
+      {job, "--dry-run"},
+      {"validate", job},
+      {"status", cluster.run_dir("job")},
+      {"status", cluster.run_dir("job"), "--json"},
+      {"logs", cluster.run_dir("job")},
+      {"can-restore", cluster.run_dir("job")},
+      {"checkpoint", "list", cluster.run_dir("job")},
+  };
+
+  for (const auto& words : commands) {
+    Process& command = cluster.train_run(words, outer_environment());
+    ASSERT_TRUE(command.wait().has_value());
+    EXPECT_FALSE(contains(command.out() + command.err(), kCanary))
+        << command.command() << "\n"
+        << command.out() << command.err();
+  }
+}
+
+TEST(Secrets, TheWorkersGetThemAllTheSame) {
+  Cluster cluster;
+  const std::string script = cluster.write("tell.py", R"(import os
+for name in ('DB_PASSWORD', 'REFERRED', 'FROM_FILE', 'AWS_SECRET_ACCESS_KEY'):
+    print(name, os.environ[name], flush=True)
+)");
+  const std::string job = cluster.job(
+      "job", "command: [python3, " + script +
+                 "]\nscaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}\n"
+                 "env: {DB_PASSWORD: canary-3f9a-literal, REFERRED: env:OUTER, FROM_FILE: 'file:" +
+                 cluster.write("secret.txt", "canary-3f9a-file\n") + "'}");
+
+  Process& run = cluster.train_run({job}, outer_environment());
+  ASSERT_EQ(run.wait(), 0);
+
+  for (const char* line :
+       {"DB_PASSWORD canary-3f9a-literal", "REFERRED canary-3f9a-outer",
+        "FROM_FILE canary-3f9a-file", "AWS_SECRET_ACCESS_KEY /canary-3f9a-aws"}) {
+    EXPECT_TRUE(contains(run.out(), line)) << run.out();  // its own output stays as it is
+  }
+}
+
+}  // namespace
+}  // namespace train::e2e

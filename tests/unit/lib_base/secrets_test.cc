@@ -1,0 +1,100 @@
+#include "lib/base/secrets.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace train {
+namespace {
+
+TEST(Secrets, KnowsNamesOfSecretsByWholeWords) {
+  for (const char* name : {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "db_password", "dbPassword",
+                           "DATABASE_URL", "SENTRY_DSN", "API_KEY", "apiKey", "X-Amz-Signature",
+                           "MYSQL_PWD", "PGPASSWORD", "SSH_PRIVATE_KEY", "optimizer.api_key"}) {
+    EXPECT_TRUE(names_a_secret(name)) << name;
+    EXPECT_TRUE(may_name_a_secret(name)) << name;
+  }
+  for (const char* name : {"TOKENIZERS_PARALLELISM", "max_tokens", "token_file", "TOKEN_LENGTH",
+                           "PATH", "epochs", "MONKEY", "lr", ""}) {
+    EXPECT_FALSE(names_a_secret(name)) << name;
+    EXPECT_FALSE(may_name_a_secret(name)) << name;
+  }
+  for (const char* name : {"KEY", "WANDB_KEY", "HTTP_AUTH", "GOOGLE_APPLICATION_CREDENTIALS"}) {
+    EXPECT_FALSE(names_a_secret(name)) << name;
+    EXPECT_TRUE(may_name_a_secret(name)) << name;
+  }
+  EXPECT_FALSE(may_name_a_secret("SSH_AUTH_SOCK"));
+}
+
+TEST(Secrets, LearnedValuesAreHiddenWhereverTheyStand) {
+  learn_secrets({{"FIRST_TOKEN", "canary-1"},
+                 {"SECOND_TOKEN", "canary-1-and-more"},
+                 {"HOME", "/home/canary"}});
+
+  EXPECT_EQ(redacted("got canary-1, canary-1-and-more and /home/canary"),
+            "got <redacted:FIRST_TOKEN>, <redacted:SECOND_TOKEN> and /home/canary");
+  EXPECT_EQ(redacted(""), "");
+}
+
+TEST(Secrets, ValuesThatWouldHideOtherTextAreNotLearned) {
+  learn_secrets({{"SHORT_PASSWORD", "root"},
+                 {"SOME_CREDENTIALS", "/etc/some/credentials.json"},
+                 {"SLASH_SECRET_KEY", "/wJalrXUtnFEMI"}});
+
+  EXPECT_EQ(redacted("root reads /etc/some/credentials.json"),
+            "root reads /etc/some/credentials.json");
+  EXPECT_EQ(redacted("not /wJalrXUtnFEMI"), "not <redacted:SLASH_SECRET_KEY>");
+}
+
+TEST(Secrets, LinesOfALongOneAndItsFormInJsonAreHiddenToo) {
+  learn_secret("TLS_KEY", "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END KEY-----\n");
+  learn_secret("QUOTED_KEY", "say \"please\"");
+
+  EXPECT_EQ(redacted("line 2: MIIEvQIBADANBgkqhkiG9w0B!"), "line 2: <redacted:TLS_KEY>!");
+  EXPECT_EQ(redacted(R"({"text":"say \"please\""})"), R"({"text":"<redacted:QUOTED_KEY>"})");
+}
+
+TEST(Secrets, PasswordsInUrlsAreHiddenAndLearned) {
+  EXPECT_EQ(
+      redacted("postgres://me:pw@db:5432/x, hdfs://me@host:8020/a and http://host:80/@b:c@"),
+      "postgres://me:<redacted:URL>@db:5432/x, hdfs://me@host:8020/a and http://host:80/@b:c@");
+  EXPECT_EQ(redacted("a://b:c@d@e/f"), "a://b:<redacted:URL>@e/f");
+  learn_secrets({{"BROKER", "amqp://user:sup3rs3cret@host/"}});
+  EXPECT_EQ(redacted("login with sup3rs3cret failed"), "login with <redacted:BROKER> failed");
+}
+
+TEST(Secrets, WhatIsAssignedToASecretsNameIsHidden) {
+  EXPECT_EQ(redacted("API_KEY=abc --password='a b' x=1 https://h/?user=a&sig=1&token=t/2&b"),
+            "API_KEY=<redacted:API_KEY> --password='<redacted:password>' x=1 "
+            "https://h/?user=a&sig=1&token=<redacted:token>&b");
+  EXPECT_EQ(
+      redacted(R"({"password": "p1", 'token':'p2', "lr": 0.1, "secret":null})"),
+      R"({"password": "<redacted:password>", 'token':'<redacted:token>', "lr": 0.1, "secret":null})");
+  EXPECT_EQ(redacted("HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token="),
+            "HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token=");
+}
+
+TEST(Secrets, HidingTwiceChangesNothing) {
+  learn_secret("TWICE_TOKEN", "canary-twice");
+  const std::string once = redacted("TWICE_TOKEN=canary-twice u://a:canary-twice@h 'token':'x'");
+
+  EXPECT_EQ(redacted(once), once);
+}
+
+TEST(Secrets, AreLearnedWhileOthersHide) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 200; ++i) {
+        const std::string value = "canary-" + std::to_string(t) + "-" + std::to_string(i) + "-x";
+        learn_secret("THREAD_TOKEN", value);
+        EXPECT_EQ(redacted(value), "<redacted:THREAD_TOKEN>");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace train
