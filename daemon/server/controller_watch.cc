@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -121,6 +122,7 @@ Result<Unit> ControllerWatch::start(Kept& kept) {
   request.env = asked.env;
   request.stdout_fd = request.stderr_fd = log;
   request.die_with_parent = false;
+  request.rules.ignored_signals = {SIGHUP};
   const auto pid = spawn_process(executor_, request);
   ::close(log);
   kept.started = clock_.now();

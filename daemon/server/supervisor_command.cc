@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "daemon/supervisor/supervisor.h"
+
 namespace train {
 
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
@@ -34,6 +36,7 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
   request.inherit_fds = {link_fd};
   request.stderr_fd = STDERR_FILENO;
   request.die_with_parent = false;  // it outlives us
+  request.rules.ignored_signals.assign(kSupervisorIgnores.begin(), kSupervisorIgnores.end());
   return request;
 }
 

@@ -54,12 +54,9 @@ struct ChildSetup {
     ::dup2(request.stdout_fd < 0 ? null : request.stdout_fd, STDOUT_FILENO);
     ::dup2(request.stderr_fd < 0 ? null : request.stderr_fd, STDERR_FILENO);
     for (int fd : request.inherit_fds) ::fcntl(fd, F_SETFD, 0);
-    if (!request.working_dir.empty() && ::chdir(request.working_dir.c_str()) != 0) return errno;
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::signal(SIGPIPE, SIG_DFL);
     restore_open_files();
+    if (const int error = apply_rules(request.rules); error != 0) return error;
+    if (!request.working_dir.empty() && ::chdir(request.working_dir.c_str()) != 0) return errno;
     return 0;
   }
 
@@ -195,6 +192,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
                  "it must exist on every node"};
   }
   TRY(const std::string executable, find_executable(request));
+  TRY_VOID(check_limits(request.rules));
 
   const Words env = environment_of(request);
   if (!request.cgroup.empty()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/process_rules.h"
 #include "lib/net/task.h"
 
 namespace train {
@@ -24,6 +25,7 @@ struct SpawnRequest {
   std::vector<int> inherit_fds = {};            // kept open under the same number
   std::string cgroup = {};                      // the folder of the one it is in; empty: ours
   bool die_with_parent = true;                  // PDEATHSIG KILL
+  ProcessRules rules = {};
 };
 
 /// Spawn into a session of its own. Errors say what the person can do: the command is not found

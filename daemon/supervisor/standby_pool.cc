@@ -28,7 +28,8 @@ void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& n
                                .working_dir = node.start.working_dir,
                                .env = standby.env,
                                .inherit_fds = {},
-                               .cgroup = standby.cgroup ? standby.cgroup->path() : ""});
+                               .cgroup = standby.cgroup ? standby.cgroup->path() : "",
+                               .rules = worker_rules()});
     if (!process) return;
     standby.process = *process;
     waiting_.push_back(std::move(standby));

@@ -130,8 +130,8 @@ class Supervisor {
 int Supervisor::run() {
   raise_open_files();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGINT, SIG_IGN);  // the terminal's Ctrl-C is the launcher's to handle
+  // Ctrl-C in a terminal is the launcher's to handle; Slurm sends TERM and USR1 to all of a step.
+  for (const int number : kSupervisorIgnores) ::signal(number, SIG_IGN);
   // The socket is there before all else and until all else is gone: by it traind finds what a
   // supervisor left that was killed.
   auto listener = Listener::listen(executor_, Endpoint::unix_socket(options_.socket_path));
@@ -450,7 +450,8 @@ Result<PipedProcess> Supervisor::process_for(WorkerSeat& seat) {
                        .working_dir = start_->working_dir,
                        .env = environment_of(seat),
                        .inherit_fds = {},
-                       .cgroup = seat.cgroup ? seat.cgroup->path() : ""};
+                       .cgroup = seat.cgroup ? seat.cgroup->path() : "",
+                       .rules = worker_rules()};
   if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
   return spawn_piped(executor_, std::move(request));
 }

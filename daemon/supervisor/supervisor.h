@@ -3,6 +3,9 @@
 // everything for the launcher goes through it.
 #pragma once
 
+#include <signal.h>
+
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +14,9 @@
 #include "lib/wire/messages.h"
 
 namespace train {
+
+/// From its first instruction on.
+inline constexpr std::array kSupervisorIgnores{SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 struct SupervisorOptions {
   std::string run_id;

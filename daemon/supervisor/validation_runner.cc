@@ -114,7 +114,8 @@ Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& or
                               .working_dir = node.start.working_dir,
                               .env = validation_environment(node, running->files, order.use_gpu),
                               .inherit_fds = {},
-                              .cgroup = running->cgroup ? running->cgroup->path() : ""}));
+                              .cgroup = running->cgroup ? running->cgroup->path() : "",
+                              .rules = worker_rules()}));
   return running;
 }
 

@@ -56,6 +56,8 @@ SupervisorProcess::~SupervisorProcess() {
   std::filesystem::remove_all(dir_, ignored);
 }
 
+void SupervisorProcess::signal(int number) const { ::kill(pid_, number); }
+
 void SupervisorProcess::reconnect() {
   ::close(link_);
   reader_ = FrameReader();

@@ -23,6 +23,7 @@ class SupervisorProcess {
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;
 
   const std::string& dir() const { return dir_; }  // a fresh folder, removed at the end
+  void signal(int number) const;
   /// As a traind that was started anew.
   void reconnect();
 

@@ -1,0 +1,109 @@
+#include "daemon/supervisor/process_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace train {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, int>, 9> kLimits{{
+    {"as", RLIMIT_AS},
+    {"core", RLIMIT_CORE},
+    {"cpu", RLIMIT_CPU},
+    {"data", RLIMIT_DATA},
+    {"fsize", RLIMIT_FSIZE},
+    {"memlock", RLIMIT_MEMLOCK},
+    {"nofile", RLIMIT_NOFILE},
+    {"nproc", RLIMIT_NPROC},
+    {"stack", RLIMIT_STACK},
+}};
+
+constexpr int kSignalMax = 64;
+constexpr int kCapabilityMax = 63;  // more than any kernel knows
+
+void reset_signals(const std::vector<int>& ignored) {
+  for (int number = 1; number <= kSignalMax; ++number) {
+    const bool ignore = std::find(ignored.begin(), ignored.end(), number) != ignored.end();
+    ::signal(number, ignore ? SIG_IGN : SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// To raise it needs no right; to lower one that somebody raised would.
+void raise_oom_score() {
+  const int fd = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  if (fd < 0) return;
+  char first = 0;
+  if (::read(fd, &first, 1) == 1 && first == '-') [[maybe_unused]]
+    const auto written = ::pwrite(fd, "0", 1, 0);
+  ::close(fd);
+}
+
+// Root's are gone, too: PR_SET_NO_NEW_PRIVS keeps execve() from giving back what is not permitted
+// now. The bounding set may only be dropped by who has CAP_SETPCAP; without that it changes
+// nothing.
+int drop_privileges() {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (int capability = 0; capability <= kCapabilityMax; ++capability)
+    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+std::optional<int> rlimit_of(std::string_view name) {
+  for (const auto& [known, resource] : kLimits) {
+    if (known == name) return resource;
+  }
+  return std::nullopt;
+}
+
+// Slurm sends SIGUSR1, its warning of an end to come, to all processes of a step.
+ProcessRules worker_rules() {
+  return {.privileged = false, .killed_for_memory_like_others = true, .ignored_signals = {SIGUSR1}};
+}
+
+Result<Unit> check_limits(const ProcessRules& rules) {
+  for (const ResourceLimit& limit : rules.limits) {
+    rlimit ours{};
+    if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &ours) != 0)
+      return system_error(errno, "reading the limit " + limit.name);
+    if (limit.value <= ours.rlim_max || ::geteuid() == 0) continue;
+    return Error{
+        Errc::Permission,
+        fmt::format("run_config.rlimits.{} is {}, and this node allows at most {}", limit.name,
+                    limit.value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit.value),
+                    ours.rlim_max),
+        "lower it, or raise the hard limit of traind there"};
+  }
+  return Unit{};
+}
+
+int apply_rules(const ProcessRules& rules) {
+  reset_signals(rules.ignored_signals);
+  if (rules.umask) ::umask(*rules.umask);
+  for (const ResourceLimit& limit : rules.limits) {
+    const rlimit value{limit.value, limit.value};
+    if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
+  }
+  if (rules.killed_for_memory_like_others) raise_oom_score();
+  return rules.privileged ? 0 : drop_privileges();
+}
+
+}  // namespace train

@@ -1,0 +1,134 @@
+// What a worker finds of itself when it begins, whatever its supervisor was.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/daemon_supervisor/supervisor_process.h"
+
+namespace train {
+namespace {
+
+/// What rank 0 prints, up to its end.
+std::string output_of(SupervisorProcess& supervisor, const std::string& script) {
+  supervisor.attach(1);
+  supervisor.start({script});
+  supervisor.attach(1);  // what came before WorkersStarted was passed over: say it again
+  std::string text;
+  for (;;) {
+    const auto chunk = supervisor.wait_for<OutputChunk>();
+    if (chunk.stream != 1 || chunk.offset != text.size()) continue;
+    text += chunk.data;
+    if (chunk.end) return text;
+  }
+}
+
+/// A line of /proc/self/status.
+std::string field(const std::string& status, const std::string& name) {
+  std::istringstream lines(status);
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with(name + ":\t")) return line.substr(name.size() + 2);
+  }
+  return "no " + name;
+}
+
+constexpr std::string_view kNone = "0000000000000000";
+
+TEST(WorkerProcess, HasNoPrivileges) {
+  SupervisorProcess supervisor;
+
+  const std::string status = output_of(supervisor, "exec cat /proc/self/status");
+
+  EXPECT_EQ(field(status, "NoNewPrivs"), "1");
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"})
+    EXPECT_EQ(field(status, set), kNone) << set;
+  if (::prctl(PR_CAPBSET_READ, 8 /* CAP_SETPCAP */) == 1 && ::geteuid() == 0)
+    EXPECT_EQ(field(status, "CapBnd"), kNone);
+}
+
+TEST(WorkerProcess, HasItsSignalsAsTheyAreByDefaultButForSlurmsWarning) {
+  sigset_t blocked, before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGUSR2);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  const auto before_hup = ::signal(SIGHUP, SIG_IGN), before_quit = ::signal(SIGQUIT, SIG_IGN);
+  SupervisorProcess supervisor;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::signal(SIGHUP, before_hup);
+  ::signal(SIGQUIT, before_quit);
+
+  const std::string status = output_of(supervisor, "exec cat /proc/self/status");
+
+  EXPECT_EQ(field(status, "SigIgn"), "0000000000000200");  // SIGUSR1
+  EXPECT_EQ(field(status, "SigBlk"), kNone);
+}
+
+TEST(WorkerProcess, HasASessionOfItsOwnAndNoDescriptorsOfOthers) {
+  const int left_open = ::fcntl(STDIN_FILENO, F_DUPFD, 40);
+  SupervisorProcess supervisor;
+  ::close(left_open);
+
+  const std::string output =
+      output_of(supervisor,
+                "read -r _ _ _ _ _ session _ < /proc/self/stat; [ $session = $$ ] && echo its own; "
+                "number=0; while [ $number -lt 256 ]; do "
+                "[ -e /proc/self/fd/$number ] && echo $number; number=$((number + 1)); done");
+
+  EXPECT_EQ(output, "its own\n0\n1\n2\n");
+}
+
+/// Writes another one for this process, and puts it back.
+class OomScore {
+ public:
+  explicit OomScore(const char* text) {
+    std::ifstream("/proc/self/oom_score_adj") >> before_;
+    set_ = write(text);
+  }
+  ~OomScore() { write(before_); }
+  OomScore(const OomScore&) = delete;
+  OomScore& operator=(const OomScore&) = delete;
+  bool set() const { return set_; }
+
+ private:
+  static bool write(const std::string& text) {
+    std::ofstream file("/proc/self/oom_score_adj");
+    return static_cast<bool>((file << text).flush());
+  }
+  std::string before_;
+  bool set_ = false;
+};
+
+TEST(WorkerProcess, IsNotSparedWhenMemoryIsShort) {
+  const OomScore spared("-900");
+  if (!spared.set()) GTEST_SKIP() << "needs root, or CAP_SYS_RESOURCE";
+  SupervisorProcess supervisor;
+
+  EXPECT_EQ(output_of(supervisor, "exec cat /proc/self/oom_score_adj"), "0\n");
+}
+
+TEST(WorkerProcess, KeepsAScoreThatMakesItTheFirstToGo) {
+  const OomScore first("300");
+  if (!first.set()) GTEST_SKIP() << "needs /proc/self/oom_score_adj";
+  SupervisorProcess supervisor;
+
+  EXPECT_EQ(output_of(supervisor, "exec cat /proc/self/oom_score_adj"), "300\n");
+}
+
+TEST(Supervisor, IsNotEndedBySignalsThatSlurmSendsToAWholeStep) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"exec sleep 1000"});
+
+  for (const int number : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) supervisor.signal(number);
+
+  supervisor.attach(2);
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().alive.size(), 1u);
+}
+
+}  // namespace
+}  // namespace train
