@@ -46,8 +46,8 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 
 constexpr const char* kFooter =
     "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their\n"
-    "work away, for --drain-grace; a second SIGTERM leaves at once. SIGINT leaves at once, as for\n"
-    "an upgrade: workers go on, and the next traind finds them again.";
+    "work away, for --drain-grace; another SIGTERM, 1 s later or more, leaves at once. SIGINT\n"
+    "leaves at once, as for an upgrade: workers go on, and the next traind finds them again.";
 
 }  // namespace
 
@@ -83,6 +83,8 @@ int main(int argc, char** argv) {
   add_duration(app, "--drain-grace", drain_grace_ms,
                "How long SIGTERM lets launchers move their work away (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
+  app.add_flag("--leave-with-stdin", daemon.leave_with_stdin,
+               "Leave, as at SIGINT, when stdin is closed: with the ssh or srun that started it");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");

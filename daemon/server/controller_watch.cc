@@ -99,14 +99,6 @@ void ControllerWatch::keep(KeepController request, std::shared_ptr<Connection> a
   scope_.spawn("controller", hold(kept));
 }
 
-std::string ControllerWatch::pids() const {
-  std::string pids;
-  for (const auto& [note, kept] : kept_) {
-    if (kept->ours && kept->note.pid > 0) pids += fmt::format("{} ", kept->note.pid);
-  }
-  return pids;
-}
-
 // Its log is here until it owns the run: then it goes on in the run's folder, and says so by an
 // empty log.
 Result<Unit> ControllerWatch::start(Kept& kept) {
@@ -123,6 +115,7 @@ Result<Unit> ControllerWatch::start(Kept& kept) {
   request.stdout_fd = request.stderr_fd = log;
   request.die_with_parent = false;
   request.rules.ignored_signals = {SIGHUP};
+  request.rules.killed_for_memory_like_others = true;
   const auto pid = spawn_process(executor_, request);
   ::close(log);
   kept.started = clock_.now();

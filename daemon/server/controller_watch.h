@@ -27,8 +27,6 @@ class ControllerWatch {
   /// Start one. The asker hears KeptController and ControllerEnded, or Refused.
   void keep(KeepController request, std::shared_ptr<Connection> asker);
   bool empty() const { return kept_.empty(); }
-  /// Of our children among them, each with a blank behind it.
-  std::string pids() const;
 
  private:
   struct Kept {

@@ -23,9 +23,12 @@
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/node_data.h"
+#include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
+#include "daemon/supervisor/adopted.h"
 #include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/delegated_cgroup.h"
 #include "daemon/supervisor/spawn.h"
 #include "lib/base/host.h"
 #include "lib/base/open_files.h"
@@ -54,6 +57,7 @@ constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL on
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
 constexpr int kRefusalsASecond = 5;                  // in the log
 constexpr int kReservedFiles = 16;
+constexpr Duration kSecondTermAfter = seconds(1);
 constexpr int kSweepRounds = 250;                      // of 2 ms
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
 
@@ -92,6 +96,7 @@ class Daemon {
   Result<Unit> check_folders() const;
   Result<Unit> lock_runtime_dir();
   Result<Unit> open_control_port();
+  void look_at_limits();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -109,12 +114,13 @@ class Daemon {
   void spawn_supervisor(const SpawnSupervisor& action);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
-  void sweep(const SupervisorFiles& files);
+  void sweep(const SupervisorFiles& files, const std::vector<std::string>& marks);
   asio::awaitable<void> wait_for_signal();
   void begin_drain(Duration grace, const std::string& reason);
   asio::awaitable<void> drain();
   asio::awaitable<void> wait_drained();
   asio::awaitable<void> leave_when_idle();
+  asio::awaitable<void> leave_with_stdin();
 
   DaemonOptions options_;
   Log log_;
@@ -179,11 +185,14 @@ Result<Unit> Daemon::open() {
     scope_.spawn("accept launchers", accept_launchers(listener.get()));
     listeners_.push_back(std::move(listener));
   }
+  look_at_limits();
   if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) data_.sweep_old();
   adopt_supervisors();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
+  scope_.spawn("adopted", reap_adopted(executor_));
+  if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
   return Unit{};
 }
@@ -196,6 +205,15 @@ Result<Unit> Daemon::check_folders() const {
   const auto data = check_private_folder(data_dir());
   if (!data && data.error().code != Errc::NotFound) return data.error();
   return Unit{};
+}
+
+void Daemon::look_at_limits() {
+  const std::string why = take_over_own_cgroup(own_cgroup_places());
+  const std::vector<std::string> missing = missing_limits();
+  if (missing.empty()) return;
+  log_.warn("workers cannot be held to all that they claim",
+            {{"without", fmt::format("{}", fmt::join(missing, ", "))},
+             {"why", why.empty() ? "no cgroup can be written" : why}});
 }
 
 Result<Unit> Daemon::open_control_port() {
@@ -418,8 +436,9 @@ void Daemon::perform(const NodeAction& action) {
   } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
     send(lost->link, encode(AttemptLost{lost->reason, lost->standby}, lost->attempt));
   } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
-    sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, swept->key.run_id,
-                           swept->key.attempt));
+    const AttemptKey& key = swept->key;
+    sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, key.run_id, key.attempt),
+          {"TRAINRUN_RUN_ID=" + key.run_id, fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
   } else if (const auto* draining = std::get_if<TellDraining>(&action)) {
     const Duration left = std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
     send(draining->link, encode(NodeDraining{std::chrono::duration_cast<milliseconds>(left).count(),
@@ -532,7 +551,7 @@ asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
       co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
   if (!connection || !check_peer_user(**connection)) {
     log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
-    sweep(files);
+    sweep(files, {});  // its orphans went to who was there then
     feed(AdoptionEnded{});
     co_return;
   }
@@ -543,14 +562,13 @@ asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
 }
 
 // What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
-// zombies that it leaves us be reaped.
-void Daemon::sweep(const SupervisorFiles& files) {
-  std::string known = controllers_.pids();
-  for (const auto& [key, pid] : children_) known += fmt::format("{} ", pid);
+// zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
+// not of a run, too.
+void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>& marks) {
   const auto cgroup = Cgroup::existing(files.cgroup);
   if (cgroup) cgroup->kill();
   for (int round = 0; round < kSweepRounds; ++round) {
-    const bool any = kill_adopted_children(known) > 0;
+    const bool any = !marks.empty() && kill_adopted(marks) > 0;
     if (!any && !(cgroup && cgroup->populated())) break;
     ::usleep(2000);
   }
@@ -562,7 +580,7 @@ void Daemon::sweep(const SupervisorFiles& files) {
 // ---- the end
 
 asio::awaitable<void> Daemon::wait_for_signal() {
-  bool asked = false;
+  std::optional<TimePoint> asked;
   for (;;) {
     const auto [error, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
@@ -570,15 +588,27 @@ asio::awaitable<void> Daemon::wait_for_signal() {
       if (!options_.leave_with_last_run) begin_drain(options_.drain_grace, "SIGUSR1");
       continue;
     }
-    const bool leave = number != SIGTERM || asked || options_.leave_with_last_run;
+    // Slurm sends TERM twice, some ms apart: only who asks again later is in a hurry.
+    const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
+    const bool leave = number != SIGTERM || again || options_.leave_with_last_run;
     if (leave) {
       log_.info("leaving; workers go on", {{"signal", number}});
       context_.stop();
       co_return;
     }
-    asked = true;
+    if (asked) continue;
+    asked = clock_.now();
     begin_drain(options_.drain_grace, "SIGTERM");
   }
+}
+
+// Workers go on, as for an upgrade: whoever comes back finds them again.
+asio::awaitable<void> Daemon::leave_with_stdin() {
+  const auto ended = co_await wait_for_end_of_stdin(executor_);
+  if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
+  log_.info("leaving; workers go on",
+            {{"why", ended.has_error() ? ended.error().describe() : "stdin was closed"}});
+  context_.stop();
 }
 
 // Asked again, the earlier end counts.
@@ -638,6 +668,8 @@ int run_daemon(const DaemonOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   raise_open_files();
+  ask_to_be_spared(-900);
+  keep_in_memory();
   const auto fail = [](const Error& error, int code) {
     print_error("traind", error);
     return code;

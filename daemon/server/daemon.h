@@ -22,13 +22,14 @@ struct DaemonOptions {
   std::map<std::string, double>
       resources;  // CPU, GPU, memory (bytes) instead of what is found, and custom ones
   bool leave_with_last_run = false;    // a private traind
+  bool leave_with_stdin = false;       // as one that was started over ssh
   Duration drain_grace = seconds(60);  // at SIGTERM
   bool allow_root = false;  // run workers as root for a network that is not this machine's own
   std::string log_level = "info";
   std::string build;
 };
 
-/// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a second one or SIGINT (leave at once;
+/// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a later TERM or SIGINT (leave at once;
 /// supervisors and workers live on), or, a private one, until its last run has gone. Returns the
 /// process's exit code, after a message on stderr where it could not start.
 int run_daemon(const DaemonOptions& options);

@@ -5,40 +5,25 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
-#include <sstream>
+#include <set>
+
+#include "daemon/supervisor/cgroup_places.h"
 
 namespace train {
 namespace {
 
-// Our own place in a hierarchy: its mount point from mountinfo, the rest from /proc/self/cgroup
-// ("0::/path" is v2, "7:freezer:/path" v1).
-std::optional<std::string> own_cgroup(CgroupVersion version) {
-  const std::string_view type = version == CgroupVersion::V2 ? " - cgroup2 " : " - cgroup ";
-  std::ifstream mounts("/proc/self/mountinfo");
-  std::string line, mount_point;
-  while (mount_point.empty() && std::getline(mounts, line)) {
-    if (line.find(type) == std::string::npos) continue;
-    if (version == CgroupVersion::V1 && line.find("freezer") == std::string::npos) continue;
-    std::istringstream fields(line);
-    std::string field;
-    for (int i = 0; i < 5 && fields >> field; ++i) {
-    }
-    mount_point = field;
-  }
-  if (mount_point.empty()) return std::nullopt;
-  const std::string_view key = version == CgroupVersion::V2 ? "0::" : ":freezer:";
-  std::ifstream own("/proc/self/cgroup");
-  while (std::getline(own, line)) {
-    const auto at = line.find(key);
-    if (at == std::string::npos || (version == CgroupVersion::V2 && at != 0)) continue;
-    const std::string path = line.substr(at + key.size());
-    return mount_point + (path == "/" ? "" : path);
-  }
-  return std::nullopt;
+constexpr int kCpuPeriodUs = 100000;
+constexpr std::array kControllers{"memory", "pids", "cpu"};
+
+std::optional<std::string> own_cgroup(const CgroupPlaces& places, CgroupVersion version) {
+  if (version == CgroupVersion::V2) return places.v2;
+  const auto freezer = places.v1.find("freezer");
+  return freezer == places.v1.end() ? std::nullopt : std::optional(freezer->second);
 }
 
 bool write_file(const std::string& path, std::string_view text) {
@@ -79,36 +64,121 @@ void kill_listed(const std::string& path) {
   }
 }
 
+bool is_group(const std::string& path) {
+  return ::access((path + "/cgroup.procs").c_str(), F_OK) == 0;
+}
+
+bool make_group(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return false;
+  return ::access((path + "/cgroup.procs").c_str(), W_OK) == 0;
+}
+
 }  // namespace
 
 std::optional<Cgroup> Cgroup::create(const std::string& name) {
   auto group = create_in(CgroupVersion::V2, name);
-  return group ? group : create_in(CgroupVersion::V1, name);
+  if (!group) group = create_in(CgroupVersion::V1, name);
+  if (!group) return std::nullopt;
+  const CgroupPlaces places = own_cgroup_places();
+  for (const char* controller : kControllers) {
+    if (write_file(group->path_ + "/cgroup.subtree_control", fmt::format("+{}", controller)))
+      continue;  // for each child
+    const auto own = places.v1.find(controller);
+    if (own == places.v1.end()) continue;
+    const std::string folder = own->second + "/" + name;
+    if (make_group(folder)) group->v1_[controller] = folder;
+  }
+  return group;
 }
 
 std::optional<Cgroup> Cgroup::create_in(CgroupVersion version, const std::string& name) {
-  const auto own = own_cgroup(version);
+  const auto own = own_cgroup(own_cgroup_places(), version);
   if (!own) return std::nullopt;
   Cgroup group(*own + "/" + name);
-  if (::mkdir(group.path_.c_str(), 0755) != 0 && errno != EEXIST) return std::nullopt;
-  if (::access(group.procs_path().c_str(), W_OK) != 0) return std::nullopt;
+  if (!make_group(group.path_)) return std::nullopt;
   return group;
 }
 
 std::optional<Cgroup> Cgroup::existing(const std::string& name) {
+  const CgroupPlaces places = own_cgroup_places();
+  std::optional<Cgroup> group;
   for (const CgroupVersion version : {CgroupVersion::V2, CgroupVersion::V1}) {
-    const auto own = own_cgroup(version);
-    if (!own) continue;
-    Cgroup group(*own + "/" + name);
-    if (::access(group.procs_path().c_str(), F_OK) == 0) return group;
+    const auto own = own_cgroup(places, version);
+    if (group || !own || !is_group(*own + "/" + name)) continue;
+    group = Cgroup(*own + "/" + name);
   }
-  return std::nullopt;
+  for (const char* controller : kControllers) {
+    const auto own = places.v1.find(controller);
+    if (own == places.v1.end() || !is_group(own->second + "/" + name)) continue;
+    if (!group) group = Cgroup(own->second + "/" + name);
+    group->v1_[controller] = own->second + "/" + name;
+  }
+  return group;
 }
 
 std::optional<Cgroup> Cgroup::create_child(const std::string& name) const {
   Cgroup group(path_ + "/" + name);
-  if (::mkdir(group.path_.c_str(), 0755) != 0 && errno != EEXIST) return std::nullopt;
+  if (!make_group(group.path_)) return std::nullopt;
+  for (const auto& [controller, folder] : v1_) {
+    if (make_group(folder + "/" + name)) group.v1_[controller] = folder + "/" + name;
+  }
   return group;
+}
+
+std::vector<std::string> Cgroup::limit_paths() const {
+  std::set<std::string> paths;  // controllers may share a hierarchy
+  for (const auto& [controller, folder] : v1_) paths.insert(folder + "/tasks");
+  return {paths.begin(), paths.end()};
+}
+
+std::optional<std::string> Cgroup::controller(const std::string& name) const {
+  if (const auto found = v1_.find(name); found != v1_.end()) return found->second;
+  const auto file = name == "memory" ? "/memory.max" : name == "pids" ? "/pids.max" : "/cpu.weight";
+  if (::access((path_ + file).c_str(), F_OK) == 0) return path_;
+  return std::nullopt;
+}
+
+std::vector<std::string> Cgroup::set_limits(const CgroupLimits& limits) const {
+  std::vector<std::string> missing;
+  const auto set = [&](const char* name, bool asked, const auto& write) {
+    if (!asked) return;
+    const auto folder = controller(name);
+    if (!folder || !write(*folder, v1_.contains(name))) missing.emplace_back(name);
+  };
+  set("memory", limits.memory_bytes > 0, [&](const std::string& folder, bool v1) {
+    const std::string bytes = fmt::format("{}", limits.memory_bytes);
+    if (!write_file(folder + (v1 ? "/memory.limit_in_bytes" : "/memory.max"), bytes)) return false;
+    // None where swap is not counted: then there is none to be had.
+    if (v1) {
+      write_file(folder + "/memory.memsw.limit_in_bytes", bytes);
+    } else {
+      write_file(folder + "/memory.swap.max", "0");
+      write_file(folder + "/memory.oom.group", "1");  // all of the rank, not one process of it
+    }
+    return true;
+  });
+  set("pids", limits.pids > 0, [&](const std::string& folder, bool) {
+    return write_file(folder + "/pids.max", fmt::format("{}", limits.pids));
+  });
+  set("cpu", limits.cpus > 0, [&](const std::string& folder, bool v1) {
+    const auto share = [&](double of_one, double min, double max) {
+      return fmt::format("{:.0f}", std::clamp(limits.cpus * of_one, min, max));
+    };
+    const bool ok = v1 ? write_file(folder + "/cpu.shares", share(1024, 2, 262144))
+                       : write_file(folder + "/cpu.weight", share(100, 1, 10000));
+    if (!limits.cpus_at_most) return ok;
+    const std::string quota = share(kCpuPeriodUs, 1000, 1e12);
+    if (!v1) return write_file(folder + "/cpu.max", fmt::format("{} {}", quota, kCpuPeriodUs));
+    return write_file(folder + "/cpu.cfs_period_us", fmt::format("{}", kCpuPeriodUs)) &&
+           write_file(folder + "/cpu.cfs_quota_us", quota);
+  });
+  return missing;
+}
+
+std::vector<std::string> Cgroup::folders() const {
+  std::set<std::string> all{path_};
+  for (const auto& [controller, folder] : v1_) all.insert(folder);
+  return {all.begin(), all.end()};
 }
 
 void Cgroup::kill() const {
@@ -126,30 +196,18 @@ bool Cgroup::populated() const {
   return static_cast<bool>(procs >> value);
 }
 
-std::optional<std::uint64_t> Cgroup::oom_kills() const {
-  std::ifstream events(path_ + "/memory.events");
+std::uint64_t Cgroup::refused_processes() const {
+  std::ifstream events(controller("pids").value_or("") + "/pids.events");
   std::string key;
   std::uint64_t value = 0;
   while (events >> key >> value) {
-    if (key == "oom_kill") return value;
+    if (key == "max") return value;
   }
-  return std::nullopt;
+  return 0;
 }
 
-void Cgroup::remove() const { remove_below(path_); }
-
-int kill_adopted_children(const std::string& known_pids) {
-  std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
-  const std::string known = " " + known_pids + " ";
-  int killed = 0;
-  pid_t pid = 0;
-  while (children >> pid) {
-    if (known.find(fmt::format(" {} ", pid)) != std::string::npos) continue;
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, WNOHANG);
-    ++killed;
-  }
-  return killed;
+void Cgroup::remove() const {
+  for (const std::string& folder : folders()) remove_below(folder);
 }
 
 }  // namespace train

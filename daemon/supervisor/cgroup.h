@@ -1,11 +1,14 @@
 // A cgroup for each worker, so that whatever it forks dies with it, however it hides (setsid,
-// double fork). Only the list of processes and a way to kill them are needed, no limit: cgroup v2
-// (cgroup.kill) where it is mounted and writable, else v1's freezer. Elsewhere the supervisor is
-// the subreaper of its descendants and kills those.
+// double fork), and so that it gets no more than it claimed. Processes are listed and killed in
+// cgroup v2 (cgroup.kill) where it is mounted and writable, else in v1's freezer; elsewhere the
+// supervisor is the subreaper of its descendants and kills those. Each limit is set in v2 where its
+// controller is there, else in the hierarchy that v1 has for it: many machines have some of both.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 
@@ -13,9 +16,18 @@ namespace train {
 
 enum class CgroupVersion { V2, V1 };
 
+/// What the processes of a group may have together; 0: no limit.
+struct CgroupLimits {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t pids = 0;  // threads count, too
+  double cpus = 0;         // their share when CPUs are short
+  bool cpus_at_most = false;
+};
+
 class Cgroup {
  public:
-  /// Make <own cgroup>/<name> in the first hierarchy that lets us; nothing where none does.
+  /// Make <own cgroup>/<name> in the first hierarchy that lets us, and in those of the limits;
+  /// nothing where none does.
   static std::optional<Cgroup> create(const std::string& name);
   static std::optional<Cgroup> create_in(CgroupVersion version, const std::string& name);
   /// The same, without making it: for sweeping what another process left.
@@ -23,25 +35,29 @@ class Cgroup {
   /// A child of this one.
   std::optional<Cgroup> create_child(const std::string& name) const;
 
-  /// The file that a process writes "0" into to move itself here.
+  /// The file that a process writes "0" into to move itself here, but for the limits of v1.
   std::string procs_path() const { return path_ + "/cgroup.procs"; }
+  /// Files that a process with one thread writes "0" into for those as well, which costs it
+  /// nothing: moving all threads of a process would wait for every CPU.
+  std::vector<std::string> limit_paths() const;
+  /// Returns which of them could not be set: "memory", "pids", "cpu".
+  std::vector<std::string> set_limits(const CgroupLimits& limits) const;
+  /// The folder in which a controller's files are, wherever it is; nothing where it is nowhere.
+  std::optional<std::string> controller(const std::string& name) const;
   /// SIGKILL to every process here and below.
   void kill() const;
   bool populated() const;
-  /// How often the kernel's OOM killer struck here; nothing without the memory controller.
-  std::optional<std::uint64_t> oom_kills() const;
+  /// How often a process or thread was refused here.
+  std::uint64_t refused_processes() const;
   /// Remove the folders here and below; only works once they are empty.
   void remove() const;
   const std::string& path() const { return path_; }
 
  private:
   explicit Cgroup(std::string path) : path_(std::move(path)) {}
+  std::vector<std::string> folders() const;
   std::string path_;
+  std::map<std::string, std::string> v1_;  // controller → folder, of what v2 does not have
 };
-
-/// Kill every child of this process that is not in `known` (descendants that were orphaned to us as
-/// their subreaper), and reap them. The fallback where there is no cgroup. Returns how many there
-/// were.
-int kill_adopted_children(const std::string& known_pids);
 
 }  // namespace train

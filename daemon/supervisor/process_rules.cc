@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <utility>
 
 namespace train {
@@ -47,16 +49,15 @@ void raise_oom_score() {
   const int fd = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
   char first = 0;
-  if (::read(fd, &first, 1) == 1 && first == '-') [[maybe_unused]]
-    const auto written = ::pwrite(fd, "0", 1, 0);
+  if (::read(fd, &first, 1) == 1 && first == '-') {
+    [[maybe_unused]] const auto written = ::pwrite(fd, "0", 1, 0);
+  }
   ::close(fd);
 }
 
-// Root's are gone, too: PR_SET_NO_NEW_PRIVS keeps execve() from giving back what is not permitted
-// now. The bounding set may only be dropped by who has CAP_SETPCAP; without that it changes
-// nothing.
-int drop_privileges() {
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+// Where no privileges may be gained, execve() does not give them back to root either. The bounding
+// set may only be dropped by who has CAP_SETPCAP; without that it changes nothing.
+int drop_capabilities() {
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   for (int capability = 0; capability <= kCapabilityMax; ++capability)
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
@@ -65,8 +66,6 @@ int drop_privileges() {
   return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
 }
 
-}  // namespace
-
 std::optional<int> rlimit_of(std::string_view name) {
   for (const auto& [known, resource] : kLimits) {
     if (known == name) return resource;
@@ -74,9 +73,26 @@ std::optional<int> rlimit_of(std::string_view name) {
   return std::nullopt;
 }
 
+}  // namespace
+
 // Slurm sends SIGUSR1, its warning of an end to come, to all processes of a step.
-ProcessRules worker_rules() {
-  return {.privileged = false, .killed_for_memory_like_others = true, .ignored_signals = {SIGUSR1}};
+Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
+  ProcessRules rules{.may_gain_privileges = false,
+                     .keeps_capabilities = limits.keep_capabilities,
+                     .killed_for_memory_like_others = true,
+                     .ignored_signals = {SIGUSR1},
+                     .umask = limits.umask & 0777};
+  for (const auto& [name, value] : limits.rlimits) {
+    const auto resource = rlimit_of(name);
+    if (!resource) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("run_config.rlimits.{} is no limit that this traind knows", name),
+                   "remove it, or use a newer traind"};
+    }
+    rules.limits.push_back(
+        {*resource, value < 0 ? RLIM_INFINITY : static_cast<rlim_t>(value), name});
+  }
+  return rules;
 }
 
 Result<Unit> check_limits(const ProcessRules& rules) {
@@ -95,6 +111,16 @@ Result<Unit> check_limits(const ProcessRules& rules) {
   return Unit{};
 }
 
+void ask_to_be_spared(int oom_score_adj) {
+  std::fstream file("/proc/self/oom_score_adj");
+  int now = 0;
+  if (!(file >> now) || now <= oom_score_adj) return;
+  file.seekp(0);
+  file << oom_score_adj << std::flush;
+}
+
+void keep_in_memory() { ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); }
+
 int apply_rules(const ProcessRules& rules) {
   reset_signals(rules.ignored_signals);
   if (rules.umask) ::umask(*rules.umask);
@@ -103,7 +129,8 @@ int apply_rules(const ProcessRules& rules) {
     if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
   }
   if (rules.killed_for_memory_like_others) raise_oom_score();
-  return rules.privileged ? 0 : drop_privileges();
+  if (!rules.may_gain_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  return rules.keeps_capabilities ? 0 : drop_capabilities();
 }
 
 }  // namespace train

@@ -7,10 +7,10 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/wire/messages.h"
 
 namespace train {
 
@@ -21,21 +21,25 @@ struct ResourceLimit {
 };
 
 struct ProcessRules {
-  bool privileged = true;  // false: no capability, and none to be gained by what it executes
+  bool may_gain_privileges = true;  // by executing what is set-user-ID, or has capabilities
+  bool keeps_capabilities = true;
   bool killed_for_memory_like_others = false;  // its oom_score_adj is not below 0
   std::vector<int> ignored_signals{};          // of all others the defaults hold, none is blocked
   std::optional<mode_t> umask{};
   std::vector<ResourceLimit> limits{};
 };
 
-/// "nofile", …, as prlimit(1) names them; nothing for another name.
-std::optional<int> rlimit_of(std::string_view name);
-
 /// Of a job's processes.
-ProcessRules worker_rules();
+Result<ProcessRules> worker_rules(const ProcessLimits& limits);
 
 /// Whether this process may give such limits to a child.
 Result<Unit> check_limits(const ProcessRules& rules);
+
+/// This process is one of the last to be killed when memory is short, as far as we may ask for it:
+/// an oom_score_adj, −1000 to 1000.
+void ask_to_be_spared(int oom_score_adj);
+/// And its pages stay in memory, where nothing limits how many may.
+void keep_in_memory();
 
 /// Of the calling process, a child that executes a program next. Returns 0, or errno.
 int apply_rules(const ProcessRules& rules);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <sstream>
 
+#include "daemon/supervisor/adopted.h"
 #include "lib/base/open_files.h"
 #include "lib/net/within.h"
 
@@ -34,7 +35,7 @@ constexpr Duration kLookAgainEvery = milliseconds(50);  // for a process that ca
 struct ChildSetup {
   const SpawnRequest& request;
   pid_t parent;
-  std::string join_cgroup;  // its cgroup.procs; empty: it is there already, or in none
+  std::vector<std::string> join;  // into which it writes "0": files of its cgroup
 
   /// 0, or errno.
   int run() const {
@@ -43,8 +44,8 @@ struct ChildSetup {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(127);  // it died before the line above
     }
-    if (!join_cgroup.empty()) {
-      const int fd = ::open(join_cgroup.c_str(), O_WRONLY | O_CLOEXEC);
+    for (const std::string& file : join) {
+      const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
       if (fd < 0 || ::write(fd, "0", 1) != 1) return errno;
       ::close(fd);
     }
@@ -109,10 +110,10 @@ Words environment_of(const SpawnRequest& request) {
 /// why.
 std::optional<pid_t> spawn_into_cgroup(const SpawnRequest& request, const std::string& executable,
                                        const Words& env) {
-  const int folder = ::open(request.cgroup.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const int folder = ::open(request.cgroup->path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return std::nullopt;
   const Words argv(request.argv);
-  const ChildSetup setup{request, ::getpid(), {}};
+  const ChildSetup setup{request, ::getpid(), request.cgroup->limit_paths()};
   int alive[2];  // the child's end is closed by exec, or tells that it came to nothing
   if (::pipe2(alive, O_CLOEXEC) != 0) {
     ::close(folder);
@@ -195,16 +196,23 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   TRY_VOID(check_limits(request.rules));
 
   const Words env = environment_of(request);
-  if (!request.cgroup.empty()) {
-    if (const auto pid = spawn_into_cgroup(request, executable, env)) return *pid;
+  if (request.cgroup) {
+    if (const auto pid = spawn_into_cgroup(request, executable, env)) {
+      note_own_child(*pid);
+      return *pid;
+    }
   }
   process::posix::default_launcher launcher;
   launcher.env = env.data();
   process::error_code ec;
   const std::vector<std::string> arguments(request.argv.begin() + 1, request.argv.end());
+  std::vector<std::string> join;
+  if (request.cgroup) {
+    join = request.cgroup->limit_paths();
+    join.push_back(request.cgroup->procs_path());
+  }
   auto child = launcher(executor, ec, process::filesystem::path(executable), arguments,
-                        ChildSetup{request, ::getpid(),
-                                   request.cgroup.empty() ? "" : request.cgroup + "/cgroup.procs"});
+                        ChildSetup{request, ::getpid(), std::move(join)});
   if (ec) {
     Error error = system_error(ec.value(), fmt::format("starting '{}'", request.argv.front()));
     if (ec.value() == ENOEXEC)
@@ -212,6 +220,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
     return error;
   }
   const auto pid = static_cast<pid_t>(child.id());
+  note_own_child(pid);
   child.detach();  // we reap it ourselves: exit code and signal must stay apart
   return pid;
 }
@@ -247,6 +256,7 @@ Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
     int status = 0;
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
     if (reaped == pid) {
+      forget_own_child(pid);
       if (WIFSIGNALED(status)) co_return WaitStatus{true, WTERMSIG(status), WCOREDUMP(status) != 0};
       co_return WaitStatus{false, WEXITSTATUS(status), false};
     }

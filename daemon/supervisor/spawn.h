@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/process_rules.h"
 #include "lib/net/task.h"
@@ -23,7 +24,7 @@ struct SpawnRequest {
   std::map<std::string, std::string> env = {};  // the whole of it
   int stdout_fd = -1, stderr_fd = -1;           // −1: /dev/null; stdin always is
   std::vector<int> inherit_fds = {};            // kept open under the same number
-  std::string cgroup = {};                      // the folder of the one it is in; empty: ours
+  std::optional<Cgroup> cgroup = {};            // that it is in; none: ours
   bool die_with_parent = true;                  // PDEATHSIG KILL
   ProcessRules rules = {};
 };

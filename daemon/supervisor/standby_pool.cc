@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/supervisor/adopted.h"
+
 namespace train {
 namespace {
 
@@ -13,23 +15,26 @@ void close_pipes(const StandbyProcess& standby) {
   ::close(standby.process.stderr_fd);
 }
 
-bool reap_if_dead(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; }
+bool reap_if_dead(pid_t pid) {
+  if (::waitpid(pid, nullptr, WNOHANG) != pid) return false;
+  forget_own_child(pid);
+  return true;
+}
 
 }  // namespace
 
 void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
-                        const std::optional<Cgroup>& parent) {
+                        const Confinement& confinement) {
   for (int number = 0; number < count; ++number) {
     StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
     standby.env = standby_environment(node, number);
-    if (parent) standby.cgroup = parent->create_child(fmt::format("standby-{:04}", number));
-    const auto process =
-        spawn_piped(executor, {.argv = node.start.command,
-                               .working_dir = node.start.working_dir,
-                               .env = standby.env,
-                               .inherit_fds = {},
-                               .cgroup = standby.cgroup ? standby.cgroup->path() : "",
-                               .rules = worker_rules()});
+    standby.cgroup = confinement.worker_group(fmt::format("standby-{:04}", number));
+    const auto process = spawn_piped(executor, {.argv = node.start.command,
+                                                .working_dir = node.start.working_dir,
+                                                .env = standby.env,
+                                                .inherit_fds = {},
+                                                .cgroup = standby.cgroup,
+                                                .rules = confinement.rules()});
     if (!process) return;
     standby.process = *process;
     waiting_.push_back(std::move(standby));

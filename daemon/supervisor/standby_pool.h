@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/confinement.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/worker_environment.h"
 #include "lib/base/ids.h"
@@ -25,7 +25,7 @@ class StandbyPool {
  public:
   /// Start so many; those after one that cannot be started are left out.
   void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
-             const std::optional<Cgroup>& parent);
+             const Confinement& confinement);
   /// One that lives goes on as this rank; none where nobody waits. Those that have died are reaped.
   std::optional<StandbyProcess> take(Rank rank);
   /// Nobody takes any more: kill those that are left. Returns them, to be reaped.

@@ -11,11 +11,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "daemon/supervisor/adopted.h"
 #include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/node_checkpoints.h"
 #include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/oom_watch.h"
 #include "daemon/supervisor/output_pump.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/uplink.h"
@@ -35,6 +37,7 @@
 namespace train {
 namespace {
 
+constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
 constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kOutputEndMax =
@@ -73,6 +76,7 @@ class Supervisor {
   // frames of the launcher
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
+  void say_what_is_not_held();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
   asio::awaitable<void> validate(RunValidation order);
@@ -111,7 +115,7 @@ class Supervisor {
   std::optional<PrepareAttempt> prepare_;
   std::optional<StartWorkers> start_;
   std::optional<MasterPort> master_port_;
-  std::optional<Cgroup> cgroup_;
+  Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
   StandbyPool standbys_;
@@ -140,15 +144,18 @@ int Supervisor::run() {
     return 74;
   }
   listener_ = std::move(*listener);
+  ask_to_be_spared(-500);
+  ::umask(077);  // until PrepareAttempt says what the run's is
   if (const auto made = make_spool(); !made) {
-    fmt::print(stderr, "traind supervise: {}\n", made.error().describe());
+    print_err("traind supervise: {}\n", made.error().describe());
     return 74;
   }
-  if (!options_.cgroup_name.empty()) cgroup_ = Cgroup::create(options_.cgroup_name);
+  if (!options_.cgroup_name.empty()) confinement_.make_cgroup(options_.cgroup_name);
   scope_.spawn("accept traind", accept_links());
   if (auto first = Connection::adopt(executor_, options_.link_fd))
     scope_.spawn("traind", serve_link(std::move(*first)));
   scope_.spawn("deadlines", tick_loop());
+  scope_.spawn("adopted", reap_adopted(executor_));
   context_.run();
   return 0;
 }
@@ -278,6 +285,11 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   prepare_ = message;
   epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
+  if (const auto confined = confinement_.set(message); confined.has_error()) {
+    uplink_.say_last(encode(start_failed(Rank{0}, confined.error()), options_.attempt));
+    return;
+  }
+  ::umask(confinement_.rules().umask.value_or(077));  // of what we write for the run as well
   if (message.standby) return;
   checkpoints_.prepare(message);
   if (message.bind_master) {
@@ -291,7 +303,15 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   scope_.spawn("prepare", say_prepared());
 }
 
+void Supervisor::say_what_is_not_held() {
+  if (confinement_.missing().empty() || options_.attempt.value > 0) return;  // once is enough
+  uplink_.send(StorageTrouble{
+      fmt::format("workers are not held to their {} here: traind may write no such cgroup",
+                  fmt::join(confinement_.missing(), ", "))});
+}
+
 asio::awaitable<void> Supervisor::say_prepared() {
+  say_what_is_not_held();
   const auto checked = co_await checkpoints_.probe();
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
@@ -332,7 +352,8 @@ asio::awaitable<void> Supervisor::validate(RunValidation order) {
     co_return;
   }
   order.dir = std::move(*folder);
-  validations_.run(order, node_environment(*start_), options_.spool_dir + "/validation", cgroup_);
+  validations_.run(order, node_environment(*start_), options_.spool_dir + "/validation",
+                   confinement_);
 }
 
 Task<Unit> Supervisor::make_ready() {
@@ -346,7 +367,7 @@ Task<Unit> Supervisor::make_ready() {
 void Supervisor::on_stand_by(const StartWorkers& message) {
   learn_secrets(message.env);
   if (workers_ || !prepare_ || open_worker_port().has_error()) return;
-  standbys_.start(executor_, node_environment(message), message.standby, cgroup_);
+  standbys_.start(executor_, node_environment(message), message.standby, confinement_);
 }
 
 Result<Unit> Supervisor::open_worker_port() {
@@ -418,9 +439,8 @@ void Supervisor::perform(const GroupAction& action) {
 
 void Supervisor::sweep(WorkerSeat& seat) {
   if (seat.cgroup) return seat.cgroup->kill();
-  std::string known = fmt::format("{} ", validations_.pid());
-  for (const auto& [rank, pid] : group_.alive()) known += fmt::format("{} ", pid);
-  kill_adopted_children(known);
+  kill_adopted({seat.standby ? fmt::format("TRAINRUN_STANDBY={}", seat.standby->number)
+                             : fmt::format("RANK={}", seat.plan.rank)});
 }
 
 asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
@@ -434,24 +454,29 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
   output_.start(seat, process->stdout_fd, process->stderr_fd);
   feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
   scope_.spawn("watch", watch(rank, process->pid));
+  if (seat.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *seat.cgroup));
 }
 
 // One that stood by, or a new one.
 Result<PipedProcess> Supervisor::process_for(WorkerSeat& seat) {
   const Rank rank{seat.plan.rank};
-  TRY_VOID(OutputPump::open_spools(seat, options_.spool_dir, prepare_->output_bytes_max));
+  const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
+  TRY_VOID(OutputPump::open_spools(seat, options_.spool_dir,
+                                   std::min(prepare_->output_bytes_max, share)));
   seat.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
   if (seat.standby) {
     seat.cgroup = seat.standby->cgroup;
+    seat.memory = MemoryAccount::begin(seat.cgroup);
     return seat.standby->process;
   }
-  if (cgroup_) seat.cgroup = cgroup_->create_child(fmt::format("rank-{:04}", rank.value));
+  seat.cgroup = confinement_.worker_group(fmt::format("rank-{:04}", rank.value));
+  seat.memory = MemoryAccount::begin(seat.cgroup);
   SpawnRequest request{.argv = start_->command,
                        .working_dir = start_->working_dir,
                        .env = environment_of(seat),
                        .inherit_fds = {},
-                       .cgroup = seat.cgroup ? seat.cgroup->path() : "",
-                       .rules = worker_rules()};
+                       .cgroup = seat.cgroup,
+                       .rules = confinement_.rules()};
   if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
   return spawn_piped(executor_, std::move(request));
 }
@@ -473,6 +498,8 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   WorkerSeat& seat = seats_.at(rank);
   auto status = co_await wait_for_end(executor_, pid);
   if (!status) co_return;
+  seat.out_of_memory = seat.memory.end(status->signaled && status->status == SIGKILL);
+  seat.pids_limit_hit = confinement_.pids_limit_hit(seat.cgroup);
   feed(WorkerReaped{rank, *status});
   seat.pid = 0;
   const TimePoint died = clock_.now();
@@ -658,10 +685,8 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   if (workers_) co_await workers_->close();
   (void)standbys_.close();
   validations_.kill();
-  if (cgroup_) {
-    cgroup_->kill();
-    cgroup_->remove();
-  }
+  confinement_.end();
+  kill_adopted({});  // all that we have is the attempt's
   checkpoints_.clean_up();
   (void)remove_own_folder(options_.spool_dir);
   listener_->close();

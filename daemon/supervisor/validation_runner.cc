@@ -68,12 +68,12 @@ void ValidationRunner::Running::kill() const {
 }
 
 void ValidationRunner::run(const RunValidation& order, const NodeEnvironment& node,
-                           const std::string& dir, const std::optional<Cgroup>& parent) {
+                           const std::string& dir, const Confinement& confinement) {
   if (running_ && running_->order.checkpoint == order.checkpoint) return;
   if (!running_ && ended_ && ended_->checkpoint == order.checkpoint) return say_again();
   kill();
   ended_.reset();
-  auto started = start(order, node, dir, parent);
+  auto started = start(order, node, dir, confinement);
   if (!started) return failed(order, started.error());
   running_ = std::move(*started);
   scope_.spawn("validation output", read(running_, running_->process.stdout_fd));
@@ -93,7 +93,7 @@ void ValidationRunner::failed(const RunValidation& order, const Error& error) {
 Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& order,
                                                          const NodeEnvironment& node,
                                                          const std::string& dir,
-                                                         const std::optional<Cgroup>& parent) {
+                                                         const Confinement& confinement) {
   auto running = std::make_shared<Running>();
   running->order = order;
   const std::string base = fmt::format("{}/{:06}", dir, order.checkpoint);
@@ -108,14 +108,14 @@ Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& or
   TRY(auto output, OutputSpool::create(base + ".out", kOutputBytesMax));
   running->output.emplace(std::move(output));
   // A new one for each: a kernel may kill whoever is born into one that was killed before.
-  if (parent) running->cgroup = parent->create_child(fmt::format("validation-{}", ++started_));
+  running->cgroup = confinement.group_without_claim(fmt::format("validation-{}", ++started_));
   TRY(running->process,
       spawn_piped(executor_, {.argv = order.command.empty() ? node.start.command : order.command,
                               .working_dir = node.start.working_dir,
                               .env = validation_environment(node, running->files, order.use_gpu),
                               .inherit_fds = {},
-                              .cgroup = running->cgroup ? running->cgroup->path() : "",
-                              .rules = worker_rules()}));
+                              .cgroup = running->cgroup,
+                              .rules = confinement.rules()}));
   return running;
 }
 

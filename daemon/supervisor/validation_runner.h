@@ -29,13 +29,11 @@ class ValidationRunner {
   /// Begin, unless it runs already; what runs for another checkpoint is killed. `node` is looked at
   /// before the call returns; `dir` is for what the process leaves.
   void run(const RunValidation& order, const NodeEnvironment& node, const std::string& dir,
-           const std::optional<Cgroup>& parent);
+           const Confinement& confinement);
   /// It could not even begin.
   void failed(const RunValidation& order, const Error& error);
   /// To a launcher that attached.
   void say_again();
-  /// Of the process that runs; 0: none does.
-  pid_t pid() const { return running_ ? running_->process.pid : 0; }
   /// What runs is killed whole, and nothing is said of it.
   void kill();
 
@@ -53,7 +51,7 @@ class ValidationRunner {
   using Shared = std::shared_ptr<Running>;  // by the flows that watch it; unwanted ones live on
 
   Result<Shared> start(const RunValidation& order, const NodeEnvironment& node,
-                       const std::string& dir, const std::optional<Cgroup>& parent);
+                       const std::string& dir, const Confinement& confinement);
   asio::awaitable<void> watch(Shared running);
   asio::awaitable<void> read(Shared running, int fd);
   void say(ValidationEnded ended);

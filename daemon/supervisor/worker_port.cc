@@ -1,10 +1,8 @@
 #include "daemon/supervisor/worker_port.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
-
+#include "lib/base/print.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 
@@ -64,7 +62,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     if (!frame) break;
     const auto taken = handlers_.received(rank, std::move(*frame));
     if (taken) continue;
-    fmt::print(stderr, "traind supervise: the connection of rank {} is ended: {}\n", rank.value,
+    print_err("traind supervise: the connection of rank {} is ended: {}\n", rank.value,
                taken.error().describe());
     co_await refuse(*connection, taken.error());
     break;

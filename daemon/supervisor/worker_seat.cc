@@ -42,7 +42,13 @@ WorkerExited exit_message(const WorkerSeat& seat, std::chrono::system_clock::tim
   message.status = exit.status.status;
   message.core_dumped = exit.status.core_dumped;
   message.stop_requested = exit.stop_requested;
-  message.oom_killed = seat.cgroup && seat.cgroup->oom_kills().value_or(0) > 0;
+  if (seat.out_of_memory && !exit.stop_requested) {
+    message.oom_killed = true;
+    message.memory_limit = seat.out_of_memory->limit;
+    message.memory_used = seat.out_of_memory->used;
+    message.memory_limit_of = seat.out_of_memory->owner;
+  }
+  message.pids_limit_hit = seat.pids_limit_hit;
   message.wall_us =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   message.last_lines = seat.last_lines.lines();

@@ -12,6 +12,7 @@
 
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/memory_account.h"
 #include "daemon/supervisor/output_spool.h"
 #include "daemon/supervisor/standby_pool.h"
 #include "lib/wire/codec.h"
@@ -55,8 +56,11 @@ struct WorkerSeat {
   std::optional<StandbyProcess> standby;  // that goes on as this worker
   std::int64_t pid = 0;
   std::optional<Cgroup> cgroup;
-  std::vector<OutputStream> streams;  // stdout, stderr
-  LastLines last_lines;               // of both
+  MemoryAccount memory;
+  std::optional<OutOfMemory> out_of_memory;  // what it died of
+  std::uint64_t pids_limit_hit = 0;          // 0: it was not
+  std::vector<OutputStream> streams;         // stdout, stderr
+  LastLines last_lines;                      // of both
   UnackedReports reports;
   std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint index, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence

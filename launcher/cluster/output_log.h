@@ -1,13 +1,16 @@
 // The run's copy of what workers printed: attempts/000/ranks/0003/{stdout,stderr}.log, byte by
-// byte, bounded. Beyond a third of the limit the beginning stays as stdout.log.head, and the newest
-// two thirds as stdout.log.1 and stdout.log.
+// byte, bounded. Beyond a third of a stream's limit the beginning stays as stdout.log.head, and the
+// newest two thirds as stdout.log.1 and stdout.log. Beyond the run's limit the oldest goes: earlier
+// attempts first, then what is old of this one.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "lib/base/ids.h"
 #include "lib/base/result.h"
@@ -15,10 +18,14 @@
 
 namespace train {
 
+struct OutputLimits {
+  std::uint64_t stream_bytes = 1u << 30;
+  std::uint64_t run_bytes = 1u << 30;  // of all streams and attempts
+};
+
 class OutputLog {
  public:
-  OutputLog(RunFolder folder, std::uint64_t bytes_max)
-      : folder_(std::move(folder)), piece_bytes_max_(bytes_max / 3) {}
+  OutputLog(RunFolder folder, OutputLimits limits) : folder_(std::move(folder)), limits_(limits) {}
   ~OutputLog();
   OutputLog(const OutputLog&) = delete;
   OutputLog& operator=(const OutputLog&) = delete;
@@ -28,6 +35,8 @@ class OutputLog {
   Result<std::uint64_t> append(Attempt attempt, Rank rank, int number, std::uint64_t offset,
                                std::string_view data, std::string_view* fresh);
   void close(Attempt attempt);
+  /// How much had to go for the run's limit.
+  std::uint64_t removed_bytes() const { return removed_bytes_; }
 
  private:
   struct Stream {
@@ -40,9 +49,20 @@ class OutputLog {
   Result<Stream*> stream_of(Attempt attempt, Rank rank, int number);
   static Result<std::uint64_t> held_bytes(Stream& stream);
   Result<Unit> rotate(Stream& stream);
+  std::uint64_t piece_bytes_max() const;
+  struct Piece {    // a file of some stream
+    int order = 0;  // which goes first
+    Attempt attempt;
+    std::uint64_t bytes = 0;
+    std::string path;
+  };
+  std::vector<Piece> pieces() const;
+  void make_room(std::uint64_t bytes);
 
   RunFolder folder_;
-  std::uint64_t piece_bytes_max_;
+  OutputLimits limits_;
+  std::optional<std::uint64_t> held_bytes_;  // by all files; unset: not counted yet
+  std::uint64_t removed_bytes_ = 0;
   std::map<std::tuple<Attempt, Rank, int>, Stream> streams_;
 };
 

@@ -1,6 +1,7 @@
 #include "launcher/cluster/remote_run.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -57,14 +58,17 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Result<Unit> write_text(const std::string& path, std::string_view text) {
+void make_private_folders(const fs::path& path) {
   std::error_code ec;
-  fs::create_directories(fs::path(path).parent_path(), ec);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (file) return Unit{};
-  return Error{Errc::Io, fmt::format("'{}' cannot be written", path)};
+  if (fs::exists(path, ec)) return;
+  make_private_folders(path.parent_path());
+  ::mkdir(path.c_str(), 0700);
+}
+
+// Whatever the umask: nobody else works with a working folder.
+Result<Unit> write_text(const std::string& path, std::string_view text) {
+  make_private_folders(fs::path(path).parent_path());
+  return replace_private_file(path, text);
 }
 
 std::string member(const boost::json::object& object, std::string_view name) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +47,6 @@
 namespace train {
 namespace {
 
-constexpr std::uint64_t kOutputBytesMax = 1u << 30;  // of the run's copy, a rank and stream
 constexpr Duration kLastWritesMin = seconds(30);     // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 
@@ -104,6 +104,7 @@ class RunDriver {
   RunScreen screen_;
   JournalWriter journal_;
   OutputLog output_log_;
+  bool output_was_removed_ = false;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   PartCollector parts_;
@@ -140,7 +141,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               ledger_),
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
-      output_log_(record_->folder(), kOutputBytesMax),
+      output_log_(record_->folder(), OutputLimits{}),
       links_(executor_, scope_, std::move(token),
              {.event =
                   [this](const RunEvent& event) {
@@ -504,6 +505,8 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
   const auto acked =
       output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
   if (!acked) return ledger_.warn(acked.error().describe());  // it stays in the node's spool
+  if (output_log_.removed_bytes() > 0 && !std::exchange(output_was_removed_, true))
+    ledger_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
   screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);
   if (!chunk.end) links_.send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
 }
@@ -571,6 +574,7 @@ int refuse(const RunOptions& options, const Error& error, int code) {
 int run_job(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   const JobSpec& spec = options.parsed.spec;
+  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
   std::optional<Token> token;
   if (!spec.cluster.token_file.empty()) {
     auto read = read_token_file(spec.cluster.token_file);

@@ -77,6 +77,8 @@ void RunLedger::rank_exited(Attempt attempt, const std::string& node, const Work
   failure.end.status = message.status;
   failure.end.core_dumped = message.core_dumped;
   failure.end.oom_killed = message.oom_killed;
+  failure.end.memory = {message.memory_limit, message.memory_used, message.memory_limit_of};
+  failure.end.pids_limit_hit = message.pids_limit_hit;
   failure.end.stop_requested = message.stop_requested;
   failure.attempt = attempt.value;
   failure.wall_us = message.wall_us;

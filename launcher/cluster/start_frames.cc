@@ -60,6 +60,11 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.node_rank = action.placed.node_rank.value;
   message.local_world_size = action.placed.local_world_size;
   message.per_worker = to_amounts(spec.scaling_config.resources_per_worker);
+  message.limits = {.umask = static_cast<std::uint32_t>(spec.run_config.umask.bits),
+                    .rlimits = spec.run_config.rlimits,
+                    .keep_capabilities = spec.run_config.keep_capabilities,
+                    .cpu_limit = spec.scaling_config.cpu_limit,
+                    .pids_max = static_cast<std::uint64_t>(spec.scaling_config.pids_per_worker)};
   message.bind_master = action.bind_master;
   message.bind_address = bind_address;
   message.epoch = record.epoch().value;

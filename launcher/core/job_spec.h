@@ -40,12 +40,22 @@ struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
   bool operator==(const WorkerCount&) const = default;
 };
 
+/// Of the files and folders that a run makes, and of its workers.
+struct Umask {
+  int bits = 077;
+  bool operator==(const Umask&) const = default;
+};
+/// "nofile", … → value, soft and hard; kUnlimited.
+using ResourceLimits = std::map<std::string, std::int64_t>;
+
 struct ScalingConfig {
   WorkerCount num_workers;
   bool use_gpu = false;
   Resources resources_per_worker;  // gpu defaults to 1 with use_gpu
   PlacementStrategy placement_strategy = PlacementStrategy::Pack;
   int standby_workers = 0;  // processes kept started for the next attempt
+  bool cpu_limit = false;   // no more CPU time than claimed, even where others leave some
+  int pids_per_worker = 0;  // processes and threads; 0: all of a node's workers share half of its
   bool operator==(const ScalingConfig&) const = default;
 };
 
@@ -103,6 +113,9 @@ struct RunConfig {
   std::vector<StopCondition> stop;
   std::vector<std::string> callbacks = {"csv", "json", "tensorboard"};
   std::string log_level = "info";
+  Umask umask;
+  ResourceLimits rlimits;
+  bool keep_capabilities = false;
   bool operator==(const RunConfig&) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lib/base/utf8.h"
+#include "launcher/report/checkpoint_table.h"
 
 namespace train {
 namespace {
@@ -52,11 +53,31 @@ std::string who(const WorkerEnd& end) {
                           : fmt::format("rank {} on {}", end.rank, end.node);
 }
 
+std::string whole_size_text(std::uint64_t bytes) {
+  std::string text = size_text(bytes);
+  if (const auto point = text.find(".0 "); point != std::string::npos) text.erase(point, 2);
+  return text;
+}
+
+std::string memory_text(const MemoryLimit& memory) {
+  const std::string limit = whole_size_text(memory.bytes), used = whole_size_text(memory.used);
+  if (memory.owner == "claim") return fmt::format(": {} of the {} that it claimed", used, limit);
+  if (memory.owner == "slurm") return fmt::format(": the {} that Slurm gives it are used", limit);
+  if (memory.owner == "pod" || memory.owner == "container")
+    return fmt::format(": the {} of its {} are used", limit, memory.owner);
+  if (memory.owner == "node" && memory.used > 0)
+    return fmt::format(": its node had none left, and it used {}", used);
+  if (memory.owner == "node") return ": its node had none left";
+  if (memory.owner.empty()) return "";
+  return fmt::format(": the {} of the cgroup {} are used", limit, memory.owner);
+}
+
+FailureText out_of_memory_text(const WorkerEnd& end) {
+  return {fmt::format("{} ran out of memory{}", who(end), memory_text(end.memory)),
+          "the kernel counted an out-of-memory kill in its cgroup"};
+}
+
 FailureText killed_text(const WorkerEnd& end) {
-  if (end.oom_killed) {
-    return {fmt::format("{} was killed by the kernel for want of memory (SIGKILL)", who(end)),
-            "the kernel counted an out-of-memory kill in its cgroup"};
-  }
   const SignalWords* words = words_of(end.status);
   const std::string meaning =
       words == nullptr || words->meaning.empty() ? "" : fmt::format(" ({})", words->meaning);
@@ -112,6 +133,7 @@ int start_failure_code(int error_number) {
 }
 
 int root_code(const WorkerEnd& root) {
+  if (root.oom_killed) return 128 + SIGKILL;
   switch (root.kind) {
     case EndKind::Exited:
       return root.status == 1 || (root.status >= 3 && root.status <= 63) ? root.status : 1;
@@ -160,17 +182,11 @@ int refusal_code(Errc error) {
   return 70;
 }
 
-}  // namespace
-
-std::string signal_name(int signal) {
-  const SignalWords* words = words_of(signal);
-  return words != nullptr ? std::string(words->name) : fmt::format("signal {}", signal);
-}
-
-FailureText failure_text(const WorkerEnd& end) {
+FailureText end_text(const WorkerEnd& end) {
   if (end.stop_requested && (end.kind == EndKind::Killed || end.kind == EndKind::Exited)) {
     return {fmt::format("{} was stopped", who(end)), "trainrun asked it to stop"};
   }
+  if (end.oom_killed) return out_of_memory_text(end);
   switch (end.kind) {
     case EndKind::Exited:
       return exited_text(end);
@@ -189,6 +205,23 @@ FailureText failure_text(const WorkerEnd& end) {
               "no report within hang_timeout"};
   }
   return {};
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const SignalWords* words = words_of(signal);
+  return words != nullptr ? std::string(words->name) : fmt::format("signal {}", signal);
+}
+
+FailureText failure_text(const WorkerEnd& end) {
+  FailureText text = end_text(end);
+  if (end.pids_limit_hit > 0 && !end.stop_requested && !end.oom_killed) {
+    text.cause +=
+        fmt::format(", after it was refused a process or thread beyond the {} that it may have",
+                    end.pids_limit_hit);
+  }
+  return text;
 }
 
 int exit_code_of(const Ending& ending) {

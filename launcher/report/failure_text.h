@@ -19,14 +19,23 @@ enum class EndKind {
   Hung,         // no progress for hang_timeout; we killed it
 };
 
+/// Of a worker that was killed for want of memory.
+struct MemoryLimit {
+  std::uint64_t bytes = 0;  // 0: only the machine's own
+  std::uint64_t used = 0;
+  std::string owner = {};  // claim, slurm, pod, container, node, or a cgroup's path
+};
+
 struct WorkerEnd {
   EndKind kind = EndKind::Exited;
   std::int32_t rank = 0;
   std::string node = {};
   int status = 0;
   bool core_dumped = false;
-  bool oom_killed = false;      // its cgroup's memory.events counted a kill
-  bool stop_requested = false;  // we had asked it to stop: collateral, never a root cause
+  bool oom_killed = false;           // its cgroup counted a kill
+  MemoryLimit memory = {};           // of oom_killed
+  std::uint64_t pids_limit_hit = 0;  // it was refused a process or thread beyond so many; 0: none
+  bool stop_requested = false;       // we had asked it to stop: collateral, never a root cause
   std::string error_type = {};  // what user code threw, as its SDK told; empty: it told nothing
   std::string error_what = {};
   std::string program = {};  // of StartFailed
@@ -65,9 +74,9 @@ struct Ending {
   std::optional<Errc> error;      // of Refused
 };
 
-/// docs: 0 all ranks finished; the root rank's own code where it is 1 or 3-63; 128+signal; 126, 127
-/// a command that could not be started; 1 any other failure; 130 Ctrl-C; 75 preempted; 78 bad spec;
-/// 69 no cluster; 73, 74, 77 storage; 70 our own bug.
+/// docs: 0 all ranks finished; the root rank's own code where it is 1 or 3-63; 128+signal; 137 out
+/// of memory, however it ended; 126, 127 a command that could not be started; 1 any other failure;
+/// 130 Ctrl-C; 75 preempted; 78 bad spec; 69 no cluster; 73, 74, 77 storage; 70 our own bug.
 int exit_code_of(const Ending& ending);
 
 }  // namespace train

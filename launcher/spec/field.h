@@ -38,6 +38,8 @@ enum class Kind {
   Resources,
   Stop,     // metric → number
   Shuffle,  // true, false, or {seed: 1}
+  Umask,    // octal digits
+  Limits,   // a limit's name → whole number, or unlimited
   NotYet,   // known and planned; an error that says so
 };
 
@@ -58,7 +60,8 @@ using FieldRef =
     std::variant<std::monostate, int*, std::optional<int>*, bool*, std::string*,
                  std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
-                 WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, EnumRef>;
+                 WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, train::Umask*,
+                 ResourceLimits*, EnumRef>;
 
 /// What a row's `at` looks into: the job, and for rows below "datasets.*" the one dataset.
 struct Target {

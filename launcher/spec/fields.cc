@@ -19,6 +19,10 @@ constexpr std::array<std::string_view, 3> kCallbacks{"csv", "json", "tensorboard
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
 
+constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
+                                                      "memlock", "nofile", "nproc", "stack"};
+
+constexpr std::int64_t kPidsMax = 4'194'304;  // of Linux
 constexpr std::int64_t kDayMs = 86'400'000;
 
 // clang-format off
@@ -53,6 +57,10 @@ constexpr std::array kFields{
           "PACK: as few nodes as possible. SPREAD: as many. STRICT_PACK: one node, or not at all. STRICT_SPREAD: a node each, or not at all.", kStrategies},
     Field{"scaling_config.standby_workers", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->scaling_config.standby_workers; },
           "How many processes to keep started, beside the workers, for a restart of the group: they have loaded their libraries and wait in the SDK's first call. As many as num_workers make a whole restart warm. They claim no resources, but need memory. Only for programs that use the SDK.", {}, 0, kWorkersMax},
+    Field{"scaling_config.cpu_limit", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->scaling_config.cpu_limit; },
+          "true: a worker gets no more CPU time than it claims. false: its claim is its share when CPUs are short, and what others leave is its too. Both where traind may write cgroups."},
+    Field{"scaling_config.pids_per_worker", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->scaling_config.pids_per_worker; },
+          "How many processes and threads a worker may have, where traind may write cgroups. 0: all workers of a node together half of what it can have.", {}, 0, kPidsMax},
     Field{"run_config", Kind::Section, nowhere, "The run: its place, its limits, what it keeps."},
     Field{"run_config.name", Kind::Name, [](const Target& t) -> Ref { return &t.spec->run_config.name; },
           "The same as the top-level name, as Ray Train has it. Both given and different is an error.", {}, 0, 0, "the top-level name"},
@@ -108,6 +116,12 @@ constexpr std::array kFields{
           "What is written beside the report log: csv (progress.csv), json (metrics.jsonl, which is always there), tensorboard (tb/).", kCallbacks},
     Field{"run_config.log_level", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->run_config.log_level; },
           "Of train-run's own log.", kLogLevels},
+    Field{"run_config.umask", Kind::Umask, [](const Target& t) -> Ref { return &t.spec->run_config.umask; },
+          "What others may not do with the files that the run and its workers make, as umask(1) has it: 077 leaves them to their owner, 027 lets the group read. The spec stays the owner's.", {}, 0, 0, {}, R"("027")"},
+    Field{"run_config.rlimits", Kind::Limits, [](const Target& t) -> Ref { return &t.spec->run_config.rlimits; },
+          "Limits of each worker, as prlimit(1) names them (as, core, cpu, data, fsize, memlock, nofile, nproc, stack) → a number, or unlimited. All others are those of traind.", {}, 0, 0, {}, R"({"nofile": 65536, "core": "unlimited"})"},
+    Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
+          "true: workers of root keep root's capabilities, as those of a container that must read files of other users. false: they have none. Neither can gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},
     Field{"datasets.*.format", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.dataset->format); },
           "parquet: files at path. items: rows in the spec itself.", kFormats},
@@ -200,6 +214,7 @@ std::string_view key_of(const Field& field) {
 }
 
 std::span<const PlannedChoice> planned_choices() { return kPlannedChoices; }
+std::span<const std::string_view> limit_names() { return kLimitNames; }
 std::span<const std::string_view> reserved_environment() { return kReservedEnvironment; }
 
 bool is_name(std::string_view text) {

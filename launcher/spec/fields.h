@@ -31,6 +31,9 @@ std::span<const PlannedChoice> planned_choices();
 /// Names that train-run sets for each worker itself.
 std::span<const std::string_view> reserved_environment();
 
+/// Of run_config.rlimits, as prlimit(1) names them.
+std::span<const std::string_view> limit_names();
+
 inline constexpr std::int64_t kWorkersMax = 65'536;
 inline constexpr std::string_view kNamePattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 /// As kNamePattern says.

@@ -102,6 +102,10 @@ std::string kind_words(const Field& field) {
       return "metric → number";
     case Kind::Shuffle:
       return "true, false, {seed}";
+    case Kind::Umask:
+      return "three octal digits";
+    case Kind::Limits:
+      return "limit → whole number, or unlimited";
     case Kind::NotYet:
       return "";
   }

@@ -78,6 +78,14 @@ json::object command_schema() {
   return one_of({std::move(list), text_type()});
 }
 
+json::object limits_schema() {
+  json::object limits;
+  for (const std::string_view name : spec::limit_names())
+    limits[name] = one_of({whole(0, std::numeric_limits<std::int64_t>::max()),
+                           enumeration(std::array<std::string_view, 1>{"unlimited"})});
+  return closed(std::move(limits));
+}
+
 /// What a kind takes, without description and default.
 json::object kind_schema(const Field& field) {
   switch (field.kind) {
@@ -132,6 +140,11 @@ json::object kind_schema(const Field& field) {
     case Kind::Shuffle:
       return one_of(
           {type("boolean"), closed({{"seed", json::object{{"type", "integer"}, {"minimum", 0}}}})});
+    case Kind::Umask:
+      return one_of(
+          {json::object{{"type", "string"}, {"pattern", "^0?0[0-7][0-7]$"}}, whole(0, 77)});
+    case Kind::Limits:
+      return limits_schema();
     case Kind::NotYet:
       return {};
   }

@@ -173,6 +173,10 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_stop(reading, cursor, *std::get<std::vector<StopCondition>*>(ref));
     case Kind::Shuffle:
       return read_shuffle(reading, cursor, *std::get<DatasetSpec*>(ref));
+    case Kind::Umask:
+      return read_umask(cursor, *std::get<Umask*>(ref));
+    case Kind::Limits:
+      return read_limits(reading, cursor, *std::get<ResourceLimits*>(ref));
     case Kind::NotYet:
       return;  // reported where the key stands
   }

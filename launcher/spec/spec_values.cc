@@ -1,5 +1,7 @@
 #include "launcher/spec/spec_values.h"
 
+#include <fmt/format.h>
+
 #include "launcher/spec/fields.h"
 #include "launcher/spec/interpolate.h"
 #include "lib/yaml/scalar.h"
@@ -73,6 +75,15 @@ struct Writer {
   json::value operator()(const DatasetSpec* dataset) const {
     if (!dataset->shuffle) return false;
     return json::object{{"seed", dataset->shuffle_seed}};
+  }
+  json::value operator()(const Umask* umask) const {
+    return json::string(fmt::format("{:03o}", umask->bits));
+  }
+  json::value operator()(const ResourceLimits* limits) const {
+    json::object object;
+    for (const auto& [name, value] : *limits)
+      object[name] = value == kUnlimited ? json::value("unlimited") : json::value(value);
+    return object;
   }
   json::value operator()(const EnumRef& value) const {
     const std::string_view word = field.choices[static_cast<std::size_t>(value.get(value.where))];

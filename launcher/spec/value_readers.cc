@@ -2,6 +2,8 @@
 // rows.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "launcher/spec/fields.h"
@@ -200,6 +202,40 @@ void read_stop(Reading& reading, const Cursor& cursor, std::vector<StopCondition
     }
     reading.remember(entry.value);
     if (const auto value = entry.value.number()) stop.push_back({std::string(entry.key), *value});
+  }
+}
+
+void read_umask(const Cursor& cursor, Umask& umask) {
+  const auto text = cursor.text();
+  if (!text) return;
+  std::string_view digits = *text;
+  if (digits.size() == 4 && digits.front() == '0') digits.remove_prefix(1);
+  int bits = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), bits, 8);
+  if (error != std::errc{} || end != digits.end() || digits.size() != 3)
+    return cursor.error(fmt::format("is {}, not three octal digits", in_quotes(*text)),
+                        "write 077, or 027 for a group that may read");
+  if ((bits & 0700) != 0)
+    return cursor.error(fmt::format("is {}, which takes the owner's own access away", *text),
+                        "write 0 as its first digit");
+  umask.bits = bits;
+}
+
+void read_limits(Reading& reading, const Cursor& cursor, ResourceLimits& limits) {
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    const auto known = limit_names();
+    if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
+      report_unknown_key(reading, entry.key_at, entry.value.path(), known);
+      continue;
+    }
+    if (entry.value.is_null()) continue;
+    reading.remember(entry.value);
+    if (entry.value.node().text == "unlimited") {
+      limits[std::string(entry.key)] = kUnlimited;
+    } else if (const auto value =
+                   entry.value.integer(0, std::numeric_limits<std::int64_t>::max())) {
+      limits[std::string(entry.key)] = *value;
+    }
   }
 }
 

@@ -58,7 +58,7 @@ AppendFile::~AppendFile() {
 Result<AppendFile> AppendFile::open(std::string path) {
   AppendFile file;
   const bool is_new = ::access(path.c_str(), F_OK) != 0;
-  file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (file.fd_ < 0) return system_error(errno, "opening " + path);
   file.name_is_synced_ = !is_new;
   file.path_ = std::move(path);
@@ -97,7 +97,7 @@ Result<Unit> AppendFile::sync() {
 
 Result<Unit> replace_file(const std::string& path, const std::string& content) {
   const std::string beside = path + ".tmp";
-  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return system_error(errno, "opening " + beside);
   std::size_t written = 0;
   int failed = write_from(fd, content, written);

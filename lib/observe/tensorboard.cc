@@ -151,7 +151,7 @@ Result<std::string> newest_event_file(const std::string& folder) {
 }  // namespace
 
 Result<TensorboardFile> TensorboardFile::open(const Options& options) {
-  if (::mkdir(options.folder.c_str(), 0755) != 0 && errno != EEXIST) {
+  if (::mkdir(options.folder.c_str(), 0777) != 0 && errno != EEXIST) {
     return system_error(errno, "making " + options.folder);
   }
   TRY(std::string name, newest_event_file(options.folder));

@@ -161,10 +161,20 @@ struct NodeOffer {  // traind's answer to AttachRun, sent again when what is fre
   bool draining = false;                // nothing is free here any more: NodeDraining says why
   MSGPACK_DEFINE_MAP(node_name, host, addresses, total, free, attempts, draining)
 };
+struct ProcessLimits {  // what the kernel holds each worker to
+  std::uint32_t umask = 077;
+  std::map<std::string, std::int64_t> rlimits;  // "nofile" → soft and hard; −1: unlimited
+  bool keep_capabilities = false;
+  bool cpu_limit = false;      // no more CPU time than claimed
+  std::uint64_t pids_max = 0;  // processes and threads of one; 0: its share of the node's
+  bool operator==(const ProcessLimits&) const = default;
+  MSGPACK_DEFINE_MAP(umask, rlimits, keep_capabilities, cpu_limit, pids_max)
+};
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   static constexpr MessageType kType = MessageType::PrepareAttempt;
   std::int32_t node_rank = 0, local_world_size = 0;
   ResourceAmounts per_worker;
+  ProcessLimits limits;
   bool bind_master = false;  // node rank 0: hold the master port
   std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
                              // are on one node
@@ -185,7 +195,8 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::int32_t> gpu_ids;
   MSGPACK_DEFINE_MAP(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch,
                      run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids,
-                     storage_mark, storage_env, may_travel, no_access, upload_timeout_ms, replicas)
+                     storage_mark, storage_env, may_travel, no_access, upload_timeout_ms, replicas,
+                     limits)
 };
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
@@ -328,12 +339,16 @@ struct WorkerExited {
   bool signaled = false;
   std::int32_t status = 0;  // exit code, or signal number
   bool core_dumped = false, oom_killed = false, stop_requested = false;
-  std::int64_t wall_us = 0;             // when it was reaped, by its node's clock
-  std::vector<std::string> last_lines;  // of its output, oldest first
-  std::vector<UserError> errors;        // none or one
-  std::uint64_t last_ordinal = 0;       // reports handed over in this attempt
+  std::int64_t wall_us = 0;                         // when it was reaped, by its node's clock
+  std::vector<std::string> last_lines;              // of its output, oldest first
+  std::vector<UserError> errors;                    // none or one
+  std::uint64_t last_ordinal = 0;                   // reports handed over in this attempt
+  std::uint64_t memory_limit = 0, memory_used = 0;  // of oom_killed; limit 0: the machine's own
+  std::string memory_limit_of;       // claim, slurm, pod, container, node, or a cgroup's path
+  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond so many was refused; 0: none was
   MSGPACK_DEFINE_MAP(rank, pid, signaled, status, core_dumped, oom_killed, stop_requested, wall_us,
-                     last_lines, errors, last_ordinal)
+                     last_lines, errors, last_ordinal, memory_limit, memory_used, memory_limit_of,
+                     pids_limit_hit)
 };
 struct GroupGone {  // every worker of this node is reaped, its reports and output are sent
   static constexpr MessageType kType = MessageType::GroupGone;

@@ -75,7 +75,7 @@ Result<Unit> copy_bytes(int from, int to, const fs::path& path) {
 Result<Unit> copy_one_file(const fs::path& from, const fs::path& to) {
   const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (source.fd < 0) return system_error(errno, fmt::format("opening {}", shown(from)));
-  const Descriptor target(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const Descriptor target(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (target.fd < 0) return system_error(errno, fmt::format("creating {}", shown(to)));
   return copy_bytes(source.fd, target.fd, from);
 }
@@ -152,7 +152,7 @@ Result<Unit> copy_entries(const fs::path& from, const fs::path& to) {
     }
     const fs::path target = to / it->path().lexically_relative(from);
     if (it->is_directory(error)) {
-      if (::mkdir(target.c_str(), 0755) != 0)
+      if (::mkdir(target.c_str(), 0777) != 0)
         return system_error(errno, fmt::format("making {}", shown(target)));
     } else if (!error) {
       TRY_VOID(copy_one_file(it->path(), target));

@@ -1,8 +1,9 @@
 // A worker without the SDK that does what its words say, one after the other:
 //   print TEXT | complain TEXT | write TEXT (no newline) | lines N | touch FILE | wait-for FILE |
 //   exit N | signal N | segfault | hang | ignore-term | on-term-exit N (says "leaving") | family (a
-//   child, one with setsid, a double fork; all hang) | env NAME | rank R … (only rank R goes on;
-//   the others hang) | attempt A … (the other attempts end with 0)
+//   child, one with setsid, a double fork; all hang) | eat MIB (of memory, and keeps them) |
+//   forks N (children that hang, as many as there may be; says how many) | env NAME | rank R …
+//   (only rank R goes on; the others hang) | attempt A … (the other attempts end with 0)
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -40,6 +41,23 @@ void start_family() {
   }
 }
 
+void eat(std::size_t mebibytes) {
+  constexpr std::size_t kMebibyte = 1u << 20;
+  for (std::size_t eaten = 0; eaten < mebibytes; ++eaten) {
+    auto* memory = static_cast<volatile char*>(std::malloc(kMebibyte));
+    for (std::size_t at = 0; memory != nullptr && at < kMebibyte; at += 1024) memory[at] = 1;
+  }
+}
+
+int fork_up_to(int wanted) {
+  for (int forked = 0; forked < wanted; ++forked) {
+    const pid_t child = ::fork();
+    if (child == 0) hang();
+    if (child < 0) return forked;
+  }
+  return wanted;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,6 +90,11 @@ int main(int argc, char** argv) {
     } else if (is(at, "env")) {
       const char* value = std::getenv(argv[++at]);
       std::printf("%s=%s\n", argv[at], value != nullptr ? value : "(unset)");
+      std::fflush(stdout);
+    } else if (is(at, "eat")) {
+      eat(static_cast<std::size_t>(std::atol(argv[++at])));
+    } else if (is(at, "forks")) {
+      std::printf("%d forked\n", fork_up_to(std::atoi(argv[++at])));
       std::fflush(stdout);
     } else if (is(at, "touch")) {
       ::close(::open(argv[++at], O_WRONLY | O_CREAT, 0600));

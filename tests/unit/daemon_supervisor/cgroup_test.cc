@@ -77,7 +77,7 @@ TEST_P(CgroupTest, AProgramIsInItFromItsFirstInstruction) {
   const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
   if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
   boost::asio::io_context context;
-  SpawnRequest request{.argv = {"tail", "-f", "/dev/null"}, .cgroup = group->path()};
+  SpawnRequest request{.argv = {"tail", "-f", "/dev/null"}, .cgroup = group};
 
   const auto pid = spawn_process(context.get_executor(), request);
   ASSERT_TRUE(pid) << pid.error().message;
@@ -96,6 +96,84 @@ TEST_P(CgroupTest, AProgramIsInItFromItsFirstInstruction) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (group->populated() && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 1);
   group->remove();
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+/// A group of a test in every hierarchy, gone with it.
+class CgroupLimitsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    group_ = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
+    if (!group_ || !group_->controller("memory") || !group_->controller("cpu") ||
+        !group_->controller("pids"))
+      GTEST_SKIP() << "needs root, and hierarchies with memory, pids and cpu";
+    rank_ = group_->create_child("rank-0000");
+    ASSERT_TRUE(rank_);
+  }
+  void TearDown() override {
+    if (!group_) return;
+    group_->kill();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (group_->populated() && std::chrono::steady_clock::now() < deadline)
+      ::poll(nullptr, 0, 1);
+    group_->remove();
+    for (const char* controller : {"memory", "pids", "cpu"})
+      EXPECT_FALSE(group_->controller(controller) &&
+                   ::access(group_->controller(controller)->c_str(), F_OK) == 0)
+          << controller;
+  }
+  std::string set(const std::string& controller, const std::string& v1, const std::string& v2) {
+    const std::string folder = rank_->controller(controller).value_or("");
+    return text_of(folder + "/" + (::access((folder + "/" + v1).c_str(), F_OK) == 0 ? v1 : v2));
+  }
+
+  std::optional<Cgroup> group_, rank_;
+};
+
+TEST_F(CgroupLimitsTest, AreSetWhereverTheirControllersAre) {
+  EXPECT_EQ(
+      rank_->set_limits({.memory_bytes = 64u << 20, .pids = 77, .cpus = 2.5, .cpus_at_most = true}),
+      std::vector<std::string>{});
+
+  EXPECT_EQ(set("memory", "memory.limit_in_bytes", "memory.max"), "67108864");
+  EXPECT_EQ(set("pids", "pids.max", "pids.max"), "77");
+  const std::string shares = set("cpu", "cpu.shares", "cpu.weight");
+  EXPECT_TRUE(shares == "2560" || shares == "250") << shares;
+  const std::string quota = set("cpu", "cpu.cfs_quota_us", "cpu.max");
+  EXPECT_TRUE(quota == "250000" || quota == "250000 100000") << quota;
+}
+
+TEST_F(CgroupLimitsTest, HoldFromTheFirstInstructionOn) {
+  ASSERT_EQ(rank_->set_limits({.pids = 1}), std::vector<std::string>{});
+  boost::asio::io_context context;
+  const auto pid = spawn_process(context.get_executor(),
+                                 {.argv = {"sh", "-c", "sleep 1000 & exit 0"}, .cgroup = rank_});
+  ASSERT_TRUE(pid) << pid.error().message;
+
+  int status = 0;
+  ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
+  EXPECT_NE(WEXITSTATUS(status), 0);
+  EXPECT_GT(rank_->refused_processes(), 0u);
+  EXPECT_EQ(group_->refused_processes(), 0u);
+}
+
+TEST_F(CgroupLimitsTest, AreThoseOfTheWorkerAlone) {
+  ASSERT_EQ(rank_->set_limits({.pids = 1}), std::vector<std::string>{});
+  const auto other = group_->create_child("rank-0001");
+  boost::asio::io_context context;
+  const auto pid = spawn_process(context.get_executor(),
+                                 {.argv = {"sh", "-c", "sleep 0 & exit 0"}, .cgroup = other});
+  ASSERT_TRUE(pid) << pid.error().message;
+
+  int status = 0;
+  ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Hierarchies, CgroupTest,

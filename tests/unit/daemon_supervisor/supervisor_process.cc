@@ -74,7 +74,7 @@ void SupervisorProcess::attach(std::uint64_t epoch) {
 }
 
 void SupervisorProcess::prepare(int workers, bool standby, const std::string& storage_mark) {
-  PrepareAttempt message;
+  PrepareAttempt message = order_;
   message.standby = standby;
   message.local_world_size = workers;
   message.run_dir = dir_ + "/run";

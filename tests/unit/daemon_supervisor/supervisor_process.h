@@ -24,8 +24,12 @@ class SupervisorProcess {
 
   const std::string& dir() const { return dir_; }  // a fresh folder, removed at the end
   void signal(int number) const;
+  pid_t pid() const { return pid_; }
   /// As a traind that was started anew.
   void reconnect();
+
+  /// What prepare() and start() ask for beside what they are told.
+  PrepareAttempt& order() { return order_; }
 
   template <class Message>
   void send(const Message& message) {
@@ -59,6 +63,7 @@ class SupervisorProcess {
   StartWorkers program() const;
 
   std::string dir_;
+  PrepareAttempt order_;
   pid_t pid_ = -1;
   int link_ = -1;
   FrameReader reader_;

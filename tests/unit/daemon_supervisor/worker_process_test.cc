@@ -82,6 +82,46 @@ TEST(WorkerProcess, HasASessionOfItsOwnAndNoDescriptorsOfOthers) {
   EXPECT_EQ(output, "its own\n0\n1\n2\n");
 }
 
+TEST(WorkerProcess, KeepsCapabilitiesWhereTheSpecSaysSoAndGainsNone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: others have none to keep";
+  std::ifstream own("/proc/self/status");
+  const std::string ours{std::istreambuf_iterator<char>(own), {}};
+  SupervisorProcess supervisor;
+  supervisor.order().limits.keep_capabilities = true;
+
+  const std::string status = output_of(supervisor, "exec cat /proc/self/status");
+
+  EXPECT_EQ(field(status, "CapEff"), field(ours, "CapEff"));
+  EXPECT_EQ(field(status, "NoNewPrivs"), "1");
+}
+
+TEST(WorkerProcess, HasTheLimitsAndTheUmaskOfTheSpec) {
+  SupervisorProcess supervisor;
+  supervisor.order().limits.umask = 027;
+  supervisor.order().limits.rlimits = {{"nofile", 123}, {"core", 0}};
+
+  EXPECT_EQ(output_of(supervisor, "umask; ulimit -Sn; ulimit -Hn; ulimit -c"),
+            "0027\n123\n123\n0\n");
+}
+
+TEST(WorkerProcess, LeavesItsFilesToTheirOwnerUnlessTheSpecSaysOtherwise) {
+  SupervisorProcess supervisor;
+
+  EXPECT_EQ(output_of(supervisor, "umask"), "0077\n");
+}
+
+TEST(WorkerProcess, IsNotStartedUnderALimitThatIsNotKnown) {
+  SupervisorProcess supervisor;
+  supervisor.order().limits.rlimits = {{"speed", 1}};
+  supervisor.attach(1);
+
+  supervisor.prepare(1);
+
+  const auto failed = supervisor.wait_for<StartFailed>();
+  EXPECT_EQ(failed.code, "invalid_argument");
+  EXPECT_EQ(failed.message, "run_config.rlimits.speed is no limit that this traind knows");
+}
+
 /// Writes another one for this process, and puts it back.
 class OomScore {
  public:
@@ -117,6 +157,17 @@ TEST(WorkerProcess, KeepsAScoreThatMakesItTheFirstToGo) {
   SupervisorProcess supervisor;
 
   EXPECT_EQ(output_of(supervisor, "exec cat /proc/self/oom_score_adj"), "300\n");
+}
+
+TEST(Supervisor, IsSparedWhenMemoryIsShort) {
+  if (const OomScore may("-1"); !may.set()) GTEST_SKIP() << "needs root, or CAP_SYS_RESOURCE";
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"exec sleep 1000"});
+
+  std::string score;
+  std::ifstream("/proc/" + std::to_string(supervisor.pid()) + "/oom_score_adj") >> score;
+  EXPECT_EQ(score, "-500");
 }
 
 TEST(Supervisor, IsNotEndedBySignalsThatSlurmSendsToAWholeStep) {

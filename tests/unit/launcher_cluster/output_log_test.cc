@@ -1,5 +1,8 @@
 #include "launcher/cluster/output_log.h"
 
+#include <filesystem>
+#include <map>
+
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -11,7 +14,7 @@ constexpr Rank kRank{3};
 TEST(OutputLog, WritesEachByteOnceWhenPiecesComeAgain) {
   TempFolder temp;
   const RunFolder folder(temp.path());
-  OutputLog log(folder, 1 << 20);
+  OutputLog log(folder, {});
   std::string_view fresh;
 
   EXPECT_EQ(*log.append(kAttempt, kRank, 1, 0, "hello ", &fresh), 6u);
@@ -27,7 +30,7 @@ TEST(OutputLog, WritesEachByteOnceWhenPiecesComeAgain) {
 TEST(OutputLog, SaysHowMuchIsLost) {
   TempFolder temp;
   const RunFolder folder(temp.path());
-  OutputLog log(folder, 1 << 20);
+  OutputLog log(folder, {});
   std::string_view fresh;
 
   EXPECT_EQ(*log.append(kAttempt, kRank, 2, 0, "a", &fresh), 1u);
@@ -40,7 +43,7 @@ TEST(OutputLog, SaysHowMuchIsLost) {
 TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {
   TempFolder temp;
   const RunFolder folder(temp.path());
-  OutputLog log(folder, 30);  // pieces of 10 bytes
+  OutputLog log(folder, {.stream_bytes = 30});  // pieces of 10 bytes
   std::string_view fresh;
   std::uint64_t offset = 0;
   for (const char* piece : {"aaaaaaaa", "bbbbbbbb", "cccccccc", "dddddddd"})
@@ -50,6 +53,74 @@ TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {
   EXPECT_EQ(text_of(path + ".head"), "aaaaaaaa");
   EXPECT_EQ(text_of(path + ".1"), "cccccccc");
   EXPECT_EQ(text_of(path), "dddddddd");
+}
+
+constexpr std::string_view kRemoved =
+    "[trainrun: removed, as the run's output had reached its limit]\n";
+
+TEST(OutputLog, RemovesWhatIsOldestWhenTheRunHasReachedItsLimit) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  OutputLog log(folder, {.stream_bytes = 3000, .run_bytes = 3000});
+  std::string_view fresh;
+  const auto print = [&](Attempt attempt, Rank rank, std::uint64_t offset) {
+    return *log.append(attempt, rank, 1, offset, std::string(800, 'x'), &fresh);
+  };
+  print(Attempt{0}, Rank{0}, 0);
+  log.close(Attempt{0});
+  print(Attempt{1}, Rank{0}, 0);
+  log.close(Attempt{1});
+  std::uint64_t offset = print(Attempt{2}, Rank{0}, 0);
+  EXPECT_EQ(log.removed_bytes(), 0u);
+
+  offset = print(Attempt{2}, Rank{0}, offset);
+
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{0}, Rank{0})), kRemoved);
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{1}, Rank{0})).size(), 800u);
+  EXPECT_EQ(log.removed_bytes(), 800u);
+
+  for (int i = 0; i < 4; ++i) offset = print(Attempt{2}, Rank{0}, offset);
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{1}, Rank{0})), kRemoved);
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{2}, Rank{0})).size(), 800u);
+}
+
+TEST(OutputLog, CountsWhatAnEarlierLauncherLeft) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  std::string_view fresh;
+  {
+    OutputLog earlier(folder, {});
+    ASSERT_TRUE(earlier.append(Attempt{0}, kRank, 1, 0, std::string(900, 'x'), &fresh));
+  }
+  OutputLog log(folder, {.stream_bytes = 3000, .run_bytes = 1000});
+
+  ASSERT_TRUE(log.append(Attempt{1}, kRank, 1, 0, std::string(200, 'y'), &fresh));
+
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{0}, kRank)), kRemoved);
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{1}, kRank)).size(), 200u);
+}
+
+TEST(OutputLog, StreamsShareTheLimitOfTheRun) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  OutputLog log(folder, {.stream_bytes = 30000, .run_bytes = 30000});
+  std::string_view fresh;
+  std::map<std::int32_t, std::uint64_t> offsets;
+  for (int round = 0; round < 100; ++round) {
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      const auto end =
+          log.append(kAttempt, Rank{rank}, 1, offsets[rank], std::string(500, 'x'), &fresh);
+      ASSERT_TRUE(end);
+      offsets[rank] = *end;
+    }
+  }
+
+  std::uintmax_t held = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(temp.path()))
+    if (entry.is_regular_file()) held += entry.file_size();
+  EXPECT_LE(held, 30000u);
+  for (std::int32_t rank = 0; rank < 4; ++rank)
+    EXPECT_GE(text_of(folder.stdout_log(kAttempt, Rank{rank})).size(), 500u) << rank;
 }
 
 }  // namespace

@@ -37,9 +37,49 @@ TEST(FailureText, NamesSignals) {
 TEST(FailureText, TellsAnOutOfMemoryKillFromOthers) {
   WorkerEnd end = killed(SIGKILL);
   end.oom_killed = true;
-  EXPECT_EQ(failure_text(end),
-            text("rank 3 on node-b was killed by the kernel for want of memory (SIGKILL)",
-                 "the kernel counted an out-of-memory kill in its cgroup"));
+  EXPECT_EQ(failure_text(end), text("rank 3 on node-b ran out of memory",
+                                    "the kernel counted an out-of-memory kill in its cgroup"));
+  EXPECT_EQ(exit_code_of({Outcome::Failed, end, {}}), 137);
+}
+
+TEST(FailureText, SaysWhoseMemoryWasUsedUp) {
+  const auto cause = [](const std::string& owner, std::uint64_t bytes, std::uint64_t used) {
+    WorkerEnd end = killed(SIGKILL);
+    end.oom_killed = true;
+    end.memory = {bytes, used, owner};
+    return failure_text(end).cause;
+  };
+  constexpr std::uint64_t kMebibyte = 1u << 20, kGibibyte = 1u << 30;
+  EXPECT_EQ(cause("claim", 200 * kMebibyte, 200 * kMebibyte),
+            "rank 3 on node-b ran out of memory: 200 MiB of the 200 MiB that it claimed");
+  EXPECT_EQ(cause("slurm", 4 * kGibibyte, 4 * kGibibyte),
+            "rank 3 on node-b ran out of memory: the 4 GiB that Slurm gives it are used");
+  EXPECT_EQ(cause("pod", kGibibyte + kGibibyte / 2, 0),
+            "rank 3 on node-b ran out of memory: the 1.5 GiB of its pod are used");
+  EXPECT_EQ(cause("node", 0, 3 * kGibibyte),
+            "rank 3 on node-b ran out of memory: its node had none left, and it used 3 GiB");
+  EXPECT_EQ(cause("node", 0, 0), "rank 3 on node-b ran out of memory: its node had none left");
+  EXPECT_EQ(cause("/user.slice", kGibibyte, 0),
+            "rank 3 on node-b ran out of memory: the 1 GiB of the cgroup /user.slice are used");
+}
+
+TEST(FailureText, AWorkerWhoseChildRanOutOfMemoryDidSoItself) {
+  WorkerEnd end = exited(1);
+  end.oom_killed = true;
+  end.memory = {1u << 20, 1u << 20, "claim"};
+  EXPECT_EQ(failure_text(end).cause,
+            "rank 3 on node-b ran out of memory: 1 MiB of the 1 MiB that it claimed");
+  EXPECT_EQ(exit_code_of({Outcome::Failed, end, {}}), 137);
+}
+
+TEST(FailureText, SaysThatAProcessWasRefused) {
+  WorkerEnd end = exited(3);
+  end.pids_limit_hit = 50;
+  EXPECT_EQ(failure_text(end).cause,
+            "rank 3 on node-b exited with code 3, after it was refused a process or thread beyond "
+            "the 50 that it may have");
+  end.stop_requested = true;
+  EXPECT_EQ(failure_text(end).cause, "rank 3 on node-b was stopped");
 }
 
 TEST(FailureText, NamesExitCodes) {

@@ -56,6 +56,8 @@ scaling_config:
   use_gpu: true
   resources_per_worker: {CPU: 4, GPU: 2, memory: 16GiB, licence: 1}
   placement_strategy: STRICT_SPREAD
+  cpu_limit: true
+  pids_per_worker: 5000
 run_config:
   storage_path: /nfs/runs
   failure_config: {max_failures: 3, max_start_failures: -1, stop_grace: 10s, orphan_timeout: 5m, node_suspect_after: 4s, node_dead_after: 12s, backoff: {initial: 2s, max: 2m}}
@@ -63,6 +65,9 @@ run_config:
   stop: {epoch: 10, val_acc: 0.9}
   callbacks: [csv]
   log_level: warning
+  umask: 027
+  rlimits: {nofile: 65536, core: unlimited}
+  keep_capabilities: true
 datasets:
   train: {format: parquet, path: data, columns: [image, label], shuffle: {seed: 7}}
   tiny: {format: items, items: [{x: 1}]}
@@ -86,7 +91,9 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
                                                       .gpu = 2,
                                                       .memory_bytes = 16ull << 30,
                                                       .custom = {{"licence", 1}}},
-                             .placement_strategy = PlacementStrategy::StrictSpread};
+                             .placement_strategy = PlacementStrategy::StrictSpread,
+                             .cpu_limit = true,
+                             .pids_per_worker = 5000};
   expected.run_config.name = "vit";
   expected.run_config.storage_path = "/nfs/runs";
   expected.run_config.failure_config = {.max_failures = 3,
@@ -101,6 +108,9 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
   expected.run_config.stop = {{"epoch", 10}, {"val_acc", 0.9}};
   expected.run_config.callbacks = {"csv"};
   expected.run_config.log_level = "warning";
+  expected.run_config.umask = {027};
+  expected.run_config.rlimits = {{"nofile", 65536}, {"core", kUnlimited}};
+  expected.run_config.keep_capabilities = true;
   expected.datasets["train"] = {.format = DatasetFormat::Parquet,
                                 .path = "/home/ada/project/jobs/data",
                                 .columns = {"image", "label"},

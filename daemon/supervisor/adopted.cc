@@ -1,0 +1,68 @@
+#include "daemon/supervisor/adopted.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+namespace train {
+namespace {
+
+std::set<pid_t>& own_children() {
+  static std::set<pid_t> pids;
+  return pids;
+}
+
+std::vector<pid_t> adopted_children() {
+  std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
+  std::vector<pid_t> adopted;
+  pid_t pid = 0;
+  while (children >> pid) {
+    if (!own_children().contains(pid)) adopted.push_back(pid);
+  }
+  return adopted;
+}
+
+bool began_with(pid_t pid, const std::vector<std::string>& variables) {
+  if (variables.empty()) return true;
+  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
+  return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+    return all.find('\0' + variable + '\0') != std::string::npos;
+  });
+}
+
+}  // namespace
+
+void note_own_child(pid_t pid) { own_children().insert(pid); }
+void forget_own_child(pid_t pid) { own_children().erase(pid); }
+
+asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
+  asio::signal_set ended(executor, SIGCHLD);
+  for (;;) {
+    for (const pid_t pid : adopted_children()) ::waitpid(pid, nullptr, WNOHANG);
+    const auto [error, number] = co_await ended.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+  }
+}
+
+int kill_adopted(const std::vector<std::string>& variables) {
+  int killed = 0;
+  for (const pid_t pid : adopted_children()) {
+    if (!began_with(pid, variables)) continue;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, WNOHANG);
+    ++killed;
+  }
+  return killed;
+}
+
+}  // namespace train

@@ -1,0 +1,29 @@
+// Where a process stands in the hierarchies of control groups: in the one of v2, in one of v1 for
+// each controller, or, on machines that have both, in some of each.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace train {
+
+struct CgroupPlaces {
+  std::optional<std::string> v2;          // the folder of its group
+  std::string v2_top;                     // where that hierarchy is mounted
+  std::map<std::string, std::string> v1;  // controller → folder of its group
+  std::map<std::string, std::string> v1_tops;
+};
+
+/// From /proc/self/mountinfo and /proc/self/cgroup.
+CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view own_groups);
+
+/// Ours. In v2 processes and limits do not go together in one group: where traind has moved itself
+/// to a group "daemon" below its own (see delegated_cgroup.h), this is the one above it.
+CgroupPlaces own_cgroup_places();
+
+/// The name of that group.
+inline constexpr std::string_view kDaemonGroup = "daemon";
+
+}  // namespace train

@@ -1,0 +1,254 @@
+// What a worker may have: its memory, processes and CPU time, the files that it leaves; and what is
+// said of one that wanted more.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A job of plain workers that do what `words` say, under this claim.
+std::string job_of(const Cluster& cluster, const std::string& words, const std::string& scaling,
+                   const std::string& run_config = "") {
+  return cluster.job("job",
+                     "command: [" + program("plain_worker") + ", " + words +
+                         "]\nscaling_config: {" + scaling + "}",
+                     run_config);
+}
+
+/// The hierarchy of v1 that limits memory, where it is and we may write it.
+std::string memory_hierarchy() {
+  const std::string path = "/sys/fs/cgroup/memory";
+  return ::access((path + "/memory.limit_in_bytes").c_str(), F_OK) == 0 &&
+                 ::access((path + "/cgroup.procs").c_str(), W_OK) == 0
+             ? path
+             : "";
+}
+
+constexpr const char* kNoMemoryGroups = "needs root, and cgroup v1 with the memory controller";
+
+TEST(Limits, AWorkerThatWantsMoreMemoryThanItClaimedIsKilledAndTheLimitIsNamed) {
+  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  Cluster cluster;
+
+  EXPECT_EQ(cluster.run({job_of(cluster, "rank, 1, eat, 400",
+                                "num_workers: 2, resources_per_worker: {CPU: 0, memory: 200MiB}")}),
+            137);
+
+  const auto exit = cluster.exit_json("job");
+  EXPECT_TRUE(contains(text_of(exit, "cause"),
+                       " ran out of memory: 200 MiB of the 200 MiB that it claimed"))
+      << text_of(exit, "cause");
+  EXPECT_EQ(text_of(exit, "root_rank"), "1");
+  EXPECT_EQ(text_of(exit, "code"), "137");
+  EXPECT_EQ(text_of(exit, "how_known"), "the kernel counted an out-of-memory kill in its cgroup");
+}
+
+TEST(Limits, SoIsOneWhoseChildWantsIt) {
+  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: \"" + program("plain_worker") + " eat 400; exec sleep 1000\"\n" +
+                             "scaling_config: {resources_per_worker: {CPU: 0, memory: 100MiB}}");
+
+  EXPECT_EQ(cluster.run({job}), 137);
+
+  EXPECT_TRUE(
+      contains(text_of(cluster.exit_json("job"), "cause"), " ran out of memory: 100 MiB of"))
+      << text_of(cluster.exit_json("job"), "cause");
+}
+
+TEST(Limits, AWorkerHasWhatItClaimedAndOneWithoutAClaimIsNotLimited) {
+  Cluster cluster;
+
+  EXPECT_EQ(
+      cluster.run({job_of(cluster, "eat, 100", "resources_per_worker: {CPU: 0, memory: 200MiB}")}),
+      0);
+  EXPECT_EQ(cluster.run({cluster.job("free", "command: [" + program("plain_worker") +
+                                                 ", eat, 300]\nscaling_config: {num_workers: 1}")}),
+            0);
+}
+
+/// A group of a test, as Slurm or a container gives one to all that runs in it.
+class OuterGroup {
+ public:
+  explicit OuterGroup(const std::string& name)
+      : path_(memory_hierarchy() + "/" + name + "-" + std::to_string(::getpid())) {
+    ::mkdir(path_.c_str(), 0755);
+  }
+  ~OuterGroup() {
+    EXPECT_TRUE(wait_until([&] { return ::rmdir(path_.c_str()) == 0; }));
+  }
+  OuterGroup(const OuterGroup&) = delete;
+  OuterGroup& operator=(const OuterGroup&) = delete;
+
+  const std::string& path() const { return path_; }
+  bool limit_mebibytes(int mebibytes) const {
+    std::ofstream file(path_ + "/memory.limit_in_bytes");
+    return static_cast<bool>((file << mebibytes << "M").flush());
+  }
+  /// What is started so is in it.
+  std::vector<std::string> prefix() const {
+    return {"sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
+  }
+  /// And can make no groups of its own.
+  std::vector<std::string> prefix_without_groups() const {
+    return {"unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "echo $$ > " + path_ +
+                "/cgroup.procs && for m in /sys/fs/cgroup/*; do "
+                "mount -o remount,bind,ro $m; done; exec \"$@\"",
+            "sh"};
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
+  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  Cluster cluster;
+  const OuterGroup slurm("slurm-test");
+  ASSERT_TRUE(slurm.limit_mebibytes(200));
+
+  EXPECT_EQ(cluster.run({job_of(cluster, "eat, 400", "resources_per_worker: {CPU: 0}")},
+                        {.env = {}, .prefix = slurm.prefix_without_groups(), .cwd = {}}),
+            137);
+
+  EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
+                       " ran out of memory: the 200 MiB that Slurm gives it are used"))
+      << text_of(cluster.exit_json("job"), "cause");
+}
+
+/// The most memory that it has had, in KiB.
+long peak_of(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    long peak = 0;
+    if (word == "VmHWM:" && status >> peak) return peak;
+  }
+  return 0;
+}
+
+// Two thirds of it are somebody else's, and all that is left is churned by reading files.
+TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
+  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  Cluster cluster;
+  const OuterGroup node("node");
+  constexpr int kMebibytes = 400;
+  ASSERT_TRUE(node.limit_mebibytes(kMebibytes));
+  const StartOptions inside{.env = {}, .prefix = node.prefix(), .cwd = {}};
+  Process& run = cluster.train_run(
+      {cluster.job(
+          "job",
+          "command: [" + program("sdk_worker") +
+              "]\ntrain_loop_config: {mode: epochs, epochs: 60, hold_at: [3], hold_file: '" +
+              cluster.path("go") +
+              "'}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+          "  checkpoint_config: {num_to_keep: 2}\n")},
+      inside);
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 6; })) << run.err();
+
+  const std::string file = cluster.write("file", std::string(64u << 20, 'x'));
+  Process& hog = cluster.start(
+      {program("plain_worker"), "eat", std::to_string(kMebibytes * 65 / 100), "hang"}, inside);
+  cluster.start({"sh", "-c", "while :; do cat " + file + "; done > /dev/null"}, inside);
+  const auto used = [&] {
+    return std::stoull(cluster.read(node.path() + "/memory.usage_in_bytes")) >> 20;
+  };
+  ASSERT_TRUE(wait_until([&] { return used() >= kMebibytes * 95 / 100; })) << used();
+  std::ofstream(cluster.path("go") + "-0-3") << "go";
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 80; })) << run.err();
+  for (const Seen& daemon : cluster.processes("traind --private"))
+    EXPECT_LT(peak_of(daemon.pid), 64 << 10);
+
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_TRUE(hog.running());
+  EXPECT_FALSE(contains(run.err(), "no heartbeat")) << run.err();
+  EXPECT_EQ(cluster.metrics("job").size(), 120u);
+  for (const Seen& seen : cluster.processes()) send_signal(seen.pid, SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
+  if (::access("/sys/fs/cgroup/pids/cgroup.procs", W_OK) != 0)
+    GTEST_SKIP() << "needs root, and cgroup v1 with the pids controller";
+  Cluster cluster;
+
+  EXPECT_EQ(cluster.run({job_of(cluster, "forks, 500, exit, 3",
+                                "resources_per_worker: {CPU: 0}, pids_per_worker: 50")}),
+            3);
+
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
+            "49 forked\n");
+  EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
+                       " exited with code 3, after it was refused a process or thread beyond the "
+                       "50 that it may have"))
+      << text_of(cluster.exit_json("job"), "cause");
+  EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+/// What of a run others than its owner can get at.
+std::vector<std::string> open_to_others(const std::string& folder, mode_t what) {
+  std::vector<std::string> open;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    struct stat status {};
+    if (::lstat(entry.path().c_str(), &status) == 0 && !S_ISLNK(status.st_mode) &&
+        (status.st_mode & what) != 0)
+      open.push_back(entry.path());
+  }
+  return open;
+}
+
+std::string sdk_job(const Cluster& cluster, const std::string& run_config = "") {
+  return cluster.job("job",
+                     "command: [" + program("sdk_worker") +
+                         "]\ntrain_loop_config: {mode: epochs, epochs: 2}\n"
+                         "scaling_config: {resources_per_worker: {CPU: 0}}",
+                     run_config);
+}
+
+TEST(Limits, NobodyElseCanReadARun) {
+  Cluster cluster;
+  const mode_t before = ::umask(0);
+
+  EXPECT_EQ(cluster.run({sdk_job(cluster)}), 0);
+
+  ::umask(before);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 2u);
+  EXPECT_EQ(open_to_others(cluster.storage(), 077), std::vector<std::string>{});
+}
+
+TEST(Limits, AGroupCanWhereTheSpecSaysSo) {
+  Cluster cluster;
+  const mode_t before = ::umask(077);
+
+  EXPECT_EQ(cluster.run({sdk_job(cluster, "  umask: 027\n")}), 0);
+
+  ::umask(before);
+  const auto mode_of = [&](const std::string& name) {
+    struct stat status {};
+    EXPECT_EQ(::stat((cluster.run_dir("job") + name).c_str(), &status), 0) << name;
+    return status.st_mode & 0777;
+  };
+  EXPECT_EQ(open_to_others(cluster.storage(), 027), std::vector<std::string>{});
+  EXPECT_EQ(mode_of(""), 0750u);
+  EXPECT_EQ(mode_of("/metrics.jsonl"), 0640u);
+  EXPECT_EQ(mode_of("/attempts/000/ranks/0000/stdout.log"), 0640u);
+  EXPECT_EQ(mode_of("/spec.yaml"), 0600u);  // it may hold secrets
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,97 @@
+#include "daemon/supervisor/adopted.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+
+#include "daemon/supervisor/spawn.h"
+#include "lib/net/scope.h"
+
+namespace train {
+namespace {
+
+/// This process adopts what its children leave.
+class AdoptedTest : public testing::Test {
+ protected:
+  AdoptedTest() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~AdoptedTest() override {
+    kill_adopted({});
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+
+  /// Runs a program by sh that leaves a process behind, and says its pid.
+  pid_t orphan(const std::string& script, const std::map<std::string, std::string>& env = {}) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    SpawnRequest request{
+        .argv = {"sh", "-c", script + " > /dev/null & echo $!"}, .env = env, .stdout_fd = ends[1]};
+    request.env["PATH"] = "/usr/bin:/bin";
+    const auto parent = spawn_process(context_.get_executor(), request);
+    EXPECT_TRUE(parent);
+    ::close(ends[1]);
+    char text[32] = {};
+    EXPECT_GT(::read(ends[0], text, sizeof text - 1), 0);
+    ::close(ends[0]);
+    EXPECT_EQ(::waitpid(*parent, nullptr, 0), *parent);
+    forget_own_child(*parent);
+    return std::atoi(text);
+  }
+  static bool lives(pid_t pid) { return ::kill(pid, 0) == 0; }
+
+  boost::asio::io_context context_;
+};
+
+TEST_F(AdoptedTest, IsKilledByWhatItBeganWith) {
+  const pid_t first = orphan("exec sleep 1000", {{"RANK", "1"}, {"TRAINRUN_RUN_ID", "r"}});
+  const pid_t second = orphan("exec sleep 1000", {{"RANK", "11"}, {"TRAINRUN_RUN_ID", "r"}});
+  const pid_t other = orphan("exec sleep 1000");
+
+  EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=r"}), 1);
+  EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=another"}), 0);
+
+  ::waitpid(first, nullptr, 0);
+  EXPECT_FALSE(lives(first));
+  EXPECT_TRUE(lives(second) && lives(other));
+  EXPECT_EQ(kill_adopted({}), 2);
+}
+
+TEST_F(AdoptedTest, WhatWeSpawnedIsNot) {
+  const auto ours = spawn_process(context_.get_executor(), {.argv = {"sleep", "1000"}});
+  ASSERT_TRUE(ours);
+
+  EXPECT_EQ(kill_adopted({}), 0);
+
+  EXPECT_TRUE(lives(*ours));
+  forget_own_child(*ours);
+  ::kill(*ours, SIGKILL);
+  ::waitpid(*ours, nullptr, 0);
+}
+
+TEST_F(AdoptedTest, IsReapedAsSoonAsItHasEndedAndWhatWeSpawnedIsLeftToItsWaiter) {
+  Scope scope(context_.get_executor());
+  scope.spawn("adopted", reap_adopted(context_.get_executor()));
+  const auto ours = spawn_process(context_.get_executor(), {.argv = {"true"}});
+  ASSERT_TRUE(ours);
+  const pid_t left = orphan("exec sleep 0");
+
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (lives(left) && std::chrono::steady_clock::now() < deadline)
+    context_.run_for(std::chrono::milliseconds(1));
+
+  EXPECT_FALSE(lives(left)) << "not even a zombie is left";
+  int status = -1;
+  EXPECT_EQ(::waitpid(*ours, &status, 0), *ours);
+  EXPECT_EQ(status, 0);
+  forget_own_child(*ours);
+  scope.cancel();
+  while (scope.size() > 0) context_.run_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace
+}  // namespace train

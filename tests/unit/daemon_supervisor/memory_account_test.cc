@@ -1,0 +1,86 @@
+#include "daemon/supervisor/memory_account.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1u << 20;
+
+/// A worker's own group of 200 MiB, in one of a Slurm step of 4 GiB.
+std::vector<MemoryGroup> groups() {
+  return {{.path = "/sys/fs/cgroup/slurm/job_7/trainrun-1/rank-0001", .limit = 200 * kMebibyte},
+          {.path = "/sys/fs/cgroup/slurm/job_7", .limit = 4096 * kMebibyte, .limit_hits = 3}};
+}
+
+std::string verdict(const std::vector<MemoryGroup>& before, const std::vector<MemoryGroup>& after,
+                    bool own, bool killed) {
+  const auto found = out_of_memory(before, after, own, killed);
+  return found ? fmt::format("{} {} {}", found->owner, found->limit / kMebibyte,
+                             found->used / kMebibyte)
+               : "no";
+}
+
+TEST(OutOfMemory, OfTheClaim) {
+  auto after = groups();
+  after[0].kills = 1;
+  after[0].limit_hits = 5;
+  after[0].peak = 200 * kMebibyte;
+
+  EXPECT_EQ(verdict(groups(), after, true, true), "claim 200 200");
+  EXPECT_EQ(verdict(groups(), after, true, false), "claim 200 200");  // a child of it was killed
+}
+
+TEST(OutOfMemory, OfAGroupAbove) {
+  auto after = groups();
+  after[0].kills = 1;
+  after[1].limit_hits = 4;
+  after[1].peak = 4096 * kMebibyte;
+
+  EXPECT_EQ(verdict(groups(), after, true, true), "slurm 4096 4096");
+}
+
+TEST(OutOfMemory, OfTheWholeNode) {
+  auto after = groups();
+  after[0].kills = 1;
+  after[0].peak = 90 * kMebibyte;
+
+  EXPECT_EQ(verdict(groups(), after, true, true), "node 0 90");
+}
+
+TEST(OutOfMemory, WhereTheGroupIsSharedOnlyOfAWorkerThatWasKilled) {
+  const std::vector<MemoryGroup> before{
+      {.path = "/sys/fs/cgroup/kubepods/pod1", .limit = 512 * kMebibyte, .kills = 2}};
+  auto after = before;
+  after[0].kills = 3;
+  after[0].limit_hits = 1;
+  after[0].peak = 512 * kMebibyte;
+
+  EXPECT_EQ(verdict(before, after, false, true), "pod 512 512");
+  EXPECT_EQ(verdict(before, after, false, false), "no");
+}
+
+TEST(OutOfMemory, NotOfOneThatWasKilledOtherwise) {
+  EXPECT_EQ(verdict(groups(), groups(), true, true), "no");
+  auto after = groups();
+  after[0].limit_hits = 9;  // pages of files were given up in time
+  EXPECT_EQ(verdict(groups(), after, true, true), "no");
+  EXPECT_EQ(verdict({}, {}, true, true), "no");
+  EXPECT_EQ(verdict(groups(), {}, false, true), "no");
+}
+
+TEST(OutOfMemory, NamesContainersAndOtherGroupsByTheirPath) {
+  const auto owner = [](const std::string& path) {
+    const std::vector<MemoryGroup> before{{.path = path, .limit = kMebibyte}};
+    auto after = before;
+    after[0].kills = after[0].limit_hits = 1;
+    return out_of_memory(before, after, false, true)->owner;
+  };
+  EXPECT_EQ(owner("/sys/fs/cgroup/memory/docker/4f1c"), "container");
+  EXPECT_EQ(owner("/sys/fs/cgroup/machine.slice/libpod-4f1c.scope"), "container");
+  EXPECT_EQ(owner("/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0"), "slurm");
+}
+
+}  // namespace
+}  // namespace train
