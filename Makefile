@@ -1,9 +1,9 @@
-# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan | mutants: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test sim chaos fuzz bench lint asan tsan install
+.PHONY: demo build test sim chaos fuzz bench lint asan tsan mutants install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 # Ninja speaks only when there is work.
@@ -53,6 +53,13 @@ bench: build
 	@$(call deps,bench)
 	@$(call compile,build,benchmark_programs)
 	@python3 benchmarks/run.py
+
+# Small faults in a module of the product (docs/testing.md): MODULE=launcher/core SAMPLE=200.
+MODULE ?= launcher/core
+SAMPLE ?= 200
+mutants:
+	@$(call deps,mutants)
+	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE)
 
 lint:
 	@$(call deps,lint)

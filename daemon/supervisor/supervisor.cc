@@ -121,6 +121,7 @@ class Supervisor {
   StandbyPool standbys_;
   OnceBoard once_;
   AnsweredCollectives answered_;
+  std::optional<Frame> pause_;            // the newest, for those that connect later
   std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
   std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
@@ -256,6 +257,7 @@ void Supervisor::received(const Frame& frame) {
       if (workers_) workers_->send_to_all(frame);
       return;
     case MessageType::PauseWorkers:
+      pause_ = frame;
       if (workers_) workers_->send_to_all(frame);
       return;
     case MessageType::RunValidation:
@@ -376,6 +378,7 @@ Result<Unit> Supervisor::open_worker_port() {
   handlers.welcome = [this](const WorkerHello& hello) { return welcome(hello); };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     seats_.at(rank).connected = true;
+    if (pause_) workers_->send(rank, *pause_);
     uplink_.say(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {

@@ -1,9 +1,8 @@
 #include "daemon/supervisor/worker_seat.h"
 
-#include <fmt/format.h>
-
 #include <boost/json.hpp>
 
+#include "lib/base/utf8.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -13,17 +12,9 @@ constexpr std::size_t kErrorFileBytesMax = 1u << 20;
 constexpr std::size_t kErrorTextBytesMax = 64u << 10;  // of a frame's 4 MiB, and of the journal
 constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 
-std::string cut(std::string text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  const std::size_t all = text.size();
-  text.resize(bytes_max);
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
-  return text + fmt::format("… ({} bytes in all)", all);
-}
-
 UserError cut(const UserError& error) {
-  return {cut(error.what, kErrorTextBytesMax), cut(error.type, kErrorTextBytesMax),
-          cut(error.stack, kErrorStackBytesMax)};
+  return {utf8_text(error.what, kErrorTextBytesMax), utf8_text(error.type, kErrorTextBytesMax),
+          utf8_text(error.stack, kErrorStackBytesMax)};
 }
 
 std::string text_at(const boost::json::object& object, std::string_view key) {

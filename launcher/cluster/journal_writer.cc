@@ -30,7 +30,7 @@ void JournalWriter::remember(boost::json::object event) {
 
 Task<Unit> JournalWriter::written() {
   const std::uint64_t wanted = asked_;
-  while (written_ < wanted) {
+  while (tried_ < wanted) {
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
   }
   co_return Unit{};
@@ -53,7 +53,7 @@ asio::awaitable<void> JournalWriter::run() {
           co_return journal->append(*group, time);
         }(&journal_, &events, format_utc(clock_.wall())),
         asio::use_awaitable);
-    written_ = until;
+    tried_ = until;
     changed_.notify();
     const bool failed_before = std::exchange(failing, !*written);
     if (*written) continue;

@@ -39,7 +39,7 @@ class JournalWriter {
   std::function<void(const std::string&)> complain_;
   Notifier changed_;
   std::vector<boost::json::object> queue_;
-  std::uint64_t asked_ = 0, written_ = 0;
+  std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that takes none keeps nobody waiting
   std::vector<std::function<bool()>> holds_;
   asio::thread_pool disk_{1};
 };

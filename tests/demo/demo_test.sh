@@ -11,7 +11,7 @@ python3 "$source/examples/mnist_ddp/prepare_data.py" --out "$build/data/mnist"
 # run NAME: train in the foreground, one JSON event a line into NAME.events.
 run() {
   "$build/bin/train-run" "$source/examples/mnist_ddp/job.yaml" --output json --set "run_config.name=$1" \
-    --set "run_config.storage_path=$work" --set "command=[\"$build/bin/examples/mnist_ddp\"]" \
+    --set "run_config.storage_path=$work" --set "env.DEMO_TEST=$work" --set "command=[\"$build/bin/examples/mnist_ddp\"]" \
     --set "datasets.train.path=$build/data/mnist/train.parquet" --set "datasets.valid.path=$build/data/mnist/valid.parquet" \
     >"$work/$1.events"
 }
@@ -40,7 +40,7 @@ until [ -d "$work/killed/checkpoints/checkpoint_000001" ]; do
   kill -0 "$launcher" || { echo "the run ended before its first checkpoint"; exit 1; }
   read -rt 0.02 <> <(:) || true   # a short wait without a process
 done
-victim="$(pgrep -f "^$build/bin/examples/mnist_ddp" | head -1)"
+victim="$(grep -lszFx "DEMO_TEST=$work" /proc/[0-9]*/environ | head -1 | cut -d/ -f3)"   # a worker of this run
 kill -KILL "$victim"
 wait "$launcher"
 check killed 1

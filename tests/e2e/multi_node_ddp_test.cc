@@ -50,6 +50,22 @@ class MultiNodeDdp : public ::testing::Test {
   }
 };
 
+/// A program of the SDK, started by the real torchrun.
+TEST_F(MultiNodeDdp, ASdkProgramUnderTorchrunReportsByRank) {
+  Cluster cluster;
+  cluster.write("spec.json", R"({"train_loop_config": {"mode": "epochs", "epochs": 2}})");
+
+  Process& torchrun =
+      cluster.start({torch_python(), "-m", "torch.distributed.run", "--standalone", "--no-python",
+                     "--nproc-per-node", "2", program("sdk_worker"), "--trainrun-spec=spec.json"});
+
+  EXPECT_EQ(torchrun.wait(), 0) << torchrun.out() << torchrun.err();
+  for (const char* line : {"[rank 0] report 2: ", "[rank 1] report 2: ",
+                           "[rank 0] checkpoint of report 2: checkpoints/checkpoint_000002"})
+    EXPECT_TRUE(contains(torchrun.out(), line)) << line << torchrun.out() << torchrun.err();
+  EXPECT_TRUE(contains(torchrun.err(), "only rank 0's checkpoints are kept, not those of rank 1"));
+}
+
 TEST_F(MultiNodeDdp, TheScriptTrainsOnTwoMachines) {
   if (const std::string missing = Network::missing(); !missing.empty())
     GTEST_SKIP() << "SKIPPED: " << missing;

@@ -160,6 +160,23 @@ TEST_F(MultiNodeElastic, ALateNodeIsTakenInAtACheckpointAndNothingIsDoneTwice) {
   EXPECT_TRUE(contains(run.out(), "restored epoch 8")) << run.out();
 }
 
+TEST_F(MultiNodeElastic, ADrainedNodeThatIsStartedAgainIsUsedAgain) {
+  nodes->start_all();
+  Process& run = train(kElastic,
+                       "checkpoint_every: 0, on_stop: true, hold_at: [4, 8], hold_attempts: 2, "
+                       "hold_until_stop: true");
+  ASSERT_TRUE(at(0, 3, 4)) << run.out() << run.err();
+  nodes->daemon(1).signal(SIGTERM);
+  ASSERT_EQ(nodes->daemon(1).wait(), 0) << nodes->daemon(1).err();
+  ASSERT_TRUE(at(1, 2, 8)) << run.out() << run.err();
+
+  nodes->start(1);
+  ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
+  go_on(1, 8);
+
+  expect_each_epoch_once(run, {3, 2, 3});
+}
+
 class MultiNodeWarned : public MultiNodeElastic, public ::testing::WithParamInterface<int> {};
 
 TEST_P(MultiNodeWarned, ANodeHandsItsWorkOn) {

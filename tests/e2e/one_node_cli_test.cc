@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "tests/e2e/cluster.h"
+#include "tests/fakes/golden.h"
 
 namespace train::e2e {
 namespace {
@@ -38,9 +39,7 @@ std::string said_by(const Cluster& cluster, Process& process) {
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(TRAIN_SOURCE_DIR) + "/tests/golden/cli/" + name + ".txt";
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-  EXPECT_EQ(text, read_file(path)) << path;
+  fakes::expect_golden(TRAIN_SOURCE_DIR "/tests/golden/cli/" + name + ".txt", text);
 }
 
 std::string two_worker_job(const Cluster& cluster) {

@@ -95,6 +95,18 @@ TEST(ExitCodes, ACommandThatIsNotExecutableIs126) {
       126);
 }
 
+// As a failed TRAIN_CHECK and an exception that nobody takes do; 134 would be a rank's SIGABRT.
+TEST(ExitCodes, ABugOfOursIs70) {
+  Cluster cluster;
+  Process& run =
+      cluster.train_run({plain_job(cluster, "touch, " + cluster.path("started") + ", hang")});
+  ASSERT_TRUE(wait_until([&] { return exists(cluster.path("started")); }));
+
+  run.signal(SIGABRT);
+
+  EXPECT_EQ(run.wait(), 70);
+}
+
 TEST(ExitCodes, ABadSpecIs78) {
   Cluster cluster;
 

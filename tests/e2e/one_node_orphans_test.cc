@@ -32,16 +32,28 @@ pid_t only(const std::vector<Seen>& seen) { return seen.size() == 1 ? seen.front
 class Orphans : public ::testing::Test {
  protected:
   /// train-run with two workers that do what `words` say.
-  Process& start(const std::string& words, const std::string& failure_config = "{}") {
-    return cluster.train_run({cluster.job(
-        "job", "command: [" + program("plain_worker") + ", " + words + "]" + kTwoWorkers,
-        "  failure_config: " + failure_config)});
+  Process& start(const std::string& words, const std::string& failure_config = "{}",
+                 const StartOptions& options = {}) {
+    return cluster.train_run(
+        {cluster.job("job",
+                     "command: [" + program("plain_worker") + ", " + words + "]" + kTwoWorkers,
+                     "  failure_config: " + failure_config)},
+        options);
+  }
+  /// Where no control group is to be seen. Needs root.
+  static StartOptions without_control_groups() {
+    StartOptions options;
+    options.prefix = {
+        "unshare", "--mount", "sh", "-c", "umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"",
+        "sh"};
+    return options;
   }
   /// Two workers, each with a child, one in a session of its own and one forked twice, that all
   /// hang.
   Process& start_family(const std::string& failure_config = "{}",
-                        const std::string& words = "family, print, ready, hang") {
-    Process& run = start(words, failure_config);
+                        const std::string& words = "family, print, ready, hang",
+                        const StartOptions& options = {}) {
+    Process& run = start(words, failure_config, options);
     EXPECT_TRUE(wait_until([&] { return cluster.workers().size() == 8; }));
     for (const Seen& seen : supervisors()) {
       const auto at = seen.command.find("--cgroup ");
@@ -79,6 +91,34 @@ class Orphans : public ::testing::Test {
  private:
   std::string control_group_;  // the supervisor's, from its command line
 };
+
+TEST_F(Orphans, NoneAfterAWorkerIsKilledWhereThereAreNoControlGroups) {
+  if (::geteuid() != 0) GTEST_SKIP() << "hiding the control groups needs root";
+  Process& run = start_family("{}", "family, print, ready, hang", without_control_groups());
+
+  send_signal(cluster.worker(1).value_or(-1), SIGKILL);
+
+  EXPECT_EQ(run.wait(), 137) << run.err();
+  expect_nothing_left();
+}
+
+TEST_F(Orphans, ARankThatEndsTakesItsFamilyAndNoOtherRankWhereThereAreNoControlGroups) {
+  if (::geteuid() != 0) GTEST_SKIP() << "hiding the control groups needs root";
+  const std::string worker = program("plain_worker"), ended = cluster.path("ended");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [sh, -c, '[ $RANK = 0 ] && exec " + worker + " family touch " +
+                              ended + "; exec " + worker + " wait-for " + cluster.path("go") +
+                              " print after']" + kTwoWorkers)},
+      without_control_groups());
+  ASSERT_TRUE(wait_until([&] { return exists(ended) && cluster.workers().size() == 1; }))
+      << run.out() << run.err();
+
+  go();
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "1] after")) << run.out();
+  expect_nothing_left();
+}
 
 TEST_F(Orphans, NoneAfterAWorkerIsKilled) {
   Process& run = start_family();
@@ -138,7 +178,8 @@ TEST_F(Orphans, TheWorkersOfAKilledLauncherLiveUntilTheOrphanTimeout) {
   const auto killed = Clock::now();
   run.signal(SIGKILL);
   ASSERT_EQ(run.wait(), 137);
-  ASSERT_TRUE(wait_until([&] { return cluster.workers().empty(); }));
+  // By their own timeout: the default is ten minutes.
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().empty(); }, Seconds(60)));
 
   EXPECT_GE(Clock::now() - killed, Seconds(2));  // a slow machine only makes it more
   expect_nothing_left();
@@ -169,6 +210,9 @@ TEST_F(Orphans, AResumedRunFindsTheWorkersThatItsKilledLauncherLeft) {
   go();
   EXPECT_EQ(resumed.wait(), 0);
   EXPECT_TRUE(both_say(resumed, "after")) << resumed.out();
+  for (const char* rank : {"0000", "0001"})  // both launchers' part, each line once
+    EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/" + rank + "/stdout.log"),
+              "before\nafter\n");
   EXPECT_FALSE(contains(resumed.out(), "warning")) << resumed.out();
   expect_nothing_left();
 }

@@ -52,6 +52,7 @@ TEST(Restart, GoesOnFromTheNewestCommittedCheckpoint) {
   EXPECT_TRUE(contains(run.out(), "0] restored epoch 2\n")) << run.out();
   EXPECT_TRUE(contains(run.out(), "1] restored epoch 2\n")) << run.out();
   EXPECT_TRUE(contains(run.out(), "0] start_epoch 3\n")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "; lost ")) << run.out();  // the time since, and 0 reports or 1
   EXPECT_EQ(restarts_in_journal(cluster), 1);
   EXPECT_EQ(cluster.checkpoints("job").size(), 5u);
   // What was done again counts as done again: nothing is lost, and no line is there twice.

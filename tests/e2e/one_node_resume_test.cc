@@ -18,13 +18,14 @@ class Resume : public ::testing::Test {
  protected:
   /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before those of
   /// `hold_at`.
-  Process& start(const std::string& hold_at, const std::string& failure_config = "{}") {
+  Process& start(const std::string& hold_at, const std::string& failure_config = "{}",
+                 const std::string& more = "") {
     return cluster.train_run({cluster.job(
         "job",
         fmt::format("command: [{}]\nscaling_config: {{num_workers: 2, resources_per_worker: {{CPU: "
                     "0}}}}\ntrain_loop_config: {{mode: epochs, epochs: {}, on_stop: true, "
-                    "hold_file: '{}', hold_at: {}}}\n",
-                    program("sdk_worker"), kEpochs, cluster.path("go"), hold_at),
+                    "hold_file: '{}', hold_at: {}{}}}\n",
+                    program("sdk_worker"), kEpochs, cluster.path("go"), hold_at, more),
         "  failure_config: " + failure_config + "\n")});
   }
   Process& resume() { return cluster.train_run({"resume", cluster.run_dir("job")}); }
@@ -108,6 +109,23 @@ TEST_F(Resume, AWorkerThatDiedMeanwhileIsAFailureWithItsCause) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(Resume, AFailureBeforeTheNewestCheckpointIsForgottenByTheNextLauncherToo) {
+  Process& first = start("[3, 6]", "{max_failures: 1}", ", hold_attempts: 3");
+  ASSERT_TRUE(committed(3));
+  send_signal(*cluster.worker(1), SIGSEGV);
+  go_on(3, 1);
+  ASSERT_TRUE(committed(6)) << first.out();
+  kill_and_reap(first);
+  Process& second = resume();
+  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); })) << second.out();
+
+  send_signal(*cluster.worker(1), SIGSEGV);
+  go_on(6, 2);
+
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+  EXPECT_TRUE(contains(second.out(), "restored epoch 5")) << second.out();
+}
+
 TEST_F(Resume, WithoutItsWorkersTheRunBeginsAgainFromTheCheckpoint) {
   Process& first = start("[6]", "{max_failures: 0}");
   ASSERT_TRUE(committed(6));
@@ -121,14 +139,12 @@ TEST_F(Resume, WithoutItsWorkersTheRunBeginsAgainFromTheCheckpoint) {
 }
 
 TEST_F(Resume, CtrlCAfterResumingStopsInGoodOrder) {
-  Process& first = start("[6]");
+  Process& first = start("[6]", "{}", ", hold_until_stop: true");
   ASSERT_TRUE(committed(6));
   kill_and_reap(first);
   Process& second = resume();
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); }));
   second.signal(SIGINT);
-  ASSERT_TRUE(wait_until([&] { return contains(second.out(), "stopping"); }));
-  go_on(6);
   EXPECT_EQ(second.wait(), 130) << second.out();
   EXPECT_EQ(cluster.checkpoints("job").size(), 7u);
   EXPECT_TRUE(nothing_left(cluster));

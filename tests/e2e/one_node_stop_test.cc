@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <boost/json.hpp>
+#include <map>
 
 #include "tests/e2e/cluster.h"
 
@@ -20,9 +20,11 @@ std::string training(const Cluster& cluster, const std::string& config,
                      run_config);
 }
 
-bool has_reported(const Cluster& cluster, std::size_t lines) {
-  const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) >= lines;
+/// Each of both ranks, so often.
+bool has_reported(const Cluster& cluster, int times) {
+  std::map<std::string, int> reports;
+  for (const auto& line : cluster.metrics("job")) ++reports[text_of(line, "rank")];
+  return reports.size() == 2 && reports["0"] >= times && reports["1"] >= times;
 }
 
 std::vector<std::int64_t> last_ordinals(const Cluster& cluster) {
@@ -75,13 +77,20 @@ TEST(Stop, ASecondCtrlCKillsAtOnce) {
   EXPECT_TRUE(cluster.workers().empty());
 }
 
-TEST(Stop, SigtermCheckpointsAndAsksToBeQueuedAgain) {
+class StopSignal : public ::testing::TestWithParam<int> {};
+
+// SIGHUP: the terminal is gone.
+INSTANTIATE_TEST_SUITE_P(, StopSignal, ::testing::Values(SIGTERM, SIGHUP), [](const auto& info) {
+  return info.param == SIGTERM ? "SIGTERM" : "SIGHUP";
+});
+
+TEST_P(StopSignal, CheckpointsAndAsksToBeQueuedAgain) {
   Cluster cluster;
   Process& run = cluster.train_run(
       {training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10, on_stop: true")});
   ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 6); }));
 
-  run.signal(SIGTERM);
+  run.signal(GetParam());
 
   EXPECT_EQ(run.wait(), 75);
   EXPECT_EQ(cluster.checkpoints("job").size(), 1u);

@@ -357,6 +357,7 @@ void SimLauncher::commit_now(const Commit& what) {
     return feed(CommitFinished{what.attempt, what.index, {}, "the disk is full"});
   }
   const CheckpointInfo info = put_checkpoint(what);
+  remember(checkpoint_record(what.attempt, what.index, info));
   feed(CommitFinished{what.attempt, what.index, info, ""});
 }
 

@@ -47,7 +47,7 @@ void SimSupervisor::say_everything_again() {
   snapshot.settled_checkpoint = settled_checkpoint_;
   for (const auto& [rank, pid] : group_.alive()) {
     const Seat& seat = seats_.at(rank);
-    snapshot.alive.push_back({rank.value, pid, seat.connected, seat.last_ordinal});
+    snapshot.alive.push_back({rank.value, pid, seat.joined && seat.connected, seat.last_ordinal});
   }
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
@@ -109,6 +109,7 @@ void SimSupervisor::received(const SimFrame& frame) {
     answered_.add(epoch_, *result);
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
+    pause_ = frame;
     to_workers(frame);
   } else if (const auto* order = frame.get<RunValidation>()) {
     if (start_) on_validate(*order);
@@ -119,7 +120,7 @@ void SimSupervisor::received(const SimFrame& frame) {
 
 void SimSupervisor::to_workers(const SimFrame& frame) {
   for (auto& [rank, seat] : seats_) {
-    if (seat.link) seat.link->send(1, frame);
+    if (seat.joined) seat.link->send(1, frame);
   }
 }
 
@@ -290,7 +291,11 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   } else if (const auto* join = frame.get<CollectiveJoin>()) {
     seat.collectives[join->sequence] = frame;
     send(frame);
-  } else if (frame.get<WorkerPaused>() != nullptr || frame.get<WorkerJoined>() != nullptr) {
+  } else if (frame.get<WorkerJoined>() != nullptr) {
+    seat.joined = true;
+    if (pause_) seat.link->send(1, *pause_);
+    say(frame);
+  } else if (frame.get<WorkerPaused>() != nullptr) {
     say(frame);
   }
 }

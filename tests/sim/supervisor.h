@@ -41,6 +41,7 @@ class SimSupervisor {
     std::uint64_t last_ordinal = 0;
     int staging = 0;
     bool connected = false;
+    bool joined = false;  // it said hello: before, nobody knows where to send it anything
   };
   void received(const SimFrame& frame);
   void on_prepare(const PrepareAttempt& message);
@@ -85,6 +86,7 @@ class SimSupervisor {
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
   AnsweredCollectives answered_;
+  std::optional<SimFrame> pause_;  // the newest
   std::optional<std::uint64_t> validating_;
   std::optional<ValidationEnded> validated_;  // the newest
   std::vector<SimFrame> lifecycle_;

@@ -1,4 +1,7 @@
-"""moto's S3 server, with faults in front of it: s3_server.py RULES [PORT]. Prints its URL once it listens."""
+"""moto's S3 server, with faults in front of it: s3_server.py RULES [PORT [CERTIFICATE KEY]]. Prints its URL once it listens.
+
+With a certificate it speaks TLS, and notes the host and the temporary key's token of each request.
+"""
 import logging
 import socket
 import sys
@@ -19,6 +22,8 @@ class Front:
 
     def __call__(self, environ, start_response):
         text = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
+        if tls:
+            text = f"{environ['HTTP_HOST']} token={environ.get('HTTP_X_AMZ_SECURITY_TOKEN', '')} {text}"
         action = faults.action(text)
         if action == "503":
             faults.note(f"{text} 503")
@@ -40,8 +45,9 @@ class Front:
         return self.app(environ, answered)
 
 
+tls = tuple(sys.argv[3:5])
 server = make_server("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0,
-                     Front(DomainDispatcherApplication(create_backend_app)), threaded=True)
+                     Front(DomainDispatcherApplication(create_backend_app)), threaded=True, ssl_context=tls or None)
 server.daemon_threads = True
 s3_backends["123456789012"]["aws"].create_bucket("bucket", "us-east-1")
 print(f"http://127.0.0.1:{server.server_port}", flush=True)

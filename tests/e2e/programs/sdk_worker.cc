@@ -80,7 +80,7 @@ bool has_address(const std::string& address) {
 }
 
 // The test decides when this rank begins epochs of hold_at (or of hold_at_RANK): once it writes
-// HOLD_FILE-ATTEMPT-EPOCH; with hold_until_stop, once the rank has heard that it is to stop.
+// HOLD_FILE-ATTEMPT-EPOCH; with hold_until_stop, also once the rank has heard that it is to stop.
 // Attempts from hold_attempts on do not wait.
 void hold(const Config& config, int epoch) {
   auto epochs = config.get<std::vector<int>>("hold_at", {});
@@ -90,12 +90,11 @@ void hold(const Config& config, int epoch) {
   if (attempt >= config.get<int>("hold_attempts", 1) ||
       std::find(epochs.begin(), epochs.end(), epoch) == epochs.end())
     return;
-  if (config.get<bool>("hold_until_stop", false)) {
-    while (!train::should_stop()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return;
-  }
-  wait_for_file(config.get<std::string>("hold_file") + "-" + std::to_string(attempt) + "-" +
-                std::to_string(epoch));
+  const std::string file = config.get<std::string>("hold_file") + "-" + std::to_string(attempt) +
+                           "-" + std::to_string(epoch);
+  if (!config.get<bool>("hold_until_stop", false)) return wait_for_file(file);
+  while (!train::should_stop() && ::access(file.c_str(), F_OK) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 // epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every

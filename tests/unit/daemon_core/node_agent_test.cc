@@ -98,6 +98,35 @@ TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   EXPECT_EQ(spawned.orphan_timeout_ms, 5000);
 }
 
+TEST(NodeAgent, TwoRunsHaveDifferentGpus) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(attach(kOther, 1, "r2"));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids,
+            (std::vector<std::int32_t>{0}));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids,
+            (std::vector<std::int32_t>{1}));
+
+  constexpr LinkId kThird = 3;
+  node.handle(attach(kThird, 1, "r3"));
+  EXPECT_EQ(node.one<RefuseAttempt>(ask(kThird, kFirst, 1, 1)).error.message,
+            "node-a has too little free: GPU 1 wanted, 0 free");
+  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpu_ids,
+            (std::vector<std::int32_t>{0}));
+}
+
+TEST(NodeAgent, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
+  Node node;
+  SupervisorHello hello{"r1", kFirst.value, 1, cpus(1, 1), {0}, ""};
+  node.handle(SupervisorUp{{"r1", kFirst}, hello});
+  node.handle(attach(kOther, 1, "r2"));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids,
+            (std::vector<std::int32_t>{1}));
+}
+
 TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
   Node node;
   node.handle(attach(kLink, 1, "r1"));

@@ -16,6 +16,7 @@
 
 #include "daemon/server/control_port.h"
 #include "lib/net/token.h"
+#include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
@@ -63,11 +64,8 @@ class TraindProcess {
     if (pid_ == 0) ::_exit(run_daemon(options));
   }
   void wait_for_socket(const std::string& name) const {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!answers(runtime_dir() + "/" + name)) {
-      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "no " << name;
-      ::poll(nullptr, 0, 1);
-    }
+    ASSERT_TRUE(fakes::eventually([&] { return answers(runtime_dir() + "/" + name); }))
+        << "no " << name;
   }
   void signal(int number) const {
     ASSERT_GT(pid_, 1);

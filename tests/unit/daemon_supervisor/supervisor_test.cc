@@ -230,6 +230,61 @@ TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
   EXPECT_TRUE(supervisor.wait_for<SupervisorHello>().standby);
 }
 
+/// A worker that connects once somebody opens the pipe `go`, and prints what it is told.
+constexpr const char* kLateWorker = R"(
+import os, socket, sys
+open("go").read()
+link = socket.socket(socket.AF_UNIX)
+link.connect(os.environ["TRAINRUN_SOCKET"])
+link.sendall(open("hello", "rb").read())
+while data := link.recv(65536):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+)";
+
+/// Frames that a rank's standard output consists of, until one of this type.
+std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, MessageType type) {
+  FrameReader reader;
+  std::vector<Frame> frames;
+  for (;;) {
+    const auto frame = reader.next();
+    if (!frame) throw std::runtime_error(frame.error().describe());
+    if (*frame) {
+      frames.push_back(**frame);
+      if (frames.back().type == type) return frames;
+      continue;
+    }
+    const auto chunk = supervisor.wait_for<OutputChunk>();
+    if (chunk.rank == rank && chunk.stream == 1) reader.feed(chunk.data);
+  }
+}
+
+TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
+  SupervisorProcess supervisor;
+  const std::string go = supervisor.dir() + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  std::string hello;
+  append_frame(encode(WorkerHello{.rank = 0, .attempt = SupervisorProcess::kAttempt.value},
+                      SupervisorProcess::kAttempt),
+               hello);
+  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello;
+  std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
+  supervisor.attach(1);
+  supervisor.start({"exec python3 late.py"});
+  supervisor.send(PauseWorkers{.step = "pause", .reason = "Ctrl-C"});
+  supervisor.send(PauseWorkers{.step = "advance", .ordinal = 7, .reason = "Ctrl-C"});
+  supervisor.attach(1);
+  supervisor.wait_for<AttemptSnapshot>();  // it has heard both orders
+
+  ::close(::open(go.c_str(), O_WRONLY | O_CLOEXEC));
+
+  const auto frames = printed_until(supervisor, 0, MessageType::PauseWorkers);
+  EXPECT_EQ(names(frames), (std::vector<std::string>{"Welcome", "PauseWorkers"}));
+  const auto pause = *decode<PauseWorkers>(frames.back());
+  EXPECT_EQ(pause.step, "advance");
+  EXPECT_EQ(pause.ordinal, 7u);
+}
+
 TEST(Supervisor, IsPreparedOnceItSeesTheLaunchersMark) {
   SupervisorProcess supervisor;
   supervisor.attach(1);

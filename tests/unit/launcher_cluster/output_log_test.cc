@@ -27,6 +27,41 @@ TEST(OutputLog, WritesEachByteOnceWhenPiecesComeAgain) {
   EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), "hello world");
 }
 
+TEST(OutputLog, TheNextLaunchersLogGoesOnWhereThisOneStopped) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  std::string_view fresh;
+  {
+    OutputLog log(folder, 1 << 20);
+    EXPECT_EQ(*log.append(kAttempt, kRank, 1, 0, "one\ntwo\n", &fresh), 8u);
+  }
+  OutputLog log(folder, 1 << 20);
+
+  // The supervisor sends what was not acknowledged again.
+  EXPECT_EQ(*log.append(kAttempt, kRank, 1, 4, "two\nthree\n", &fresh), 14u);
+
+  EXPECT_EQ(fresh, "three\n");
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), "one\ntwo\nthree\n");
+}
+
+TEST(OutputLog, AfterARotationTheNextLaunchersLogTakesWhatTheSupervisorSends) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  std::string_view fresh;
+  std::uint64_t offset = 0;
+  {
+    OutputLog log(folder, 30);  // pieces of 10 bytes
+    for (const char* piece : {"aaaaaaaa", "bbbbbbbb", "cccc"})
+      offset = *log.append(kAttempt, kRank, 1, offset, piece, &fresh);
+  }
+  OutputLog log(folder, 30);
+
+  EXPECT_EQ(*log.append(kAttempt, kRank, 1, offset, "dddd", &fresh), 24u);
+
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank) + ".head"), "aaaaaaaa");
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), "ccccdddd");
+}
+
 TEST(OutputLog, SaysHowMuchIsLost) {
   TempFolder temp;
   const RunFolder folder(temp.path());

@@ -259,6 +259,26 @@ struct Failing : Driven {
   Duration at{};
 };
 
+TEST(RunControllerNodes, ANewerCheckpointClearsWhatANodeHasFailed) {
+  Failing d(two_workers(kUnlimited));
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    if (i == 2) {
+      d.handle(staged(Attempt{i}, 0, 1), d.at);
+      d.handle(staged(Attempt{i}, 1, 1), d.at);
+      d.handle(CommitFinished{Attempt{i}, 1, checkpoint(1), ""}, d.at);
+    }
+    const Actions actions = d.die(i, 10 * i + 1, kNodeA, kNodeB);  // each time on node-b
+    const bool set_aside = i == 4;  // the third time since the checkpoint
+    EXPECT_EQ(std::any_of(actions.begin(), actions.end(),
+                          [](const RunAction& action) {
+                            const auto* note = std::get_if<Note>(&action);
+                            return note != nullptr && note->text.starts_with("node node-b failed");
+                          }),
+              set_aside)
+        << "attempt " << i;
+  }
+}
+
 TEST(RunControllerNodes, ANodeIsSetAsideRatherThanTheStepBlamed) {
   Failing d(two_workers(kUnlimited));
   for (std::uint32_t i = 0; i < 3; ++i) d.die(i, 41, kNodeA, kNodeB);

@@ -4,6 +4,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <tuple>
 
 namespace train {
 namespace {
@@ -188,6 +192,27 @@ TEST(FailureText, CutsAnErrorTextOfAnyLengthAndBytes) {
   EXPECT_TRUE(cause.starts_with("rank 0")) << cause;
   EXPECT_NE(cause.find("TTT...: \xEF\xBF\xBDxxx"), std::string::npos) << cause;
   EXPECT_TRUE(cause.ends_with("xxx..."));
+}
+
+TEST(ExitCode, EachIsInTheReadmeAndInTheManPage) {
+  std::set<int> codes{126, 127};
+  for (const Outcome outcome : {Outcome::Succeeded, Outcome::Interrupted, Outcome::Preempted})
+    codes.insert(exit_code_of({outcome, std::nullopt, std::nullopt}));
+  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code)
+    codes.insert(exit_code_of({Outcome::Refused, std::nullopt, static_cast<Errc>(code)}));
+
+  for (const auto& [file, before, after] : {std::tuple{"/README.md", "\n| ", " |"},
+                                            std::tuple{"/packaging/man/train-run.1", "\n", "\t"}}) {
+    std::ifstream in(std::string(TRAIN_SOURCE_DIR) + file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (const int code : codes) {
+      const std::string number = std::to_string(code);
+      const bool told = text.find(before + number + after) != std::string::npos ||
+                        text.find(before + number + ", ") != std::string::npos ||
+                        text.find(", " + number + after) != std::string::npos;
+      EXPECT_TRUE(told) << file << " does not tell of " << code;
+    }
+  }
 }
 
 }  // namespace

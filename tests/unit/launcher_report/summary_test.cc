@@ -1,13 +1,16 @@
 // What the end of a run looks like, compared with tests/golden/report/ to the byte.
-// TRAIN_GOLDEN_WRITE=1 writes them anew.
+// UPDATE_GOLDEN=1 writes them anew.
 #include "launcher/report/summary.h"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <filesystem>
+
+#include "tests/fakes/golden.h"
 
 namespace train {
 namespace {
@@ -16,11 +19,7 @@ constexpr std::int64_t kWall = 1'795'254'000'000'123;
 const std::chrono::system_clock::time_point kBegun{std::chrono::microseconds(kWall)};
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(TRAIN_SOURCE_DIR "/tests/golden/report/") + name;
-  if (std::getenv("TRAIN_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
-  std::stringstream expected;
-  expected << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, expected.str()) << path;
+  fakes::expect_golden(TRAIN_SOURCE_DIR "/tests/golden/report/" + name, text);
 }
 
 void expect_all_golden(const std::string& name, const RunSummary& summary) {
@@ -96,13 +95,17 @@ TEST(Summary, FailedBySignalAfterARestart) {
   RunSummary summary = run(Outcome::Failed);
   summary.logs = "/runs/vit/attempts/001/ranks/0003";
   summary.attempts[0].cause = "rank 1 on node-a exited with code 7";
+  summary.attempts[0].lost = milliseconds(12'500);
+  summary.attempts[0].redone = 4;
   summary.attempts.push_back(
       {.attempt = 1,
        .world_size = 4,
        .nnodes = 2,
        .begun = kBegun,
        .duration = milliseconds(250),
-       .cause = "rank 3 on node-b was killed by SIGSEGV (segmentation fault), core dumped"});
+       .cause = "rank 3 on node-b was killed by SIGSEGV (segmentation fault), core dumped",
+       .redone = 1,
+       .lost = milliseconds(250)});
   summary.root = root_cause_of(segfault(), 3);
   summary.latest = checkpoint(3, std::nullopt);
   summary.lost_steps = 12;
@@ -152,6 +155,22 @@ TEST(Summary, FilesOfAnAttemptAndARank) {
                 cause_json(root_cause_of_lost_node("node-b", {2}, "no heartbeat for 10 s", 1), 0));
   expect_golden("error_signal.json", error_json(segfault()));
   expect_golden("error_thrown.json", error_json(thrown()));
+}
+
+// The test of what all golden tests use.
+TEST(Golden, AFileThatDiffersOrIsWrittenAnewIsNoPass) {
+  static std::string path;  // EXPECT_NONFATAL_FAILURE sees no locals
+  path = std::filesystem::temp_directory_path() / ("golden." + std::to_string(::getpid()));
+  const char* update = std::getenv("UPDATE_GOLDEN");
+  const std::string before = update == nullptr ? "" : update;
+  ::unsetenv("UPDATE_GOLDEN");
+  EXPECT_NONFATAL_FAILURE(fakes::expect_golden(path, "found"), "differs");
+  ::setenv("UPDATE_GOLDEN", "1", 1);
+  EXPECT_NONFATAL_FAILURE(fakes::expect_golden(path, "found"), "was written anew");
+  ::unsetenv("UPDATE_GOLDEN");
+  fakes::expect_golden(path, "found");
+  if (!before.empty()) ::setenv("UPDATE_GOLDEN", before.c_str(), 1);
+  std::filesystem::remove(path);
 }
 
 TEST(Summary, EndEventIsOneLine) {

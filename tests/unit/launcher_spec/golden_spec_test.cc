@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "launcher/spec/job_spec_parser.h"
+#include "tests/fakes/golden.h"
 
 namespace train {
 namespace {
@@ -31,21 +31,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-/// The lines that differ: "-" expected, "+" found, by position.
-std::string diff(const std::string& expected, const std::string& found) {
-  const auto a = lines_of(expected);
-  const auto b = lines_of(found);
-  std::string out;
-  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const std::string left = i < a.size() ? a[i] : "";
-    const std::string right = i < b.size() ? b[i] : "";
-    if (left == right) continue;
-    if (i < a.size()) out += "- " + left + "\n";
-    if (i < b.size()) out += "+ " + right + "\n";
-  }
-  return out;
 }
 
 SpecSource source_of(const std::string& name, const std::string& text) {
@@ -81,16 +66,6 @@ std::vector<std::string> cases() {
   return names;
 }
 
-void compare(const fs::path& file, const std::string& found) {
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(file, std::ios::binary) << found;
-    return;
-  }
-  const std::string expected = read_file(file);
-  EXPECT_TRUE(expected == found) << file << " differs (UPDATE_GOLDEN=1 writes it anew):\n"
-                                 << diff(expected, found);
-}
-
 class GoldenSpec : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenSpec, SaysExactlyWhatItsFileExpects) {
@@ -101,7 +76,7 @@ TEST_P(GoldenSpec, SaysExactlyWhatItsFileExpects) {
 
   if (const auto* errors = std::get_if<std::string>(&result)) {
     EXPECT_FALSE(GetParam().starts_with("valid_")) << *errors;
-    compare(kFolder / (GetParam() + ".err"), without_folder(*errors));
+    fakes::expect_golden(kFolder / (GetParam() + ".err"), without_folder(*errors));
     return;
   }
   EXPECT_TRUE(GetParam().starts_with("valid_")) << "this wrong spec was accepted";
@@ -109,7 +84,7 @@ TEST_P(GoldenSpec, SaysExactlyWhatItsFileExpects) {
   std::string found;
   for (const std::string& warning : parsed.warnings) found += warning;
   found += parsed.annotated_yaml;
-  compare(kFolder / (GetParam() + ".out"), without_folder(found));
+  fakes::expect_golden(kFolder / (GetParam() + ".out"), without_folder(found));
 }
 
 TEST_P(GoldenSpec, ParsesItsResolvedYamlBackToTheSameSpec) {

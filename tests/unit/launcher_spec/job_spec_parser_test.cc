@@ -4,11 +4,9 @@
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "launcher/spec/interpolate.h"
+#include "tests/fakes/golden.h"
 
 namespace train {
 namespace {
@@ -213,14 +211,7 @@ datasets:
 }
 
 TEST(JobSpecParser, KeepsTheSpecReferenceTrue) {
-  const std::string file = TRAIN_SOURCE_DIR "/docs/spec.md";
-  const std::string found = job_spec_reference_markdown();
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(file) << found;
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-
-  EXPECT_EQ(text.str(), found) << "UPDATE_GOLDEN=1 writes docs/spec.md anew";
+  fakes::expect_golden(TRAIN_SOURCE_DIR "/docs/spec.md", job_spec_reference_markdown());
 }
 
 TEST(Interpolate, EscapesSoThatTheTextComesBack) {

@@ -1,5 +1,6 @@
 // Whole user programs: how they end under a supervisor, what they do without one, and the C face
 // from Python.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +153,35 @@ TEST(WorkerProgram, IsAWorldOfOneByHandAndResumesFromItsOwnCheckpoints) {
             "from epoch 1, lr 0.5, value {\"epoch\":0}\nreport 1: epoch=1\ncheckpoint of report 1: "
             "checkpoints/checkpoint_000002\n");
   EXPECT_TRUE(fs::exists(folder.path / "checkpoints/checkpoint_000002/.manifest.json"));
+}
+
+// As torchrun starts it: ranks, and no supervisor.
+TEST(WorkerProgram, WithoutTrainRunEachRankReportsAndRankZerosCheckpointsAreKept) {
+  Folder folder;
+  const auto as = [](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", rank}, {"LOCAL_WORLD_SIZE", "2"}};
+  };
+
+  const Ended second = run(folder.path, {WORKER, "reports"}, as("1"));
+  EXPECT_EQ(second.code, 0) << second.out;
+  EXPECT_THAT(second.out, testing::HasSubstr("[rank 1] report 1: epoch=0\n"));
+  EXPECT_THAT(second.out,
+              testing::HasSubstr("trainrun: without train-run only rank 0's checkpoints are "
+                                 "kept, not those of rank 1\n"));
+  EXPECT_FALSE(fs::exists(folder.path / "checkpoints"));
+
+  const Ended first = run(folder.path, {WORKER, "reports"}, as("0"));
+  EXPECT_EQ(first.code, 0) << first.out;
+  EXPECT_EQ(first.out,
+            "[rank 0] report 1: epoch=0\n"
+            "[rank 0] checkpoint of report 1: checkpoints/checkpoint_000001\n");
+
+  const Ended together = run(folder.path, {WORKER, "trains"}, as("0"));
+  EXPECT_NE(together.code, 0);
+  EXPECT_THAT(together.out,
+              testing::HasSubstr("'barrier' needs trainrun to connect 2 ranks, and this "
+                                 "program was started without it"));
 }
 
 /// A folder with a checkpoint of epoch 0, and what a process that validates it is started with.
