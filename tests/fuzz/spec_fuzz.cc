@@ -51,6 +51,7 @@ void check_resolved(const ParsedSpec& first) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   if (input.find("extends") != std::string_view::npos) return 0;  // it would read this machine's
+  if (input.find(kSecret) != std::string_view::npos) return 0;    // found by comparing
   const auto nul = input.find('\0');                              // before it: lines of --set
   const std::string text(nul == std::string_view::npos ? input : input.substr(nul + 1));
   const auto overrides = nul == std::string_view::npos ? "" : input.substr(0, nul);
