@@ -612,7 +612,7 @@ int run_job(const RunOptions& options) {
   auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(token),
                                std::move(*env));
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
-  const int code = driver->run();
+  const int code = finish_output(driver->run());
   std::fflush(nullptr);
   ::_exit(code);  // flows that wait for the network are not unwound; all that matters is on disk
 }
