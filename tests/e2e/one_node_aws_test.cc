@@ -60,6 +60,9 @@ class Aws : public ::testing::Test {
                    {"AWS_SESSION_TOKEN", "temporary"},
                    {"AWS_REGION", kRegion},
                    {"AWS_EC2_METADATA_DISABLED", "true"}};
+    // What this machine trusts otherwise.
+    for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+      options.env[name] = "";
     return options;
   }
 

@@ -115,9 +115,7 @@ class CgroupLimitsTest : public testing::Test {
   void TearDown() override {
     if (!group_) return;
     group_->kill();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (group_->populated() && std::chrono::steady_clock::now() < deadline)
-      ::poll(nullptr, 0, 1);
+    EXPECT_TRUE(fakes::eventually([&] { return !group_->populated(); }));
     group_->remove();
     for (const char* controller : {"memory", "pids", "cpu"})
       EXPECT_FALSE(group_->controller(controller) &&

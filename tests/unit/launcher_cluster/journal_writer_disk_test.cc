@@ -1,11 +1,10 @@
 // A journal whose disk is full keeps nobody waiting, and catches up once there is room.
-#include "launcher/cluster/journal_writer.h"
-
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/cluster/journal_writer.h"
 #include "lib/net/scope.h"
 #include "tests/fakes/store.h"
 

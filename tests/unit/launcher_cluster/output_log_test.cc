@@ -32,10 +32,10 @@ TEST(OutputLog, TheNextLaunchersLogGoesOnWhereThisOneStopped) {
   const RunFolder folder(temp.path());
   std::string_view fresh;
   {
-    OutputLog log(folder, 1 << 20);
+    OutputLog log(folder, {});
     EXPECT_EQ(*log.append(kAttempt, kRank, 1, 0, "one\ntwo\n", &fresh), 8u);
   }
-  OutputLog log(folder, 1 << 20);
+  OutputLog log(folder, {});
 
   // The supervisor sends what was not acknowledged again.
   EXPECT_EQ(*log.append(kAttempt, kRank, 1, 4, "two\nthree\n", &fresh), 14u);
@@ -50,11 +50,11 @@ TEST(OutputLog, AfterARotationTheNextLaunchersLogTakesWhatTheSupervisorSends) {
   std::string_view fresh;
   std::uint64_t offset = 0;
   {
-    OutputLog log(folder, 30);  // pieces of 10 bytes
+    OutputLog log(folder, {.stream_bytes = 30});  // pieces of 10 bytes
     for (const char* piece : {"aaaaaaaa", "bbbbbbbb", "cccc"})
       offset = *log.append(kAttempt, kRank, 1, offset, piece, &fresh);
   }
-  OutputLog log(folder, 30);
+  OutputLog log(folder, {.stream_bytes = 30});
 
   EXPECT_EQ(*log.append(kAttempt, kRank, 1, offset, "dddd", &fresh), 24u);
 
