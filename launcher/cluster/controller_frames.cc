@@ -50,7 +50,8 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
           frame, ranks, [&](const WorkersStarted& m) { return started_of(frame, node, m); });
     case MessageType::StartFailed:
       return event_of<StartFailed>(frame, ranks, [&](const StartFailed& m) {
-        return StartRefused{attempt, node, Rank{m.rank}, Error{errc_of(m.code), redacted(m.message), redacted(m.hint)}};
+        return StartRefused{attempt, node, Rank{m.rank},
+                            Error{errc_of(m.code), redacted(m.message), redacted(m.hint)}};
       });
     case MessageType::WorkerJoined:
       return event_of<WorkerJoined>(frame, ranks, [&](const WorkerJoined& m) {

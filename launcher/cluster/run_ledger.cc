@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "lib/base/utf8.h"
 #include "lib/base/secrets.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {
@@ -85,9 +85,9 @@ void RunLedger::rank_exited(Attempt attempt, const std::string& node, const Work
   for (const std::string& line : message.last_lines) failure.last_lines.push_back(redacted(line));
   if (!message.errors.empty()) {
     const UserError& error = message.errors.front();
-    failure.end.error_type = redacted(utf8_text(error.type, kErrorTypeBytesMax));
-    failure.end.error_what = redacted(utf8_text(error.what, kErrorWhatBytesMax));
-    failure.stack = redacted(utf8_text(error.stack, kErrorStackBytesMax));
+    failure.end.error_type = utf8_text(redacted(error.type), kErrorTypeBytesMax);
+    failure.end.error_what = utf8_text(redacted(error.what), kErrorWhatBytesMax);
+    failure.stack = utf8_text(redacted(error.stack), kErrorStackBytesMax);
   }
   if (message.signaled || message.status != 0) {
     const Rank rank{message.rank};

@@ -12,8 +12,8 @@
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
-#include "lib/base/utf8.h"
 #include "lib/base/secrets.h"
+#include "lib/base/utf8.h"
 #include "lib/storage/object_store.h"
 
 namespace train {
@@ -204,9 +204,9 @@ RankEnd to_rank_end(const WorkerExited& message) {
   for (const std::string& line : message.last_lines) end.last_lines.push_back(redacted(line));
   if (!message.errors.empty()) {
     const UserError& error = message.errors.front();
-    end.error_type = redacted(utf8_text(error.type, kErrorTypeBytesMax));
-    end.error_what = redacted(utf8_text(error.what, kErrorWhatBytesMax));
-    end.error_stack = redacted(utf8_text(error.stack, kErrorStackBytesMax));
+    end.error_type = utf8_text(redacted(error.type), kErrorTypeBytesMax);
+    end.error_what = utf8_text(redacted(error.what), kErrorWhatBytesMax);
+    end.error_stack = utf8_text(redacted(error.stack), kErrorStackBytesMax);
   }
   end.last_ordinal = message.last_ordinal;
   return end;

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "lib/base/error.h"
+#include "lib/base/secrets.h"
 #include "lib/base/terminal_text.h"
 
 namespace train {
@@ -35,7 +36,8 @@ void hold_standard_streams();
 
 /// What was printed is out, where somebody waits for it.
 void flush_out();
-/// At the end of main(): flush_out(). Gives `code`, or kOutputFailed in place of 0 where not all could be written.
+/// At the end of main(): flush_out(). Gives `code`, or kOutputFailed in place of 0 where not all
+/// could be written.
 int finish_output(int code);
 /// Nobody reads stdout any more, or its disk is full: whoever only prints may stop.
 bool output_has_failed();
@@ -66,12 +68,12 @@ void print_out(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>
                fmt::format(format, print_detail::shown<std::decay_t<const Args&>>(args)...));
 }
 
-/// The same to stderr.
+/// The same to stderr, without what is secret: no worker's output goes there.
 template <class... Args>
 void print_err(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>...> format,
                const Args&... args) {
-  write_screen(stderr,
-               fmt::format(format, print_detail::shown<std::decay_t<const Args&>>(args)...));
+  write_screen(stderr, redacted(fmt::format(
+                           format, print_detail::shown<std::decay_t<const Args&>>(args)...)));
 }
 
 /// JSON of any writer, and a line end: what steers a terminal is escaped, as JSON can.
