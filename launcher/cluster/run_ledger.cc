@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cerrno>
 #include <filesystem>
 
@@ -104,6 +105,13 @@ void RunLedger::write(const std::string& folder, const std::string& path, std::s
     std::filesystem::create_directories(folder, ec);
     (void)write_small_file(*files, path, text);
   });
+}
+
+void RunLedger::result(Rank rank, const std::string& json) {
+  boost::system::error_code ec;
+  (void)boost::json::parse(json, ec);
+  if (ec) return warn(fmt::format("the result of rank {} is no JSON, and is left out", rank.value));
+  results_[rank] = json;
 }
 
 RootCause RunLedger::root_cause(const AttemptEnded& ended) const {

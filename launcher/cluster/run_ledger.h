@@ -34,7 +34,8 @@ class RunLedger {
   void checkpoints_found(const CheckpointKeeper& keeper);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
-  void result(Rank rank, const std::string& json) { results_[rank] = json; }
+  /// What a rank's program said with set_result(): kept where it is JSON.
+  void result(Rank rank, const std::string& json);
 
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
   const std::string& last_cause() const { return last_cause_; }

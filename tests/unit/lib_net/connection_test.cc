@@ -306,13 +306,13 @@ TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
           missing.error(),
           (Error{Errc::Unavailable, "unix:" + path + ": connecting: No such file or directory"}));
     }
-    // A name that no server is asked about.
+    // A name that no server is asked about; how that is said is the resolver's.
     auto unknown = co_await Connection::connect(executor(), Endpoint::tcp("no host", 1), 10s);
     EXPECT_TRUE(unknown.has_error());
     if (unknown.has_error()) {
-      EXPECT_EQ(unknown.error(),
-                (Error{Errc::Unavailable,
-                       "host 'no host' has no address: Host not found (authoritative)"}));
+      EXPECT_EQ(unknown.error().code, Errc::Unavailable);
+      EXPECT_TRUE(unknown.error().message.starts_with("host 'no host' has no address: "))
+          << unknown.error().message;
     }
   });
 }
