@@ -66,6 +66,14 @@ int drop_capabilities() {
   return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
 }
 
+bool has_capability(int capability) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
+  return (sets.at(static_cast<std::size_t>(capability) / 32).effective >> (capability % 32) & 1) !=
+         0;
+}
+
 std::optional<int> rlimit_of(std::string_view name) {
   for (const auto& [known, resource] : kLimits) {
     if (known == name) return resource;
@@ -111,15 +119,22 @@ Result<Unit> check_limits(const ProcessRules& rules) {
   return Unit{};
 }
 
+// Who is to be killed before others, by somebody's choice, stays so.
 void ask_to_be_spared(int oom_score_adj) {
   std::fstream file("/proc/self/oom_score_adj");
   int now = 0;
-  if (!(file >> now) || now <= oom_score_adj) return;
+  if (!(file >> now) || now > 0) return;
   file.seekp(0);
   file << oom_score_adj << std::flush;
 }
 
-void keep_in_memory() { ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); }
+// Under a limit an allocation would fail once it is reached.
+void keep_in_memory() {
+  rlimit limit{};
+  const bool unlimited =
+      ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+  if (unlimited || has_capability(CAP_IPC_LOCK)) ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+}
 
 int apply_rules(const ProcessRules& rules) {
   reset_signals(rules.ignored_signals);

@@ -16,14 +16,17 @@ namespace {
 class OneDaemon : public testing::Test {
  protected:
   /// Listens on a port of its own; with stdin from this file where one is given.
-  Process& daemon(const std::string& stdin_file = "", const std::string& option = "--allow-root") {
+  Process& daemon(const std::string& stdin_file = "") {
     EXPECT_EQ(cluster.start({built("traind"), "token", token_}).wait(), 0);
+    std::vector<std::string> arguments{"--listen",    "127.0.0.1:0",         "--token-file",
+                                       token_,        "--runtime-dir",       cluster.path("own"),
+                                       "--spool-dir", cluster.path("spool"), "--allow-root"};
     StartOptions options;
-    if (!stdin_file.empty()) options.prefix = {"sh", "-c", "exec \"$@\" < " + stdin_file, "sh"};
-    return cluster.traind(
-        {"--listen", "127.0.0.1:0", "--token-file", token_, "--allow-root", option, "--runtime-dir",
-         cluster.path("own"), "--spool-dir", cluster.path("spool")},
-        options);
+    if (!stdin_file.empty()) {
+      options.prefix = {"sh", "-c", "exec \"$@\" < " + stdin_file, "sh"};
+      arguments.emplace_back("--leave-with-stdin");
+    }
+    return cluster.traind(arguments, options);
   }
   static std::string address_of(const Process& daemon) {
     const std::string said = "on=127.0.0.1:";
@@ -61,7 +64,7 @@ TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
   const std::string leash = cluster.path("leash");
   ASSERT_EQ(::mkfifo(leash.c_str(), 0600), 0);
   const int end = ::open(leash.c_str(), O_RDWR | O_CLOEXEC);  // so that nobody waits to open it
-  Process& daemon = this->daemon(leash, "--leave-with-stdin");
+  Process& daemon = this->daemon(leash);
   address_of(daemon);
   ASSERT_EQ(::write(end, "hello\n", 6), 6);
   EXPECT_TRUE(daemon.running());

@@ -21,8 +21,9 @@ std::string output_of(SupervisorProcess& supervisor, const std::string& script) 
   std::string text;
   for (;;) {
     const auto chunk = supervisor.wait_for<OutputChunk>();
-    if (chunk.stream != 1 || chunk.offset != text.size()) continue;
-    text += chunk.data;
+    if (chunk.stream != 1 || chunk.offset > text.size()) continue;
+    if (const std::size_t known = text.size() - chunk.offset; known < chunk.data.size())
+      text += chunk.data.substr(known);
     if (chunk.end) return text;
   }
 }
