@@ -40,7 +40,10 @@ MemoryGroup read_group(const std::string& path) {
     group.limit = number_in(path + "/memory.limit_in_bytes");
     if (group.limit >= kNoLimitFrom) group.limit = 0;
     group.peak = number_in(path + "/memory.max_usage_in_bytes");
-    group.limit_hits = number_in(path + "/memory.failcnt");
+    // Where swap is counted, memory and swap together have the same limit, and are asked first.
+    group.limit_hits =
+        number_in(path + "/memory.failcnt") + number_in(path + "/memory.memsw.failcnt");
+    group.reached = group.limit > 0 && group.peak >= group.limit - group.limit / 64;
     return group;
   }
   group.limit = number_in(path + "/memory.max");
@@ -91,11 +94,18 @@ std::optional<OutOfMemory> out_of_memory(const std::vector<MemoryGroup>& before,
   if (count == 0) return std::nullopt;
   const bool counted = after[0].kills > before[0].kills;
   if (!counted || !(own || killed)) return std::nullopt;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (after[i].limit_hits <= before[i].limit_hits || after[i].limit == 0) continue;
-    return OutOfMemory{after[i].limit, after[i].peak, owner_of(after[i].path, own && i == 0)};
-  }
-  return OutOfMemory{0, own ? after[0].peak : 0, "node"};
+  const auto hit = [&](std::size_t i) { return after[i].limit_hits > before[i].limit_hits; };
+  const auto reached = [&](std::size_t i) { return after[i].reached; };
+  const auto innermost = [&](const auto& condition) {
+    std::size_t i = 0;
+    while (i < count && !(after[i].limit > 0 && condition(i))) ++i;
+    return i;
+  };
+  std::size_t whose = innermost(hit);
+  if (whose == count) whose = innermost(reached);
+  if (whose == count) return OutOfMemory{0, own ? after[0].peak : 0, "node"};
+  const MemoryGroup& group = after[whose];
+  return OutOfMemory{group.limit, group.peak, owner_of(group.path, own && whose == 0)};
 }
 
 namespace {

@@ -20,6 +20,7 @@ struct MemoryGroup {
   std::uint64_t peak = 0;        // the most it ever used
   std::uint64_t kills = 0;       // of processes in it
   std::uint64_t limit_hits = 0;  // it could get no more
+  bool reached = false;          // its limit, at some time: v1 does not count all that hit it
 };
 
 struct OutOfMemory {

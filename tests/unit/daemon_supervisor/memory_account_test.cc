@@ -41,6 +41,19 @@ TEST(OutOfMemory, OfAGroupAbove) {
   EXPECT_EQ(verdict(groups(), after, true, true), "slurm 4096 4096");
 }
 
+// As Linux 6.18, where swap is counted as well.
+TEST(OutOfMemory, OfALimitThatWasReachedWithoutBeingCounted) {
+  auto before = groups(), after = groups();
+  before[1].reached = after[1].reached = true;  // by files that were read
+  after[0].kills = 1;
+  after[0].peak = 200 * kMebibyte;
+  after[0].reached = true;
+  EXPECT_EQ(verdict(before, after, true, true), "claim 200 200");
+
+  after[0].reached = false;
+  EXPECT_EQ(verdict(before, after, true, true), "slurm 4096 0");
+}
+
 TEST(OutOfMemory, OfTheWholeNode) {
   auto after = groups();
   after[0].kills = 1;
