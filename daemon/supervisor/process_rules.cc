@@ -108,7 +108,7 @@ Result<Unit> check_limits(const ProcessRules& rules) {
     rlimit ours{};
     if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &ours) != 0)
       return system_error(errno, "reading the limit " + limit.name);
-    if (limit.value <= ours.rlim_max || ::geteuid() == 0) continue;
+    if (limit.value <= ours.rlim_max || has_capability(CAP_SYS_RESOURCE)) continue;
     return Error{
         Errc::Permission,
         fmt::format("run_config.rlimits.{} is {}, and this node allows at most {}", limit.name,

@@ -1,7 +1,7 @@
 #include "daemon/supervisor/adopted.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ class AdoptedTest : public testing::Test {
  protected:
   AdoptedTest() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   ~AdoptedTest() override {
-    kill_adopted({});
+    while (kill_adopted({}) > 0) ::sched_yield();  // until they are reaped
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 
