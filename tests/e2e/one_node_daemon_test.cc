@@ -43,10 +43,11 @@ class OneDaemon : public testing::Test {
 TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   Process& daemon = this->daemon();
   const std::string job =
-      cluster.job("job", "command: [" + program("plain_worker") + ", ignore-term, hang]\n" +
+      cluster.job("job", "command: [" + program("plain_worker") + ", ignore-term, touch, " +
+                             cluster.path("deaf") + ", hang]\n" +
                              "scaling_config: {resources_per_worker: {CPU: 0}}");
   cluster.train_run({job, "--hosts", address_of(daemon), "--token-file", token_});
-  ASSERT_TRUE(wait_until([&] { return !cluster.workers().empty(); }));
+  ASSERT_TRUE(wait_until([&] { return exists(cluster.path("deaf")); }));
 
   daemon.signal(SIGTERM);
   ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=draining"); })) << daemon.err();

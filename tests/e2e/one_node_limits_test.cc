@@ -161,10 +161,13 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
       inside);
   ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 6; })) << run.err();
 
-  const std::string file = cluster.write("file", std::string(64u << 20, 'x'));
   Process& hog = cluster.start(
       {program("plain_worker"), "eat", std::to_string(kMebibytes * 65 / 100), "hang"}, inside);
-  cluster.start({"sh", "-c", "while :; do cat " + file + "; done > /dev/null"}, inside);
+  const std::string file = cluster.path("file");
+  cluster.start(
+      {"sh", "-c",
+       "head -c 300M /dev/zero > " + file + "; while :; do cat " + file + "; done > /dev/null"},
+      inside);
   const auto used = [&] {
     return std::stoull(cluster.read(node.path() + "/memory.usage_in_bytes")) >> 20;
   };
