@@ -54,6 +54,8 @@ struct ChildSetup {
     ::dup2(null, STDIN_FILENO);
     ::dup2(request.stdout_fd < 0 ? null : request.stdout_fd, STDOUT_FILENO);
     ::dup2(request.stderr_fd < 0 ? null : request.stderr_fd, STDERR_FILENO);
+    // Also of those that we were started with ourselves.
+    ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     for (int fd : request.inherit_fds) ::fcntl(fd, F_SETFD, 0);
     restore_open_files();
     if (const int error = apply_rules(request.rules); error != 0) return error;
@@ -125,7 +127,7 @@ std::optional<pid_t> spawn_into_cgroup(const SpawnRequest& request, const std::s
   how.cgroup = static_cast<__u64>(folder);
   const auto child = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
   if (child == 0) {
-    if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) == 0 && setup.run() == 0)
+    if (setup.run() == 0)
       ::execve(executable.c_str(), argv.data(), env.data());
     [[maybe_unused]] const auto said = ::write(alive[1], "x", 1);
     ::_exit(127);

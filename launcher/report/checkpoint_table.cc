@@ -33,12 +33,14 @@ std::string marks_of(const CheckpointRow& row) {
 }
 
 Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score, bool with_validation) {
-  if (!row.error.empty()) return {row.name, "cannot be used: " + terminal_safe(row.error)};
-  Cells cells{row.name, time_text(row.created), size_text(row.bytes), fmt::format("{}", row.files),
-              fmt::format("{}", row.world_size)};
+  if (!row.error.empty())
+    return {terminal_safe(row.name), "cannot be used: " + terminal_safe(row.error)};
+  Cells cells{terminal_safe(row.name), time_text(row.created), size_text(row.bytes),
+              fmt::format("{}", row.files), fmt::format("{}", row.world_size)};
   if (with_epoch) cells.push_back(row.epoch ? fmt::format("{}", *row.epoch) : "-");
   if (with_score) cells.push_back(row.score ? fmt::format("{:.6g}", *row.score) : "-");
-  if (with_validation) cells.push_back(row.validation.empty() ? "-" : row.validation);
+  if (with_validation)
+    cells.push_back(row.validation.empty() ? "-" : terminal_safe(row.validation));
   cells.push_back(marks_of(row));
   return cells;
 }
