@@ -4,16 +4,15 @@ add_compile_options(-Wall -Wextra -Wconversion -Wno-sign-conversion -fno-omit-fr
 if(TRAIN_WERROR)
   add_compile_options(-Werror)
 endif()
-# Hardening; tests/package/hardening_test.sh looks for all of it in what was built. A sanitizer checks more than FORTIFY does, and
-# without optimisation FORTIFY can check nothing.
+# Hardening; tests/package/hardening_test.sh looks for all of it in what was built.
 add_compile_options(-fstack-protector-strong)
-if(NOT TRAIN_SANITIZE)
+if(NOT TRAIN_SANITIZE)  # a sanitizer checks more than FORTIFY does, and without optimisation FORTIFY can check nothing
   add_compile_options("$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>")
 endif()
 add_link_options(-Wl,-z,relro,-z,now -Wl,-z,noexecstack $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>)
 # A program finds our own libraries beside itself, wherever its folder is moved. What is installed has the same RUNPATH in the build
-# folder: CMake would pad another one with ':', and an empty element of a RUNPATH is the current folder.
-set(CMAKE_BUILD_RPATH ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR})
+# folder (BUILD_WITH_INSTALL_RPATH): else CMake ends it with ':' there, and an empty element of a RUNPATH is the current folder.
+set(CMAKE_BUILD_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 # docs/testing.md, "Sanitizers". Every finding ends the program, so no test can pass over one.
 if(TRAIN_SANITIZE)

@@ -55,7 +55,8 @@ while IFS= read -r -d '' file; do check "$file" 1; done < <(
   find "$work/prefix" -type f -name 'libtrainrun*.so*' -print0)
 
 for program in train-run traind; do   # FORTIFY: the checked versions of what copies and prints
-  readelf -W --dyn-syms "$build/bin/$program" | grep -q '__[a-z]*_chk@' || complain "$program" "it was built without _FORTIFY_SOURCE"
+  readelf -W --dyn-syms "$build/bin/$program" >"$work/symbols"
+  grep -q '__[a-z]*_chk@' "$work/symbols" || complain "$program" "it was built without _FORTIFY_SOURCE"
 done
 
 # A library in the current folder is nobody's idea: the programs start there as anywhere.
