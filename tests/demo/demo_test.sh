@@ -40,7 +40,9 @@ until [ -d "$work/killed/checkpoints/checkpoint_000001" ]; do
   kill -0 "$launcher" || { echo "the run ended before its first checkpoint"; exit 1; }
   read -rt 0.02 <> <(:) || true   # a short wait without a process
 done
-victim="$(grep -lszFx "DEMO_TEST=$work" /proc/[0-9]*/environ | head -1 | cut -d/ -f3)"   # a worker of this run
+# A worker of this run; processes that end meanwhile make grep complain.
+victim="$(grep -lszFx "DEMO_TEST=$work" /proc/[0-9]*/environ | head -1 | cut -d/ -f3 || true)"
+[ -n "$victim" ] || { echo "no worker was found"; kill "$launcher"; exit 1; }
 kill -KILL "$victim"
 wait "$launcher"
 check killed 1
