@@ -90,15 +90,40 @@ void learn_value(std::string_view name, std::string_view value) {
   all.secrets.insert(place, Secret{std::string(value), std::string(name)});
 }
 
+/// Appends to `shown` what stands in `text` from `begin` on up to `end`, and `mark` in place of
+/// what follows: each byte is moved once, however many secrets there are.
+class Copy {
+ public:
+  explicit Copy(std::string_view text) : text_(text) { shown_.reserve(text.size()); }
+  void replace(std::size_t at, std::size_t size, std::string_view mark) {
+    shown_.append(text_.substr(copied_, at - copied_)).append(mark);
+    copied_ = at + size;
+  }
+  std::string rest() {
+    shown_.append(text_.substr(copied_));
+    return std::move(shown_);
+  }
+
+ private:
+  std::string_view text_;
+  std::string shown_;
+  std::size_t copied_ = 0;
+};
+
+std::string hide_value(std::string_view text, const Secret& secret) {
+  Copy copy(text);
+  const std::string mark = redacted_mark(secret.name);
+  for (std::size_t at = 0; (at = text.find(secret.value, at)) != std::string_view::npos;
+       at += secret.value.size())
+    copy.replace(at, secret.value.size(), mark);
+  return copy.rest();
+}
+
 void hide_values(std::string& text) {
   Learned& all = learned();
   const std::shared_lock lock(all.mutex);
   for (const Secret& secret : all.secrets) {
-    for (std::size_t at = 0; (at = text.find(secret.value, at)) != std::string::npos;) {
-      const std::string mark = redacted_mark(secret.name);
-      text.replace(at, secret.value.size(), mark);
-      at += mark.size();
-    }
+    if (text.find(secret.value) != std::string::npos) text = hide_value(text, secret);
   }
 }
 
@@ -111,21 +136,22 @@ std::optional<Span> next_url_password(std::string_view text, std::size_t& at) {
   while ((at = text.find("://", at)) != std::string_view::npos) {
     at += 3;
     const std::size_t end = std::min(text.find_first_of("/?# \t\r\n\"'<>", at), text.size());
-    const std::size_t host = text.substr(0, end).rfind('@');
-    const std::size_t colon = text.find(':', at);
-    if (host == std::string_view::npos || host < at || colon >= host || colon + 1 == host) continue;
-    return Span{colon + 1, host - colon - 1};
+    const std::string_view authority = text.substr(at, end - at);
+    const std::size_t host = authority.rfind('@'), colon = authority.find(':');
+    if (host == std::string_view::npos || colon >= host || colon + 1 == host) continue;
+    return Span{at + colon + 1, host - colon - 1};
   }
   return std::nullopt;
 }
 
 void hide_url_passwords(std::string& text) {
-  const std::string mark = redacted_mark("URL");
+  Copy copy(text);
   std::size_t at = 0;
   while (const auto password = next_url_password(text, at)) {
-    text.replace(password->begin, password->size, mark);
-    at = password->begin + mark.size();
+    copy.replace(password->begin, password->size, redacted_mark("URL"));
+    at = password->begin + password->size;
   }
+  text = copy.rest();
 }
 
 bool in_name(char c) {
@@ -147,6 +173,7 @@ std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& nam
 
 /// NAME=value, "name": "value"
 void hide_assigned(std::string& text) {
+  Copy copy(text);
   for (std::size_t sign = 0; (sign = text.find_first_of("=:", sign)) != std::string::npos; ++sign) {
     std::size_t name_end = 0;
     std::size_t at = value_at(text, sign, name_end);
@@ -168,10 +195,10 @@ void hide_assigned(std::string& text) {
     const bool shown = value.empty() || value.starts_with("<redacted:") || value == "null" ||
                        value.starts_with("env:") || value.starts_with("file:");
     if (shown) continue;
-    const std::string mark = redacted_mark(name);
-    text.replace(at, end - at, mark);
-    sign = at + mark.size() - 1;
+    copy.replace(at, end - at, redacted_mark(name));
+    sign = std::max(sign, end - 1);
   }
+  text = copy.rest();
 }
 
 }  // namespace

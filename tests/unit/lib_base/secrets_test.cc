@@ -82,6 +82,23 @@ TEST(Secrets, HidingTwiceChangesNothing) {
   EXPECT_EQ(redacted(once), once);
 }
 
+// Each byte is moved once: a text of others must not keep us busy because it is large.
+TEST(Secrets, AreHiddenInALargeTextThatIsFullOfThem) {
+  constexpr std::size_t kTimes = 300'000;
+  learn_secret("LARGE_TOKEN", "canary-large");
+  for (const std::string_view piece :
+       {"u://a:b@h ", "x_token=q ", "canary-large ", "://@", "'':'"}) {
+    std::string text;
+    for (std::size_t i = 0; i < kTimes; ++i) text += piece;
+    const std::string shown = redacted(text);
+    const bool hides = piece.size() > 5;
+    EXPECT_EQ(shown == text, !hides) << piece;
+    EXPECT_EQ(shown.find(":b@"), std::string::npos);
+    EXPECT_EQ(shown.find("=q"), std::string::npos);
+    EXPECT_EQ(shown.find("canary-large"), std::string::npos);
+  }
+}
+
 TEST(Secrets, AreLearnedWhileOthersHide) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
