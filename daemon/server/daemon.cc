@@ -1,12 +1,9 @@
 #include "daemon/server/daemon.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,14 +11,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fstream>
 
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
-#include "daemon/core/pending_handshakes.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
+#include "daemon/server/daemon_folders.h"
+#include "daemon/server/launcher_port.h"
 #include "daemon/server/node_data.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_command.h"
@@ -34,13 +31,11 @@
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
 #include "lib/net/handshake.h"
-#include "lib/net/listener.h"
 #include "lib/net/notifier.h"
 #include "lib/net/peer_user.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
 #include "lib/observe/log.h"
-#include "lib/observe/log_limit.h"
 #include "lib/storage/own_folder.h"
 #include "lib/wire/codec.h"
 
@@ -55,7 +50,6 @@ constexpr Duration kAdoptionLimit =
     seconds(5);  // for a supervisor that we call after our restart to say who it is
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
-constexpr int kRefusalsASecond = 5;                  // in the log
 constexpr int kReservedFiles = 16;
 constexpr Duration kSecondTermAfter = seconds(1);
 constexpr int kSweepRounds = 250;                      // of 2 ms
@@ -93,15 +87,11 @@ class Daemon {
   std::string data_dir() const {
     return options_.data_dir.empty() ? options_.spool_dir + "/data" : options_.data_dir;
   }
-  Result<Unit> check_folders() const;
-  Result<Unit> lock_runtime_dir();
   Result<Unit> open_control_port();
   void look_at_limits();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
-  asio::awaitable<void> accept_launchers(Listener* listener);
-  asio::awaitable<bool> greet(Link link);
   asio::awaitable<void> serve_launcher(Link link);
   template <class Message>
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
@@ -130,16 +120,12 @@ class Daemon {
   asio::signal_set signals_;
   Notifier changed_;
   std::string host_, node_name_;
-  std::optional<Token> token_;
   NodeAgent agent_;
   NodeData data_;
-  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
-  PendingHandshakes handshakes_;
-  std::map<LinkId, Link> pending_;
-  LogLimit refusals_{kRefusalsASecond};
   ReservedFiles reserved_{kReservedFiles};  // to start a supervisor with
   std::map<LinkId, Link> launchers_;
   std::map<AttemptKey, Link> supervisors_;
@@ -153,38 +139,22 @@ class Daemon {
 
 Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::optional<Token> token;
   if (!options_.token_file.empty()) {
-    TRY(auto token, read_token_file(options_.token_file));
-    token_.emplace(std::move(token));
+    TRY(token, read_token_file(options_.token_file));
   }
   if (::geteuid() == 0 && !options_.allow_root && !options_.leave_with_last_run) {
     return Error{Errc::Permission, "refusing to run workers as root",
                  "start traind as the user whose jobs it runs, or give --allow-root"};
   }
-  TRY_VOID(check_folders());
+  TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
-    TRY_VOID(lock_runtime_dir());
+    TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
-  for (const std::string& text : options_.listen) {
-    TRY(const Endpoint endpoint, parse_endpoint(text));
-    if (endpoint.kind == Endpoint::Tcp && !token_) {
-      return Error{
-          Errc::Unauthenticated,
-          fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
-          "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-          "launcher), or listen on a Unix socket (unix:PATH), which is its user's alone"};
-    }
-    auto listening = Listener::listen(executor_, endpoint);
-    if (!listening) {
-      Error error = std::move(listening).error();
-      if (error.code == Errc::AlreadyExists) error.code = Errc::Unavailable;  // not a wrong setting
-      return error;
-    }
-    std::unique_ptr<Listener> listener = std::move(*listening);
-    log_.info("listening", {{"on", listener->local_endpoint().text()}});
-    scope_.spawn("accept launchers", accept_launchers(listener.get()));
-    listeners_.push_back(std::move(listener));
-  }
+  launcher_port_ =
+      std::make_unique<LauncherPort>(executor_, scope_, log_, identity(), std::move(token),
+                                     [this](Link link) { return serve_launcher(std::move(link)); });
+  for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();
   if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) data_.sweep_old();
   adopt_supervisors();
@@ -197,18 +167,10 @@ Result<Unit> Daemon::open() {
   return Unit{};
 }
 
-// Whoever can write one of them, or has made it before us, could have our sockets, and what we are
-// to keep and remove.
-Result<Unit> Daemon::check_folders() const {
-  for (const std::string& folder : {options_.runtime_dir, options_.spool_dir})
-    TRY_VOID(make_private_folder(folder));
-  const auto data = check_private_folder(data_dir());
-  if (!data && data.error().code != Errc::NotFound) return data.error();
-  return Unit{};
-}
-
+// To look costs some groups: a run's own traind leaves it to the run, which says what it lacks.
 void Daemon::look_at_limits() {
   const std::string why = take_over_own_cgroup(own_cgroup_places());
+  if (options_.leave_with_last_run) return;
   const std::vector<std::string> missing = missing_limits();
   if (missing.empty()) return;
   log_.warn("workers cannot be held to all that they claim",
@@ -228,24 +190,6 @@ Result<Unit> Daemon::open_control_port() {
   };
   TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), handlers));
   return Unit{};
-}
-
-// Two daemons in one folder would take each other's supervisors for their own. The lock ends with
-// this process.
-Result<Unit> Daemon::lock_runtime_dir() {
-  const std::string path = options_.runtime_dir + "/traind.lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return system_error(errno, "opening " + path);
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  if (::fcntl(fd, F_SETLK, &lock) == 0) return Unit{};
-  const int error = errno;
-  if ((error != EACCES && error != EAGAIN) || ::fcntl(fd, F_GETLK, &lock) != 0)
-    return system_error(error, "locking " + path);
-  return Error{Errc::AlreadyExists,
-               fmt::format("another traind uses the runtime folder {} (pid {})",
-                           options_.runtime_dir, lock.l_pid),
-               "give each its own --runtime-dir and --spool-dir"};
 }
 
 // What launchers are told; a specific listen address is the best one for other nodes too.
@@ -281,42 +225,7 @@ ResourceAmounts Daemon::resources() const {
 
 // ---- launchers
 
-asio::awaitable<void> Daemon::accept_launchers(Listener* listener) {
-  for (;;) {
-    auto connection = co_await listener->accept();
-    if (!connection) co_return;
-    if (const auto user = check_peer_user(**connection); !user) {
-      if (const auto left_out = refusals_.allow(clock_.now()))
-        log_.warn("refused another user",
-                  {{"why", user.error().message}, {"more_left_out", *left_out}});
-      continue;
-    }
-    scope_.spawn("launcher", serve_launcher(std::move(*connection)));
-  }
-}
-
-// Who it is must be shown soon, and by few at a time: see PendingHandshakes.
-asio::awaitable<bool> Daemon::greet(Link link) {
-  const LinkId id = next_link_++;
-  const std::string peer = link->peer();
-  pending_[id] = link;
-  if (const auto victim = handshakes_.begin(id, peer.substr(0, peer.rfind(':'))))
-    pending_[*victim]->close();
-  const Identity self = identity();
-  const auto known = co_await accept_handshake(*link, self, token_);
-  handshakes_.end(id);
-  pending_.erase(id);
-  if (known) co_return true;
-  if (const auto left_out = refusals_.allow(clock_.now())) {
-    log_.warn("refused a connection",
-              {{"peer", peer}, {"why", known.error().describe()}, {"more_left_out", *left_out}});
-  }
-  co_return false;
-}
-
 asio::awaitable<void> Daemon::serve_launcher(Link link) {
-  const bool greeted = co_await greet(link);
-  if (!greeted) co_return;
   const LinkId id = next_link_++;
   launchers_[id] = link;
   Duration silence_max = seconds(10);  // AttachRun says how long
@@ -654,7 +563,7 @@ asio::awaitable<void> Daemon::leave_when_idle() {
                                                             : started + kFirstLauncherLimit);
     if (!woken) co_return;
   }
-  for (auto& listener : listeners_) listener->close();
+  launcher_port_->close();
   if (const auto removed = remove_own_folder(options_.runtime_dir); !removed)  // made for it alone
     log_.warn("not removed", {{"why", removed.error().describe()}});
   context_.stop();

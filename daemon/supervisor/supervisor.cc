@@ -16,14 +16,13 @@
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/node_checkpoints.h"
-#include "daemon/supervisor/once_board.h"
 #include "daemon/supervisor/oom_watch.h"
 #include "daemon/supervisor/output_pump.h"
 #include "daemon/supervisor/spawn.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/validation_runner.h"
 #include "daemon/supervisor/worker_environment.h"
-#include "daemon/supervisor/worker_frames.h"
+#include "daemon/supervisor/worker_messages.h"
 #include "daemon/supervisor/worker_port.h"
 #include "daemon/supervisor/worker_seat.h"
 #include "daemon/supervisor/worker_welcome.h"
@@ -59,6 +58,9 @@ class Supervisor {
         checkpoints_(executor_, scope_, clock_,
                      {options.attempt, options.spool_dir, options.data_dir},
                      [this](const Frame& frame) { uplink_.send(frame); }),
+        messages_(options.attempt,
+                  {scope_, changed_, seats_, uplink_, checkpoints_,
+                   [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }}),
         output_(executor_, scope_, changed_, uplink_),
         validations_(executor_, scope_, uplink_) {}
 
@@ -94,14 +96,10 @@ class Supervisor {
   std::map<std::string, std::string> environment_of(const WorkerSeat& seat) const;
   NodeEnvironment node_environment(const StartWorkers& start) const;
   asio::awaitable<void> watch(Rank rank, pid_t pid);
-  asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
   Task<Welcome> welcome(WorkerHello hello);
   Task<Rank> rank_for(const WorkerHello& hello);
-  static Result<Unit> keep_for(WorkerSeat& seat, const Frame& frame);
-  Result<Unit> from_worker(Rank rank, Frame frame);
-  void reply(const OnceBoard::Replies& replies);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> finish(std::string reason);
 
@@ -119,7 +117,6 @@ class Supervisor {
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
   StandbyPool standbys_;
-  OnceBoard once_;
   AnsweredCollectives answered_;
   std::optional<Frame> pause_;            // the newest, for those that connect later
   std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
@@ -128,6 +125,7 @@ class Supervisor {
   Scope scope_;
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
+  WorkerMessages messages_;
   OutputPump output_;
   ValidationRunner validations_;
 };
@@ -382,7 +380,7 @@ Result<Unit> Supervisor::open_worker_port() {
     uplink_.say(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {
-    return from_worker(rank, std::move(frame));
+    return messages_.received(rank, std::move(frame));
   };
   handlers.closed = [this](Rank rank) {
     seats_.at(rank).connected = false;
@@ -566,106 +564,6 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   CO_TRY(auto message, make_welcome(hello, input));
   CO_TRY_VOID(co_await checkpoints_.make_staging_folder(rank));
   co_return message;
-}
-
-/// Room for what is kept for this worker: its reports until they are acknowledged, all else until
-/// the attempt ends.
-Result<Unit> Supervisor::keep_for(WorkerSeat& seat, const Frame& frame) {
-  constexpr std::size_t kFrameBytes = 256;  // what a small one takes
-  if (frame.type != MessageType::ReportBatch) seat.kept_bytes += frame.payload.size() + kFrameBytes;
-  const std::size_t reports =
-      frame.type == MessageType::ReportBatch ? frame.payload.size() + seat.reports.bytes() : 0;
-  if (reports <= kWorkerBytesMax && seat.kept_bytes <= kWorkerBytesMax) return Unit{};
-  return Error{Errc::ResourceExhausted,
-               fmt::format("more than {} bytes that nobody has acknowledged", kWorkerBytesMax)};
-}
-
-// An error ends the worker's connection.
-Result<Unit> Supervisor::from_worker(Rank rank, Frame frame) {
-  WorkerSeat& seat = seats_.at(rank);
-  frame.attempt = options_.attempt;
-  switch (frame.type) {
-    case MessageType::ReportBatch: {
-      TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));
-      TRY_VOID(check_reports(batch, seat.reports.last_ordinal()));
-      TRY_VOID(keep_for(seat, frame));
-      seat.reports.add(batch.first_ordinal + batch.count - 1, frame);
-      uplink_.send(frame);
-      return Unit{};
-    }
-    case MessageType::CheckpointStaged: {
-      TRY(CheckpointStaged message, decode<CheckpointStaged>(frame));
-      TRY_VOID(check_staged(checkpoints_.staging_folder(rank), message));
-      if (seat.staging + seat.unsettled_parts.size() >= kUnsettledPartsMax)
-        return Error{Errc::ResourceExhausted,
-                     fmt::format("more than {} checkpoints at a time", kUnsettledPartsMax)};
-      ++seat.staging;
-      scope_.spawn("stage", stage(rank, std::move(message)));
-      return Unit{};
-    }
-    case MessageType::CollectiveJoin: {
-      TRY(const CollectiveJoin message, decode_from<CollectiveJoin>(rank, frame));
-      TRY_VOID(check_calls(seat.unanswered_collectives.size(), frame.payload.size()));
-      seat.unanswered_collectives[message.sequence] = frame;
-      uplink_.send(frame);
-      return Unit{};
-    }
-    case MessageType::AskCheckpoints: {
-      TRY(const AskCheckpoints message, decode_from<AskCheckpoints>(rank, frame));
-      TRY_VOID(check_calls(seat.unanswered_asks.size(), frame.payload.size()));
-      seat.unanswered_asks[message.request] = frame;
-      uplink_.send(frame);
-      return Unit{};
-    }
-    case MessageType::WorkerPaused: {
-      TRY_VOID(decode_from<WorkerPaused>(rank, frame));
-      TRY_VOID(keep_for(seat, frame));
-      uplink_.say(std::move(frame));
-      return Unit{};
-    }
-    case MessageType::WorkerResult: {
-      TRY_VOID(decode_from<WorkerResult>(rank, frame));
-      TRY_VOID(keep_for(seat, frame));
-      uplink_.say(std::move(frame));
-      return Unit{};
-    }
-    case MessageType::WorkerError: {
-      TRY(WorkerError message, decode<WorkerError>(frame));
-      seat.error = std::move(message.error);
-      return Unit{};
-    }
-    case MessageType::OnceBegin: {
-      TRY(const OnceBegin message, decode<OnceBegin>(frame));
-      TRY_VOID(keep_for(seat, frame));
-      reply(once_.begin(rank, message.name));
-      return Unit{};
-    }
-    case MessageType::OnceEnd: {
-      TRY(const OnceEnd message, decode<OnceEnd>(frame));
-      TRY_VOID(keep_for(seat, frame));
-      reply(once_.end(message));
-      return Unit{};
-    }
-    case MessageType::WorkerGoodbye:
-      workers_->send(rank, encode(GoodbyeAck{}, options_.attempt));
-      return Unit{};
-    default:
-      return Unit{};
-  }
-}
-
-void Supervisor::reply(const OnceBoard::Replies& replies) {
-  for (const auto& [rank, reply] : replies) workers_->send(rank, encode(reply, options_.attempt));
-}
-
-asio::awaitable<void> Supervisor::stage(Rank rank, CheckpointStaged message) {
-  const PartWritten part = co_await checkpoints_.store(rank, std::move(message));
-  WorkerSeat& seat = seats_.at(rank);
-  const Frame frame = encode(part, options_.attempt);
-  seat.unsettled_parts[part.index] = frame;
-  uplink_.send(frame);
-  --seat.staging;
-  changed_.notify();
 }
 
 // ---- time and the end

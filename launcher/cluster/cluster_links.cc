@@ -1,5 +1,7 @@
 #include "launcher/cluster/cluster_links.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "launcher/cluster/node_address.h"
@@ -13,6 +15,21 @@ constexpr std::size_t kDialledAtOnce = 200;
 constexpr Duration kDialPause = milliseconds(10);
 
 }  // namespace
+
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) {
+  for (const std::string& text : nodes) {
+    TRY(const Endpoint endpoint, parse_endpoint(text));
+    if (endpoint.kind == Endpoint::Unix || has_token) continue;
+    return Error{
+        Errc::Unauthenticated,
+        fmt::format("refusing to send the workers' environment to {}: whoever listens there "
+                    "would get it",
+                    text),
+        "give --token-file FILE (made by `traind token FILE`, the same on every node and "
+        "launcher), or name the Unix socket of a traind on this machine (unix:PATH)"};
+  }
+  return Unit{};
+}
 
 ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<Token> token,
                            Handlers handlers)

@@ -15,6 +15,10 @@
 
 namespace train {
 
+/// A node gets the whole environment of its workers, with the keys in it: not before it has shown
+/// that it holds the token. Unauthenticated where a TCP address is named and there is none.
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token);
+
 class ClusterLinks {
  public:
   struct Handlers {

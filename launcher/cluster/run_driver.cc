@@ -543,23 +543,6 @@ std::vector<WaitingNode> RunDriver::missing_nodes() const {
   return links_.away();
 }
 
-/// A node gets the whole environment of its workers, with the keys in it: not before it has shown
-/// that it holds the token.
-Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) {
-  for (const std::string& text : nodes) {
-    TRY(const Endpoint endpoint, parse_endpoint(text));
-    if (endpoint.kind == Endpoint::Unix || has_token) continue;
-    return Error{
-        Errc::Unauthenticated,
-        fmt::format("refusing to send the workers' environment to {}: whoever listens there "
-                    "would get it",
-                    text),
-        "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-        "launcher), or name the Unix socket of a traind on this machine (unix:PATH)"};
-  }
-  return Unit{};
-}
-
 int refuse(const RunOptions& options, const Error& error, int code) {
   print_error("train-run", error);
   if (options.output == OutputMode::Json) {

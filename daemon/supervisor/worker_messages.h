@@ -1,0 +1,42 @@
+// What workers say, once they are welcome: checked (worker_frames.h), kept for a launcher that
+// attaches later, and passed on.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "daemon/supervisor/node_checkpoints.h"
+#include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/worker_seat.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class WorkerMessages {
+ public:
+  struct Parts {
+    Scope& scope;
+    Notifier& changed;
+    std::map<Rank, WorkerSeat>& seats;
+    Uplink& uplink;
+    NodeCheckpoints& checkpoints;
+    std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
+  };
+  WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
+
+  /// From the connection of `rank`. An error ends that connection.
+  Result<Unit> received(Rank rank, Frame frame);
+
+ private:
+  static Result<Unit> keep_for(WorkerSeat& seat, const Frame& frame);
+  void reply(const OnceBoard::Replies& replies);
+  asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
+
+  const Attempt attempt_;
+  const Parts parts_;
+  OnceBoard once_;
+};
+
+}  // namespace train
