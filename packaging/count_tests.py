@@ -3,7 +3,8 @@
 
 ENTRIES is what `ctest --show-only=json-v1` printed, RUN what `ctest --output-junit` wrote. A GoogleTest program writes its
 cases to where its entry's GTEST_OUTPUT says (train_test()); any other program is one case. What was to run and has no
-result failed. The reasons of skips and what did not run are printed before the last line, `N passed, N failed, N skipped`.
+result failed. Before the last line, `N passed, N failed, N skipped`, stand the reasons of skips, each failed case of a
+GoogleTest program with the first thing that it said, and what did not run.
 Exit code: 0 when nothing failed and something passed.
 """
 import collections
@@ -14,12 +15,17 @@ import xml.etree.ElementTree as xml
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
+def first_of(failure):
+    """What a failed case said first: the place and the text, in one line that a log can hold."""
+    return " ".join((failure.get("message") or "no reason is given").split())[:400]
+
+
 def cases_of_program(path):
     """(outcome, why) of each case in a GoogleTest program's results."""
     for case in xml.parse(path).getroot().iter("testcase"):
         skip = case.find("skipped")
-        if case.find("failure") is not None:
-            yield FAILED, ""  # ctest has shown what the program printed
+        if (failure := case.find("failure")) is not None:
+            yield FAILED, f"{case.get('classname')}.{case.get('name')}: {first_of(failure)}"
         elif skip is not None:  # its message is the place, and on the next line the reason
             reason = " ".join((skip.get("message") or "").partition("\n")[2].split())
             yield SKIPPED, reason.removeprefix("SKIPPED: ") or "no reason is given"

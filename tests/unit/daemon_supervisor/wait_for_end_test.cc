@@ -3,11 +3,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/supervisor/spawn.h"
@@ -16,12 +19,15 @@
 namespace train {
 namespace {
 
-/// No file can be opened as long as it lives.
+/// No file can be opened as long as it lives, however many we were started with.
 class FullTable {
  public:
   FullTable() {
     ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{64, before_.rlim_max};
+    rlim_t highest = 0;
+    for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd"))
+      highest = std::max<rlim_t>(highest, std::stoul(open.path().filename()));
+    const rlimit few{highest + 1, before_.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &few);
     for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) files_.push_back(fd);
   }
