@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <fstream>
 #include <utility>
 
@@ -34,10 +35,20 @@ constexpr std::array<std::pair<std::string_view, int>, 9> kLimits{{
 constexpr int kSignalMax = 64;
 constexpr int kCapabilityMax = 63;  // more than any kernel knows
 
+struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+
+// By the kernel's call: glibc's refuses 32 and 33, its own, which its posix_spawn() leaves ignored,
+// so that whatever make(1) starts has them so.
 void reset_signals(const std::vector<int>& ignored) {
   for (int number = 1; number <= kSignalMax; ++number) {
     const bool ignore = std::find(ignored.begin(), ignored.end(), number) != ignored.end();
-    ::signal(number, ignore ? SIG_IGN : SIG_DFL);
+    const KernelSigaction action{ignore ? SIG_IGN : SIG_DFL, 0, nullptr, 0};
+    ::syscall(SYS_rt_sigaction, number, &action, nullptr, sizeof action.mask);
   }
   sigset_t none;
   ::sigemptyset(&none);
