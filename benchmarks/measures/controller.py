@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import resource
+import secrets
 import time
 
 from harness.cases import Case, Goal, Metric, Subject
@@ -31,7 +32,7 @@ def address(index: int) -> str:
     return f"127.{1 + index // 62500}.{index // 250 % 250}.{1 + index % 250}:{PORT}"
 
 
-def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool) -> Child:
+def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool, token: str) -> Child:
     """`train-run` of a run that takes all of them."""
     hosts = scope.folder / "hosts"
     hosts.write_text("".join(f"{address(index)}\n" for index in range(nodes)), encoding="ascii")
@@ -44,7 +45,7 @@ def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool) -> Child:
     }
     path = scope.folder / "job.yaml"
     path.write_text(json.dumps(spec), encoding="utf-8")
-    return scope.start([str(lab.train_run), "--hosts-file", str(hosts), str(path)])
+    return scope.start([str(lab.train_run), "--hosts-file", str(hosts), *(["--token-file", token] if token else []), str(path)])
 
 
 def cpu_s(pid: int) -> float:
@@ -53,16 +54,26 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def with_daemons(lab: Lab, nodes: int, silent: bool = False) -> dict[str, float]:
+def make_token(scope: Scope) -> str:
+    """A new one, in a file that only we can read."""
+    path = scope.folder / "token"
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_hex(32), encoding="ascii")
+    return str(path)
+
+
+def with_daemons(lab: Lab, nodes: int, silent: bool = False, secure: bool = False) -> dict[str, float]:
     """Seconds until all have joined and all have started, the share of a core from then on, and memory.
 
     The launcher sends each daemon a heartbeat a second; those that are silent do not answer it."""
     with Scope() as scope:
+        token = make_token(scope) if secure else ""
         daemons = scope.start([str(lab.program("many_daemons")), str(PORT), str(nodes),
-                               *(["silent"] if silent else [])])
+                               *(["silent"] if silent else []), *(["token", token] if token else [])])
         scope.wait_events(daemons, "listening", 1, READY_TIMEOUT_S)
-        launcher = start_launcher(lab, scope, nodes, silent)
+        launcher = start_launcher(lab, scope, nodes, silent, token)
         joined = scope.wait_events(daemons, "joined", 1, READY_TIMEOUT_S)[0].at_ns
+        join_cpu = cpu_s(launcher.pid)
         started = scope.wait_events(daemons, "started", 1, READY_TIMEOUT_S)[0].at_ns
         time.sleep(SETTLE_S)
         used, since = cpu_s(launcher.pid), time.monotonic()
@@ -70,15 +81,15 @@ def with_daemons(lab: Lab, nodes: int, silent: bool = False) -> dict[str, float]
         share = (cpu_s(launcher.pid) - used) / (time.monotonic() - since)
         if not launcher.running():
             raise Failed("failed", f"the launcher ended: {launcher.describe()}")
-        return {"joined": (joined - launcher.started_ns) / 1e9, "started": (started - launcher.started_ns) / 1e9, "cpu": 100 * share,
-                "pss": pss_mib(launcher.pid)}
+        return {"joined": (joined - launcher.started_ns) / 1e9, "started": (started - launcher.started_ns) / 1e9, "join_cpu": join_cpu,
+                "cpu": 100 * share, "pss": pss_mib(launcher.pid)}
 
 
-def measured(lab: Lab, nodes: int) -> dict[str, float]:
+def measured(lab: Lab, nodes: int, secure: bool) -> dict[str, float]:
     """The same, and what a node adds to the memory of a launcher with one."""
-    alone = with_daemons(lab, 1)["pss"]
-    values = with_daemons(lab, nodes)
-    values["cpu_one_way"] = with_daemons(lab, nodes, silent=True)["cpu"]
+    alone = with_daemons(lab, 1, secure=secure)["pss"]
+    values = with_daemons(lab, nodes, secure=secure)
+    values["cpu_one_way"] = with_daemons(lab, nodes, silent=True, secure=secure)["cpu"]
     values["per_node"] = (values.pop("pss") - alone) * MIB / nodes
     return values
 
@@ -91,10 +102,16 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     missing = lab.missing(lab.train_run, lab.program("many_daemons"))
     if limit < nodes * FILES_PER_NODE + FILES_BESIDE:
         missing = f"only {limit} open files are allowed here (ulimit -n)"
-    return [Case(
-        "daemons", f"train-run beside {nodes:,} daemons (TCP on loopback)",
-        [Metric("joined", "all joined", goal=Goal(at_most=3.0)), Metric("started", "all told to start"),
-         Metric("cpu_one_way", "heartbeats, one way: share of a core", "%", goal=Goal(at_most=10.0)),
-         Metric("cpu", "heartbeats and their answers: share of a core", "%"),
-         Metric("per_node", "memory a daemon (PSS)", "KiB", goal=Goal(at_most=8.0))],
-        [Subject("ours", lambda: measured(lab, nodes), lab.count(1, 3), missing)])]
+    def case(name: str, what: str, secure: bool, join_goal: Goal, memory_goal: Goal) -> Case:
+        return Case(
+            name, f"train-run beside {nodes:,} daemons ({what})",
+            [Metric("joined", "all joined", goal=join_goal),
+             Metric("join_cpu", "CPU until all joined", goal=Goal(at_most=6.0) if secure else Goal()),
+             Metric("started", "all told to start"),
+             Metric("cpu_one_way", "heartbeats, one way: share of a core", "%", goal=Goal(at_most=10.0)),
+             Metric("cpu", "heartbeats and their answers: share of a core", "%"),
+             Metric("per_node", "memory a daemon (PSS)", "KiB", goal=memory_goal)],
+            [Subject("ours", lambda: measured(lab, nodes, secure), lab.count(1, 3), missing)])
+
+    return [case("daemons", "TCP on loopback", False, Goal(at_most=3.0), Goal(at_most=8.0)),
+            case("daemons_tls", "TLS on loopback", True, Goal(), Goal(at_most=28.0))]

@@ -1,14 +1,16 @@
 // Thousands of traind in one process, as far as a launcher sees them: many_daemons PORT COUNT
-// [silent]. Each is an address of 127.0.0.0/8 behind one listener: it does the handshake, offers
-// one CPU, answers heartbeats (silent: does not), and says that what it was told to start runs.
-// Events (events.h): "listening"; "joined" once COUNT launchers' links have been answered;
-// "started" once all were told to start workers.
+// [silent] [token FILE]. Each is an address of 127.0.0.0/8 behind one listener: it does the
+// handshake (with a token: TLS), offers one CPU, answers heartbeats (silent: does not), and says
+// that what it was told to start runs. Events (events.h): "listening"; "joined" once COUNT
+// launchers' links have been answered; "started" once all were told to start workers.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "benchmarks/programs/events.h"
 #include "lib/net/handshake.h"
@@ -24,6 +26,7 @@ using namespace train;
 struct Counts {
   int wanted = 0, joined = 0, started = 0;
   bool silent = false;
+  std::optional<TlsContext> tls;
 };
 
 void count(int& counter, const Counts& counts, const char* name) {
@@ -61,8 +64,7 @@ void answer(Connection& link, const Frame& frame, const std::string& name, Count
 asio::awaitable<void> serve(std::unique_ptr<Connection> link, Counts& counts) {
   const std::string name = link->local_address();
   const Identity self{"bench", "traind", name, ::getpid(), name};
-  const std::optional<Token> no_token;
-  auto peer = co_await accept_handshake(*link, self, no_token);
+  auto peer = co_await accept_handshake(*link, self, counts.tls);
   if (!peer) co_return;
   for (;;) {
     auto frame = co_await link->receive();
@@ -82,15 +84,25 @@ asio::awaitable<void> accept_all(Listener& listener, Scope& scope, Counts& count
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    fmt::print(stderr, "usage: many_daemons PORT COUNT [silent]\n");
+  std::vector<std::string> words(argv + 1, argv + argc);
+  Counts counts;
+  if (words.size() > 3 && words[words.size() - 2] == "token") {
+    const auto token = read_token_file(words.back());
+    if (!token) {
+      fmt::print(stderr, "many_daemons: {}\n", token.error().describe());
+      return 1;
+    }
+    counts.tls = TlsContext::from_token(*token);
+    words.resize(words.size() - 2);
+  }
+  counts.silent = words.size() == 3 && words[2] == "silent";
+  if (words.size() != (counts.silent ? 3u : 2u)) {
+    fmt::print(stderr, "usage: many_daemons PORT COUNT [silent] [token FILE]\n");
     return 2;
   }
+  counts.wanted = std::atoi(words[1].c_str());
   asio::io_context context(1);
-  Counts counts;
-  counts.wanted = std::atoi(argv[2]);
-  counts.silent = argc == 4;
-  const auto endpoint = parse_endpoint(fmt::format("0.0.0.0:{}", argv[1]));
+  const auto endpoint = parse_endpoint("0.0.0.0:" + words[0]);
   auto listener = Listener::listen(context.get_executor(), *endpoint);
   if (!listener) {
     fmt::print(stderr, "many_daemons: {}\n", listener.error().describe());

@@ -61,8 +61,8 @@ asio::awaitable<void> ControlPort::accept_loop() {
 }
 
 asio::awaitable<void> ControlPort::serve(std::shared_ptr<Connection> connection) {
-  const std::optional<Token> no_token;  // only this user reaches the socket
-  auto peer = co_await accept_handshake(*connection, self_, no_token);
+  const std::optional<TlsContext> no_tls;  // only this user reaches the socket
+  auto peer = co_await accept_handshake(*connection, self_, no_tls);
   if (!peer) co_return;
   auto frame = co_await within(kCommandLimit, connection->receive());
   if (!frame) co_return;

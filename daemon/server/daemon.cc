@@ -139,9 +139,10 @@ class Daemon {
 
 Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::optional<Token> token;
+  std::optional<TlsContext> tls;
   if (!options_.token_file.empty()) {
-    TRY(token, read_token_file(options_.token_file));
+    TRY(const Token token, read_token_file(options_.token_file));
+    tls.emplace(TlsContext::from_token(token));
   }
   if (::geteuid() == 0 && !options_.allow_root && !options_.leave_with_last_run) {
     return Error{Errc::Permission, "refusing to run workers as root",
@@ -152,7 +153,7 @@ Result<Unit> Daemon::open() {
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
   launcher_port_ =
-      std::make_unique<LauncherPort>(executor_, scope_, log_, identity(), std::move(token),
+      std::make_unique<LauncherPort>(executor_, scope_, log_, identity(), std::move(tls),
                                      [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();

@@ -14,18 +14,18 @@ constexpr int kRefusalsASecond = 5;  // in the log
 }  // namespace
 
 LauncherPort::LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self,
-                           std::optional<Token> token, Serve serve)
+                           std::optional<TlsContext> tls, Serve serve)
     : executor_(std::move(executor)),
       scope_(scope),
       log_(std::move(log)),
       self_(std::move(self)),
-      token_(std::move(token)),
+      tls_(std::move(tls)),
       serve_(std::move(serve)),
       refusals_(kRefusalsASecond) {}
 
 Result<Unit> LauncherPort::listen(const std::string& text) {
   TRY(const Endpoint endpoint, parse_endpoint(text));
-  if (endpoint.kind == Endpoint::Tcp && !token_) {
+  if (endpoint.kind == Endpoint::Tcp && !tls_) {
     return Error{
         Errc::Unauthenticated,
         fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
@@ -66,7 +66,7 @@ asio::awaitable<void> LauncherPort::greet(Link link) {
   pending_[id] = link;
   if (const auto victim = handshakes_.begin(id, peer.substr(0, peer.rfind(':'))))
     pending_.at(*victim)->close();
-  const auto known = co_await accept_handshake(*link, self_, token_);
+  const auto known = co_await accept_handshake(*link, self_, tls_);
   handshakes_.end(id);
   pending_.erase(id);
   if (known)

@@ -29,7 +29,7 @@ class LauncherPort {
 
   /// `scope` owns the flows, and ends before this.
   LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self,
-               std::optional<Token> token, Serve serve);
+               std::optional<TlsContext> tls, Serve serve);
 
   /// "unix:PATH" or "HOST:PORT", which needs the token: Unauthenticated without. Unavailable where
   /// somebody listens already.
@@ -46,7 +46,7 @@ class LauncherPort {
   Scope& scope_;
   Log log_;
   const Identity self_;
-  const std::optional<Token> token_;
+  const std::optional<TlsContext> tls_;
   const Serve serve_;
   SystemClock clock_;
   std::vector<std::unique_ptr<Listener>> listeners_;

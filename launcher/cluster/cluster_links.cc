@@ -31,11 +31,11 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) 
   return Unit{};
 }
 
-ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<Token> token,
+ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<TlsContext> tls,
                            Handlers handlers)
     : executor_(executor),
       scope_(scope),
-      token_(std::move(token)),
+      tls_(std::move(tls)),
       handlers_(std::move(handlers)) {}
 
 void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
@@ -76,7 +76,7 @@ void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   };
   handlers.refused = handlers_.refused;
   nodes_.push_back(
-      {std::make_unique<DaemonLink>(executor_, endpoint, options_, token_, std::move(handlers)), "",
+      {std::make_unique<DaemonLink>(executor_, endpoint, options_, tls_, std::move(handlers)), "",
        "", ""});
 }
 

@@ -27,7 +27,7 @@ class ClusterLinks {
     std::function<void(const Error&)> refused;  // by one of them, for good
   };
   /// Links run in `scope`, which may come to life later.
-  ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<Token> token,
+  ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<TlsContext> tls,
                Handlers handlers);
 
   /// One link each; the n-th is NodeId n. Once only.
@@ -54,7 +54,7 @@ class ClusterLinks {
 
   asio::any_io_executor executor_;
   Scope& scope_;
-  std::optional<Token> token_;
+  std::optional<TlsContext> tls_;
   DaemonLinkOptions options_;
   Handlers handlers_;
   bool on_this_machine_ = true;  // every daemon is reached over loopback

@@ -24,12 +24,12 @@ std::string without_prefix(const std::string& message, const std::string& endpoi
 }  // namespace
 
 DaemonLink::DaemonLink(asio::any_io_executor executor, Endpoint endpoint,
-                       const DaemonLinkOptions& options, const std::optional<Token>& token,
+                       const DaemonLinkOptions& options, const std::optional<TlsContext>& tls,
                        Handlers handlers)
     : executor_(executor),
       endpoint_(std::move(endpoint)),
       options_(options),
-      token_(token),
+      tls_(tls),
       handlers_(std::move(handlers)),
       endpoint_text_(endpoint_.text()),
       redial_every_(std::clamp<Duration>((options_.dead_after - options_.suspect_after) / 4,
@@ -72,7 +72,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
   if (const auto user = check_peer_user(*connection); user.has_error())
     peer = user.error();
   else
-    peer = co_await connect_handshake(*connection, options_.self, token_, limits);
+    peer = co_await connect_handshake(*connection, options_.self, tls_, limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
     // Later, a daemon that was replaced by one that will not have us is one that is away: the

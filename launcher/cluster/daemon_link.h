@@ -40,9 +40,9 @@ class DaemonLink {
     std::function<void(const Error&)> refused;  // it will not have us: trying again is useless
   };
 
-  /// `options` and `token` must outlive it: there may be thousands of links.
+  /// `options` and `tls` must outlive it: there may be thousands of links.
   DaemonLink(asio::any_io_executor executor, Endpoint endpoint, const DaemonLinkOptions& options,
-             const std::optional<Token>& token, Handlers handlers);
+             const std::optional<TlsContext>& tls, Handlers handlers);
 
   /// Runs until cancelled or refused.
   asio::awaitable<void> run();
@@ -65,7 +65,7 @@ class DaemonLink {
   asio::any_io_executor executor_;
   Endpoint endpoint_;
   const DaemonLinkOptions& options_;
-  const std::optional<Token>& token_;
+  const std::optional<TlsContext>& tls_;
   Handlers handlers_;
   std::string endpoint_text_;
   Duration redial_every_;

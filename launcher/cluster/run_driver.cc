@@ -53,7 +53,7 @@ constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 class RunDriver {
  public:
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
-            std::optional<PrivateDaemon> daemon, std::optional<Token> token,
+            std::optional<PrivateDaemon> daemon, std::optional<TlsContext> tls,
             std::map<std::string, std::string> worker_env);
 
   Result<Unit> open_sinks();
@@ -125,7 +125,7 @@ class RunDriver {
 };
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
-                     std::optional<PrivateDaemon> daemon, std::optional<Token> token,
+                     std::optional<PrivateDaemon> daemon, std::optional<TlsContext> tls,
                      std::map<std::string, std::string> worker_env)
     : options_(options),
       spec_(options.parsed.spec),
@@ -142,7 +142,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), OutputLimits{}),
-      links_(executor_, scope_, std::move(token),
+      links_(executor_, scope_, std::move(tls),
              {.event =
                   [this](const RunEvent& event) {
                     parts_.saw(event);
@@ -558,13 +558,13 @@ int run_job(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   const JobSpec& spec = options.parsed.spec;
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
-  std::optional<Token> token;
+  std::optional<TlsContext> tls;
   if (!spec.cluster.token_file.empty()) {
     auto read = read_token_file(spec.cluster.token_file);
     if (!read) return refuse(options, read.error(), 77);
-    token.emplace(std::move(*read));
+    tls.emplace(TlsContext::from_token(*read));
   }
-  if (const auto safe = check_nodes(spec.cluster.nodes, token.has_value()); !safe)
+  if (const auto safe = check_nodes(spec.cluster.nodes, tls.has_value()); !safe)
     return refuse(options, safe.error(), 77);
   auto env = worker_environment_base(spec, options.environment);
   if (!env) return refuse(options, env.error(), 78);
@@ -592,7 +592,7 @@ int run_job(const RunOptions& options) {
   } else {
     end_kept(folder);
   }
-  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(token),
+  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(tls),
                                std::move(*env));
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
   const int code = finish_output(driver->run());

@@ -4,20 +4,19 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 
 #include "lib/base/check.h"
-#include "lib/net/hmac.h"
 #include "lib/net/resolve.h"
 #include "lib/net/within.h"
 
@@ -28,6 +27,7 @@ using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr std::size_t kReadBytes = 64u << 10;
+constexpr std::size_t kWriteBytes = 64u << 10;   // at a stretch; then others have their turn
 constexpr std::size_t kKeptQueueBytesMax = 256;  // while nothing is queued
 
 void set_int_option(int fd, int level, int name, int value) {
@@ -54,9 +54,11 @@ Result<PeerCredentials> read_credentials(int fd) {
   return PeerCredentials{.uid = found.uid, .gid = found.gid, .pid = found.pid};
 }
 
+Error closed_by(const std::string& peer) {
+  return Error{Errc::Unavailable, fmt::format("{} closed the connection", peer)};
+}
+
 Error broken(const std::string& peer, const error_code& error) {
-  if (error == asio::error::eof)
-    return Error{Errc::Unavailable, fmt::format("{} closed the connection", peer)};
   return Error{Errc::Unavailable, fmt::format("connection to {} broke: {}", peer, error.message())};
 }
 
@@ -72,10 +74,43 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
   // One write at a time; what is queued meanwhile leaves with the next one.
   void start_write() {
     in_flight.swap(pending);
-    asio::async_write(socket, asio::buffer(in_flight),
-                      [self = shared_from_this()](const error_code& error, std::size_t) {
-                        self->end_write(error);
-                      });
+    written = 0;
+    write_on();
+  }
+
+  void write_on() {
+    const std::size_t stop = std::min(in_flight.size(), written + kWriteBytes);
+    IoStep step;
+    while (written < stop && step.kind == IoStep::Moved) {
+      const char* bytes = in_flight.data() + written;
+      const std::size_t size = in_flight.size() - written;
+      step = tls ? tls->write(bytes, size) : write_socket(socket.native_handle(), bytes, size);
+      written += step.bytes;
+    }
+    if (step.kind == IoStep::NeedsRead || step.kind == IoStep::NeedsWrite) {
+      socket.async_wait(direction(step), [self = shared_from_this()](const error_code&) {
+        if (!self->closed) self->write_on();
+      });
+      return;
+    }
+    // By way of the executor, so that what is sent in the same turn leaves together.
+    asio::post(socket.get_executor(), [self = shared_from_this(), step] {
+      if (self->closed) return;
+      if (step.kind == IoStep::Moved && self->written < self->in_flight.size())
+        self->write_on();
+      else
+        self->end_write(step);
+    });
+  }
+
+  static Socket::wait_type direction(const IoStep& step) {
+    return step.kind == IoStep::NeedsWrite ? Socket::wait_write : Socket::wait_read;
+  }
+
+  Error why(const IoStep& step) const {
+    if (step.kind == IoStep::Ended) return closed_by(peer);
+    if (step.kind == IoStep::Refused) return tls->error(peer);
+    return broken(peer, error_code(step.error_number, boost::system::system_category()));
   }
 
   // Of a connection that has nothing to say: one of thousands, perhaps.
@@ -84,35 +119,44 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
     if (pending.capacity() > kKeptQueueBytesMax) std::string().swap(pending);
   }
 
-  void end_write(const error_code& error) {
+  void end_write(const IoStep& step) {
     in_flight.clear();
-    if (error && !closed) {
+    if (step.kind != IoStep::Moved) {
       // Reading goes on: what the peer said last, perhaps why it left, is still to come.
-      write_error = broken(peer, error);
+      write_error = why(step);
       pending.clear();
     }
-    if (!closed && !pending.empty()) start_write();
+    if (!pending.empty()) start_write();
     if (in_flight.empty()) give_back_buffers();
     drained.cancel();
   }
 
   // What has arrived. Into a buffer that all connections of the thread share: one of its own for
-  // each would be most of what 10,000 connections need.
-  void read(error_code error) {
+  // each would be most of what 10,000 connections need. The socket says nothing of what TLS has
+  // taken from it, so TLS is read until it has no more.
+  void read() {
     static thread_local std::array<char, kReadBytes> buffer;
-    std::size_t count = 0;
-    if (!error) count = socket.read_some(asio::buffer(buffer), error);
-    if (error == asio::error::would_block) return;
-    if (error)
-      read_error = broken(peer, error);
-    else
-      reader.feed({buffer.data(), count});
+    std::size_t filled = 0;
+    IoStep step;
+    do {
+      char* out = buffer.data() + filled;
+      const std::size_t size = buffer.size() - filled;
+      step = tls ? tls->read(out, size) : read_socket(socket.native_handle(), out, size);
+      filled += step.bytes;
+    } while (tls && step.kind == IoStep::Moved && filled < buffer.size());
+    if (filled > 0) reader.feed({buffer.data(), filled});
+    more_to_read = tls && step.kind == IoStep::Moved;
+    read_direction = direction(step);
+    if (step.kind == IoStep::Ended || step.kind == IoStep::Failed || step.kind == IoStep::Refused)
+      last_read_error = why(step);
   }
 
   void close() {
     if (closed) return;
     closed = true;
     pending.clear();
+    in_flight.clear();
+    if (tls) tls->close();
     error_code ignored;  // the socket is gone in any case
     socket.shutdown(Socket::shutdown_both, ignored);
     socket.close(ignored);
@@ -124,10 +168,14 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
       drained;  // never expires; cancelled, to wake those who wait, whenever a write ends
   std::string peer, local_address;
   bool is_unix = false;
+  std::optional<TlsStream> tls;
   FrameReader reader;
   std::string pending, in_flight;
-  FrameMac send_mac;
+  std::size_t written = 0;  // of in_flight
+  Socket::wait_type read_direction = Socket::wait_read;
+  bool more_to_read = false;  // than one read() takes
   std::optional<Error> write_error, read_error;
+  std::optional<Error> last_read_error;  // counts once all frames before it are taken
   bool receiving = false, closed = false;
 };
 
@@ -169,79 +217,10 @@ Result<std::unique_ptr<Connection>> make_connection(Socket socket) {
   return std::make_unique<Connection>(std::move(impl));
 }
 
-// A Unix socket connects at once or not at all; EAGAIN says that the listener's queue is full.
-// (Asio would wait until the socket is writable, which it is, and believe it connected.)
-Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
-  constexpr auto kQueueFullPause = milliseconds(10);
-  for (;;) {
-    if (::connect(socket.native_handle(), address.data(), static_cast<socklen_t>(address.size())) ==
-        0)
-      co_return Unit{};
-    const int error_number = errno;
-    if (error_number != EAGAIN && error_number != EINTR) {
-      co_return Error{
-          Errc::Unavailable,
-          fmt::format("connecting: {}",
-                      error_code(error_number, boost::system::system_category()).message())};
-    }
-    CO_TRY_VOID(co_await pause_for(kQueueFullPause));
-  }
-}
-
-Task<Unit> connect_tcp(Socket& socket, StreamAddress address) {
-  auto [error] = co_await socket.async_connect(address, asio::as_tuple(asio::use_awaitable));
-  if (error == asio::error::operation_aborted) co_return detail::cancelled_error();
-  if (!error) co_return Unit{};
-  // Nobody there to answer, as far as the network knows: the same silence as without its word.
-  const bool silence = error == asio::error::host_unreachable ||
-                       error == asio::error::network_unreachable ||
-                       error == asio::error::network_down || error == asio::error::timed_out;
-  co_return Error{silence ? Errc::Timeout : Errc::Unavailable,
-                  fmt::format("connecting: {}", error.message())};
-}
-
-Task<std::unique_ptr<Connection>> connect_address(asio::any_io_executor executor,
-                                                  StreamAddress address, Duration limit) {
-  Socket socket(executor);
-  error_code error;
-  socket.open(address.protocol(), error);
-  if (error) co_return system_error(error.value(), "opening a socket");
-  const bool is_unix = address.data()->sa_family == AF_UNIX;
-  set_options(socket.native_handle(), is_unix);
-  socket.native_non_blocking(true, error);
-  if (error) co_return system_error(error.value(), "setting up a socket");
-  auto attempt = is_unix ? connect_unix(socket, address) : connect_tcp(socket, address);
-  CO_TRY_VOID(co_await within(limit, std::move(attempt)));
-  co_return make_connection(std::move(socket));
-}
-
 }  // namespace
 
 Connection::Connection(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Connection::~Connection() { close(); }
-
-Task<std::unique_ptr<Connection>> Connection::connect(asio::any_io_executor executor,
-                                                      Endpoint endpoint, Duration timeout) {
-  const std::string target = endpoint.text();
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  auto found = co_await resolve(executor, endpoint, timeout);
-  if (found.has_error())
-    co_return std::move(found).error().with_context(fmt::format("connecting to {}", target));
-  const std::vector<StreamAddress>& addresses = *found;
-  std::optional<Error> first_error;
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    // A share each, so that an address that swallows packets leaves time for the next.
-    const Duration left = deadline - std::chrono::steady_clock::now();
-    if (left <= Duration::zero()) break;
-    auto connected = co_await connect_address(executor, addresses[i],
-                                              left / static_cast<long>(addresses.size() - i));
-    if (connected.has_value()) co_return std::move(connected);
-    if (connected.error().code == Errc::Cancelled) co_return std::move(connected);
-    if (!first_error) first_error = std::move(connected).error();
-  }
-  if (!first_error) first_error = detail::timeout_error(timeout);
-  co_return std::move(*first_error).with_context(target);
-}
 
 Result<std::unique_ptr<Connection>> Connection::adopt(asio::any_io_executor executor, int fd) {
   sockaddr_storage address{};
@@ -261,6 +240,17 @@ Result<std::unique_ptr<Connection>> Connection::adopt(asio::any_io_executor exec
   return make_connection(std::move(socket));
 }
 
+namespace {
+
+Task<Unit> wait_for(Connection::Impl& impl, Socket::wait_type direction) {
+  const auto [error] =
+      co_await impl.socket.async_wait(direction, asio::as_tuple(asio::use_awaitable));
+  if (error == asio::error::operation_aborted && !impl.closed) co_return detail::cancelled_error();
+  co_return Unit{};
+}
+
+}  // namespace
+
 Task<Frame> Connection::receive() {
   const auto impl = impl_;
   const ReceiveGuard guard(impl->receiving);
@@ -274,17 +264,73 @@ Task<Frame> Connection::receive() {
       continue;
     }
     if (next->has_value()) co_return std::move(**next);
-    const auto [error] =
-        co_await impl->socket.async_wait(Socket::wait_read, asio::as_tuple(asio::use_awaitable));
-    if (error == asio::error::operation_aborted && !impl->closed)
-      co_return detail::cancelled_error();
-    impl->read(error);
+    if (impl->last_read_error) {
+      impl->read_error = impl->last_read_error;
+      continue;
+    }
+    if (impl->more_to_read) {
+      co_await asio::post(impl->socket.get_executor(), asio::use_awaitable);
+    } else {
+      auto ready = wait_for(*impl, impl->read_direction);
+      CO_TRY_VOID(co_await std::move(ready));
+    }
+    if (!impl->closed) impl->read();
   }
+}
+
+Task<bool> Connection::peer_begins_tls() {
+  const auto impl = impl_;
+  const ReceiveGuard guard(impl->receiving);
+  const int fd = impl->socket.native_handle();
+  char first[3];
+  // Not woken, again and again, by less.
+  set_int_option(fd, SOL_SOCKET, SO_RCVLOWAT, sizeof first);
+  for (;;) {
+    auto ready = wait_for(*impl, Socket::wait_read);
+    CO_TRY_VOID(co_await std::move(ready));
+    if (impl->closed) co_return false;
+    const ssize_t count = ::recv(fd, first, sizeof first, MSG_PEEK);
+    const int error_number = errno;
+    // Asio may wake us for what came to another socket of the same number.
+    pollfd state{fd, POLLRDHUP, 0};
+    const bool too_early =
+        count < 0 ? error_number == EAGAIN : count > 0 && count < 3 && ::poll(&state, 1, 0) == 0;
+    if (too_early) continue;
+    set_int_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+    co_return count == sizeof first&& begins_tls({first, sizeof first});
+  }
+}
+
+Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side) {
+  const auto impl = impl_;
+  const ReceiveGuard guard(impl->receiving);
+  TRAIN_CHECK(!impl->tls && impl->queued_bytes() == 0 && impl->reader.buffered_bytes() == 0,
+              "TLS comes before the first frame");
+  impl->tls.emplace(context, side, impl->socket.native_handle());
+  for (;;) {
+    if (impl->closed)
+      co_return Error{Errc::Unavailable, fmt::format("the connection to {} is closed", impl->peer)};
+    const IoStep step = impl->tls->handshake();
+    if (step.kind == IoStep::Moved) break;
+    if (step.kind != IoStep::NeedsRead && step.kind != IoStep::NeedsWrite) {
+      Error error = impl->why(step);
+      impl->close();
+      co_return error;
+    }
+    auto ready = wait_for(*impl, Impl::direction(step));
+    const auto waited = co_await std::move(ready);
+    if (waited.has_error()) {  // half of it is of no use
+      impl->close();
+      co_return waited.error();
+    }
+  }
+  impl->more_to_read = true;  // perhaps: the peer's first frame may have come with its proof
+  co_return Unit{};
 }
 
 void Connection::send(const Frame& frame) {
   if (impl_->closed || impl_->write_error) return;
-  append_frame(frame, impl_->pending, impl_->send_mac);
+  append_frame(frame, impl_->pending);
   if (impl_->in_flight.empty()) impl_->start_write();
 }
 
@@ -308,15 +354,9 @@ Task<Unit> Connection::flush() { return wait_queue_below(1); }
 void Connection::close() { impl_->close(); }
 bool Connection::is_open() const { return !impl_->closed; }
 
-void Connection::set_session_key(std::string_view key, ConnectionSide side) {
-  constexpr std::string_view kConnector = "connector", kListener = "listener";
-  const bool connector = side == ConnectionSide::Connector;
-  impl_->send_mac = make_frame_mac(key, connector ? kConnector : kListener);
-  impl_->reader.set_mac(make_frame_mac(key, connector ? kListener : kConnector));
-}
-
 void Connection::set_payload_limit(std::size_t bytes) { impl_->reader.set_payload_limit(bytes); }
 
+bool Connection::is_unix() const { return impl_->is_unix; }
 std::string Connection::peer() const { return impl_->peer; }
 std::string Connection::local_address() const { return impl_->local_address; }
 

@@ -12,6 +12,7 @@
 #include "lib/base/time.h"
 #include "lib/net/endpoint.h"
 #include "lib/net/task.h"
+#include "lib/net/tls.h"
 #include "lib/wire/frame.h"
 
 namespace train {
@@ -21,9 +22,6 @@ struct PeerCredentials {  // of the process at the other end of a Unix socket, a
   gid_t gid = 0;
   pid_t pid = 0;
 };
-
-/// Which end of a connection this is: MACs and proofs of the two directions never match each other.
-enum class ConnectionSide { Connector, Listener };
 
 class Connection {
  public:
@@ -59,14 +57,17 @@ class Connection {
   void close();
   bool is_open() const;
 
-  /// Put a MAC on every frame from here on and demand one on every frame that arrives from here on.
-  /// The handshake calls it.
-  void set_session_key(std::string_view key, ConnectionSide side);
+  /// Whether the peer begins with TLS. Waits for its first bytes, and leaves them to be read.
+  Task<bool> peer_begins_tls();
+  /// Go on in TLS: all that is sent and received from here on. Before the first frame only. A peer
+  /// that fails is told so by TLS, and the connection is closed.
+  Task<Unit> start_tls(const TlsContext& context, ConnectionSide side);
   /// Refuse payloads above `bytes` from now on.
   void set_payload_limit(std::size_t bytes);
 
-  std::string peer() const;                     // for logs: "10.0.0.7:41234", "unix:pid 4711"
-  std::string local_address() const;            // numeric address of this end, "" for a Unix socket
+  bool is_unix() const;               // between processes of one machine, which knows who they are
+  std::string peer() const;           // for logs: "10.0.0.7:41234", "unix:pid 4711"
+  std::string local_address() const;  // numeric address of this end, "" for a Unix socket
   Result<PeerCredentials> credentials() const;  // Unix sockets only
 
  private:

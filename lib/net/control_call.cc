@@ -42,8 +42,8 @@ Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
                                               const std::string& build, Duration patience) {
   CO_TRY(auto connection, co_await connect(executor, runtime_dir, patience));
   const Identity self{build, "control", "", ::getpid(), ""};
-  const std::optional<Token> no_token;
-  CO_TRY_VOID(co_await connect_handshake(*connection, self, no_token));
+  const std::optional<TlsContext> no_tls;
+  CO_TRY_VOID(co_await connect_handshake(*connection, self, no_tls));
   co_return std::move(connection);
 }
 

@@ -12,22 +12,18 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kNonceBytes = 32;
-constexpr std::string_view kListenerProof = "trainrun 1 proof of the listener";
-constexpr std::string_view kConnectorProof = "trainrun 1 proof of the connector";
-constexpr std::string_view kSessionKey = "trainrun 1 session key";
+constexpr std::size_t kInstanceBytes = 16;
 constexpr std::string_view kTokenHint = "pass --token-file";
+constexpr std::string_view kListenerTokenHint = "start it with --token-file";
 
 struct Side {
   Connection& connection;
   const Identity& self;
-  const std::optional<Token>& token;
+  const std::optional<TlsContext>& tls;
   HandshakeLimits limits;
   std::optional<Refused> refusal = {};  // what the peer is told when this side says no
   bool refused_by_peer = false;
-  std::string hello_bytes = {},
-              reply_bytes =
-                  {};  // as they travelled: proofs also cover fields that only one side knows
+  bool can_be_told = false;  // it is known whether the peer speaks TLS, and it is done
 
   // End with `here` on this side, and `there` in the peer's ears.
   Error refuse(Error here, std::string_view there, std::string_view hint = {}) {
@@ -70,51 +66,7 @@ Task<Message> receive_message(Side& side) {
                     fmt::format("{} sends {} where {} is due", side.connection.peer(),
                                 to_string(frame.type), to_string(Message::kType))};
   }
-  if constexpr (std::is_same_v<Message, Hello>) side.hello_bytes = frame.payload;
-  if constexpr (std::is_same_v<Message, HelloReply>) side.reply_bytes = frame.payload;
   co_return decode<Message>(frame);
-}
-
-// Each part with its length in front, so that no two lists of parts give the same bytes.
-std::string join_parts(std::initializer_list<std::string_view> parts) {
-  std::string out;
-  for (const std::string_view part : parts) {
-    for (int i = 0; i < 4; ++i) out += static_cast<char>(part.size() >> (8 * i));
-    out.append(part);
-  }
-  return out;
-}
-
-// All of the hello, and of the answer all that the peer goes by; its own bytes hold the proof, so
-// they come in with the next MAC.
-std::string signed_by_listener(const Side& side, const HelloReply& reply) {
-  return join_parts({kListenerProof, side.hello_bytes, std::to_string(reply.protocol), reply.build,
-                     reply.role, reply.host, reply.node_name, std::to_string(reply.pid), reply.auth,
-                     reply.nonce});
-}
-std::string signed_by_connector(std::string_view label, const Side& side) {
-  return join_parts({label, side.hello_bytes, side.reply_bytes});
-}
-
-std::string mac_of(const Token& token, std::string_view text) {
-  const auto mac = Hmac(token.bytes())(text);
-  return {mac.data(), mac.size()};
-}
-
-void start_session(Side& side, ConnectionSide which) {
-  if (side.token) {
-    auto key = Hmac(side.token->bytes())(signed_by_connector(kSessionKey, side));
-    side.connection.set_session_key({key.data(), key.size()}, which);
-    wipe(key.data(), key.size());
-  }
-  side.connection.set_payload_limit(kFramePayloadBytesMax);
-}
-
-Error token_mismatch(Side& side) {
-  return side.refuse(
-      Error{Errc::Unauthenticated, fmt::format("{}: token does not match", side.connection.peer()),
-            "both sides need the same token file"},
-      "token does not match", "both sides need the same token file");
 }
 
 Error wrong_version(Side& side, const Hello& hello, const std::string& listener_build,
@@ -133,58 +85,44 @@ Result<std::uint32_t> choose_protocol(Side& side, const Hello& hello) {
                        fmt::format("{} to {}", side.limits.protocol_min, side.limits.protocol_max));
 }
 
-Result<Unit> check_auth_of_hello(Side& side, const Hello& hello) {
-  const bool peer_has_token = hello.auth == "token";
-  if (side.token && !peer_has_token) {
-    return side.refuse(
-        Error{Errc::Unauthenticated,
-              fmt::format("{} shows no token, and one is asked for here", side.connection.peer())},
-        "peer asks for a token, none is set", kTokenHint);
-  }
-  if (!side.token && peer_has_token) {
-    return side.refuse(
-        Error{Errc::Unauthenticated,
-              fmt::format("{} asks for a token, none is set", side.connection.peer()),
-              std::string(kTokenHint)},
-        "peer has no token to show, and one is asked for here", "start it with --token-file");
-  }
-  if (side.token && hello.nonce.size() != kNonceBytes) {
-    return side.refuse(
-        Error{Errc::Protocol, fmt::format("{}: nonce of {} bytes instead of {}",
-                                          side.connection.peer(), hello.nonce.size(), kNonceBytes)},
-        fmt::format("nonce of {} bytes instead of {}", hello.nonce.size(), kNonceBytes));
-  }
+// Both sides of a PSK hold the same secret, so a peer that has it may still be this process, led
+// back to itself by somebody on the way (RFC 9257, "selfie").
+template <class HelloOrReply>
+Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
+  const auto refuse = [&](Errc code, std::string_view what, std::string_view hint) {
+    Error error{code, fmt::format("{} {}", side.connection.peer(), what), std::string(hint)};
+    const std::string there = error.message;
+    return side.refuse(std::move(error), there, hint);
+  };
+  if (peer.instance.size() != kInstanceBytes)
+    return refuse(Errc::Protocol,
+                  fmt::format("has an instance of {} bytes instead of {}", peer.instance.size(),
+                              kInstanceBytes),
+                  "");
+  if (peer.instance == side.self.instance)
+    return refuse(Errc::Unauthenticated, "is this process itself",
+                  "correct the address; if it is right, somebody on the way leads it back");
+  if (peer.role == side.self.role)
+    return refuse(Errc::Unauthenticated,
+                  fmt::format("says that it is a {}, as this side is", printable(peer.role)),
+                  "correct the address");
   return Unit{};
 }
 
-Result<Unit> check_reply(Side& side, const Hello& hello, const HelloReply& reply) {
-  if (reply.protocol < hello.protocol_min || reply.protocol > hello.protocol_max) {
-    return wrong_version(side, hello,
-                         fmt::format("{} {}", printable(reply.role), printable(reply.build)),
-                         std::to_string(reply.protocol));
-  }
-  if (!side.token && reply.auth == "none") return Unit{};
-  if (!side.token) {
-    return side.refuse(
-        Error{Errc::Unauthenticated,
-              fmt::format("{} asks for a token, none is set", side.connection.peer()),
-              std::string(kTokenHint)},
-        "peer has no token to show, and one is asked for here", "start it with --token-file");
-  }
-  // No falling back to a connection without authentication, whoever asks for it.
-  if (reply.auth != "token") {
-    return side.refuse(
-        Error{Errc::Unauthenticated,
-              fmt::format("{} shows no token, and one is asked for here", side.connection.peer())},
-        "peer asks for a token, none is set", kTokenHint);
-  }
-  if (reply.nonce.size() != kNonceBytes ||
-      !equal_secrets(reply.proof, mac_of(*side.token, signed_by_listener(side, reply))))
-    return token_mismatch(side);
-  return Unit{};
+template <class HelloOrReply>
+PeerInfo info_of(HelloOrReply&& peer, std::uint32_t protocol) {
+  return {.protocol = protocol,
+          .build = peer.build,
+          .role = peer.role,
+          .host = peer.host,
+          .pid = peer.pid,
+          .node_name = peer.node_name};
 }
 
 Task<PeerInfo> connect_steps(Side& side) {
+  if (side.tls && !side.connection.is_unix())
+    CO_TRY_VOID(co_await side.connection.start_tls(*side.tls, ConnectionSide::Connector));
+  side.can_be_told = true;
   const Hello hello{.protocol_min = side.limits.protocol_min,
                     .protocol_max = side.limits.protocol_max,
                     .build = side.self.build,
@@ -192,66 +130,69 @@ Task<PeerInfo> connect_steps(Side& side) {
                     .host = side.self.host,
                     .node_name = side.self.node_name,
                     .pid = side.self.pid,
-                    .auth = side.token ? "token" : "none",
-                    .nonce = random_bytes(kNonceBytes)};
-  const Frame hello_frame = encode(hello);
-  side.hello_bytes = hello_frame.payload;
-  side.connection.send(hello_frame);
+                    .instance = side.self.instance};
+  side.connection.send(encode(hello));
   CO_TRY(const auto reply, co_await receive_message<HelloReply>(side));
-  CO_TRY_VOID(check_reply(side, hello, reply));
-  if (side.token) {
-    AuthProof answer;
-    answer.proof = mac_of(*side.token, signed_by_connector(kConnectorProof, side));
-    side.connection.send(encode(answer));
+  if (reply.protocol < hello.protocol_min || reply.protocol > hello.protocol_max) {
+    co_return wrong_version(side, hello,
+                            fmt::format("{} {}", printable(reply.role), printable(reply.build)),
+                            std::to_string(reply.protocol));
   }
-  start_session(side, ConnectionSide::Connector);
-  co_return PeerInfo{.protocol = reply.protocol,
-                     .build = reply.build,
-                     .role = reply.role,
-                     .host = reply.host,
-                     .pid = reply.pid,
-                     .node_name = reply.node_name};
+  CO_TRY_VOID(check_is_another(side, reply));
+  side.connection.set_payload_limit(kFramePayloadBytesMax);
+  co_return info_of(reply, reply.protocol);
+}
+
+// Whether the peer and this side agree on TLS. There is no falling back, whoever asks for it.
+Task<bool> start_tls_if_offered(Side& side) {
+  if (side.connection.is_unix()) co_return true;
+  CO_TRY(const bool offered, co_await side.connection.peer_begins_tls());
+  if (offered && side.tls)
+    CO_TRY_VOID(co_await side.connection.start_tls(*side.tls, ConnectionSide::Listener));
+  if (offered && !side.tls) {
+    // Takes the peer's bytes, which are no frame: unread, they would make the kernel cut it off
+    // before it has heard why.
+    (void)co_await side.connection.receive();
+    side.can_be_told = true;
+    co_return side.refuse(
+        Error{Errc::Unauthenticated,
+              fmt::format("{} asks for a token, none is set", side.connection.peer()),
+              std::string(kTokenHint)},
+        "peer has no token to show, and one is asked for here", kListenerTokenHint);
+  }
+  co_return offered == side.tls.has_value();
 }
 
 Task<PeerInfo> accept_steps(Side& side) {
+  CO_TRY(const bool agreed, co_await start_tls_if_offered(side));
+  side.can_be_told = true;
   CO_TRY(const auto hello, co_await receive_message<Hello>(side));
   CO_TRY(const std::uint32_t protocol, choose_protocol(side, hello));
-  CO_TRY_VOID(check_auth_of_hello(side, hello));
-  HelloReply reply{.protocol = protocol,
-                   .build = side.self.build,
-                   .role = side.self.role,
-                   .host = side.self.host,
-                   .node_name = side.self.node_name,
-                   .pid = side.self.pid,
-                   .auth = side.token ? "token" : "none",
-                   .nonce = random_bytes(kNonceBytes),
-                   .proof = {}};
-  if (side.token) reply.proof = mac_of(*side.token, signed_by_listener(side, reply));
-  const Frame reply_frame = encode(reply);
-  side.reply_bytes = reply_frame.payload;
-  side.connection.send(reply_frame);
-  if (side.token) {
-    CO_TRY(const auto answer, co_await receive_message<AuthProof>(side));
-    if (!equal_secrets(answer.proof,
-                       mac_of(*side.token, signed_by_connector(kConnectorProof, side))))
-      co_return token_mismatch(side);
+  if (!agreed) {
+    co_return side.refuse(
+        Error{Errc::Unauthenticated,
+              fmt::format("{} shows no token, and one is asked for here", side.connection.peer())},
+        "peer asks for a token, none is set", kTokenHint);
   }
-  start_session(side, ConnectionSide::Listener);
-  co_return PeerInfo{.protocol = protocol,
-                     .build = hello.build,
-                     .role = hello.role,
-                     .host = hello.host,
-                     .pid = hello.pid,
-                     .node_name = hello.node_name};
+  CO_TRY_VOID(check_is_another(side, hello));
+  side.connection.send(encode(HelloReply{.protocol = protocol,
+                                         .build = side.self.build,
+                                         .role = side.self.role,
+                                         .host = side.self.host,
+                                         .node_name = side.self.node_name,
+                                         .pid = side.self.pid,
+                                         .instance = side.self.instance}));
+  side.connection.set_payload_limit(kFramePayloadBytesMax);
+  co_return info_of(hello, protocol);
 }
 
 using Steps = Task<PeerInfo> (*)(Side&);
 
 Task<PeerInfo> run_handshake(Connection& connection, const Identity& self,
-                             const std::optional<Token>& token, HandshakeLimits limits,
+                             const std::optional<TlsContext>& tls, HandshakeLimits limits,
                              Steps steps) {
   constexpr auto kFarewellTime = milliseconds(500);
-  Side side{.connection = connection, .self = self, .token = token, .limits = limits};
+  Side side{.connection = connection, .self = self, .tls = tls, .limits = limits};
   connection.set_payload_limit(kHelloPayloadBytesMax);
   auto result = co_await within(limits.time, steps(side));
   if (result.has_value()) co_return result;
@@ -260,8 +201,8 @@ Task<PeerInfo> run_handshake(Connection& connection, const Identity& self,
     error.message = fmt::format("{}: handshake not over within {}", connection.peer(),
                                 format_duration(limits.time));
   // Tell the peer, unless it is gone or knows better.
-  const bool peer_listens =
-      !side.refused_by_peer && error.code != Errc::Unavailable && error.code != Errc::Cancelled;
+  const bool peer_listens = side.can_be_told && !side.refused_by_peer &&
+                            error.code != Errc::Unavailable && error.code != Errc::Cancelled;
   if (peer_listens) {
     if (!side.refusal)
       side.refusal = Refused{
@@ -276,14 +217,19 @@ Task<PeerInfo> run_handshake(Connection& connection, const Identity& self,
 
 }  // namespace
 
+const std::string& process_instance() {
+  static const std::string instance = random_bytes(kInstanceBytes);
+  return instance;
+}
+
 Task<PeerInfo> connect_handshake(Connection& connection, const Identity& self,
-                                 const std::optional<Token>& token, HandshakeLimits limits) {
-  return run_handshake(connection, self, token, limits, connect_steps);
+                                 const std::optional<TlsContext>& tls, HandshakeLimits limits) {
+  return run_handshake(connection, self, tls, limits, connect_steps);
 }
 
 Task<PeerInfo> accept_handshake(Connection& connection, const Identity& self,
-                                const std::optional<Token>& token, HandshakeLimits limits) {
-  return run_handshake(connection, self, token, limits, accept_steps);
+                                const std::optional<TlsContext>& tls, HandshakeLimits limits) {
+  return run_handshake(connection, self, tls, limits, accept_steps);
 }
 
 }  // namespace train

@@ -1,5 +1,6 @@
-// The first frames of a connection: who is there, which protocol both speak, and proof that both
-// hold the cluster's token. PROTOCOL.md, "Handshake", has the order and the bytes.
+// How a connection begins: TLS where it goes over a network, by which both sides prove who they
+// are, then the first frames: who is there, and which protocol both speak. PROTOCOL.md,
+// "Handshake", has the order and the bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,19 @@
 
 #include "lib/base/time.h"
 #include "lib/net/connection.h"
-#include "lib/net/token.h"
+#include "lib/net/tls.h"
 #include "lib/wire/messages.h"
 
 namespace train {
+
+/// Random, the same as long as this process lives: by it a peer sees that it talks to itself.
+const std::string& process_instance();
 
 struct Identity {
   std::string build, role, host;  // role: launcher | status | traind | supervisor | …
   std::int64_t pid = 0;
   std::string node_name;
+  std::string instance = process_instance();
 };
 
 struct PeerInfo {
@@ -32,14 +37,15 @@ struct HandshakeLimits {
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
 };
 
-/// Say hello as the side that connected, or answer as the one that listens. On failure the peer is
-/// told why (a Refused frame) where it still listens, and the connection is closed:
-/// Errc::Unauthenticated (token), Protocol (version, bytes), Timeout, Unavailable. Afterwards
-/// full-size frames are allowed, and with a token every frame carries a MAC. The references must
-/// outlive the flow.
+/// Say hello as the side that connected, or answer as the one that listens. With `tls` a network
+/// link is TLS or nothing; without it, it is plain. A Unix socket is always plain: its file's mode
+/// and credentials() say who is there. On failure the peer is told why where it still listens (an
+/// alert of TLS, a Refused frame), and the connection is closed: Errc::Unauthenticated (token),
+/// Protocol (version, bytes), Timeout, Unavailable. Afterwards full-size frames are allowed. The
+/// references must outlive the flow.
 Task<PeerInfo> connect_handshake(Connection& connection, const Identity& self,
-                                 const std::optional<Token>& token, HandshakeLimits limits = {});
+                                 const std::optional<TlsContext>& tls, HandshakeLimits limits = {});
 Task<PeerInfo> accept_handshake(Connection& connection, const Identity& self,
-                                const std::optional<Token>& token, HandshakeLimits limits = {});
+                                const std::optional<TlsContext>& tls, HandshakeLimits limits = {});
 
 }  // namespace train

@@ -2,52 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "lib/base/check.h"
 #include "lib/net/hmac.h"
+#include "lib/net/secret_file.h"
 
 namespace train {
-namespace {
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Result<Unit> check_token_file(const std::string& path, const struct stat& status) {
-  if (!S_ISREG(status.st_mode))
-    return Error{Errc::InvalidArgument, fmt::format("token file {} is not a regular file", path)};
-  if (status.st_uid != ::geteuid()) {
-    return Error{Errc::Permission,
-                 fmt::format("token file {} belongs to uid {}, not to uid {}, who reads it", path,
-                             status.st_uid, ::geteuid()),
-                 fmt::format("chown {} {}", ::geteuid(), path)};
-  }
-  if ((status.st_mode & 077) != 0) {
-    return Error{
-        Errc::Permission,
-        fmt::format("token file {} has mode {:04o}, which lets others at it; wanted is 0600", path,
-                    status.st_mode & 07777),
-        fmt::format("chmod 600 {}", path)};
-  }
-  return Unit{};
-}
-
-}  // namespace
-
 Token::Token(std::string_view bytes) : bytes_(bytes.begin(), bytes.end()) {
   TRAIN_CHECK(bytes.size() >= kTokenBytesMin && bytes.size() <= kTokenBytesMax,
               "a token's length is checked where it is read");
@@ -82,23 +45,11 @@ Token Token::generate() {
 }
 
 Result<Token> read_token_file(const std::string& path) {
-  // O_NONBLOCK: a FIFO in its place must not make us wait.
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.fd() < 0 && errno == ELOOP) {
-    return Error{Errc::Permission,
-                 fmt::format("token file {} is a symbolic link; wanted is a regular file", path),
-                 "name the file itself"};
-  }
-  if (file.fd() < 0) return system_error(errno, fmt::format("opening token file {}", path));
-  struct stat status {};
-  if (::fstat(file.fd(), &status) != 0)
-    return system_error(errno, fmt::format("looking at token file {}", path));
-  TRY_VOID(check_token_file(path, status));
-
+  TRY(const FileDescriptor file, open_secret_file("token file", path));
   char buffer[kTokenBytesMax + 1];
   std::size_t size = 0;
   while (size < sizeof buffer) {
-    const ssize_t count = ::read(file.fd(), buffer + size, sizeof buffer - size);
+    const ssize_t count = ::read(file.get(), buffer + size, sizeof buffer - size);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_error(errno, fmt::format("reading token file {}", path));
     if (count == 0) break;
@@ -118,18 +69,19 @@ Result<Token> read_token_file(const std::string& path) {
 }
 
 Result<Unit> create_token_file(const std::string& path) {
-  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.fd() < 0 && errno == EEXIST) {
+  const FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0 && errno == EEXIST) {
     return Error{Errc::AlreadyExists,
                  fmt::format("{} exists already; a token is never overwritten", path),
                  "name a new file"};
   }
-  if (file.fd() < 0) return system_error(errno, fmt::format("creating token file {}", path));
+  if (file.get() < 0) return system_error(errno, fmt::format("creating token file {}", path));
   const Token token = Token::generate();
   const std::string_view bytes = token.bytes();
-  const ssize_t written = ::write(file.fd(), bytes.data(), bytes.size());
+  const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
   const int error_number = written < 0 ? errno : ENOSPC;
-  if (written != static_cast<ssize_t>(bytes.size()) || ::fsync(file.fd()) != 0) {
+  if (written != static_cast<ssize_t>(bytes.size()) || ::fsync(file.get()) != 0) {
     ::unlink(path.c_str());
     return system_error(error_number, fmt::format("writing token file {}", path));
   }

@@ -1,5 +1,5 @@
 // The secret that the machines of a cluster share. It is never sent, logged or put into an
-// environment; handshake.h proves its possession. Its bytes are wiped from memory when the last
+// environment; tls.h proves its possession. Its bytes are wiped from memory when the last
 // copy goes.
 #pragma once
 
@@ -35,8 +35,8 @@ class Token {
   std::vector<char> bytes_;  // not a std::string: a short one is copied when it is moved
 };
 
-/// Read a token. Refuses a symbolic link, a file of another owner, one that group or others may
-/// touch, and less than 32 bytes. White space at the end does not count.
+/// Read a token, from a file as secret_file.h wants it. Refuses less than 32 bytes. White space at
+/// the end does not count.
 Result<Token> read_token_file(const std::string& path);
 
 /// Generate a token into a new file of mode 0600. An existing file is never overwritten

@@ -35,7 +35,6 @@ std::string to_string(MessageType type) {
     return #name
     TRAIN_NAME(Hello);
     TRAIN_NAME(HelloReply);
-    TRAIN_NAME(AuthProof);
     TRAIN_NAME(Refused);
     TRAIN_NAME(Heartbeat);
     TRAIN_NAME(HeartbeatAck);

@@ -29,37 +29,16 @@ std::uint32_t checksum(const char* header, std::string_view payload) {
   return static_cast<std::uint32_t>(XXH3_64bits_withSeed(payload.data(), payload.size(), seed));
 }
 
-// Looks at every byte, so that the time says nothing about where the first difference is.
-bool equal_macs(std::string_view found, const std::array<char, kFrameMacBytes>& expected) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < kFrameMacBytes; ++i)
-    difference |= static_cast<unsigned char>(found[i] ^ expected[i]);
-  return difference == 0;
-}
-
-Error wrong_flags(std::uint16_t found, bool mac_demanded) {
-  if (found == 0 && mac_demanded)
-    return Error{Errc::Protocol, "frame without a MAC on an authenticated connection"};
-  if (found == kFrameFlagMac)
-    return Error{Errc::Protocol, "frame with a MAC on a connection without a session key"};
-  return Error{Errc::Protocol, fmt::format("frame with unknown flags {:#06x}", found)};
-}
-
 }  // namespace
 
-void append_frame(const Frame& frame, std::string& out, const FrameMac& mac) {
-  const std::size_t begin = out.size();
+void append_frame(const Frame& frame, std::string& out) {
   char header[kFrameHeaderBytes] = {};
   put_u32(header, static_cast<std::uint32_t>(frame.payload.size()));
   put_u16(header + 4, static_cast<std::uint16_t>(frame.type));
-  put_u16(header + 6, mac ? kFrameFlagMac : 0);
+  put_u16(header + 6, 0);
   put_u32(header + 8, frame.attempt.value);
   put_u32(header + 12, checksum(header, frame.payload));
   out.append(header, sizeof header).append(frame.payload);
-  if (mac) {
-    const auto code = mac(std::string_view(out).substr(begin));
-    out.append(code.data(), code.size());
-  }
 }
 
 void FrameReader::feed(std::string_view bytes) {
@@ -82,24 +61,15 @@ Result<std::optional<Frame>> FrameReader::next() {
                  fmt::format("frame of {} bytes exceeds {}", length, payload_bytes_max_)};
   }
   const std::uint16_t flags = get_u16(header + 6);
-  if (flags != (mac_ ? kFrameFlagMac : 0)) return wrong_flags(flags, static_cast<bool>(mac_));
-  const std::size_t frame_bytes = kFrameHeaderBytes + length + (mac_ ? kFrameMacBytes : 0);
+  if (flags != 0)
+    return Error{Errc::Protocol, fmt::format("frame with unknown flags {:#06x}", flags)};
+  const std::size_t frame_bytes = kFrameHeaderBytes + length;
   if (buffered_bytes() < frame_bytes) return std::optional<Frame>{};
   const std::string_view payload(header + kFrameHeaderBytes, length);
   if (get_u32(header + 12) != checksum(header, payload)) {
     return Error{Errc::Protocol,
                  fmt::format("frame of type {:#06x} and {} bytes does not match its checksum",
                              get_u16(header + 4), length)};
-  }
-  if (mac_) {
-    const std::string_view sealed(header, kFrameHeaderBytes + length);
-    if (!equal_macs({header + sealed.size(), kFrameMacBytes}, mac_(sealed))) {
-      return Error{
-          Errc::Protocol,
-          fmt::format("frame of type {:#06x} and {} bytes does not match its MAC: it was changed, "
-                      "repeated or moved on its way",
-                      get_u16(header + 4), length)};
-    }
   }
   std::optional<Frame> frame{Frame{.type = static_cast<MessageType>(get_u16(header + 4)),
                                    .attempt = Attempt{get_u32(header + 8)},

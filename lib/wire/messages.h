@@ -13,14 +13,13 @@
 
 namespace train {
 
-inline constexpr std::uint32_t kProtocolMin = 1;
-inline constexpr std::uint32_t kProtocolMax = 1;
+inline constexpr std::uint32_t kProtocolMin = 2;
+inline constexpr std::uint32_t kProtocolMax = 2;
 
 enum class MessageType : std::uint16_t {
   // the link: launcher ↔ traind, traind ↔ supervisor
   Hello = 0x01,
   HelloReply = 0x02,
-  AuthProof = 0x03,
   Refused = 0x04,
   Heartbeat = 0x05,
   HeartbeatAck = 0x06,
@@ -103,23 +102,16 @@ struct Hello {  // first frame of the side that connected
   std::string build, role;  // role: launcher | status
   std::string host, node_name;
   std::int64_t pid = 0;
-  std::string auth = "none";  // none | token
-  std::string nonce;          // 32 random bytes
-  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, role, host, node_name, pid, auth, nonce)
+  std::string instance;  // random, of the process: nobody is to talk to itself
+  MSGPACK_DEFINE_MAP(protocol_min, protocol_max, build, role, host, node_name, pid, instance)
 };
-struct HelloReply {  // the listener's answer; `proof` is its MAC over both hellos where auth is
-                     // token
+struct HelloReply {  // the listener's answer
   static constexpr MessageType kType = MessageType::HelloReply;
   std::uint32_t protocol = 0;
   std::string build, role, host, node_name;
   std::int64_t pid = 0;
-  std::string auth = "none", nonce, proof;
-  MSGPACK_DEFINE_MAP(protocol, build, role, host, node_name, pid, auth, nonce, proof)
-};
-struct AuthProof {  // the connecting side's MAC
-  static constexpr MessageType kType = MessageType::AuthProof;
-  std::string proof;
-  MSGPACK_DEFINE_MAP(proof)
+  std::string instance;
+  MSGPACK_DEFINE_MAP(protocol, build, role, host, node_name, pid, instance)
 };
 struct Refused {  // the last frame before the sender closes
   static constexpr MessageType kType = MessageType::Refused;

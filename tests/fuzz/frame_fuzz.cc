@@ -29,7 +29,7 @@ void decode_as_its_type(const Frame& frame) {
 }
 
 void decode_all(const Frame& frame) {
-  decode_as_its_type<Hello, HelloReply, AuthProof, Refused, Heartbeat, HeartbeatAck, AttachRun,
+  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun,
                      NodeOffer, PrepareAttempt, AttemptLost, DetachRun, LauncherState,
                      SupervisorHello, NodeDraining, DrainNode, KeepController, KeptController,
                      ControllerEnded, Prepared, StartWorkers, WorkersStarted, StartFailed,

@@ -1,5 +1,6 @@
 #include "lib/net/handshake.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lib/wire/codec.h"
@@ -8,17 +9,22 @@
 namespace train {
 namespace {
 
-const Identity kLauncher{
-    .build = "0.1.0+a", .role = "launcher", .host = "login", .pid = 11, .node_name = ""};
+const Identity kLauncher{.build = "0.1.0+a",
+                         .role = "launcher",
+                         .host = "login",
+                         .pid = 11,
+                         .node_name = "",
+                         .instance = std::string(16, 'l')};
 const Identity kDaemon{.build = "0.1.0+b",
                        .role = "traind",
                        .host = "node-b.example",
                        .pid = 22,
-                       .node_name = "node-b"};
+                       .node_name = "node-b",
+                       .instance = std::string(16, 'd')};
 
-std::optional<Token> token_of(char letter) {
+std::optional<TlsContext> tls_of(char letter) {
   if (letter == '-') return std::nullopt;
-  return Token(std::string(32, letter));
+  return TlsContext::from_token(Token(std::string(32, letter)));
 }
 
 class HandshakeTest : public NetTest {
@@ -31,16 +37,15 @@ class HandshakeTest : public NetTest {
     out = co_await std::move(task);
   }
 
-  Ends shake(Connection& a, Connection& b, const std::optional<Token>& token_a,
-             const std::optional<Token>& token_b, HandshakeLimits limits_a = {},
+  Ends shake(Connection& a, Connection& b, const std::optional<TlsContext>& tls_a,
+             const std::optional<TlsContext>& tls_b, HandshakeLimits limits_a = {},
              HandshakeLimits limits_b = {}) {
     Ends ends;
     run([&]() -> asio::awaitable<void> {
       Scope scope(executor());
       scope.spawn("connector",
-                  store(ends.connector, connect_handshake(a, kLauncher, token_a, limits_a)));
-      scope.spawn("listener",
-                  store(ends.listener, accept_handshake(b, kDaemon, token_b, limits_b)));
+                  store(ends.connector, connect_handshake(a, kLauncher, tls_a, limits_a)));
+      scope.spawn("listener", store(ends.listener, accept_handshake(b, kDaemon, tls_b, limits_b)));
       co_await scope.join();
     });
     return ends;
@@ -54,55 +59,58 @@ class HandshakeTest : public NetTest {
   }
 };
 
-TEST_F(HandshakeTest, EachSideWithEachToken) {
-  const std::string peer = "unix:pid " + std::to_string(::getpid());
-  const std::string mismatch = "token does not match (both sides need the same token file)";
+TEST_F(HandshakeTest, EachSideWithEachTokenOverANetwork) {
   struct Case {
     char connector, listener;
-    std::string connector_text, listener_text;
+    std::string connector_text, listener_text;  // with {} where the peer's name stands
   };
-  const std::string no_token_at_connector =
-      "unauthenticated: " + peer +
-      " refuses: peer asks for a token, none is set (pass --token-file)";
-  const std::string asked_in_vain =
-      "unauthenticated: " + peer + " shows no token, and one is asked for here";
-  const std::string no_token_at_listener =
-      "unauthenticated: " + peer + " asks for a token, none is set (pass --token-file)";
-  const std::string not_shown =
-      "unauthenticated: " + peer +
-      " refuses: peer has no token to show, and one is asked for here (start it with --token-file)";
-  const std::string wrong_here = "unauthenticated: " + peer + ": " + mismatch,
-                    wrong_there = "unauthenticated: " + peer + " refuses: " + mismatch;
-  // The one that says "peer asks for a token" is the one without; the connector is the first to see
-  // a wrong proof.
+  const std::string none_here =
+                        "unauthenticated: {} refuses: peer asks for a token, none is set "
+                        "(pass --token-file)",
+                    in_vain = "unauthenticated: {} shows no token, and one is asked for here",
+                    no_tls = "unauthenticated: {} speaks no TLS (start it with --token-file)",
+                    none_there =
+                        "unauthenticated: {} asks for a token, none is set (pass --token-file)",
+                    mismatch =
+                        "unauthenticated: {}: token does not match (both sides need the same token "
+                        "file)";
   const Case cases[] = {
-      {'-', '-', "ok", "ok"},
-      {'-', 'A', no_token_at_connector, asked_in_vain},
-      {'-', 'B', no_token_at_connector, asked_in_vain},
-      {'A', '-', not_shown, no_token_at_listener},
-      {'A', 'A', "ok", "ok"},
-      {'A', 'B', wrong_here, wrong_there},
-      {'B', '-', not_shown, no_token_at_listener},
-      {'B', 'A', wrong_here, wrong_there},
+      {'-', '-', "ok", "ok"},         {'-', 'A', none_here, in_vain},
+      {'-', 'B', none_here, in_vain}, {'A', '-', no_tls, none_there},
+      {'A', 'A', "ok", "ok"},         {'A', 'B', mismatch, mismatch},
+      {'B', '-', no_tls, none_there}, {'B', 'A', mismatch, mismatch},
       {'B', 'B', "ok", "ok"},
   };
   for (const Case& c : cases) {
-    auto [a, b] = connected_pair();
-    const Ends ends = shake(*a, *b, token_of(c.connector), token_of(c.listener));
-    EXPECT_EQ(text(ends.connector), c.connector_text) << c.connector << c.listener;
-    EXPECT_EQ(text(ends.listener), c.listener_text) << c.connector << c.listener;
+    auto [a, b] = tcp_pair();
+    const std::string listener = a->peer(), connector = b->peer();
+    const Ends ends = shake(*a, *b, tls_of(c.connector), tls_of(c.listener));
+    EXPECT_EQ(text(ends.connector), fmt::format(fmt::runtime(c.connector_text), listener))
+        << c.connector << c.listener;
+    EXPECT_EQ(text(ends.listener), fmt::format(fmt::runtime(c.listener_text), connector))
+        << c.connector << c.listener;
     EXPECT_EQ(a->is_open(), c.connector_text == "ok");
     EXPECT_EQ(b->is_open(), c.listener_text == "ok");
   }
 }
 
+TEST_F(HandshakeTest, AUnixSocketIsPlainWhateverTokensThereAre) {
+  for (const char connector : {'-', 'A'}) {
+    for (const char listener : {'-', 'B'}) {
+      auto [a, b] = connected_pair();
+      const Ends ends = shake(*a, *b, tls_of(connector), tls_of(listener));
+      EXPECT_EQ(text(ends.connector) + text(ends.listener), "okok") << connector << listener;
+    }
+  }
+}
+
 TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
   for (const char token : {'-', 'A'}) {
-    auto [a, b] = connected_pair();
-    const Ends ends = shake(*a, *b, token_of(token), token_of(token));
+    auto [a, b] = tcp_pair();
+    const Ends ends = shake(*a, *b, tls_of(token), tls_of(token));
     ASSERT_EQ(text(ends.connector) + text(ends.listener), "okok");
     const PeerInfo& daemon = **ends.connector;
-    EXPECT_EQ(daemon.protocol, 1u);
+    EXPECT_EQ(daemon.protocol, 2u);
     EXPECT_EQ(daemon.build + " " + daemon.role + " " + daemon.host + " " + daemon.node_name,
               "0.1.0+b traind node-b.example node-b");
     EXPECT_EQ(daemon.pid, 22);
@@ -115,13 +123,118 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
                       .attempt = Attempt{1},
                       .payload = std::string(kFramePayloadBytesMax, 'o')};
       a->send(big);
-      auto there = co_await within(10s, b->receive());
-      EXPECT_TRUE(there.has_value() && *there == big);
+      b->send(big);  // both at once: neither reads before both have written
       b->send(big);
-      auto back = co_await within(10s, a->receive());
-      EXPECT_TRUE(back.has_value() && *back == big);
+      for (Connection* end : {b.get(), a.get(), a.get()}) {
+        auto there = co_await within(10s, end->receive());
+        EXPECT_TRUE(there.has_value() && *there == big);
+      }
     });
   }
+}
+
+// One socket after the other, most of the same number: what woke the one before is not for the
+// next.
+TEST_F(HandshakeTest, ManyInARowOverANetwork) {
+  auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+  const auto tls = tls_of('A');
+  for (int i = 0; i < 200; ++i) {
+    Ends ends;
+    const auto accept = [](Listener& from, const std::optional<TlsContext>& with,
+                           std::optional<Result<PeerInfo>>& out) -> asio::awaitable<void> {
+      auto link = co_await from.accept();
+      out = co_await accept_handshake(**link, kDaemon, with);
+    };
+    run([&]() -> asio::awaitable<void> {
+      Scope scope(executor());
+      scope.spawn("listener", accept(*listener, tls, ends.listener));
+      auto link = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+      ends.connector = co_await connect_handshake(**link, kLauncher, tls);
+      co_await scope.join();
+    });
+    ASSERT_EQ(text(ends.connector) + text(ends.listener), "okok") << "round " << i;
+  }
+}
+
+// In plain bytes, a connector would take a busy listener for one that has no token, and give up.
+TEST_F(HandshakeTest, AConnectorThatMeetsTheLimitHearsNothingInPlain) {
+  for (const std::string sent : {"", "\x16\x03", "\x16\x03\x01"}) {
+    auto [listener, fd] = tcp_connection_and_fd();
+    ASSERT_EQ(::write(fd, sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+    const std::string peer = listener->peer();
+    std::string verdict;
+    const auto tls = tls_of('A');
+    run([&, &listener = listener]() -> asio::awaitable<void> {
+      auto result = co_await accept_handshake(*listener, kDaemon, tls, {.time = 20ms});
+      verdict = text(result);
+    });
+    EXPECT_EQ(verdict, "timeout: " + peer + ": handshake not over within 20 ms");
+    char byte = 0;
+    EXPECT_LE(::read(fd, &byte, 1), 0) << sent;
+    ::close(fd);
+  }
+}
+
+TEST_F(HandshakeTest, APeerOfFewerBytesThanTlsBeginsWithIsHeard) {
+  for (const std::string sent : {"", "\x16", "\x16\x03"}) {
+    auto [listener, fd] = tcp_connection_and_fd();
+    ASSERT_EQ(::write(fd, sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+    ::shutdown(fd, SHUT_WR);
+    const std::string peer = listener->peer();
+    std::string verdict;
+    const auto tls = tls_of('A');
+    run([&, &listener = listener]() -> asio::awaitable<void> {
+      auto result = co_await accept_handshake(*listener, kDaemon, tls);
+      verdict = text(result);
+    });
+    EXPECT_EQ(verdict, "unavailable: " + peer + " closed the connection");
+    ::close(fd);
+  }
+}
+
+// RFC 9257: with one PSK for both ways, a connection can be led back to where it came from.
+TEST_F(HandshakeTest, AProcessDoesNotTalkToItself) {
+  auto [a, b] = tcp_pair();
+  const std::string listener = a->peer(), connector = b->peer();
+  Identity both = kDaemon;
+  both.instance = kLauncher.instance;
+  Ends ends;
+  const auto tls = tls_of('A');
+  run([&, &a = a, &b = b]() -> asio::awaitable<void> {
+    Scope scope(executor());
+    scope.spawn("connector", store(ends.connector, connect_handshake(*a, kLauncher, tls)));
+    scope.spawn("listener", store(ends.listener, accept_handshake(*b, both, tls)));
+    co_await scope.join();
+  });
+  const std::string self =
+      " is this process itself (correct the address; if it is right, somebody on the way leads it "
+      "back)";
+  EXPECT_EQ(text(ends.listener), "unauthenticated: " + connector + self);
+  EXPECT_EQ(text(ends.connector), "unauthenticated: " + listener + " refuses: " + connector + self);
+}
+
+TEST_F(HandshakeTest, TwoOfTheSameRoleDoNotTalk) {
+  auto [a, b] = tcp_pair();
+  const std::string connector = b->peer();
+  Identity other = kDaemon;
+  other.instance = std::string(16, 'o');
+  Ends ends;
+  const auto tls = tls_of('A');
+  run([&, &a = a, &b = b]() -> asio::awaitable<void> {
+    Scope scope(executor());
+    scope.spawn("connector", store(ends.connector, connect_handshake(*a, other, tls)));
+    scope.spawn("listener", store(ends.listener, accept_handshake(*b, kDaemon, tls)));
+    co_await scope.join();
+  });
+  EXPECT_EQ(text(ends.listener), "unauthenticated: " + connector +
+                                     " says that it is a traind, as this side is (correct the "
+                                     "address)");
+}
+
+TEST_F(HandshakeTest, AProcessHasOneInstanceAndItIsRandom) {
+  EXPECT_EQ(process_instance().size(), 16u);
+  EXPECT_EQ(Identity{}.instance, process_instance());
+  EXPECT_NE(process_instance(), std::string(16, '\0'));
 }
 
 TEST_F(HandshakeTest, VersionsWithoutOverlapAreRefusedWithBothBuilds) {
@@ -138,9 +251,8 @@ TEST_F(HandshakeTest, VersionsWithoutOverlapAreRefusedWithBothBuilds) {
 
 TEST_F(HandshakeTest, TheHighestCommonVersionIsChosen) {
   auto [a, b] = connected_pair();
-  const Ends ends =
-      shake(*a, *b, token_of('A'), token_of('A'), {.protocol_min = 2, .protocol_max = 5},
-            {.protocol_min = 1, .protocol_max = 4});
+  const Ends ends = shake(*a, *b, tls_of('A'), tls_of('A'), {.protocol_min = 2, .protocol_max = 5},
+                          {.protocol_min = 1, .protocol_max = 4});
   ASSERT_EQ(text(ends.connector) + text(ends.listener), "okok");
   EXPECT_EQ((*ends.connector)->protocol, 4u);
   EXPECT_EQ((*ends.listener)->protocol, 4u);
@@ -157,14 +269,13 @@ class HostilePeerTest : public HandshakeTest {
   }
 
   // The listener's verdict, and the Refused that the peer reads.
-  std::pair<std::string, std::string> accept_with(const std::optional<Token>& token,
-                                                  const std::string& bytes,
+  std::pair<std::string, std::string> accept_with(const std::string& bytes,
                                                   HandshakeLimits limits = {}) {
     auto [listener, fd] = connection_and_fd();
     EXPECT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     std::string verdict;
     run([&, &listener = listener]() -> asio::awaitable<void> {
-      auto result = co_await accept_handshake(*listener, kDaemon, token, limits);
+      auto result = co_await accept_handshake(*listener, kDaemon, std::nullopt, limits);
       verdict = text(result);
     });
     listener.reset();
@@ -187,8 +298,7 @@ class HostilePeerTest : public HandshakeTest {
                  .host = "h",
                  .node_name = "",
                  .pid = 1,
-                 .auth = "token",
-                 .nonce = std::string(32, 'n')};
+                 .instance = std::string(16, 'x')};
   }
   const std::string peer_ = "unix:pid " + std::to_string(::getpid());
 };
@@ -196,20 +306,20 @@ class HostilePeerTest : public HandshakeTest {
 TEST_F(HostilePeerTest, ALargeFrameBeforeTheHelloIsRefusedByItsHeader) {
   const std::string header =
       bytes_of(Frame{.type = MessageType::Hello, .payload = std::string(4097, 'h')}).substr(0, 16);
-  const auto [verdict, refused] = accept_with({}, header);
+  const auto [verdict, refused] = accept_with(header);
   EXPECT_EQ(verdict, "protocol: " + peer_ + ": frame of 4097 bytes exceeds 4096");
   EXPECT_EQ(refused, peer_ + ": frame of 4097 bytes exceeds 4096");
 }
 
 TEST_F(HostilePeerTest, AnotherFrameThanAHelloIsRefused) {
-  const auto [verdict, refused] = accept_with({}, bytes_of(encode(AttachRun{})));
+  const auto [verdict, refused] = accept_with(bytes_of(encode(AttachRun{})));
   EXPECT_EQ(verdict, "protocol: " + peer_ + " sends AttachRun where Hello is due");
   EXPECT_EQ(refused, peer_ + " sends AttachRun where Hello is due");
 }
 
 TEST_F(HostilePeerTest, ASilentPeerMeetsTheLimit) {
   const std::string half = bytes_of(encode(hello())).substr(0, 20);
-  const auto [verdict, refused] = accept_with({}, half, {.time = 20ms});
+  const auto [verdict, refused] = accept_with(half, {.time = 20ms});
   EXPECT_EQ(verdict, "timeout: " + peer_ + ": handshake not over within 20 ms");
   EXPECT_EQ(refused, peer_ + ": handshake not over within 20 ms");
 }
@@ -247,75 +357,11 @@ TEST_F(HostilePeerTest, APeerThatLeavesIsUnavailable) {
   EXPECT_FALSE(a->is_open());
 }
 
-TEST_F(HostilePeerTest, WithoutTheTokenNoProofIsGoodEnough) {
-  const std::string mismatch =
-      "unauthenticated: " + peer_ + ": token does not match (both sides need the same token file)";
-  for (const std::string& proof :
-       {std::string(), std::string(32, '\0'), std::string(31, 'x'), std::string(33, 'x')}) {
-    AuthProof answer;
-    answer.proof = proof;
-    EXPECT_EQ(
-        accept_with(token_of('A'), bytes_of(encode(hello())) + bytes_of(encode(answer))).first,
-        mismatch);
-  }
-}
-
-TEST_F(HostilePeerTest, ANonceOfAnotherLengthIsRefused) {
+TEST_F(HostilePeerTest, AnInstanceOfAnotherLengthIsRefused) {
   Hello bad = hello();
-  bad.nonce = "short";
-  EXPECT_EQ(accept_with(token_of('A'), bytes_of(encode(bad))).second,
-            "nonce of 5 bytes instead of 32");
-}
-
-TEST_F(HostilePeerTest, TheListenersOwnProofSentBackIsNoProof) {
-  auto [listener, fd] = connection_and_fd();
-  const std::string first = bytes_of(encode(hello()));
-  ASSERT_EQ(::write(fd, first.data(), first.size()), static_cast<ssize_t>(first.size()));
-  const int peer_fd = fd;
-  std::string verdict;
-  run([&, &listener = listener]() -> asio::awaitable<void> {
-    Scope scope(executor());
-    std::optional<Result<PeerInfo>> result;
-    const auto token = token_of('A');
-    scope.spawn("listener", store(result, accept_handshake(*listener, kDaemon, token)));
-    auto end = Connection::adopt(executor(), ::dup(peer_fd)).value();
-    auto reply_frame = co_await within(10s, end->receive());
-    AuthProof reflected;
-    reflected.proof = decode<HelloReply>(*reply_frame)->proof;
-    EXPECT_EQ(reflected.proof.size(), 32u);
-    end->send(encode(reflected));
-    co_await scope.join();
-    verdict = text(result);
-  });
-  ::close(fd);
-  EXPECT_EQ(verdict, "unauthenticated: " + peer_ +
-                         ": token does not match (both sides need the same token file)");
-}
-
-TEST_F(HostilePeerTest, AListenerWithoutTheTokenCannotPassForOneThatHasIt) {
-  for (const char* auth : {"none", "token"}) {
-    auto [a, b] = connected_pair();
-    std::string verdict;
-    run([&, &a = a, &b = b]() -> asio::awaitable<void> {
-      HelloReply reply{.protocol = 1,
-                       .build = "x",
-                       .role = "traind",
-                       .host = "h",
-                       .node_name = "n",
-                       .pid = 1,
-                       .auth = auth,
-                       .nonce = std::string(32, 'n'),
-                       .proof = std::string(32, 'p')};
-      b->send(encode(reply));
-      const auto token = token_of('A');
-      auto result = co_await connect_handshake(*a, kLauncher, token);
-      verdict = text(result);
-    });
-    EXPECT_EQ(verdict, std::string("unauthenticated: ") + peer_ +
-                           (std::string(auth) == "none"
-                                ? " shows no token, and one is asked for here"
-                                : ": token does not match (both sides need the same token file)"));
-  }
+  bad.instance = "short";
+  EXPECT_EQ(accept_with(bytes_of(encode(bad))).second,
+            peer_ + " has an instance of 5 bytes instead of 16");
 }
 
 }  // namespace

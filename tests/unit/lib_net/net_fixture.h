@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -53,6 +54,36 @@ class NetTest : public testing::Test {
     auto first = Connection::adopt(executor(), fds[0]);
     auto second = Connection::adopt(executor(), fds[1]);
     return {std::move(first).value(), std::move(second).value()};
+  }
+
+  /// Two ends of one TCP connection over loopback; the second accepted it.
+  std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> tcp_pair() {
+    auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+    std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> ends;
+    run([&]() -> asio::awaitable<void> {
+      auto first = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+      ends.first = std::move(first).value();
+      auto second = co_await listener->accept();
+      ends.second = std::move(second).value();
+    });
+    return ends;
+  }
+
+  /// A connection that was accepted on TCP, and the bare descriptor at its other end, which blocks.
+  std::pair<std::unique_ptr<Connection>, int> tcp_connection_and_fd() {
+    auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(listener->local_endpoint().port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    std::unique_ptr<Connection> accepted;
+    run([&]() -> asio::awaitable<void> {
+      auto connection = co_await listener->accept();
+      accepted = std::move(connection).value();
+    });
+    return {std::move(accepted), fd};
   }
 
   /// A connection, and the bare descriptor at its other end, which blocks.

@@ -48,7 +48,7 @@ TEST_F(TokenTest, RefusesATokenThatIsTooShortOrTooLong) {
 }
 
 TEST_F(TokenTest, RefusesAFileThatOthersMayTouch) {
-  for (const mode_t mode : {0640u, 0604u, 0620u, 0602u, 0610u, 0601u}) {
+  for (const mode_t mode : {0604u, 0620u, 0602u, 0610u, 0601u, 0644u, 0660u}) {
     const std::string path = file(std::string(32, 'x'), mode);
     const auto token = read_token_file(path);
     ASSERT_TRUE(token.has_error());
@@ -73,17 +73,109 @@ TEST_F(TokenTest, RefusesAFileOfSomebodyElse) {
 }
 
 TEST_F(TokenTest, RefusesWhatIsNotARegularFile) {
-  const std::string path = file(std::string(32, 'x'));
-  const std::string link = (folder_ / "link").string(), fifo = (folder_ / "fifo").string();
-  std::filesystem::create_symlink(path, link);
-  EXPECT_EQ(read_token_file(link).error(),
-            (Error{Errc::Permission,
-                   "token file " + link + " is a symbolic link; wanted is a regular file",
-                   "name the file itself"}));
+  const std::string fifo = (folder_ / "fifo").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(read_token_file(fifo).error(),
             (Error{Errc::InvalidArgument, "token file " + fifo + " is not a regular file"}));
+  EXPECT_EQ(read_token_file(folder_.string()).error().message,
+            "token file " + folder_.string() + " is not a regular file");
   EXPECT_EQ(read_token_file((folder_ / "none").string()).error().code, Errc::NotFound);
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  EXPECT_TRUE(read_token_file((folder_ / "loop").string()).has_error());
+}
+
+TEST_F(TokenTest, FollowsALinkThatNobodyElseCanChange) {
+  file(std::string(32, 'x'));
+  const std::filesystem::path below = folder_ / "a" / "b";
+  std::filesystem::create_directories(below);
+  std::filesystem::create_symlink("../../token", below / "relative");
+  std::filesystem::create_symlink(folder_ / "a", folder_ / "folder");
+  std::filesystem::create_symlink(folder_ / "folder" / "b" / "relative", folder_ / "absolute");
+  for (const char* path : {"a/b/relative", "folder/b/relative", "absolute", "./a/../absolute"})
+    EXPECT_TRUE(read_token_file((folder_ / path).string()).has_value()) << path;
+}
+
+TEST_F(TokenTest, RefusesALinkInAFolderThatOthersCanChange) {
+  const std::string target = file(std::string(32, 'x'));
+  const std::filesystem::path open = folder_ / "open";
+  std::filesystem::create_directory(open);
+  std::filesystem::create_symlink("../token", open / "link");
+  const std::string link = (open / "link").string();
+  for (const mode_t mode : {0777u, 0770u, 0722u}) {
+    ::chmod(open.c_str(), mode);
+    const auto token = read_token_file(link);
+    ASSERT_TRUE(token.has_error()) << mode;
+    char octal[8];
+    std::snprintf(octal, sizeof octal, "%04o", mode);
+    EXPECT_EQ(token.error(),
+              (Error{Errc::Permission,
+                     "token file " + link +
+                         " is reached by the link 'link', and others can change "
+                         "'open' (uid " +
+                         std::to_string(::geteuid()) + ", mode " + octal + ") on the way",
+                     "name the file itself"}));
+  }
+  for (const mode_t mode : {0755u, 01777u}) {  // the sticky bit: others cannot replace our link
+    ::chmod(open.c_str(), mode);
+    EXPECT_TRUE(read_token_file(link).has_value()) << mode;
+  }
+  // Without a link, only the file itself counts: whoever replaces it cannot make it ours.
+  ::chmod(open.c_str(), 0777);
+  std::filesystem::rename(target, open / "token");
+  EXPECT_TRUE(read_token_file((open / "token").string()).has_value());
+}
+
+TEST_F(TokenTest, RefusesALinkOfSomebodyElse) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link away";
+  file(std::string(32, 'x'));
+  const std::filesystem::path shared = folder_ / "shared";
+  std::filesystem::create_directory(shared);
+  ::chmod(shared.c_str(), 01777);
+  std::filesystem::create_symlink("../token", shared / "link");
+  ASSERT_TRUE(read_token_file((shared / "link").string()).has_value());
+  ASSERT_EQ(::lchown((shared / "link").c_str(), 4711, 4711), 0);
+  const auto token = read_token_file((shared / "link").string());
+  ASSERT_TRUE(token.has_error());
+  EXPECT_NE(token.error().message.find("others can change 'link' (uid 4711"), std::string::npos)
+      << token.error().message;
+}
+
+/// For a while, another user; groups too.
+class AsUser {
+ public:
+  AsUser(uid_t uid, gid_t gid) { worked_ = ::setegid(gid) == 0 && ::seteuid(uid) == 0; }
+  ~AsUser() {
+    worked_ = ::seteuid(0) == 0 && ::setegid(0) == 0;
+    EXPECT_TRUE(worked_);
+  }
+  bool worked() const { return worked_; }
+
+ private:
+  bool worked_;
+};
+
+// A secret volume, as the kubelet lays it out: for a pod of user 4711 with fsGroup 4712.
+TEST_F(TokenTest, ReadsAKubernetesSecret) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can lay out files of root's for another user";
+  ::chmod(folder_.c_str(), 0755);
+  const std::filesystem::path volume = folder_ / "volume";
+  const std::filesystem::path data = volume / "..2026_11_22_10_00_00.123456789";
+  std::filesystem::create_directories(data);
+  std::ofstream(data / "token") << std::string(32, 'x');
+  std::filesystem::create_symlink("..2026_11_22_10_00_00.123456789", volume / "..data");
+  std::filesystem::create_symlink("..data/token", volume / "token");
+  ::chmod(volume.c_str(), 03777);
+  ASSERT_EQ(::chown(volume.c_str(), 0, 4712), 0);
+  ASSERT_EQ(::chown(data.c_str(), 0, 4712), 0);
+  ASSERT_EQ(::chown((data / "token").c_str(), 0, 4712), 0);
+  const std::string path = (volume / "token").string();
+
+  for (const mode_t mode : {0440u, 0640u, 0444u, 0460u}) {
+    ::chmod((data / "token").c_str(), mode);
+    const AsUser pod(4711, 4712);
+    ASSERT_TRUE(pod.worked());
+    EXPECT_EQ(read_token_file(path).has_value(), mode == 0440 || mode == 0640) << mode;
+  }
 }
 
 TEST_F(TokenTest, CreatesATokenOnceWithModeSixHundred) {

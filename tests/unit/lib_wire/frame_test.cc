@@ -7,9 +7,9 @@
 namespace train {
 namespace {
 
-std::string bytes_of(const Frame& frame, const FrameMac& mac = {}) {
+std::string bytes_of(const Frame& frame) {
   std::string bytes;
-  append_frame(frame, bytes, mac);
+  append_frame(frame, bytes);
   return bytes;
 }
 
@@ -81,35 +81,10 @@ TEST(Frame, ALengthAboveTheLimitIsRefusedByTheHeaderAlone) {
 
 TEST(Frame, FlagsThatNobodyKnowsAreRefused) {
   std::string bytes = bytes_of(kBeat);
-  bytes[6] = 2;
+  bytes[6] = 1;
   FrameReader reader;
   reader.feed(bytes);
-  EXPECT_EQ(reader.next().error(), (Error{Errc::Protocol, "frame with unknown flags 0x0002"}));
-}
-
-TEST(Frame, MacsAreDemandedOnBothOrNeitherSide) {
-  const FrameMac mac = [](std::string_view frame) {
-    std::array<char, kFrameMacBytes> code;
-    code.fill(static_cast<char>(frame.size()));
-    return code;
-  };
-  const FrameMac other = [](std::string_view) { return std::array<char, kFrameMacBytes>{}; };
-  const auto outcome = [](const FrameMac& sender, const FrameMac& receiver) {
-    FrameReader reader;
-    reader.set_mac(receiver);
-    reader.feed(bytes_of(kBeat, sender));
-    const auto next = reader.next();
-    if (next.has_error()) return next.error().message;
-    return std::string(
-        next->has_value() && **next == kBeat && reader.buffered_bytes() == 0 ? "taken" : "waits");
-  };
-  EXPECT_EQ(outcome(mac, mac), "taken");
-  EXPECT_EQ(outcome({}, {}), "taken");
-  EXPECT_EQ(outcome({}, mac), "frame without a MAC on an authenticated connection");
-  EXPECT_EQ(outcome(mac, {}), "frame with a MAC on a connection without a session key");
-  EXPECT_EQ(outcome(mac, other),
-            "frame of type 0x0005 and 11 bytes does not match its MAC: it was changed, repeated or "
-            "moved on its way");
+  EXPECT_EQ(reader.next().error(), (Error{Errc::Protocol, "frame with unknown flags 0x0001"}));
 }
 
 TEST(Frame, TheReaderKeepsNoMoreThanWhatArrived) {

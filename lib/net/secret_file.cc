@@ -1,0 +1,153 @@
+#include "lib/net/secret_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace train {
+namespace {
+
+constexpr int kLinksMax = 40;  // as the kernel's
+
+bool is_ours_or_roots(uid_t owner) { return owner == ::geteuid() || owner == 0; }
+
+Result<Unit> check_file(const std::string& file, const std::string& path,
+                        const struct stat& status) {
+  if (!S_ISREG(status.st_mode))
+    return Error{Errc::InvalidArgument, fmt::format("{} is not a regular file", file)};
+  if (!is_ours_or_roots(status.st_uid)) {
+    return Error{Errc::Permission,
+                 fmt::format("{} belongs to uid {}, not to uid {}, who reads it", file,
+                             status.st_uid, ::geteuid()),
+                 fmt::format("chown {} {}", ::geteuid(), path)};
+  }
+  const mode_t refused = status.st_uid == 0 ? 037 : 077;
+  if ((status.st_mode & refused) != 0) {
+    return Error{Errc::Permission,
+                 fmt::format("{} has mode {:04o}, which lets others at it; wanted is 0600", file,
+                             status.st_mode & 07777),
+                 fmt::format("chmod 600 {}", path)};
+  }
+  return Unit{};
+}
+
+std::deque<std::string> parts_of(std::string_view path) {
+  std::deque<std::string> parts;
+  while (!path.empty()) {
+    const std::size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    if (!part.empty() && part != ".") parts.emplace_back(part);
+    path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
+  }
+  return parts;
+}
+
+/// Walks from folder to folder by itself, so that what was looked at is what is opened.
+class Walk {
+ public:
+  Walk(std::string_view what, const std::string& path)
+      : path_(path), file_(fmt::format("{} {}", what, path)), left_(parts_of(path)) {}
+
+  Result<FileDescriptor> open() {
+    TRY_VOID(enter(AT_FDCWD, path_.starts_with('/') ? "/" : "."));
+    for (int links = 0; !left_.empty();) {
+      const std::string name = std::exchange(left_.front(), {});
+      left_.pop_front();
+      struct stat status {};
+      if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return system_error(errno, "opening " + file_);
+      // Who made an entry of a folder with the sticky bit can change it; of any other, see enter().
+      if (!is_ours_or_roots(status.st_uid) && (S_ISLNK(status.st_mode) || !left_.empty()))
+        note_writer(name, status);
+      if (S_ISLNK(status.st_mode)) {
+        if (++links > kLinksMax) return system_error(ELOOP, "opening " + file_);
+        TRY_VOID(follow(name));
+      } else if (!left_.empty()) {
+        TRY_VOID(enter(folder_.get(), name.c_str()));
+      } else {
+        return open_file(name);
+      }
+    }
+    return Error{Errc::InvalidArgument, fmt::format("{} is not a regular file", file_)};
+  }
+
+ private:
+  Result<Unit> enter(int from, const char* name) {
+    FileDescriptor next(::openat(from, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (next.get() < 0) return system_error(errno, "opening " + file_);
+    struct stat status {};
+    if (::fstat(next.get(), &status) != 0) return system_error(errno, "looking at " + file_);
+    const bool shared = (status.st_mode & 022) != 0 && (status.st_mode & S_ISVTX) == 0;
+    if (shared || !is_ours_or_roots(status.st_uid)) note_writer(name, status);
+    folder_ = std::move(next);
+    return Unit{};
+  }
+
+  Result<Unit> follow(const std::string& name) {
+    char target[PATH_MAX];
+    const ssize_t size = ::readlinkat(folder_.get(), name.c_str(), target, sizeof target);
+    if (size < 0) return system_error(errno, "opening " + file_);
+    const std::string_view text(target, static_cast<std::size_t>(size));
+    link_ = name;
+    auto parts = parts_of(text);
+    left_.insert(left_.begin(), parts.begin(), parts.end());
+    if (text.starts_with('/')) return enter(AT_FDCWD, "/");
+    return Unit{};
+  }
+
+  void note_writer(std::string_view name, const struct stat& status) {
+    if (!others_write_)
+      others_write_ =
+          fmt::format("'{}' (uid {}, mode {:04o})", name, status.st_uid, status.st_mode & 07777);
+  }
+
+  Result<FileDescriptor> open_file(const std::string& name) {
+    if (link_ && others_write_) {
+      return Error{
+          Errc::Permission,
+          fmt::format("{} is reached by the link '{}', and others can change {} on the way", file_,
+                      *link_, *others_write_),
+          "name the file itself"};
+    }
+    // O_NONBLOCK: a FIFO in its place must not make us wait.
+    FileDescriptor file(
+        ::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.get() < 0) return system_error(errno, "opening " + file_);
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return system_error(errno, "looking at " + file_);
+    TRY_VOID(check_file(file_, path_, status));
+    return file;
+  }
+
+  const std::string path_, file_;
+  std::deque<std::string> left_;
+  FileDescriptor folder_;
+  std::optional<std::string> link_, others_write_;
+};
+
+}  // namespace
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<FileDescriptor> open_secret_file(std::string_view what, const std::string& path) {
+  return Walk(what, path).open();
+}
+
+}  // namespace train
