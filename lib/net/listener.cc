@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/net/resolve.h"
 #include "lib/net/within.h"
 
@@ -20,26 +21,6 @@ namespace train {
 namespace {
 
 constexpr auto kFullTablePause = milliseconds(50);
-
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
-
- private:
-  int fd_;
-};
 
 struct FileId {  // so that close() removes our socket's file only, not one that replaced it
   dev_t device = 0;
@@ -54,12 +35,12 @@ std::optional<FileId> file_id(const std::string& path) {
 }
 
 // The folder is what keeps others away: a socket file is open to all between bind and chmod.
-Result<Fd> open_private_folder(const std::string& socket_path) {
+Result<FileDescriptor> open_private_folder(const std::string& socket_path) {
   const std::string parent = std::filesystem::path(socket_path).parent_path().string();
   const std::string folder = parent.empty() ? std::string(1, '.') : parent;
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return system_error(errno, fmt::format("creating {}", folder));
-  Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return system_error(errno, fmt::format("opening {}", folder));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0)
@@ -81,21 +62,23 @@ Result<Fd> open_private_folder(const std::string& socket_path) {
   return fd;
 }
 
-Result<Fd> open_socket(const StreamAddress& address) {
-  Fd fd(::socket(address.data()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<FileDescriptor> open_socket(const StreamAddress& address) {
+  FileDescriptor fd(
+      ::socket(address.data()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return system_error(errno, "opening a socket");
   return fd;
 }
 
 // Whether a process listens behind the socket's file.
 Result<bool> somebody_answers(const StreamAddress& address) {
-  TRY(const Fd probe, open_socket(address));
+  TRY(const FileDescriptor probe, open_socket(address));
   if (::connect(probe.get(), address.data(), static_cast<socklen_t>(address.size())) == 0)
     return true;
   return errno != ECONNREFUSED && errno != ENOENT;
 }
 
-Result<Unit> bind_and_listen(const Fd& fd, const StreamAddress& address, const Endpoint& endpoint) {
+Result<Unit> bind_and_listen(const FileDescriptor& fd, const StreamAddress& address,
+                             const Endpoint& endpoint) {
   if (::bind(fd.get(), address.data(), static_cast<socklen_t>(address.size())) != 0) {
     const int error_number = errno;
     if (error_number == EADDRINUSE) {
@@ -113,8 +96,8 @@ Result<Unit> bind_and_listen(const Fd& fd, const StreamAddress& address, const E
   return Unit{};
 }
 
-Result<Fd> listen_unix(const StreamAddress& address, const Endpoint& endpoint) {
-  TRY(const Fd folder, open_private_folder(endpoint.host_or_path));
+Result<FileDescriptor> listen_unix(const StreamAddress& address, const Endpoint& endpoint) {
+  TRY(const FileDescriptor folder, open_private_folder(endpoint.host_or_path));
   // Two that start at once must not take each other's new socket, bound but not listening yet, for
   // a dead one.
   if (::flock(folder.get(), LOCK_EX) != 0)
@@ -134,13 +117,13 @@ Result<Fd> listen_unix(const StreamAddress& address, const Endpoint& endpoint) {
     if (::unlink(endpoint.host_or_path.c_str()) != 0)
       return system_error(errno, fmt::format("removing the stale {}", endpoint.host_or_path));
   }
-  TRY(Fd fd, open_socket(address));
+  TRY(FileDescriptor fd, open_socket(address));
   TRY_VOID(bind_and_listen(fd, address, endpoint));
   return fd;
 }
 
-Result<Fd> listen_tcp(const StreamAddress& address, const Endpoint& endpoint) {
-  TRY(Fd fd, open_socket(address));
+Result<FileDescriptor> listen_tcp(const StreamAddress& address, const Endpoint& endpoint) {
+  TRY(FileDescriptor fd, open_socket(address));
   const int on = 1, off = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
                sizeof on);  // a restarted daemon takes its port again at once
@@ -181,14 +164,16 @@ bool is_gone_peer(int error_number) {
 }  // namespace
 
 struct Listener::Impl {
-  Impl(const asio::any_io_executor& ex, Fd fd) : executor(ex), socket(ex, fd.release()) {}
+  Impl(const asio::any_io_executor& ex, FileDescriptor fd)
+      : executor(ex), socket(ex, fd.release()) {}
 
   // With no descriptor left, the reserve makes room to take the peers that wait and to close them:
   // they see it at once.
   void turn_away() {
     reserve.reset();
     for (;;) {
-      const Fd refused(::accept4(socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+      const FileDescriptor refused(
+          ::accept4(socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
       if (refused.get() < 0 && errno != EINTR && errno != ECONNABORTED) break;
     }
     open_reserve();
@@ -198,7 +183,7 @@ struct Listener::Impl {
 
   asio::any_io_executor executor;
   asio::posix::stream_descriptor socket;
-  Fd reserve;
+  FileDescriptor reserve;
   Endpoint endpoint;
   std::optional<FileId> socket_file;
   bool closed = false;

@@ -5,21 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 
 namespace train {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Open a secret for reading. It must be a regular file that belongs to us and that nobody else may
 /// touch, or one of root's that others may not touch and its group may read at most. A link is

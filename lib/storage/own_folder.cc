@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/file_system.h"
 
 namespace train {
@@ -26,22 +26,8 @@ Error path_error(std::string_view doing, const std::string& path) {
   return system_error(errno, fmt::format("{} '{}'", doing, path));
 }
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&&) = delete;
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Result<Fd> open_folder(int at, const char* name, const std::string& path) {
-  Fd fd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+Result<FileDescriptor> open_folder(int at, const char* name, const std::string& path) {
+  FileDescriptor fd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() >= 0) return fd;
   if (errno == ENOTDIR || errno == ELOOP)
     return Error{Errc::Permission, fmt::format("'{}' is no folder", path),
@@ -64,18 +50,18 @@ Result<Unit> check_ours(const struct stat& found, const std::string& path) {
   return Unit{};
 }
 
-Result<Fd> open_ours(const std::string& path) {
-  TRY(Fd folder, open_folder(AT_FDCWD, path.c_str(), path));
+Result<FileDescriptor> open_ours(const std::string& path) {
+  TRY(FileDescriptor folder, open_folder(AT_FDCWD, path.c_str(), path));
   struct stat found {};
   if (::fstat(folder.get(), &found) != 0) return path_error("looking at", path);
   TRY_VOID(check_ours(found, path));
   return folder;
 }
 
-Result<Fd> open_marked(const std::string& path) {
-  TRY(Fd folder, open_ours(path));
+Result<FileDescriptor> open_marked(const std::string& path) {
+  TRY(FileDescriptor folder, open_ours(path));
   const std::string name(kOwnFolderMark);
-  const Fd mark(
+  const FileDescriptor mark(
       ::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat found {};
   const bool there = mark.get() >= 0 && ::fstat(mark.get(), &found) == 0 && S_ISREG(found.st_mode);
@@ -141,7 +127,7 @@ class Remover {
     if (::unlinkat(folder, name, 0) == 0 || errno == ENOENT) return Unit{};
     if (errno != EISDIR && errno != EPERM) return failed("removing", name);
     if (depth == kDepthMax) return move_up(folder, name);
-    TRY(const Fd inner, open_folder(folder, name, path_ + "/…/" + name));
+    TRY(const FileDescriptor inner, open_folder(folder, name, path_ + "/…/" + name));
     struct stat found {};
     if (::fstat(inner.get(), &found) != 0) return failed("looking at", name);
     if (found.st_dev != device_)
@@ -184,7 +170,8 @@ Result<Unit> make_own_folder(const std::string& path) {
   std::string fresh = join_path(parent_path(path), ".trainrun-XXXXXX");
   if (::mkdtemp(fresh.data()) == nullptr) return path_error("making the folder", path);
   const std::string mark = join_path(fresh, kOwnFolderMark);
-  const Fd file(::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const FileDescriptor file(
+      ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   int failed = file.get() < 0 ? errno : 0;
   // Where the file system knows no RENAME_NOREPLACE, rename() still refuses all but an empty
   // folder.

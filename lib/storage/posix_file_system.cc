@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/own_folder.h"
 
 namespace train {
@@ -25,27 +26,13 @@ Error path_error(std::string_view doing, const std::string& path) {
   return system_error(errno, fmt::format("{} '{}'", doing, path));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Result<Descriptor> open_file(std::string_view doing, const std::string& path, int flags) {
+Result<FileDescriptor> open_file(std::string_view doing, const std::string& path, int flags) {
   int fd = -1;
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return path_error(doing, path);
-  return Descriptor(fd);
+  return FileDescriptor(fd);
 }
 
 Result<Unit> write_all(int fd, std::string_view bytes, const std::string& path) {
@@ -62,7 +49,8 @@ Result<Unit> write_all(int fd, std::string_view bytes, const std::string& path) 
 
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixWritableFile(FileDescriptor fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
 
   Result<Unit> write(std::string_view bytes) override {
     TRY_VOID(write_all(fd_.get(), bytes, path_));
@@ -84,14 +72,15 @@ class PosixWritableFile final : public WritableFile {
   }
 
  private:
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
   std::uint64_t unstarted_ = 0;
 };
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  PosixReadableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixReadableFile(FileDescriptor fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
 
   Result<std::size_t> read(char* buffer, std::size_t size) override {
     ssize_t got = -1;
@@ -108,13 +97,13 @@ class PosixReadableFile final : public ReadableFile {
   }
 
  private:
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
 };
 
 class PosixFileLock final : public FileLock {
  public:
-  PosixFileLock(Descriptor fd, std::string path, std::uint64_t inode)
+  PosixFileLock(FileDescriptor fd, std::string path, std::uint64_t inode)
       : fd_(std::move(fd)), path_(std::move(path)), inode_(inode) {}
 
   Result<Unit> describe(std::string_view text) override {
@@ -125,7 +114,7 @@ class PosixFileLock final : public FileLock {
   std::uint64_t inode() const override { return inode_; }
 
  private:
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
   std::uint64_t inode_;
 };
@@ -214,7 +203,7 @@ Result<Unit> PosixFileSystem::remove_all(const std::string& path) {
 
 Result<Unit> PosixFileSystem::sync_folder(const std::string& path) {
   // A storage_path may be a link to a folder, so this one call follows links.
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return path_error("opening folder", path);
   if (::fsync(fd.get()) != 0) return path_error("syncing folder", path);
   return Unit{};

@@ -22,19 +22,10 @@ Error refused(const std::string& base, const std::string& relative, std::string_
 
 }  // namespace
 
-FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FileHandle::~FileHandle() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 // Component by component: openat2(RESOLVE_BENEATH) would do it at once, but not on every kernel,
 // nor in every container.
-Result<FileHandle> open_beneath(const std::string& base, const std::string& relative) {
-  FileHandle at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<FileDescriptor> open_beneath(const std::string& base, const std::string& relative) {
+  FileDescriptor at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (at.get() < 0) return system_error(errno, fmt::format("opening '{}'", base));
   std::string_view rest = relative;
   while (true) {
@@ -45,7 +36,7 @@ Result<FileHandle> open_beneath(const std::string& base, const std::string& rela
     const bool last = slash == std::string_view::npos;
     // O_NONBLOCK: a FIFO must not hang us.
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
-    FileHandle next(::openat(at.get(), name.c_str(), flags));
+    FileDescriptor next(::openat(at.get(), name.c_str(), flags));
     if (next.get() < 0) {
       if (errno == ELOOP || errno == ENOTDIR)
         return refused(base, relative, "a link is on its way");
@@ -63,7 +54,7 @@ Result<FileHandle> open_beneath(const std::string& base, const std::string& rela
 
 Result<FilePiece> read_beneath(const std::string& base, const std::string& relative,
                                std::uint64_t offset, std::size_t bytes) {
-  TRY(const FileHandle file, open_beneath(base, relative));
+  TRY(const FileDescriptor file, open_beneath(base, relative));
   struct stat found {};
   if (::fstat(file.get(), &found) != 0)
     return system_error(errno, fmt::format("reading the status of '{}/{}'", base, relative));
