@@ -43,6 +43,8 @@ Result<Unit> check_amounts(const ResourceAmounts& amounts) {
 Result<Unit> check_order(const AttachRun& message) {
   TRY_VOID(check_name("run_id", message.run_id));
   TRY_VOID(check_name("run_name", message.run_name));
+  TRY_VOID(within_bounds<std::size_t>("the length of owner_key", message.owner_key.size(), 0,
+                                      kNameBytesMax));
   TRY_VOID(within_bounds<std::int64_t>("heartbeat_ms", message.heartbeat_ms, 1, kDayMs));
   TRY_VOID(within_bounds<std::int64_t>("dead_after_ms", message.dead_after_ms, 1, kDayMs));
   return within_bounds<std::int64_t>("orphan_timeout_ms", message.orphan_timeout_ms, 0, kYearMs);

@@ -33,6 +33,7 @@
 #include "lib/net/handshake.h"
 #include "lib/net/notifier.h"
 #include "lib/net/peer_user.h"
+#include "lib/net/run_owner.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
 #include "lib/observe/log.h"
@@ -284,6 +285,13 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
       if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
+      if (!owns_run(message->run_id, message->owner_key)) {
+        log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
+        link->send(encode(Refused{std::string(to_string(Errc::Permission)),
+                                  fmt::format("the run {} is another user's", message->run_name),
+                                  "a run is taken over by who has its folder only"}));
+        return false;
+      }
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       data_.run_began(message->run_id);

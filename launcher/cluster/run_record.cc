@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
@@ -14,6 +15,7 @@
 #include "launcher/cluster/start_frames.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
+#include "lib/net/run_owner.h"
 #include "lib/storage/object_checkpoint.h"
 #include "lib/storage/object_checkpoint_store.h"
 #include "lib/storage/storage_mark.h"
@@ -52,6 +54,15 @@ std::optional<int> finished_code(const Result<std::string>& exit_json) {
 
 std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
   return finished_code(read_small_file(files, folder.exit_json(), 1u << 20));
+}
+
+Result<Unit> sync_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return system_error(errno, "opening " + path);
+  const int failed = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (failed != 0) return system_error(failed, "syncing " + path);
+  return Unit{};
 }
 
 }  // namespace
@@ -158,9 +169,41 @@ Result<Unit> RunRecord::check_owner() const {
   return remote_ ? remote_->check_owner() : Unit{};
 }
 
+// Who may write in a folder may be somebody else than whose run it is.
+Result<Unit> RunRecord::check_folder_owner() const {
+  struct stat found {};
+  if (::stat(folder_.path().c_str(), &found) != 0)
+    return system_error(errno, "looking at " + folder_.path());
+  if (found.st_uid == ::geteuid()) return Unit{};
+  return Error{
+      Errc::Permission,
+      fmt::format("the run {} belongs to uid {}, not to uid {}, who wants to take it over: {}",
+                  name_, found.st_uid, ::geteuid(), folder_.path()),
+      "--force takes over one's own runs only"};
+}
+
+// Made with the run, before anything else says its id.
+Result<Unit> RunRecord::take_owner_key() {
+  constexpr std::uint64_t kKeyBytesMax = 256;
+  constexpr const char* kKeyObject = "owner-key";
+  auto kept = remote_ ? remote_->store().get(kKeyObject, kKeyBytesMax)
+                      : read_small_file(files_, folder_.owner_key(), kKeyBytesMax);
+  if (kept.has_value() && is_owner_key(*kept)) {
+    owner_key_ = std::move(*kept);
+    return Unit{};
+  }
+  if (kept.has_error() && kept.error().code != Errc::NotFound)
+    return std::move(kept).error().with_context("whose run it is");
+  owner_key_ = make_owner_key();
+  if (remote_) return remote_->store().put(kKeyObject, owner_key_);
+  TRY_VOID(replace_private_file(folder_.owner_key(), owner_key_));
+  return sync_file(folder_.owner_key());
+}
+
 Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
   if (options.force) {
+    TRY_VOID(check_folder_owner());
     TRY(auto lock, RunLock::take_over(files_, folder_.lock(), self));
     lock_.emplace(std::move(lock));
   } else {
@@ -177,12 +220,19 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   if (remote_) TRY_VOID(take_remote(options));
   TRY(journal_, Journal::open(files_, folder_.journal(), {},
                               remote_ ? remote_->journal_copy() : JournalCopy{}));
-  run_id_ = fmt::format("{}-{}", name_, random_hex());
+  TRY_VOID(take_owner_key());
+  run_id_ = fmt::format("{}-{}", name_, owner_mark(owner_key_));
   for (const JournalRecord& record : journal_->replayed().records) {
     if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
       run_id_ = std::string(id->as_string());
       break;
     }
+  }
+  if (!owns_run(run_id_, owner_key_)) {
+    return Error{
+        Errc::Corrupt,
+        fmt::format("the key of the run {} is lost: nodes will not believe that it is ours", name_),
+        remote_ ? "" : "bring back " + folder_.owner_key()};
   }
   TRY(epoch_,
       journal_->take_epoch(
@@ -316,13 +366,8 @@ Result<Unit> RunRecord::put_specs(const std::string& spec_text, const std::strin
 }
 
 Result<Unit> RunRecord::sync_specs() {
-  for (const std::string& path : {folder_.spec(), folder_.resolved_spec()}) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return system_error(errno, "opening " + path);
-    const int failed = ::fsync(fd) == 0 ? 0 : errno;
-    ::close(fd);
-    if (failed != 0) return system_error(failed, "syncing " + path);
-  }
+  for (const std::string& path : {folder_.spec(), folder_.resolved_spec()})
+    TRY_VOID(sync_file(path));
   return files_.sync_folder(folder_.path());
 }
 

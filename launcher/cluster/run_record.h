@@ -47,6 +47,9 @@ class RunRecord {
   RemoteRun* remote() { return remote_.get(); }
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
+  /// Shows to nodes that the run is ours (lib/net/run_owner.h). In no log, and in no file but its
+  /// own.
+  const std::string& owner_key() const { return owner_key_; }
   Epoch epoch() const { return epoch_; }
   /// What nodes shall find in the run's folder (lib/storage/storage_mark.h).
   const std::string& storage_mark() const { return storage_mark_; }
@@ -74,6 +77,8 @@ class RunRecord {
   static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
   static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
   Result<Unit> take_remote(const RunRecordOptions& options);
+  Result<Unit> check_folder_owner() const;
+  Result<Unit> take_owner_key();
   Result<Unit> take_ownership(const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec, bool changed);
   void read_history(const JobSpec& spec);
@@ -85,7 +90,7 @@ class RunRecord {
   PosixFileSystem files_;
   RunFolder folder_;
   std::unique_ptr<RemoteRun> remote_;
-  std::string name_, run_id_, storage_mark_;
+  std::string name_, run_id_, owner_key_, storage_mark_;
   bool resumed_ = false;
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;

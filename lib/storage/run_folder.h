@@ -16,6 +16,7 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string lock() const { return in(".lock"); }
+  std::string owner_key() const { return in(".owner"); }
   std::string spec() const { return in("spec.yaml"); }
   std::string resolved_spec() const { return in("spec.resolved.yaml"); }
   std::string journal() const { return in("events.jsonl"); }

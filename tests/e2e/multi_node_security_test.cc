@@ -14,6 +14,7 @@
 
 #include "lib/net/connection.h"
 #include "lib/net/handshake.h"
+#include "lib/wire/codec.h"
 #include "tests/e2e/multi_node.h"
 
 namespace train::e2e {
@@ -276,6 +277,66 @@ TEST(MultiNodeSecurity, AnotherProtocolIsRefusedWithBothVersions) {
   EXPECT_TRUE(wait_until([&] {
     return contains(daemon.err(), "launcher 9.0.0 speaks protocol 40 to 42");
   })) << daemon.err();
+}
+
+/// What a holder of the cluster's token hears from a daemon that it asks for somebody's run.
+std::string answer_to(const std::string& endpoint, const std::string& token_file,
+                      const AttachRun& attach) {
+  asio::io_context context;
+  std::string answer = "nothing";
+  const auto tls =
+      std::optional<TlsContext>(TlsContext::from_token(read_token_file(token_file).value()));
+  const auto dial = [&]() -> asio::awaitable<void> {
+    const auto place = parse_endpoint(endpoint);
+    auto link =
+        co_await Connection::connect(context.get_executor(), *place, std::chrono::seconds(10));
+    if (!link) co_return;
+    const Identity self{"test", "launcher", "elsewhere", ::getpid(), ""};
+    auto greeted = co_await connect_handshake(**link, self, tls);
+    if (!greeted) co_return;
+    (*link)->send(encode(attach));
+    auto frame = co_await (*link)->receive();
+    if (!frame) co_return;
+    answer = to_string(frame->type);
+    if (frame->type == MessageType::Refused) answer = decode<Refused>(*frame)->message;
+  };
+  asio::co_spawn(context, dial(), [](std::exception_ptr) {});
+  context.run();
+  return answer;
+}
+
+// The token is everybody's; a run is its owner's.
+TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  Nodes nodes(cluster, 1);
+  nodes.start(0, {"--token-file", token});
+  const std::string go_on = cluster.path("go-on");
+  const std::string job =
+      cluster.job("job", "command: [" + program("plain_worker") + ", wait-for, " + go_on +
+                             "]\nscaling_config: {num_workers: 1}\n");
+  Process& run = nodes.train_run(job, 1, {"--token-file", token});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 1; })) << run.out() << run.err();
+  const std::string journal = read_file(cluster.run_dir("job") + "/events.jsonl");
+  const std::string field = "\"run_id\":\"";
+  const std::size_t at = journal.find(field);
+  ASSERT_NE(at, std::string::npos) << journal;
+  const std::size_t begin = at + field.size();
+  AttachRun attach;
+  attach.run_id = journal.substr(begin, journal.find('"', begin) - begin);
+  attach.run_name = "job";
+  attach.epoch = 100;
+
+  for (const std::string key : {"", "0123456789abcdef0123456789abcdef"}) {
+    attach.owner_key = key;
+    EXPECT_EQ(answer_to(nodes.endpoint(0), token, attach), "the run job is another user's");
+  }
+
+  EXPECT_EQ(cluster.workers().size(), 1u);
+  cluster.write("go-on", "");
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(restarts(cluster, "job"), 0);
 }
 
 TEST(MultiNodeSecurity, TwoDaemonsDoNotShareARuntimeFolder) {

@@ -33,6 +33,7 @@ TEST(LauncherOrders, ALeaseWithoutBoundsIsRefused) {
       [](AttachRun& m) { m.run_id.clear(); },
       [](AttachRun& m) { m.run_id.assign(1 << 20, 'x'); },
       [](AttachRun& m) { m.run_name.assign(1 << 20, 'x'); },
+      [](AttachRun& m) { m.owner_key.assign(1 << 20, 'x'); },
       [](AttachRun& m) { m.dead_after_ms = kMost; },
       [](AttachRun& m) { m.dead_after_ms = -1; },
       [](AttachRun& m) { m.heartbeat_ms = 0; },

@@ -1,5 +1,8 @@
 #include "launcher/cluster/run_record.h"
 
+#include <sys/stat.h>
+
+#include "lib/net/run_owner.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -54,6 +57,51 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   EXPECT_EQ((*second)->run_id(), run_id);
   EXPECT_EQ((*second)->epoch(), Epoch{2});
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
+}
+
+TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
+  const std::string path = temp_.path() + "/vit/.owner";
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first);
+  const std::string key = (*first)->owner_key();
+  EXPECT_TRUE(owns_run((*first)->run_id(), key));
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+  EXPECT_EQ(text_of(temp_.path() + "/vit/events.jsonl").find(key), std::string::npos);
+  first->reset();
+
+  auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(second);
+  EXPECT_EQ((*second)->owner_key(), key);
+  second->reset();
+
+  std::filesystem::remove(path);
+  auto third = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error(), (Error{Errc::Corrupt,
+                                  "the key of the run vit is lost: nodes will not believe that it "
+                                  "is ours",
+                                  "bring back " + path}));
+}
+
+TEST_F(RunRecordTest, TakesOverOnesOwnRunsOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  RunRecordOptions options = kOptions;
+  options.force = true;
+  auto mine = RunRecord::open(job_in(temp_.path()), options);
+  ASSERT_TRUE(mine) << mine.error().describe();
+  const std::string folder = temp_.path() + "/vit";
+  ASSERT_EQ(::chown(folder.c_str(), 4711, 4711), 0);
+
+  auto anothers = RunRecord::open(job_in(temp_.path()), options);
+
+  ASSERT_FALSE(anothers);
+  EXPECT_EQ(
+      anothers.error(),
+      (Error{Errc::Permission,
+             "the run vit belongs to uid 4711, not to uid 0, who wants to take it over: " + folder,
+             "--force takes over one's own runs only"}));
 }
 
 TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
