@@ -22,7 +22,7 @@ FakeSupervisor::FakeSupervisor(Welcome welcome) : welcome_(std::move(welcome)) {
   socket_ = folder_ + "/socket";
   if (welcome_.staging_dir.empty()) welcome_.staging_dir = folder_ + "/staging";
   std::filesystem::create_directories(welcome_.staging_dir);
-  welcome_.protocol = 1;
+  welcome_.protocol = kProtocolMax;
   listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
