@@ -87,6 +87,29 @@ TEST(Cli, AJobThatIsNotThere) {
   expect_golden("no_such_job", said_by(cluster, cluster.train_run({"job.yaml"})));
 }
 
+TEST(Cli, WhatIsTooLargeToStartWorkersWithIsRefusedByName) {
+  Cluster cluster;
+  const std::string mebibyte(1u << 20, 'x');
+  cluster.write("config.yaml",
+                "command: [true]\nscaling_config: {num_workers: 1}\n"
+                "train_loop_config: {words: \"" +
+                    mebibyte + mebibyte + mebibyte + mebibyte + mebibyte + "\"}\n");
+  cluster.write("secret", mebibyte);
+  const std::string job =
+      cluster.job("job",
+                  "command: [\"true\"]\nscaling_config: {num_workers: 1}\n"
+                  "env: {A: \"file:secret\", B: \"file:secret\", C: \"file:secret\"}\n");
+
+  Process& config = cluster.train_run({"config.yaml"});
+  EXPECT_EQ(config.wait(), 78);
+  EXPECT_TRUE(contains(config.err(), "config.yaml has more than 1048576 bytes")) << config.err();
+
+  Process& environment = cluster.train_run({job});
+  EXPECT_EQ(environment.wait(), 78);
+  EXPECT_TRUE(contains(environment.err(), "of them the environment")) << environment.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST(Cli, ValidateOfAWrongSpecSaysAllThatIsWrong) {
   Cluster cluster;
   cluster.write("wrong.yaml",

@@ -113,6 +113,18 @@ TEST(Sdk, TwoRanksWithDifferentBytesInOneFileFailThatCheckpointAndTrainingGoesOn
             "same");
 }
 
+TEST(Sdk, ACheckpointOfAHundredThousandFilesIsRefusedByNameAndTrainingGoesOn) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({sdk_job(cluster, 1, "mode: many_files, files: [100000, 3]")});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "has 100000 files")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "write fewer, larger files")) << run.out();
+  EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+  EXPECT_EQ(reports_by_rank(cluster), (std::map<std::string, int>{{"0", 2}}));
+}
+
 ino_t inode_of(const std::string& path) {
   struct stat found {};
   EXPECT_EQ(::stat(path.c_str(), &found), 0) << path;

@@ -205,6 +205,17 @@ void collision(const Config&) {
   }
 }
 
+// Checkpoints of so many empty files.
+void many_files(const Config& config) {
+  int epoch = 0;
+  for (const int files : config.get<std::vector<int>>("files")) {
+    train::report({{"epoch", epoch++}},
+                  train::Checkpoint::from_writer([files](const std::filesystem::path& folder) {
+                    for (int i = 0; i < files; ++i) std::ofstream(folder / std::to_string(i));
+                  }));
+  }
+}
+
 void scores(const Config& config) {
   const auto values = config.get<std::vector<double>>("scores");
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -325,6 +336,7 @@ int main(int argc, char** argv) {
                                                                {"uneven", uneven},
                                                                {"threads", threads},
                                                                {"collision", collision},
+                                                               {"many_files", many_files},
                                                                {"scores", scores},
                                                                {"metrics", metrics},
                                                                {"sizes", sizes},
