@@ -10,6 +10,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/json.hpp>
 
 #include "lib/net/connection.h"
@@ -337,6 +338,32 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   cluster.write("go-on", "");
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_EQ(restarts(cluster, "job"), 0);
+}
+
+// Most hear nothing and are closed; the newest, and a launcher among them, get their time.
+TEST(MultiNodeSecurity, ConnectionsThatSayNothingKeepNoLauncherOut) {
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  Nodes nodes(cluster, 1);
+  Process& daemon = nodes.start(0, {"--resource", "CPU=2", "--token-file", token});
+  const auto place = parse_endpoint(nodes.endpoint(0));
+  asio::io_context context;
+  std::vector<asio::ip::tcp::socket> silent;
+  for (int i = 0; i < 500; ++i) {
+    silent.emplace_back(context);
+    silent.back().connect({asio::ip::make_address(place->host_or_path), place->port});
+  }
+
+  Process& run = nodes.train_run(hello_job(cluster), 1, {"--token-file", token});
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  int refusals = 0;
+  for (std::size_t at = 0;
+       (at = daemon.err().find("refused a connection", at)) != std::string::npos; ++at)
+    ++refusals;
+  EXPECT_GT(refusals, 0);
+  EXPECT_LT(refusals, 250) << daemon.err();  // of more than 400; the others are only counted
 }
 
 TEST(MultiNodeSecurity, TwoDaemonsDoNotShareARuntimeFolder) {
