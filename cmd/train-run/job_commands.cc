@@ -16,8 +16,8 @@
 #include "launcher/cluster/run_driver.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
-#include "lib/base/print.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/print.h"
 
 namespace train {
 namespace {
@@ -82,6 +82,7 @@ SpecSource source_of(const JobOptions& job, std::string* error) {
   if (const auto hosts = hosts_of(job, error))
     source.overrides.push_back("cluster.nodes=" + *hosts);
   if (!job.token_file.empty()) source.overrides.push_back("cluster.token_file=" + job.token_file);
+  if (!job.tls.empty()) source.overrides.push_back("cluster.tls=" + job.tls);
   return source;
 }
 
@@ -143,7 +144,8 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
                           .overrides = overrides,
                           .hosts = "",
                           .hosts_file = "",
-                          .token_file = ""},
+                          .token_file = "",
+                          .tls = ""},
                &source);
 }
 
@@ -153,6 +155,7 @@ std::vector<std::string> words_of(const JobOptions& job) {
   if (!job.hosts.empty()) words.insert(words.end(), {"--hosts", job.hosts});
   if (!job.hosts_file.empty()) words.insert(words.end(), {"--hosts-file", job.hosts_file});
   if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
+  if (!job.tls.empty()) words.insert(words.end(), {"--tls", job.tls});
   return words;
 }
 

@@ -52,6 +52,10 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
       ->add_option("--token-file", job.token_file,
                    "The cluster's shared secret (instead of cluster.token_file)")
       ->envname("TRAINRUN_TOKEN_FILE");
+  command
+      ->add_option("--tls", job.tls,
+                   "The folder of your certificate, in place of a token (instead of cluster.tls)")
+      ->envname("TRAINRUN_TLS");
 }
 
 void add_output_option(CLI::App* command, std::string& output) {

@@ -5,6 +5,7 @@
 
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
+#include "cmd/traind/certs.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
 #include "daemon/supervisor/supervisor.h"
@@ -47,7 +48,10 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 constexpr const char* kFooter =
     "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their\n"
     "work away, for --drain-grace; another SIGTERM, 1 s later or more, leaves at once. SIGINT\n"
-    "leaves at once, as for an upgrade: workers go on, and the next traind finds them again.";
+    "leaves at once, as for an upgrade: workers go on, and the next traind finds them again. "
+    "SIGHUP\n"
+    "reads the token or the certificates again, as traind itself does each minute that they "
+    "change.";
 
 }  // namespace
 
@@ -64,9 +68,18 @@ int main(int argc, char** argv) {
                  "runtime folder); may be repeated")
       ->allow_extra_args(false)
       ->envname("TRAINRUN_LISTEN");
-  app.add_option("--token-file", daemon.token_file,
-                 "The cluster's shared secret (mode 600); needed for every HOST:PORT")
+  app.add_option(
+         "--token-file", daemon.token_file,
+         "The cluster's shared secret (mode 600); it or --tls is needed for every HOST:PORT")
       ->envname("TRAINRUN_TOKEN_FILE");
+  app.add_option("--tls", daemon.tls_folder,
+                 "Certificates in place of a token: a folder with ca.crt, tls.crt and tls.key (see "
+                 "traind certs)")
+      ->envname("TRAINRUN_TLS");
+  app.add_option("--allow-launcher", daemon.allowed_launchers,
+                 "With --tls: whose certificates may use this node (default: all of the cluster); "
+                 "may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
   app.add_option("--spool-dir", daemon.spool_dir,
                  "Folder for worker output on its way to the launcher");
@@ -74,7 +87,7 @@ int main(int argc, char** argv) {
                  "Folder for checkpoints of runs without shared storage, on a disk with room for "
                  "some (default: data below --spool-dir)");
   app.add_option("--node-name", daemon.node_name,
-                 "How this node is called (default: the host's name)");
+                 "How this node is called (default: as its certificate says, or the host's name)");
   app.add_option("--resource", resources,
                  "NAME=AMOUNT: offer this instead of what is found (CPU, GPU, memory in bytes), or "
                  "more (tape=1)")
@@ -93,6 +106,8 @@ int main(int argc, char** argv) {
   CLI::App* token = app.add_subcommand("token", "Make a new random token for --token-file");
   token->add_option("file", new_token_file, "The file to create, readable for its owner only")
       ->required();
+
+  const train::CertsCommand certs(app);
 
   train::DrainRequest drain{
       .runtime_dir = {}, .grace = {}, .reason = "traind drain", .build = train::kBuild};
@@ -131,6 +146,7 @@ int main(int argc, char** argv) {
     train::print_err("traind: error: {}\n", made.error().describe());
     return 73;
   }
+  if (certs.parsed()) return train::finish_output(certs.run());
   if (supervise->parsed()) {
     supervisor.attempt = train::Attempt{attempt};
     return train::run_supervisor(supervisor);

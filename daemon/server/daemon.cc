@@ -35,6 +35,7 @@
 #include "lib/net/peer_user.h"
 #include "lib/net/run_owner.h"
 #include "lib/net/scope.h"
+#include "lib/net/tls_files.h"
 #include "lib/net/within.h"
 #include "lib/observe/log.h"
 #include "lib/storage/own_folder.h"
@@ -62,9 +63,10 @@ Refused refusal_of(const Error& error) {
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, Log log)
+  Daemon(const DaemonOptions& options, TlsFiles tls, Log log)
       : options_(options),
         log_(std::move(log)),
+        tls_(std::move(tls)),
         executor_(context_.get_executor()),
         signals_(executor_, SIGTERM, SIGINT, SIGUSR1),
         changed_(executor_),
@@ -90,6 +92,8 @@ class Daemon {
   }
   Result<Unit> open_control_port();
   void look_at_limits();
+  void read_tls_again();
+  const std::optional<TlsContext>& current_tls();
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -97,6 +101,7 @@ class Daemon {
   template <class Message>
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
+  bool may_use_node(const Link& link, const std::optional<CertificateName>& user);
   asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
   asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
   void feed(const NodeEvent& event);
@@ -115,6 +120,7 @@ class Daemon {
 
   DaemonOptions options_;
   Log log_;
+  TlsFiles tls_;
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
@@ -140,11 +146,7 @@ class Daemon {
 
 Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::optional<TlsContext> tls;
-  if (!options_.token_file.empty()) {
-    TRY(const Token token, read_token_file(options_.token_file));
-    tls.emplace(TlsContext::from_token(token));
-  }
+  if (!options_.leave_with_last_run) signals_.add(SIGHUP);
   if (::geteuid() == 0 && !options_.allow_root && !options_.leave_with_last_run) {
     return Error{Errc::Permission, "refusing to run workers as root",
                  "start traind as the user whose jobs it runs, or give --allow-root"};
@@ -153,9 +155,9 @@ Result<Unit> Daemon::open() {
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
-  launcher_port_ =
-      std::make_unique<LauncherPort>(executor_, scope_, log_, identity(), std::move(tls),
-                                     [this](Link link) { return serve_launcher(std::move(link)); });
+  launcher_port_ = std::make_unique<LauncherPort>(
+      executor_, scope_, log_, identity(), [this]() -> decltype(auto) { return current_tls(); },
+      [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();
   if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) data_.sweep_old();
@@ -178,6 +180,21 @@ void Daemon::look_at_limits() {
   log_.warn("workers cannot be held to all that they claim",
             {{"without", fmt::format("{}", fmt::join(missing, ", "))},
              {"why", why.empty() ? "no cgroup can be written" : why}});
+}
+
+// Connections that stand keep what they began with.
+void Daemon::read_tls_again() {
+  if (const auto read = tls_.read_again(); !read)
+    return log_.error("the token or certificates stay as they were",
+                      {{"why", read.error().describe()}});
+  log_.info("the token or certificates were read again",
+            {{"name", tls_.name()}, {"valid_until", tls_.valid_until()}});
+}
+
+// Not all who renew certificates can send a signal: Kubernetes only changes the files.
+const std::optional<TlsContext>& Daemon::current_tls() {
+  if (tls_.changed(clock_.now())) read_tls_again();
+  return tls_.context();
 }
 
 Result<Unit> Daemon::open_control_port() {
@@ -262,6 +279,19 @@ std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame
   return std::nullopt;
 }
 
+/// A launcher that --allow-launcher does not name is told so.
+bool Daemon::may_use_node(const Link& link, const std::optional<CertificateName>& user) {
+  const auto& allowed = options_.allowed_launchers;
+  if (allowed.empty() || link->is_unix()) return true;
+  if (user && std::find(allowed.begin(), allowed.end(), user->name) != allowed.end()) return true;
+  log_.warn("refused a launcher", {{"peer", link->peer()}, {"user", user ? user->name : ""}});
+  link->send(
+      encode(Refused{std::string(to_string(Errc::Permission)),
+                     fmt::format("{} may not use this node", user ? user->name : "this user"),
+                     "its traind names who may: --allow-launcher"}));
+  return false;
+}
+
 bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max) {
   if (frame.type == MessageType::ReadFile && frame.attempt == kNoAttempt) {
     const auto request = decode<ReadFile>(frame);
@@ -292,11 +322,16 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
                                   "a run is taken over by who has its folder only"}));
         return false;
       }
+      const auto user = link->certificate_name();
+      if (!may_use_node(link, user)) return false;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       data_.run_began(message->run_id);
-      log_.info("launcher attached",
-                {{"run", message->run_name}, {"epoch", static_cast<std::int64_t>(message->epoch)}});
+      log_.info("launcher attached", {{"run", message->run_name},
+                                      {"epoch", static_cast<std::int64_t>(message->epoch)},
+                                      {"user", user ? user->name : ""}});
+      if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
+        log_.warn(soon);
       feed(LauncherAttached{id, std::move(*message)});
       return true;
     }
@@ -502,6 +537,10 @@ asio::awaitable<void> Daemon::wait_for_signal() {
   for (;;) {
     const auto [error, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
+    if (number == SIGHUP) {
+      read_tls_again();
+      continue;
+    }
     if (number == SIGUSR1) {  // Slurm's warning of an end to come: it hurries nobody
       if (!options_.leave_with_last_run) begin_drain(options_.drain_grace, "SIGUSR1");
       continue;
@@ -580,11 +619,27 @@ asio::awaitable<void> Daemon::leave_when_idle() {
 
 }  // namespace
 
+namespace {
+
+/// A node is called as its certificate says.
+Result<std::string> name_of_node(const DaemonOptions& options, const TlsFiles& tls) {
+  if (!tls.context() || !tls.context()->name()) return options.node_name;
+  const std::string& name = tls.context()->name()->name;
+  if (options.node_name.empty() || options.node_name == name) return name;
+  return Error{
+      Errc::InvalidArgument,
+      fmt::format("this node is called {}, and its certificate is {}'s", options.node_name, name),
+      "leave --node-name out, or make a certificate for it: traind certs node " +
+          options.node_name};
+}
+
+}  // namespace
+
 std::string default_spool_dir() { return fmt::format("/var/tmp/trainrun-{}", ::geteuid()); }
 
-int run_daemon(const DaemonOptions& options) {
+int run_daemon(DaemonOptions options) {
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
+  if (options.leave_with_last_run) ::signal(SIGHUP, SIG_IGN);
   raise_open_files();
   ask_to_be_spared(-900);
   keep_in_memory();
@@ -594,11 +649,17 @@ int run_daemon(const DaemonOptions& options) {
   };
   auto level = parse_log_level(options.log_level);
   if (!level) return fail(level.error(), 64);
+  auto tls = TlsFiles::read({options.token_file, options.tls_folder}, CertificateRole::Node);
+  if (!tls) return fail(tls.error(), 78);
+  auto name = name_of_node(options, *tls);
+  if (!name) return fail(name.error(), 78);
+  options.node_name = *std::move(name);
   auto log =
       Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
-  auto* daemon = new Daemon(
-      options, *log);  // its flows may wait for ever: the process ends without unwinding them
+  auto* daemon =
+      new Daemon(options, std::move(*tls),
+                 *log);  // its flows may wait for ever: the process ends without unwinding them
   if (auto opened = daemon->open(); !opened)
     return fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
   daemon->serve();

@@ -13,12 +13,13 @@
 namespace train {
 
 struct DaemonOptions {
-  std::vector<std::string> listen;  // endpoints: "unix:/run/x.sock", "127.0.0.1:7070"
-  std::string token_file;
-  std::string runtime_dir;  // sockets; short, since a Unix socket's path is
-  std::string spool_dir;    // worker output on its way
-  std::string data_dir;     // checkpoints, where runs have no shared storage; empty: spool_dir/data
-  std::string node_name;    // empty: the host's
+  std::vector<std::string> listen;             // endpoints: "unix:/run/x.sock", "127.0.0.1:7070"
+  std::string token_file, tls_folder;          // at most one: see lib/net/tls_files.h
+  std::vector<std::string> allowed_launchers;  // by their certificates; empty: all of the cluster
+  std::string runtime_dir;                     // sockets; short, since a Unix socket's path is
+  std::string spool_dir;                       // worker output on its way
+  std::string data_dir;   // checkpoints, where runs have no shared storage; empty: spool_dir/data
+  std::string node_name;  // empty: as the certificate says, or the host's
   std::map<std::string, double>
       resources;  // CPU, GPU, memory (bytes) instead of what is found, and custom ones
   bool leave_with_last_run = false;    // a private traind
@@ -32,7 +33,7 @@ struct DaemonOptions {
 /// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a later TERM or SIGINT (leave at once;
 /// supervisors and workers live on), or, a private one, until its last run has gone. Returns the
 /// process's exit code, after a message on stderr where it could not start.
-int run_daemon(const DaemonOptions& options);
+int run_daemon(DaemonOptions options);
 
 /// Where no flag names it: /var/tmp/trainrun-UID.
 std::string default_spool_dir();

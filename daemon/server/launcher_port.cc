@@ -14,7 +14,7 @@ constexpr int kRefusalsASecond = 5;  // in the log
 }  // namespace
 
 LauncherPort::LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self,
-                           std::optional<TlsContext> tls, Serve serve)
+                           TlsSource tls, Serve serve)
     : executor_(std::move(executor)),
       scope_(scope),
       log_(std::move(log)),
@@ -25,12 +25,13 @@ LauncherPort::LauncherPort(asio::any_io_executor executor, Scope& scope, Log log
 
 Result<Unit> LauncherPort::listen(const std::string& text) {
   TRY(const Endpoint endpoint, parse_endpoint(text));
-  if (endpoint.kind == Endpoint::Tcp && !tls_) {
+  if (endpoint.kind == Endpoint::Tcp && !tls_()) {
     return Error{
         Errc::Unauthenticated,
         fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
         "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-        "launcher), or listen on a Unix socket (unix:PATH), which is its user's alone"};
+        "launcher) or --tls FOLDER (made by `traind certs`), or listen on a Unix socket "
+        "(unix:PATH), which is its user's alone"};
   }
   auto listening = Listener::listen(executor_, endpoint);
   if (!listening) {
@@ -66,7 +67,7 @@ asio::awaitable<void> LauncherPort::greet(Link link) {
   pending_[id] = link;
   if (const auto victim = handshakes_.begin(id, peer.substr(0, peer.rfind(':'))))
     pending_.at(*victim)->close();
-  const auto known = co_await accept_handshake(*link, self_, tls_);
+  const auto known = co_await accept_handshake(*link, self_, tls_());
   handshakes_.end(id);
   pending_.erase(id);
   if (known)

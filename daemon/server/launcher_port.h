@@ -1,6 +1,6 @@
 // Where launchers connect. Whoever reaches a port can open connections: only this user or root, and
-// over TCP only who holds the token, is handed on; until then a connection gets little time, and
-// there are few at a time.
+// over TCP only who holds the token or a launcher's certificate, is handed on; until then a
+// connection gets little time, and there are few at a time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,6 +16,7 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/scope.h"
+#include "lib/net/tls_files.h"
 #include "lib/observe/log.h"
 #include "lib/observe/log_limit.h"
 
@@ -28,10 +29,10 @@ class LauncherPort {
   using Serve = std::function<asio::awaitable<void>(Link link)>;
 
   /// `scope` owns the flows, and ends before this.
-  LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self,
-               std::optional<TlsContext> tls, Serve serve);
+  LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self, TlsSource tls,
+               Serve serve);
 
-  /// "unix:PATH" or "HOST:PORT", which needs the token: Unauthenticated without. Unavailable where
+  /// "unix:PATH" or "HOST:PORT", which needs TLS: Unauthenticated without. Unavailable where
   /// somebody listens already.
   Result<Unit> listen(const std::string& endpoint);
   /// Take nobody any more; who is connected stays.
@@ -46,7 +47,7 @@ class LauncherPort {
   Scope& scope_;
   Log log_;
   const Identity self_;
-  const std::optional<TlsContext> tls_;
+  const TlsSource tls_;
   const Serve serve_;
   SystemClock clock_;
   std::vector<std::unique_ptr<Listener>> listeners_;

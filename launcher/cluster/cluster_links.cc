@@ -16,26 +16,28 @@ constexpr Duration kDialPause = milliseconds(10);
 
 }  // namespace
 
-Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token) {
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls) {
   for (const std::string& text : nodes) {
     TRY(const Endpoint endpoint, parse_endpoint(text));
-    if (endpoint.kind == Endpoint::Unix || has_token) continue;
+    if (endpoint.kind == Endpoint::Unix || has_tls) continue;
     return Error{
         Errc::Unauthenticated,
         fmt::format("refusing to send the workers' environment to {}: whoever listens there "
                     "would get it",
                     text),
         "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-        "launcher), or name the Unix socket of a traind on this machine (unix:PATH)"};
+        "launcher) or --tls FOLDER (made by `traind certs`), or name the Unix socket of a traind "
+        "on this machine (unix:PATH)"};
   }
   return Unit{};
 }
 
-ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<TlsContext> tls,
+ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls,
                            Handlers handlers)
     : executor_(executor),
       scope_(scope),
       tls_(std::move(tls)),
+      source_([this]() -> decltype(auto) { return current_tls(); }),
       handlers_(std::move(handlers)) {}
 
 void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
@@ -54,6 +56,13 @@ asio::awaitable<void> ClusterLinks::dial() {
     if (i > 0 && i % kDialledAtOnce == 0 && !co_await pause_for(kDialPause)) co_return;
     scope_.spawn("link", nodes_[i].link->run());
   }
+}
+
+// A run may outlive its certificate: a link that breaks is made again with what is there by then.
+const std::optional<TlsContext>& ClusterLinks::current_tls() {
+  if (tls_.changed(std::chrono::steady_clock::now()))
+    if (const auto read = tls_.read_again(); !read) handlers_.stale(read.error());
+  return tls_.context();
 }
 
 asio::awaitable<void> ClusterLinks::keep_alive() {
@@ -76,8 +85,8 @@ void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   };
   handlers.refused = handlers_.refused;
   nodes_.push_back(
-      {std::make_unique<DaemonLink>(executor_, endpoint, options_, tls_, std::move(handlers)), "",
-       "", ""});
+      {std::make_unique<DaemonLink>(executor_, endpoint, options_, source_, std::move(handlers)),
+       "", "", ""});
 }
 
 NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at) {

@@ -12,12 +12,13 @@
 #include "launcher/core/run_events.h"
 #include "launcher/report/progress.h"
 #include "lib/net/scope.h"
+#include "lib/net/tls_files.h"
 
 namespace train {
 
 /// A node gets the whole environment of its workers, with the keys in it: not before it has shown
-/// that it holds the token. Unauthenticated where a TCP address is named and there is none.
-Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_token);
+/// who it is. Unauthenticated where a TCP address is named and there is nothing to show it.
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
 
 class ClusterLinks {
  public:
@@ -25,10 +26,10 @@ class ClusterLinks {
     std::function<void(const RunEvent&)> event;  // NodeUp, NodeDown
     std::function<void(NodeId, const Frame&)> received;
     std::function<void(const Error&)> refused;  // by one of them, for good
+    std::function<void(const Error&)> stale;    // new certificates or token cannot be used
   };
   /// Links run in `scope`, which may come to life later.
-  ClusterLinks(asio::any_io_executor executor, Scope& scope, std::optional<TlsContext> tls,
-               Handlers handlers);
+  ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, Handlers handlers);
 
   /// One link each; the n-th is NodeId n. Once only.
   void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
@@ -50,11 +51,13 @@ class ClusterLinks {
   void add(NodeId id, const Endpoint& endpoint);
   asio::awaitable<void> dial();
   asio::awaitable<void> keep_alive();
+  const std::optional<TlsContext>& current_tls();
   NodeUp node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at);
 
   asio::any_io_executor executor_;
   Scope& scope_;
-  std::optional<TlsContext> tls_;
+  TlsFiles tls_;
+  const TlsSource source_;
   DaemonLinkOptions options_;
   Handlers handlers_;
   bool on_this_machine_ = true;  // every daemon is reached over loopback

@@ -24,8 +24,7 @@ std::string without_prefix(const std::string& message, const std::string& endpoi
 }  // namespace
 
 DaemonLink::DaemonLink(asio::any_io_executor executor, Endpoint endpoint,
-                       const DaemonLinkOptions& options, const std::optional<TlsContext>& tls,
-                       Handlers handlers)
+                       const DaemonLinkOptions& options, const TlsSource& tls, Handlers handlers)
     : executor_(executor),
       endpoint_(std::move(endpoint)),
       options_(options),
@@ -72,7 +71,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
   if (const auto user = check_peer_user(*connection); user.has_error())
     peer = user.error();
   else
-    peer = co_await connect_handshake(*connection, options_.self, tls_, limits);
+    peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
     // Later, a daemon that was replaced by one that will not have us is one that is away: the
@@ -81,8 +80,9 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
         (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
       refused_ = true;
       Error error(peer.error());
-      error.message = without_prefix(error.message, endpoint_text_);
-      handlers_.refused(std::move(error).with_context(endpoint_text_));
+      if (!error.message.starts_with(endpoint_text_))
+        error = std::move(error).with_context(endpoint_text_);
+      handlers_.refused(error);
     }
     co_return peer.error();
   }

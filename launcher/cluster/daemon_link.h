@@ -12,6 +12,7 @@
 #include "lib/net/connection.h"
 #include "lib/net/endpoint.h"
 #include "lib/net/handshake.h"
+#include "lib/net/tls_files.h"
 #include "lib/wire/messages.h"
 
 namespace train {
@@ -42,7 +43,7 @@ class DaemonLink {
 
   /// `options` and `tls` must outlive it: there may be thousands of links.
   DaemonLink(asio::any_io_executor executor, Endpoint endpoint, const DaemonLinkOptions& options,
-             const std::optional<TlsContext>& tls, Handlers handlers);
+             const TlsSource& tls, Handlers handlers);
 
   /// Runs until cancelled or refused.
   asio::awaitable<void> run();
@@ -65,7 +66,7 @@ class DaemonLink {
   asio::any_io_executor executor_;
   Endpoint endpoint_;
   const DaemonLinkOptions& options_;
-  const std::optional<TlsContext>& tls_;
+  const TlsSource& tls_;
   Handlers handlers_;
   std::string endpoint_text_;
   Duration redial_every_;

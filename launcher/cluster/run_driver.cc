@@ -47,13 +47,13 @@
 namespace train {
 namespace {
 
-constexpr Duration kLastWritesMin = seconds(30);     // for all of them, or longer
+constexpr Duration kLastWritesMin = seconds(30);  // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 
 class RunDriver {
  public:
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
-            std::optional<PrivateDaemon> daemon, std::optional<TlsContext> tls,
+            std::optional<PrivateDaemon> daemon, TlsFiles tls,
             std::map<std::string, std::string> worker_env);
 
   Result<Unit> open_sinks();
@@ -125,7 +125,7 @@ class RunDriver {
 };
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
-                     std::optional<PrivateDaemon> daemon, std::optional<TlsContext> tls,
+                     std::optional<PrivateDaemon> daemon, TlsFiles tls,
                      std::map<std::string, std::string> worker_env)
     : options_(options),
       spec_(options.parsed.spec),
@@ -142,14 +142,19 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), OutputLimits{}),
-      links_(executor_, scope_, std::move(tls),
-             {.event =
-                  [this](const RunEvent& event) {
-                    parts_.saw(event);
-                    feed(event);
-                  },
-              .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
-              .refused = [this](const Error& error) { refused(error); }}),
+      links_(
+          executor_, scope_, std::move(tls),
+          {.event =
+               [this](const RunEvent& event) {
+                 parts_.saw(event);
+                 feed(event);
+               },
+           .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
+           .refused = [this](const Error& error) { refused(error); },
+           .stale =
+               [this](const Error& error) {
+                 screen_.warn("the token or certificates stay as they were: " + error.describe());
+               }}),
       parts_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
              {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
               .event = [this](const RunEvent& event) { feed(event); },
@@ -558,13 +563,11 @@ int run_job(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   const JobSpec& spec = options.parsed.spec;
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
-  std::optional<TlsContext> tls;
-  if (!spec.cluster.token_file.empty()) {
-    auto read = read_token_file(spec.cluster.token_file);
-    if (!read) return refuse(options, read.error(), 77);
-    tls.emplace(TlsContext::from_token(*read));
-  }
-  if (const auto safe = check_nodes(spec.cluster.nodes, tls.has_value()); !safe)
+  auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
+  if (!tls) return refuse(options, tls.error(), 77);
+  if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
+    print_err("train-run: {}\n", soon);
+  if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
     return refuse(options, safe.error(), 77);
   auto env = worker_environment_base(spec, options.environment);
   if (!env) return refuse(options, env.error(), 78);
@@ -592,7 +595,7 @@ int run_job(const RunOptions& options) {
   } else {
     end_kept(folder);
   }
-  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(tls),
+  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(*tls),
                                std::move(*env));
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
   const int code = finish_output(driver->run());

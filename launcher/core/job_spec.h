@@ -132,7 +132,7 @@ struct DatasetSpec {
 
 struct ClusterConfig {
   std::vector<std::string> nodes;  // "host:port"; empty: a private traind
-  std::string token_file;          // empty: none
+  std::string token_file, tls;     // a file, a folder of certificates; at most one is not empty
   bool operator==(const ClusterConfig&) const = default;
 };
 

@@ -150,7 +150,8 @@ constexpr std::array kFields{
           "Addresses of traind, host:port. Where it is not given, the variable TRAINRUN_CLUSTER (comma-separated) holds.", {}, 0, 0, {}, R"(["gpu-1:7070", "gpu-2:7070"])"},
     Field{"cluster.token_file", Kind::Path, [](const Target& t) -> Ref { return &t.spec->cluster.token_file; },
           "The file of the secret that train-run and traind share.", {}, 0, 0, {}, R"("/etc/traind/token")"},
-    Field{"cluster.tls", Kind::NotYet, nowhere, "remove it; use cluster.token_file"},
+    Field{"cluster.tls", Kind::Path, [](const Target& t) -> Ref { return &t.spec->cluster.tls; },
+          "In place of a token: the folder of this user's certificate, with ca.crt, tls.crt and tls.key, as traind certs makes it.", {}, 0, 0, {}, R"("~/.config/trainrun/tls")"},
 };
 
 constexpr std::array kPlannedChoices{

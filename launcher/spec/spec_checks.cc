@@ -126,6 +126,15 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
                    "run_config.storage_path"));
 }
 
+void check_cluster(Reading& reading) {
+  const Origin* token = reading.given("cluster.token_file");
+  const Origin* tls = reading.given("cluster.tls");
+  if (token == nullptr || tls == nullptr) return;
+  reading.diagnostics.error(
+      tls->at, "cluster.token_file and cluster.tls are both given",
+      with_place(reading, tls->at, "remove one of them", "cluster.token_file"));
+}
+
 void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
   const Origin* order = reading.given("run_config.checkpoint_config.checkpoint_score_order");
   if (order == nullptr || checkpoint.score_attribute) return;
@@ -164,6 +173,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);
   check_replicas(reading, spec);
+  check_cluster(reading);
   check_validation(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }

@@ -328,6 +328,10 @@ Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side)
   co_return Unit{};
 }
 
+std::optional<CertificateName> Connection::certificate_name() const {
+  return impl_->tls ? impl_->tls->peer_name() : std::nullopt;
+}
+
 void Connection::send(const Frame& frame) {
   if (impl_->closed || impl_->write_error) return;
   append_frame(frame, impl_->pending);

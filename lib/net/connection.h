@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -62,6 +63,8 @@ class Connection {
   /// Go on in TLS: all that is sent and received from here on. Before the first frame only. A peer
   /// that fails is told so by TLS, and the connection is closed.
   Task<Unit> start_tls(const TlsContext& context, ConnectionSide side);
+  /// Whom the peer's certificate names: after start_tls(), with certificates only.
+  std::optional<CertificateName> certificate_name() const;
   /// Refuse payloads above `bytes` from now on.
   void set_payload_limit(std::size_t bytes);
 

@@ -13,8 +13,6 @@ namespace train {
 namespace {
 
 constexpr std::size_t kInstanceBytes = 16;
-constexpr std::string_view kTokenHint = "pass --token-file";
-constexpr std::string_view kListenerTokenHint = "start it with --token-file";
 
 struct Side {
   Connection& connection;
@@ -109,19 +107,54 @@ Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
   return Unit{};
 }
 
+// TLS has checked who signed the peer's certificate; here, whom it names.
+Result<Unit> check_certificate(Side& side) {
+  const auto& own = side.tls->name();
+  if (!own) return Unit{};
+  const auto theirs = side.connection.certificate_name();
+  if (theirs && theirs->cluster == own->cluster && theirs->role != own->role) return Unit{};
+  const CertificateRole wanted =
+      own->role == CertificateRole::Node ? CertificateRole::Launcher : CertificateRole::Node;
+  const std::string text =
+      fmt::format("certificate names {}, and a {} of cluster '{}' is asked for",
+                  theirs ? theirs->uri() : "nobody of trainrun", to_string(wanted), own->cluster);
+  return side.refuse(
+      Error{Errc::Unauthenticated, fmt::format("{}: its {}", side.connection.peer(), text)},
+      "your " + text);
+}
+
+// A node's admin must not speak for another node.
+Result<Unit> check_node_name(Side& side, const std::string& node_name) {
+  const auto named = side.connection.certificate_name();
+  if (!named || named->role != CertificateRole::Node || named->name == node_name) return Unit{};
+  Error error{Errc::Unauthenticated,
+              fmt::format("{} calls itself {}, and its certificate is {}'s", side.connection.peer(),
+                          printable(node_name), named->name),
+              "start it with the --node-name of its certificate"};
+  const std::string there = error.message;
+  return side.refuse(std::move(error), there);
+}
+
+Task<Unit> start_tls(Side& side, ConnectionSide which) {
+  CO_TRY_VOID(co_await side.connection.start_tls(*side.tls, which));
+  side.can_be_told = true;
+  co_return check_certificate(side);
+}
+
 template <class HelloOrReply>
-PeerInfo info_of(HelloOrReply&& peer, std::uint32_t protocol) {
+PeerInfo info_of(const Side& side, const HelloOrReply& peer, std::uint32_t protocol) {
   return {.protocol = protocol,
           .build = peer.build,
           .role = peer.role,
           .host = peer.host,
           .pid = peer.pid,
-          .node_name = peer.node_name};
+          .node_name = peer.node_name,
+          .certificate = side.connection.certificate_name()};
 }
 
 Task<PeerInfo> connect_steps(Side& side) {
   if (side.tls && !side.connection.is_unix())
-    CO_TRY_VOID(co_await side.connection.start_tls(*side.tls, ConnectionSide::Connector));
+    CO_TRY_VOID(co_await start_tls(side, ConnectionSide::Connector));
   side.can_be_told = true;
   const Hello hello{.protocol_min = side.limits.protocol_min,
                     .protocol_max = side.limits.protocol_max,
@@ -139,16 +172,16 @@ Task<PeerInfo> connect_steps(Side& side) {
                             std::to_string(reply.protocol));
   }
   CO_TRY_VOID(check_is_another(side, reply));
+  CO_TRY_VOID(check_node_name(side, reply.node_name));
   side.connection.set_payload_limit(kFramePayloadBytesMax);
-  co_return info_of(reply, reply.protocol);
+  co_return info_of(side, reply, reply.protocol);
 }
 
 // Whether the peer and this side agree on TLS. There is no falling back, whoever asks for it.
 Task<bool> start_tls_if_offered(Side& side) {
   if (side.connection.is_unix()) co_return true;
   CO_TRY(const bool offered, co_await side.connection.peer_begins_tls());
-  if (offered && side.tls)
-    CO_TRY_VOID(co_await side.connection.start_tls(*side.tls, ConnectionSide::Listener));
+  if (offered && side.tls) CO_TRY_VOID(co_await start_tls(side, ConnectionSide::Listener));
   if (offered && !side.tls) {
     // Takes the peer's bytes, which are no frame: unread, they would make the kernel cut it off
     // before it has heard why.
@@ -156,9 +189,11 @@ Task<bool> start_tls_if_offered(Side& side) {
     side.can_be_told = true;
     co_return side.refuse(
         Error{Errc::Unauthenticated,
-              fmt::format("{} asks for a token, none is set", side.connection.peer()),
-              std::string(kTokenHint)},
-        "peer has no token to show, and one is asked for here", kListenerTokenHint);
+              fmt::format("{} asks for TLS, and neither token nor certificates are set",
+                          side.connection.peer()),
+              "pass --token-file or --tls"},
+        "peer has neither token nor certificates, and TLS is asked for here",
+        "start it with --token-file or --tls");
   }
   co_return offered == side.tls.has_value();
 }
@@ -170,9 +205,10 @@ Task<PeerInfo> accept_steps(Side& side) {
   CO_TRY(const std::uint32_t protocol, choose_protocol(side, hello));
   if (!agreed) {
     co_return side.refuse(
-        Error{Errc::Unauthenticated,
-              fmt::format("{} shows no token, and one is asked for here", side.connection.peer())},
-        "peer asks for a token, none is set", kTokenHint);
+        Error{Errc::Unauthenticated, fmt::format("{} shows no {}, and one is asked for here",
+                                                 side.connection.peer(), side.tls->proof())},
+        fmt::format("peer asks for a {}, none is set", side.tls->proof()),
+        fmt::format("pass {}", side.tls->flag()));
   }
   CO_TRY_VOID(check_is_another(side, hello));
   side.connection.send(encode(HelloReply{.protocol = protocol,
@@ -183,7 +219,7 @@ Task<PeerInfo> accept_steps(Side& side) {
                                          .pid = side.self.pid,
                                          .instance = side.self.instance}));
   side.connection.set_payload_limit(kFramePayloadBytesMax);
-  co_return info_of(hello, protocol);
+  co_return info_of(side, hello, protocol);
 }
 
 using Steps = Task<PeerInfo> (*)(Side&);

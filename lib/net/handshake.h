@@ -29,6 +29,7 @@ struct PeerInfo {
   std::string build, role, host;
   std::int64_t pid = 0;
   std::string node_name;
+  std::optional<CertificateName> certificate;  // where certificates are shown
 };
 
 struct HandshakeLimits {
@@ -39,8 +40,9 @@ struct HandshakeLimits {
 
 /// Say hello as the side that connected, or answer as the one that listens. With `tls` a network
 /// link is TLS or nothing; without it, it is plain. A Unix socket is always plain: its file's mode
-/// and credentials() say who is there. On failure the peer is told why where it still listens (an
-/// alert of TLS, a Refused frame), and the connection is closed: Errc::Unauthenticated (token),
+/// and credentials() say who is there. A certificate must name the other role of our own cluster,
+/// and a node that says who it is, itself. On failure the peer is told why where it still listens
+/// (an alert of TLS, a Refused frame), and the connection is closed: Errc::Unauthenticated (token),
 /// Protocol (version, bytes), Timeout, Unavailable. Afterwards full-size frames are allowed. The
 /// references must outlive the flow.
 Task<PeerInfo> connect_handshake(Connection& connection, const Identity& self,

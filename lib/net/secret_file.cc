@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "lib/net/hmac.h"
+
 namespace train {
 namespace {
 
@@ -18,7 +20,9 @@ constexpr int kLinksMax = 40;  // as the kernel's
 
 bool is_ours_or_roots(uid_t owner) { return owner == ::geteuid() || owner == 0; }
 
-Result<Unit> check_file(const std::string& file, const std::string& path,
+enum class Readers { Owner, Anybody };
+
+Result<Unit> check_file(const std::string& file, const std::string& path, Readers readers,
                         const struct stat& status) {
   if (!S_ISREG(status.st_mode))
     return Error{Errc::InvalidArgument, fmt::format("{} is not a regular file", file)};
@@ -28,12 +32,12 @@ Result<Unit> check_file(const std::string& file, const std::string& path,
                              status.st_uid, ::geteuid()),
                  fmt::format("chown {} {}", ::geteuid(), path)};
   }
-  const mode_t refused = status.st_uid == 0 ? 037 : 077;
+  const mode_t refused = readers == Readers::Anybody ? 022 : status.st_uid == 0 ? 037 : 077;
   if ((status.st_mode & refused) != 0) {
     return Error{Errc::Permission,
-                 fmt::format("{} has mode {:04o}, which lets others at it; wanted is 0600", file,
-                             status.st_mode & 07777),
-                 fmt::format("chmod 600 {}", path)};
+                 fmt::format("{} has mode {:04o}, which lets others at it; wanted is {}", file,
+                             status.st_mode & 07777, readers == Readers::Anybody ? "0644" : "0600"),
+                 fmt::format("chmod {} {}", readers == Readers::Anybody ? "644" : "600", path)};
   }
   return Unit{};
 }
@@ -52,8 +56,11 @@ std::deque<std::string> parts_of(std::string_view path) {
 /// Walks from folder to folder by itself, so that what was looked at is what is opened.
 class Walk {
  public:
-  Walk(std::string_view what, const std::string& path)
-      : path_(path), file_(fmt::format("{} {}", what, path)), left_(parts_of(path)) {}
+  Walk(std::string_view what, const std::string& path, Readers readers)
+      : path_(path),
+        file_(fmt::format("{} {}", what, path)),
+        readers_(readers),
+        left_(parts_of(path)) {}
 
   Result<FileDescriptor> open() {
     TRY_VOID(enter(AT_FDCWD, path_.starts_with('/') ? "/" : "."));
@@ -122,20 +129,78 @@ class Walk {
     if (file.get() < 0) return system_error(errno, "opening " + file_);
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return system_error(errno, "looking at " + file_);
-    TRY_VOID(check_file(file_, path_, status));
+    TRY_VOID(check_file(file_, path_, readers_, status));
     return file;
   }
 
   const std::string path_, file_;
+  const Readers readers_;
   std::deque<std::string> left_;
   FileDescriptor folder_;
   std::optional<std::string> link_, others_write_;
 };
 
+/// Fills `out` as far as the file goes; InvalidArgument where it goes further.
+Result<std::size_t> read_all(int file, const std::string& name, char* out, std::size_t bytes_max) {
+  std::size_t size = 0;
+  for (;;) {
+    char beyond = 0;
+    const bool full = size == bytes_max;
+    const ssize_t count = ::read(file, full ? &beyond : out + size, full ? 1 : bytes_max - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(errno, "reading " + name);
+    if (count == 0) return size;
+    if (full)
+      return Error{Errc::InvalidArgument,
+                   fmt::format("{} has more than {} bytes", name, bytes_max)};
+    size += static_cast<std::size_t>(count);
+  }
+}
+
 }  // namespace
 
 Result<FileDescriptor> open_secret_file(std::string_view what, const std::string& path) {
-  return Walk(what, path).open();
+  return Walk(what, path, Readers::Owner).open();
+}
+
+SecretText::~SecretText() { wipe(bytes_.data(), bytes_.size()); }
+
+Result<SecretText> read_secret_file(std::string_view what, const std::string& path,
+                                    std::size_t bytes_max) {
+  TRY(const FileDescriptor file, open_secret_file(what, path));
+  SecretText secret(bytes_max);
+  TRY(secret.size_,
+      read_all(file.get(), fmt::format("{} {}", what, path), secret.bytes_.data(), bytes_max));
+  return secret;
+}
+
+Result<std::string> read_trusted_file(std::string_view what, const std::string& path,
+                                      std::size_t bytes_max) {
+  TRY(const FileDescriptor file, Walk(what, path, Readers::Anybody).open());
+  std::string text(bytes_max, '\0');
+  TRY(const std::size_t size,
+      read_all(file.get(), fmt::format("{} {}", what, path), text.data(), bytes_max));
+  text.resize(size);
+  return text;
+}
+
+Result<Unit> create_secret_file(std::string_view what, const std::string& path,
+                                std::string_view bytes, mode_t mode) {
+  const FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (file.get() < 0 && errno == EEXIST) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("{} exists already; a {} is never overwritten", path, what),
+                 "name a new file"};
+  }
+  if (file.get() < 0) return system_error(errno, fmt::format("creating {} {}", what, path));
+  const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+  const int error_number = written < 0 ? errno : ENOSPC;
+  if (written != static_cast<ssize_t>(bytes.size()) || ::fsync(file.get()) != 0) {
+    ::unlink(path.c_str());
+    return system_error(error_number, fmt::format("writing {} {}", what, path));
+  }
+  return Unit{};
 }
 
 }  // namespace train

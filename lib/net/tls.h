@@ -7,7 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "lib/base/error.h"
+#include "lib/base/result.h"
+#include "lib/net/certificate.h"
 #include "lib/net/io_step.h"
 #include "lib/net/token.h"
 
@@ -15,6 +16,13 @@ namespace train {
 
 /// Which end of a connection this is.
 enum class ConnectionSide { Connector, Listener };
+
+/// PEM texts, as the files of --tls hold them.
+struct CertificateTexts {
+  std::string_view authorities;  // ca.crt: whose signatures count; one or more
+  std::string_view certificate;  // tls.crt: our own first, then those between it and the authority
+  std::string_view key;          // tls.key: not encrypted
+};
 
 /// What this process shows its peers and demands of them: made once, for all its connections.
 class TlsContext {
@@ -24,6 +32,18 @@ class TlsContext {
   /// Each side proves to the other that it holds the token (external PSK with a fresh
   /// Diffie-Hellman: whoever learns the token later cannot read what was sent before).
   static TlsContext from_token(const Token& token);
+  /// Each side shows a certificate of its own that an authority which the other knows has signed.
+  /// TLS checks signatures and times; whom a certificate names is checked by the handshake above
+  /// (handshake.h). InvalidArgument says which of the three texts cannot be used, and why.
+  static Result<TlsContext> from_certificates(const CertificateTexts& texts);
+
+  /// Whom our certificate names, and until when; nothing with a token.
+  const std::optional<CertificateName>& name() const;
+  std::time_t valid_until() const;
+
+  /// What a peer must show, and the flag for it: "token" and "--token-file".
+  std::string_view proof() const { return name() ? "certificate" : "token"; }
+  std::string_view flag() const { return name() ? "--tls" : "--token-file"; }
 
  private:
   friend class TlsStream;
@@ -40,7 +60,8 @@ class TlsStream {
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  /// Moved: both sides have proved who they are. Reads no more than kHandshakeBytesMax until then.
+  /// Moved: the peer has proved who it is. Reads no more than a handshake needs until then. A
+  /// connector learns only by read() whether the listener takes its certificate.
   IoStep handshake();
   /// Until it needs to wait: the socket does not say what is buffered here.
   IoStep read(char* out, std::size_t size);
@@ -49,8 +70,8 @@ class TlsStream {
   void close();
   /// Why the last step was Refused.
   Error error(std::string_view peer) const;
-
-  static constexpr std::size_t kHandshakeBytesMax = 4096;
+  /// Whom the peer's certificate names; nothing with a token, or where it names nobody of trainrun.
+  std::optional<CertificateName> peer_name() const;
 
  private:
   struct State;

@@ -1,10 +1,6 @@
 #include "lib/net/token.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
 
 #include "lib/base/check.h"
 #include "lib/net/hmac.h"
@@ -45,47 +41,20 @@ Token Token::generate() {
 }
 
 Result<Token> read_token_file(const std::string& path) {
-  TRY(const FileDescriptor file, open_secret_file("token file", path));
-  char buffer[kTokenBytesMax + 1];
-  std::size_t size = 0;
-  while (size < sizeof buffer) {
-    const ssize_t count = ::read(file.get(), buffer + size, sizeof buffer - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(errno, fmt::format("reading token file {}", path));
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
-  }
-  const std::size_t read_size = size;
-  while (size > 0 && std::string_view(" \t\r\n").find(buffer[size - 1]) != std::string_view::npos)
-    --size;
-  Result<Token> result = Error{Errc::InvalidArgument,
-                               fmt::format("token file {} holds {} bytes; wanted are {} to {}",
-                                           path, size, kTokenBytesMin, kTokenBytesMax),
-                               "make one with: traind token FILE"};
-  if (size >= kTokenBytesMin && read_size <= kTokenBytesMax)
-    result = Token(std::string_view(buffer, size));
-  wipe(buffer, sizeof buffer);
-  return result;
+  TRY(const SecretText file, read_secret_file("token file", path, kTokenBytesMax));
+  std::string_view text = file.text();
+  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != std::string_view::npos)
+    text.remove_suffix(1);
+  if (text.size() >= kTokenBytesMin) return Token(text);
+  return Error{Errc::InvalidArgument,
+               fmt::format("token file {} holds {} bytes; wanted are {} to {}", path, text.size(),
+                           kTokenBytesMin, kTokenBytesMax),
+               "make one with: traind token FILE"};
 }
 
 Result<Unit> create_token_file(const std::string& path) {
-  const FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.get() < 0 && errno == EEXIST) {
-    return Error{Errc::AlreadyExists,
-                 fmt::format("{} exists already; a token is never overwritten", path),
-                 "name a new file"};
-  }
-  if (file.get() < 0) return system_error(errno, fmt::format("creating token file {}", path));
   const Token token = Token::generate();
-  const std::string_view bytes = token.bytes();
-  const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-  const int error_number = written < 0 ? errno : ENOSPC;
-  if (written != static_cast<ssize_t>(bytes.size()) || ::fsync(file.get()) != 0) {
-    ::unlink(path.c_str());
-    return system_error(error_number, fmt::format("writing token file {}", path));
-  }
-  return Unit{};
+  return create_secret_file("token", path, token.bytes());
 }
 
 }  // namespace train

@@ -26,11 +26,12 @@ std::string make_token(Cluster& cluster) {
   return path;
 }
 
-/// `arguments`, with the cluster's token where `more` has no other.
+/// `arguments`, with the cluster's token where `more` has no other, and no certificates.
 std::vector<std::string> with_token(std::vector<std::string> arguments,
                                     const std::vector<std::string>& more,
                                     const std::string& token) {
-  if (std::find(more.begin(), more.end(), "--token-file") == more.end())
+  const std::vector<std::string> instead{"--token-file", "--tls"};
+  if (std::find_first_of(more.begin(), more.end(), instead.begin(), instead.end()) == more.end())
     arguments.insert(arguments.end(), {"--token-file", token});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;

@@ -3,7 +3,7 @@ add_library(e2e_nodes STATIC netns.cc multi_node.cc)
 target_compile_definitions(e2e_nodes PRIVATE TRAIN_DEPS_DIR="${TRAINRUN_DEPS_DIR}" TRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_link_libraries(e2e_nodes PUBLIC e2e_cluster fmt::fmt)
 
-foreach(part IN ITEMS placement faults elastic upkeep security storage travel replicas ddp)
+foreach(part IN ITEMS placement faults elastic upkeep security certificates storage travel replicas ddp)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/multi_node_${part}_test.cc)
     e2e_test(multi_node_${part}_test SOURCES multi_node_${part}_test.cc USES e2e_nodes train_net TIMEOUT 600)
   endif()

@@ -51,7 +51,8 @@ TEST(MultiNodeSecurity, ANetworkAddressNeedsATokenFile) {
         fmt::format(
             "traind: error: refusing to listen on {}: whoever reaches it could run code here\n"
             "traind: give --token-file FILE (made by `traind token FILE`, the same on every node "
-            "and launcher), or listen on a Unix socket (unix:PATH), which is its user's alone\n",
+            "and launcher) or --tls FOLDER (made by `traind certs`), or listen on a Unix socket "
+            "(unix:PATH), which is its user's alone\n",
             listen));
   }
 }
@@ -148,7 +149,8 @@ TEST(MultiNodeSecurity, WithoutATokenNothingIsSentToANetworkAddress) {
       fmt::format("train-run: error: refusing to send the workers' environment to {}: whoever "
                   "listens there would get it\n"
                   "train-run: give --token-file FILE (made by `traind token FILE`, the same on "
-                  "every node and launcher), or name the Unix socket of a traind on this "
+                  "every node and launcher) or --tls FOLDER (made by `traind certs`), or name the "
+                  "Unix socket of a traind on this "
                   "machine (unix:PATH)\n",
                   node));
   EXPECT_LT(::accept(listener, nullptr, nullptr), 0) << "somebody called";

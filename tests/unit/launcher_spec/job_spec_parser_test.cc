@@ -123,7 +123,7 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
                                .split = true};
   expected.metadata = {{"team", "vision"}};
   expected.resume_from_checkpoint = "/nfs/runs/old/checkpoints/checkpoint_000003";
-  expected.cluster = {.nodes = {"gpu-1:7070"}, .token_file = "/home/ada/token"};
+  expected.cluster = {.nodes = {"gpu-1:7070"}, .token_file = "/home/ada/token", .tls = ""};
   EXPECT_TRUE(spec == expected);
 }
 

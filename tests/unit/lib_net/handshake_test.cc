@@ -1,63 +1,16 @@
-#include "lib/net/handshake.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lib/wire/codec.h"
-#include "tests/unit/lib_net/net_fixture.h"
+#include "tests/unit/lib_net/handshake_fixture.h"
 
 namespace train {
 namespace {
-
-const Identity kLauncher{.build = "0.1.0+a",
-                         .role = "launcher",
-                         .host = "login",
-                         .pid = 11,
-                         .node_name = "",
-                         .instance = std::string(16, 'l')};
-const Identity kDaemon{.build = "0.1.0+b",
-                       .role = "traind",
-                       .host = "node-b.example",
-                       .pid = 22,
-                       .node_name = "node-b",
-                       .instance = std::string(16, 'd')};
 
 std::optional<TlsContext> tls_of(char letter) {
   if (letter == '-') return std::nullopt;
   return TlsContext::from_token(Token(std::string(32, letter)));
 }
-
-class HandshakeTest : public NetTest {
- protected:
-  struct Ends {
-    std::optional<Result<PeerInfo>> connector, listener;
-  };
-
-  static asio::awaitable<void> store(std::optional<Result<PeerInfo>>& out, Task<PeerInfo> task) {
-    out = co_await std::move(task);
-  }
-
-  Ends shake(Connection& a, Connection& b, const std::optional<TlsContext>& tls_a,
-             const std::optional<TlsContext>& tls_b, HandshakeLimits limits_a = {},
-             HandshakeLimits limits_b = {}) {
-    Ends ends;
-    run([&]() -> asio::awaitable<void> {
-      Scope scope(executor());
-      scope.spawn("connector",
-                  store(ends.connector, connect_handshake(a, kLauncher, tls_a, limits_a)));
-      scope.spawn("listener", store(ends.listener, accept_handshake(b, kDaemon, tls_b, limits_b)));
-      co_await scope.join();
-    });
-    return ends;
-  }
-
-  static std::string text(const std::optional<Result<PeerInfo>>& end) {
-    if (!end) return "did not end";
-    return end->has_value()
-               ? "ok"
-               : std::string(to_string(end->error().code)) + ": " + end->error().describe();
-  }
-};
 
 TEST_F(HandshakeTest, EachSideWithEachTokenOverANetwork) {
   struct Case {
@@ -70,7 +23,8 @@ TEST_F(HandshakeTest, EachSideWithEachTokenOverANetwork) {
                     in_vain = "unauthenticated: {} shows no token, and one is asked for here",
                     no_tls = "unauthenticated: {} speaks no TLS (start it with --token-file)",
                     none_there =
-                        "unauthenticated: {} asks for a token, none is set (pass --token-file)",
+                        "unauthenticated: {} asks for TLS, and neither token nor certificates are "
+                        "set (pass --token-file or --tls)",
                     mismatch =
                         "unauthenticated: {}: token does not match (both sides need the same token "
                         "file)";

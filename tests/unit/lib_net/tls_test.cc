@@ -108,7 +108,7 @@ TEST_F(TlsTest, AServerWithACertificateInPlaceOfTheTokenIsRefused) {
 
   EXPECT_EQ(error,
             (Error{Errc::Unauthenticated, "PEER shows a certificate, and a token is asked for here",
-                   "start it with --token-file"}));
+                   "pass --tls, or start it with --token-file"}));
 }
 
 TEST_F(TlsTest, AClientWithoutTheTokenIsRefused) {

@@ -1,0 +1,63 @@
+// Certificates of a cluster: whom one names, and how `traind certs` makes them (X.509 v3, ECDSA on
+// P-256). PROTOCOL.md, "TLS", has what each must hold.
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+
+typedef struct x509_st X509;  // OpenSSL's
+
+namespace train {
+
+enum class CertificateRole { Node, Launcher };
+std::string_view to_string(CertificateRole role);  // "node", "launcher"
+
+/// Whom a certificate names, by the URI among its alternative names:
+/// trainrun://CLUSTER/node/NAME or trainrun://CLUSTER/launcher/NAME.
+struct CertificateName {
+  std::string cluster;
+  CertificateRole role = CertificateRole::Node;
+  std::string name;  // of a node, or of a user of train-run
+
+  std::string uri() const;
+  bool operator==(const CertificateName&) const = default;
+};
+
+/// Nothing where it is no such URI.
+std::optional<CertificateName> parse_certificate_uri(std::string_view uri);
+/// Whom this certificate names: nothing where it has none of these URIs, or more than one.
+std::optional<CertificateName> name_in(const X509* certificate);
+/// Names of clusters, nodes and users: 1 to 63 letters, digits, dots, dashes and underscores, the
+/// first a letter or digit. `what` names it in the error.
+Result<Unit> check_certificate_name(std::string_view what, std::string_view name);
+
+/// A certificate and its private key, in PEM. The key is wiped with it.
+struct PemPair {
+  std::string certificate, key;
+  std::time_t valid_until = 0;
+
+  PemPair() = default;
+  PemPair(PemPair&&) noexcept = default;
+  PemPair& operator=(PemPair&&) noexcept = default;
+  ~PemPair();
+};
+
+struct Validity {  // both ends belong to it
+  std::time_t from = 0, until = 0;
+};
+
+/// A new authority for `cluster`, signed by itself.
+Result<PemPair> make_authority(const std::string& cluster, Validity validity);
+/// A certificate for a node or a launcher of the authority's cluster, never longer than the
+/// authority's own. InvalidArgument: the authority is none of make_authority's, or is not `key`'s.
+Result<PemPair> issue_certificate(const PemPair& authority, CertificateRole role,
+                                  const std::string& name, Validity validity);
+
+/// When it ends; nothing where that is no time.
+std::optional<std::time_t> end_of_validity(const X509* certificate);
+
+}  // namespace train
