@@ -50,8 +50,7 @@ constexpr const char* kFooter =
     "work away, for --drain-grace; another SIGTERM, 1 s later or more, leaves at once. SIGINT\n"
     "leaves at once, as for an upgrade: workers go on, and the next traind finds them again. "
     "SIGHUP\n"
-    "reads the token or the certificates again, as traind itself does each minute that they "
-    "change.";
+    "reads the token or the certificates again, as a new connection does where they changed.";
 
 }  // namespace
 
@@ -72,13 +71,16 @@ int main(int argc, char** argv) {
          "--token-file", daemon.token_file,
          "The cluster's shared secret (mode 600); it or --tls is needed for every HOST:PORT")
       ->envname("TRAINRUN_TOKEN_FILE");
-  app.add_option("--tls", daemon.tls_folder,
-                 "Certificates in place of a token: a folder with ca.crt, tls.crt and tls.key (see "
-                 "traind certs)")
-      ->envname("TRAINRUN_TLS");
+  CLI::Option* tls =
+      app.add_option(
+             "--tls", daemon.tls_folder,
+             "Certificates in place of a token: a folder with ca.crt, tls.crt and tls.key (see "
+             "traind certs)")
+          ->envname("TRAINRUN_TLS");
   app.add_option("--allow-launcher", daemon.allowed_launchers,
                  "With --tls: whose certificates may use this node (default: all of the cluster); "
                  "may be repeated")
+      ->needs(tls)
       ->allow_extra_args(false);
   app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
   app.add_option("--spool-dir", daemon.spool_dir,
