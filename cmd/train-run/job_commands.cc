@@ -17,6 +17,7 @@
 #include "launcher/cluster/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/host.h"
 #include "lib/base/print.h"
 
 namespace train {
@@ -72,12 +73,11 @@ std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
 }
 
 SpecSource source_of(const JobOptions& job, std::string* error) {
-  const char* home = std::getenv("HOME");
   SpecSource source{.path = job.path,
                     .overrides = job.overrides,
                     .environment = environment(),
                     .timestamp = timestamp(),
-                    .home = home != nullptr ? home : "/",
+                    .home = home_folder(),
                     .current_dir = ""};
   if (const auto hosts = hosts_of(job, error))
     source.overrides.push_back("cluster.nodes=" + *hosts);

@@ -17,6 +17,7 @@
 #include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/report/output_lines.h"
+#include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/observe/metrics_log.h"
 
@@ -187,10 +188,8 @@ Result<Unit> ask_elsewhere(const RunFolder& folder) {
 void print_error(const Error& error) { print_error("train-run", error); }
 
 Result<std::string> path_of(const RunReference& reference) {
-  const char* home = std::getenv("HOME");
-  return find_run(reference.run, reference.storage_path.empty()
-                                     ? std::string(home != nullptr ? home : "") + "/train_results"
-                                     : reference.storage_path);
+  return find_run(reference.run, reference.storage_path.empty() ? home_folder() + "/train_results"
+                                                                : reference.storage_path);
 }
 
 int status_command(const RunReference& reference, bool json) {

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace train {
 namespace {
 
-constexpr std::size_t kNameBytesMax = 1024;
+constexpr std::size_t kNameBytesMax = 1024, kRunIdBytesMax = 200;
 constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
 constexpr std::int64_t kYearMs = 366 * kDayMs;
 constexpr double kAmountMax = 1e9;
+constexpr std::uint64_t kMemoryBytesMax = std::uint64_t{1} << 60;
 constexpr std::size_t kCustomMax = 1000;
 constexpr std::int32_t kWorkersMax = 100000;
 constexpr std::uint64_t kOutputBytesMin = 4096;
@@ -28,9 +30,15 @@ Result<Unit> check_name(std::string_view field, const std::string& value) {
                                     kNameBytesMax);
 }
 
+bool may_stand_in_run_id(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
 Result<Unit> check_amounts(const ResourceAmounts& amounts) {
   TRY_VOID(within_bounds("CPU", amounts.cpu, 0.0, kAmountMax));
   TRY_VOID(within_bounds("GPU", amounts.gpu, 0.0, kAmountMax));
+  TRY_VOID(within_bounds<std::uint64_t>("memory", amounts.memory_bytes, 0, kMemoryBytesMax));
   TRY_VOID(
       within_bounds<std::size_t>("the number of resources", amounts.custom.size(), 0, kCustomMax));
   for (const auto& [name, value] : amounts.custom)
@@ -40,11 +48,16 @@ Result<Unit> check_amounts(const ResourceAmounts& amounts) {
 
 }  // namespace
 
+bool is_run_id(std::string_view text) {
+  return !text.empty() && text.size() <= kRunIdBytesMax && text.front() != '.' &&
+         std::all_of(text.begin(), text.end(), may_stand_in_run_id);
+}
+
 Result<Unit> check_order(const AttachRun& message) {
-  TRY_VOID(check_name("run_id", message.run_id));
+  if (!is_run_id(message.run_id))
+    return Error{Errc::InvalidArgument, "run_id is none: it may be a folder's name",
+                 "is that launcher of another version?"};
   TRY_VOID(check_name("run_name", message.run_name));
-  TRY_VOID(within_bounds<std::size_t>("the length of owner_key", message.owner_key.size(), 0,
-                                      kNameBytesMax));
   TRY_VOID(within_bounds<std::int64_t>("heartbeat_ms", message.heartbeat_ms, 1, kDayMs));
   TRY_VOID(within_bounds<std::int64_t>("dead_after_ms", message.dead_after_ms, 1, kDayMs));
   return within_bounds<std::int64_t>("orphan_timeout_ms", message.orphan_timeout_ms, 0, kYearMs);

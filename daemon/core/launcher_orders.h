@@ -2,9 +2,15 @@
 // may still be of another version, or broken. Pure.
 #pragma once
 
+#include <string_view>
+
 #include "lib/wire/messages.h"
 
 namespace train {
+
+/// What may be a folder, an argument and a part of a name, whoever chose it: 1 to 200 letters,
+/// digits, '.', '_' and '-', the first no dot.
+bool is_run_id(std::string_view text);
 
 /// Names, times and epoch of a lease. InvalidArgument names the field and its bounds.
 Result<Unit> check_order(const AttachRun& message);

@@ -14,7 +14,8 @@ void add(ResourceAmounts& sum, const ResourceAmounts& claim, double times) {
   sum.gpu += times * claim.gpu;
   const auto memory =
       static_cast<double>(sum.memory_bytes) + times * static_cast<double>(claim.memory_bytes);
-  sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(memory);
+  constexpr double kMost = 1e18;  // of what a number of bytes can be; whoever asks has bounds too
+  sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(std::min(memory, kMost));
   for (const auto& [name, value] : claim.custom) sum.custom[name] += times * value;
 }
 

@@ -19,11 +19,16 @@ namespace train {
 namespace {
 
 constexpr Duration kTellLimit = seconds(1);
+constexpr Duration kLookAgainAfter = seconds(1);
 
 /// Until a process that need not be our child has ended.
 Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {
-  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (fd < 0) co_return Unit{};
+  int fd = -1;
+  while ((fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) < 0) {
+    // No descriptor is left, say: that tells nothing of the process.
+    if (errno == ESRCH || process_start(pid) != start) co_return Unit{};
+    CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
+  }
   asio::posix::stream_descriptor watcher(executor, fd);
   if (process_start(pid) != start) co_return Unit{};  // the pid was given to another one
   const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,

@@ -48,8 +48,9 @@ constexpr std::size_t kRelayQueueBytesMax =
     8u << 20;  // towards one launcher; then its supervisors wait
 constexpr std::size_t kUnreadBytesMax =
     256u << 20;  // that a launcher has asked for, or sent to a supervisor; then its link ends
-constexpr Duration kAdoptionLimit =
-    seconds(5);  // for a supervisor that we call after our restart to say who it is
+constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
+constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
+constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
 constexpr int kReservedFiles = 16;
@@ -110,6 +111,8 @@ class Daemon {
   void spawn_supervisor(const SpawnSupervisor& action);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
+  asio::awaitable<Link> reach_supervisor(SupervisorFiles files);
+  asio::awaitable<std::optional<SupervisorHello>> hear_supervisor(Link link, SupervisorFiles files);
   void sweep(const SupervisorFiles& files, const std::vector<std::string>& marks);
   asio::awaitable<void> wait_for_signal();
   void begin_drain(Duration grace, const std::string& reason);
@@ -296,7 +299,10 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
   if (frame.type == MessageType::ReadFile && frame.attempt == kNoAttempt) {
     const auto request = decode<ReadFile>(frame);
     if (const auto run = agent_.run_of(id); run && request)
-      data_.serve(*run, *request, [link](const FileBytes& answer) { link->send(encode(answer)); });
+      data_.serve(*run, *request, [link](const FileBytes& answer) {
+        link->send(encode(answer));
+        if (link->queued_bytes() > kUnreadBytesMax) link->close();
+      });
     return true;
   }
   if (is_relayed(frame.type)) {
@@ -315,7 +321,8 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
       if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
-      if (!owns_run(message->run_id, message->owner_key)) {
+      if (!owns_run(message->run_id, message->epoch, link->binding(),
+                    {message->owner_public_key, message->owner_signature})) {
         log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
         link->send(encode(Refused{std::string(to_string(Errc::Permission)),
                                   fmt::format("the run {} is another user's", message->run_name),
@@ -444,21 +451,13 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
 }
 
 asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
-  bool adopting = !ours;
   for (;;) {
-    Result<Frame> frame = Error{};
-    if (adopting)
-      frame = co_await within(kAdoptionLimit, link->receive());
-    else
-      frame = co_await link->receive();
+    auto frame = co_await link->receive();
     if (!frame) break;
     if (frame->type == MessageType::SupervisorHello) {
       auto hello = decode<SupervisorHello>(*frame);
-      if (!hello) break;
-      key = AttemptKey{hello->run_id, Attempt{hello->attempt}};
-      supervisors_[key] = link;
+      if (!hello || AttemptKey{hello->run_id, Attempt{hello->attempt}} != key) break;
       feed(SupervisorUp{key, std::move(*hello)});
-      if (std::exchange(adopting, false)) feed(AdoptionEnded{});
       continue;
     }
     const auto launcher_id = agent_.route_up(key, frame->type);
@@ -473,9 +472,7 @@ asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool o
   if (const auto found = supervisors_.find(key);
       found != supervisors_.end() && found->second == link)
     supervisors_.erase(found);
-  if (adopting) feed(AdoptionEnded{});
-  if (!ours && !adopting)
-    feed(SupervisorDown{key, "it ended"});  // of our own children, watch_supervisor says so
+  if (!ours) feed(SupervisorDown{key, "it ended"});  // of our own, watch_supervisor says so
 }
 
 asio::awaitable<void> Daemon::watch_supervisor(AttemptKey key, pid_t pid) {
@@ -499,19 +496,60 @@ void Daemon::adopt_supervisors() {
   }
 }
 
+// Nothing is offered until each has said what it has, or is gone: its workers may hold what the
+// node would give away.
 asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
-  auto connection =
-      co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
-  if (!connection || !check_peer_user(**connection)) {
+  const Link link = co_await reach_supervisor(files);
+  std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
+  if (link) hello = co_await hear_supervisor(link, files);
+  if (!hello) {
     log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
     sweep(files, {});  // its orphans went to who was there then
     feed(AdoptionEnded{});
     co_return;
   }
   log_.info("found a supervisor again", {{"socket", files.socket}});
-  const AttemptKey
-      not_known_yet;  // named: g++ 12 destroys an aggregate's temporary twice in a co_await
-  co_await serve_supervisor(not_known_yet, std::move(*connection), false);
+  const AttemptKey key{hello->run_id, Attempt{hello->attempt}};
+  supervisors_[key] = link;
+  feed(SupervisorUp{key, std::move(*hello)});
+  feed(AdoptionEnded{});
+  co_await serve_supervisor(key, link, false);
+}
+
+/// Null: nobody listens there any more. Whatever else keeps us from it (no descriptors left) says
+/// nothing of it, and passes.
+asio::awaitable<Daemon::Link> Daemon::reach_supervisor(SupervisorFiles files) {
+  for (bool said = false;; said = true) {
+    auto connection =
+        co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
+    if (connection && check_peer_user(**connection)) co_return std::move(*connection);
+    if (connection || connection.error().code == Errc::Unavailable) co_return nullptr;
+    if (!said)
+      log_.warn("cannot reach a supervisor yet; nothing is offered until then",
+                {{"socket", files.socket}, {"why", connection.error().describe()}});
+    if (!co_await pause_for(kReachAgainAfter)) co_return nullptr;
+  }
+}
+
+/// What it says first; nothing once it is gone. One that is silent for too long is killed: it may
+/// be stopped or stuck, and its workers hold the node.
+asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link link,
+                                                                        SupervisorFiles files) {
+  auto frame = co_await within(kHelloExpected, link->receive());
+  if (!frame && frame.error().code == Errc::Timeout) {
+    log_.warn("a supervisor does not answer; nothing is offered until it does, or is gone",
+              {{"supervisor", link->peer()}, {"socket", files.socket}});
+    frame = co_await within(kHelloLimit, link->receive());
+  }
+  if (!frame && frame.error().code == Errc::Timeout) {
+    log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
+    if (const auto who = link->credentials()) ::kill(who->pid, SIGKILL);
+    frame = co_await link->receive();  // its end, whenever the kernel can end it
+  }
+  if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
+  auto hello = decode<SupervisorHello>(*frame);
+  if (!hello) co_return std::nullopt;
+  co_return std::move(*hello);
 }
 
 // What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the

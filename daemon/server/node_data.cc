@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <ctime>
 
+#include "daemon/core/launcher_orders.h"
 #include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
@@ -15,21 +15,13 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kNameBytesMax = 200;
 constexpr std::time_t kKeptSeconds = std::time_t{7} * 24 * 3600;
 constexpr std::string_view kTrash = ".trash-";
-
-bool may_stand(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
-}
 
 }  // namespace
 
 std::optional<std::string> NodeData::folder_of(const std::string& run_id) const {
-  const bool fits = !run_id.empty() && run_id.size() <= kNameBytesMax && run_id.front() != '.' &&
-                    std::all_of(run_id.begin(), run_id.end(), may_stand);
-  if (!fits) return std::nullopt;
+  if (!is_run_id(run_id)) return std::nullopt;
   return join_path(folder_, run_id);
 }
 

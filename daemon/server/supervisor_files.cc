@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -23,9 +23,11 @@ SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::stri
   // A run id may be long, a Unix socket's path may not (108 bytes). The folder is in it for the
   // control group: two traind on one machine may serve the same run, and must not take each other's
   // workers for their own.
+  // A launcher chooses its run's id: by a weaker hash it could choose another run's files.
+  constexpr std::size_t kTagBytes = 12;
   const std::string text = fmt::format("{}\n{}\n{}", runtime_dir, run_id, attempt.value);
-  return files_of(runtime_dir, spool_dir,
-                  fmt::format("{:016x}", XXH3_64bits(text.data(), text.size())));
+  const auto hash = hmac_sha256("trainrun attempt", text);
+  return files_of(runtime_dir, spool_dir, hex_of({hash.data(), kTagBytes}));
 }
 
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/net/peer_user.h"
+#include "lib/net/run_owner.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 
@@ -74,9 +75,9 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
     peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
-    // Later, a daemon that was replaced by one that will not have us is one that is away: the
-    // others train on.
-    if (!ever_attached_ &&
+    // Later, or where our workers are, whoever will not have us there is no reason to give them up:
+    // the daemon is away, and the others train on.
+    if (!known &&
         (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
       refused_ = true;
       Error error(peer.error());
@@ -92,7 +93,12 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
 // The life of one connection.
 Task<Unit> DaemonLink::converse(std::shared_ptr<Connection> connection) {
   connection_ = connection;
-  connection->send(encode(options_.attach));
+  AttachRun attach = options_.attach;
+  OwnerProof proof =
+      prove_owner(options_.owner_key, attach.run_id, attach.epoch, connection->binding());
+  attach.owner_public_key = std::move(proof.public_key);
+  attach.owner_signature = std::move(proof.signature);
+  connection->send(encode(attach));
   frame_at_ = beat_at_ = std::chrono::steady_clock::now();
   silent_ = false;
   Result<Unit> ended = Unit{};

@@ -22,7 +22,8 @@ constexpr Duration kKeepAliveEvery = milliseconds(100);
 /// The same for all links of a run.
 struct DaemonLinkOptions {
   Identity self;
-  AttachRun attach;
+  AttachRun attach;       // without the proof, which is another one for each connection
+  std::string owner_key;  // by which it is made
   Duration suspect_after = seconds(3);
   Duration dead_after = seconds(10);
   Duration away_limit = std::chrono::minutes(2);

@@ -32,7 +32,7 @@ std::string runtime_root() {
 /// Also of a process that nobody has reaped yet.
 bool is_gone(pid_t pid) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (fd < 0) return true;
+  if (fd < 0) return errno == ESRCH;
   pollfd ended{fd, POLLIN, 0};
   const bool gone = ::poll(&ended, 1, 0) > 0;
   ::close(fd);

@@ -43,8 +43,7 @@ bool stays_here(const std::string& key) {
 std::string state_folder() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
     return state;
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "/tmp") + "/.local/state";
+  return home_folder() + "/.local/state";
 }
 
 std::string working_folder(const std::string& url) {

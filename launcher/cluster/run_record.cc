@@ -13,6 +13,7 @@
 
 #include "launcher/cluster/run_checkpoints.h"
 #include "launcher/cluster/start_frames.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "lib/net/run_owner.h"
@@ -36,8 +37,21 @@ std::string random_hex() {
 std::filesystem::path registry_dir() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
     return std::filesystem::path(state) / "trainrun/runs";
-  const char* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".local/state/trainrun/runs";
+  return std::filesystem::path(home_folder()) / ".local/state/trainrun/runs";
+}
+
+/// To whom a file belongs that we make in this folder. On some file systems that is somebody else
+/// (NFS with root_squash, CIFS), as it is of the folder itself: then it cannot tell us from others.
+Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
+  if (owner == ::geteuid()) return owner;
+  std::string path = folder + "/.whose-XXXXXX";
+  const FileDescriptor probe(::mkostemp(path.data(), O_CLOEXEC));
+  if (probe.get() < 0) return ::geteuid();
+  struct stat found {};
+  const int looked = ::fstat(probe.get(), &found);
+  ::unlink(path.c_str());
+  if (looked != 0) return system_error(errno, "looking at " + path);
+  return found.st_uid;
 }
 
 // exit.json of an earlier launcher: code 0 means that there is nothing left to do.
@@ -169,17 +183,30 @@ Result<Unit> RunRecord::check_owner() const {
   return remote_ ? remote_->check_owner() : Unit{};
 }
 
-// Who may write in a folder may be somebody else than whose run it is.
+// A folder that is there may be somebody else's, who reads and changes what we put into it; also
+// one that was made in our way, where many share a storage_path.
 Result<Unit> RunRecord::check_folder_owner() const {
   struct stat found {};
-  if (::stat(folder_.path().c_str(), &found) != 0)
+  if (::lstat(folder_.path().c_str(), &found) != 0)
     return system_error(errno, "looking at " + folder_.path());
-  if (found.st_uid == ::geteuid()) return Unit{};
-  return Error{
-      Errc::Permission,
-      fmt::format("the run {} belongs to uid {}, not to uid {}, who wants to take it over: {}",
-                  name_, found.st_uid, ::geteuid(), folder_.path()),
-      "--force takes over one's own runs only"};
+  if (!S_ISDIR(found.st_mode))
+    return Error{Errc::Permission, fmt::format("'{}' is no folder", folder_.path()),
+                 "give run_config.name another value, or remove it"};
+  TRY(const uid_t ours, owner_of_new_files(folder_.path(), found.st_uid));
+  if (found.st_uid != ours) {
+    return Error{
+        Errc::Permission,
+        fmt::format("the run {} belongs to uid {}, not to uid {}, who wants to go on with it: {}",
+                    name_, found.st_uid, ::geteuid(), folder_.path()),
+        "each user goes on with runs of their own; give run_config.name another value"};
+  }
+  if ((found.st_mode & S_IWOTH) != 0) {
+    return Error{
+        Errc::Permission,
+        fmt::format("everybody can write in the folder of the run {}: {}", name_, folder_.path()),
+        "chmod o-w " + folder_.path() + ", if its files are what they should be"};
+  }
+  return Unit{};
 }
 
 // Made with the run, before anything else says its id.
@@ -188,12 +215,21 @@ Result<Unit> RunRecord::take_owner_key() {
   constexpr const char* kKeyObject = "owner-key";
   auto kept = remote_ ? remote_->store().get(kKeyObject, kKeyBytesMax)
                       : read_small_file(files_, folder_.owner_key(), kKeyBytesMax);
-  if (kept.has_value() && is_owner_key(*kept)) {
-    owner_key_ = std::move(*kept);
-    return Unit{};
-  }
   if (kept.has_error() && kept.error().code != Errc::NotFound)
     return std::move(kept).error().with_context("whose run it is");
+  if (kept.has_value()) {
+    while (!kept->empty() && std::isspace(static_cast<unsigned char>(kept->back())) != 0)
+      kept->pop_back();
+    if (is_owner_key(*kept)) {
+      owner_key_ = std::move(*kept);
+      return Unit{};
+    }
+  }
+  if (!run_id_.empty())  // a new key would be another's
+    return Error{
+        Errc::Corrupt,
+        fmt::format("the key of the run {} is lost: nodes will not believe that it is ours", name_),
+        remote_ ? "" : "bring back " + folder_.owner_key()};
   owner_key_ = make_owner_key();
   if (remote_) return remote_->store().put(kKeyObject, owner_key_);
   TRY_VOID(replace_private_file(folder_.owner_key(), owner_key_));
@@ -202,8 +238,8 @@ Result<Unit> RunRecord::take_owner_key() {
 
 Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
+  if (resumed_ && !remote_) TRY_VOID(check_folder_owner());
   if (options.force) {
-    TRY_VOID(check_folder_owner());
     TRY(auto lock, RunLock::take_over(files_, folder_.lock(), self));
     lock_.emplace(std::move(lock));
   } else {
@@ -220,18 +256,21 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   if (remote_) TRY_VOID(take_remote(options));
   TRY(journal_, Journal::open(files_, folder_.journal(), {},
                               remote_ ? remote_->journal_copy() : JournalCopy{}));
-  TRY_VOID(take_owner_key());
-  run_id_ = fmt::format("{}-{}", name_, owner_mark(owner_key_));
   for (const JournalRecord& record : journal_->replayed().records) {
     if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
       run_id_ = std::string(id->as_string());
       break;
     }
   }
-  if (!owns_run(run_id_, owner_key_)) {
+  TRY_VOID(take_owner_key());
+  const std::string mark = "-" + owner_mark(owner_key_);
+  if (run_id_.empty()) run_id_ = name_ + mark;
+  if (!run_id_.ends_with(mark)) {
     return Error{
         Errc::Corrupt,
-        fmt::format("the key of the run {} is lost: nodes will not believe that it is ours", name_),
+        fmt::format("the key of the run {} is another run's: nodes will not believe that it "
+                    "is ours",
+                    name_),
         remote_ ? "" : "bring back " + folder_.owner_key()};
   }
   TRY(epoch_,
@@ -376,7 +415,7 @@ void register_run(const std::string& name, const std::string& path) {
   const auto dir = registry_dir();
   std::filesystem::create_directories(dir, ec);
   if (ec) return;
-  std::ofstream(dir / name, std::ios::trunc) << path << "\n";
+  (void)replace_private_file(dir / name, path + "\n");  // only a name for a folder, which is there
 }
 
 namespace {

@@ -144,11 +144,12 @@ void set_node(StartWorkers& message, const Start& action) {
 
 DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
                                const std::string& build) {
-  DaemonLinkOptions link{.self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}};
+  DaemonLinkOptions link{
+      .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;
-  link.attach.owner_key = record.owner_key();
+  link.owner_key = record.owner_key();
   link.attach.dead_after_ms = to_ms(failure.node_dead_after);
   // A node is suspect after the second heartbeat that is missing.
   link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);

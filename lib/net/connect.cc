@@ -29,6 +29,9 @@ Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
       co_return Unit{};
     const int error_number = errno;
     if (error_number != EAGAIN && error_number != EINTR) {
+      // Nobody is there; or it cannot be told.
+      if (error_number != ECONNREFUSED && error_number != ENOENT)
+        co_return system_error(error_number, "connecting");
       co_return Error{
           Errc::Unavailable,
           fmt::format("connecting: {}",

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -168,6 +167,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
       drained;  // never expires; cancelled, to wake those who wait, whenever a write ends
   std::string peer, local_address;
   bool is_unix = false;
+  std::string first_tls_bytes;  // taken from the socket before TLS was begun
   std::optional<TlsStream> tls;
   FrameReader reader;
   std::string pending, in_flight;
@@ -278,27 +278,28 @@ Task<Frame> Connection::receive() {
   }
 }
 
+// They are taken, not looked at: MSG_PEEK shows no more than what comes before an urgent byte,
+// however often it is asked.
 Task<bool> Connection::peer_begins_tls() {
   const auto impl = impl_;
   const ReceiveGuard guard(impl->receiving);
-  const int fd = impl->socket.native_handle();
-  char first[3];
-  // Not woken, again and again, by less.
-  set_int_option(fd, SOL_SOCKET, SO_RCVLOWAT, sizeof first);
-  for (;;) {
+  constexpr std::size_t kWanted = 3;
+  std::string first;
+  while (first.size() < kWanted) {
     auto ready = wait_for(*impl, Socket::wait_read);
     CO_TRY_VOID(co_await std::move(ready));
     if (impl->closed) co_return false;
-    const ssize_t count = ::recv(fd, first, sizeof first, MSG_PEEK);
-    const int error_number = errno;
-    // Asio may wake us for what came to another socket of the same number.
-    pollfd state{fd, POLLRDHUP, 0};
-    const bool too_early =
-        count < 0 ? error_number == EAGAIN : count > 0 && count < 3 && ::poll(&state, 1, 0) == 0;
-    if (too_early) continue;
-    set_int_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
-    co_return count == sizeof first&& begins_tls({first, sizeof first});
+    char bytes[kWanted];
+    const IoStep step = read_socket(impl->socket.native_handle(), bytes, kWanted - first.size());
+    if (step.kind != IoStep::Moved && step.kind != IoStep::NeedsRead) break;  // receive() says so
+    first.append(bytes, step.bytes);
   }
+  const bool begins = begins_tls(first);
+  if (begins)
+    impl->first_tls_bytes = std::move(first);
+  else
+    impl->reader.feed(first);
+  co_return begins;
 }
 
 Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side) {
@@ -306,7 +307,8 @@ Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side)
   const ReceiveGuard guard(impl->receiving);
   TRAIN_CHECK(!impl->tls && impl->queued_bytes() == 0 && impl->reader.buffered_bytes() == 0,
               "TLS comes before the first frame");
-  impl->tls.emplace(context, side, impl->socket.native_handle());
+  impl->tls.emplace(context, side, impl->socket.native_handle(),
+                    std::exchange(impl->first_tls_bytes, {}));
   for (;;) {
     if (impl->closed)
       co_return Error{Errc::Unavailable, fmt::format("the connection to {} is closed", impl->peer)};
@@ -327,6 +329,8 @@ Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side)
   impl->more_to_read = true;  // perhaps: the peer's first frame may have come with its proof
   co_return Unit{};
 }
+
+std::string Connection::binding() const { return impl_->tls ? impl_->tls->binding() : ""; }
 
 std::optional<CertificateName> Connection::certificate_name() const {
   return impl_->tls ? impl_->tls->peer_name() : std::nullopt;

@@ -58,11 +58,14 @@ class Connection {
   void close();
   bool is_open() const;
 
-  /// Whether the peer begins with TLS. Waits for its first bytes, and leaves them to be read.
+  /// Whether the peer begins with TLS. Waits for its first bytes, which start_tls() or receive() get.
   Task<bool> peer_begins_tls();
   /// Go on in TLS: all that is sent and received from here on. Before the first frame only. A peer
   /// that fails is told so by TLS, and the connection is closed.
   Task<Unit> start_tls(const TlsContext& context, ConnectionSide side);
+  /// Bytes that only this connection's two ends have; none on a Unix socket, where the kernel knows
+  /// who is there, and without TLS.
+  std::string binding() const;
   /// Whom the peer's certificate names: after start_tls(), with certificates only.
   std::optional<CertificateName> certificate_name() const;
   /// Refuse payloads above `bytes` from now on.

@@ -1,5 +1,6 @@
 #include "lib/net/hmac.h"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -26,6 +27,12 @@ std::string random_bytes(std::size_t count) {
       RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(count)) == 1,
       "no random bytes");
   return out;
+}
+
+std::string hex_of(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
 }
 
 void wipe(char* bytes, std::size_t count) { OPENSSL_cleanse(bytes, count); }

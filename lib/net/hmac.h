@@ -12,6 +12,8 @@ inline constexpr std::size_t kHmacBytes = 32;
 
 std::array<char, kHmacBytes> hmac_sha256(std::string_view key, std::string_view text);
 std::string random_bytes(std::size_t count);
+/// Two digits a byte.
+std::string hex_of(std::string_view bytes);
 /// Overwrite a secret; the compiler does not leave it out.
 void wipe(char* bytes, std::size_t count);
 

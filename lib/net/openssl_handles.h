@@ -19,6 +19,7 @@ struct FreeOpenssl {
   void operator()(X509_EXTENSION* object) const { X509_EXTENSION_free(object); }
   void operator()(X509_STORE_CTX* object) const { X509_STORE_CTX_free(object); }
   void operator()(EVP_PKEY* object) const { EVP_PKEY_free(object); }
+  void operator()(EVP_MD_CTX* object) const { EVP_MD_CTX_free(object); }
   void operator()(BIO* object) const { BIO_free(object); }
   void operator()(BIGNUM* object) const { BN_free(object); }
   void operator()(GENERAL_NAMES* object) const { GENERAL_NAMES_free(object); }

@@ -195,12 +195,11 @@ Result<Unit> create_secret_file(std::string_view what, const std::string& path,
   }
   if (file.get() < 0) return system_error(errno, fmt::format("creating {} {}", what, path));
   const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-  const int error_number = written < 0 ? errno : ENOSPC;
-  if (written != static_cast<ssize_t>(bytes.size()) || ::fsync(file.get()) != 0) {
-    ::unlink(path.c_str());
-    return system_error(error_number, fmt::format("writing {} {}", what, path));
-  }
-  return Unit{};
+  int failed = written < 0 ? errno : written == static_cast<ssize_t>(bytes.size()) ? 0 : ENOSPC;
+  if (failed == 0 && ::fsync(file.get()) != 0) failed = errno;
+  if (failed == 0) return Unit{};
+  ::unlink(path.c_str());
+  return system_error(failed, fmt::format("writing {} {}", what, path));
 }
 
 }  // namespace train

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 
+#include <cerrno>
+
 #include "lib/base/check.h"
 #include "lib/net/tls_bio.h"
 #include "lib/net/tls_context.h"
@@ -13,6 +15,8 @@ namespace {
 
 // A listener that looks at certificates must name its sessions; a connector must not.
 constexpr unsigned char kSessionContext[] = {'t', 'r', 'a', 'i', 'n'};
+
+constexpr const char* kIsItOne = "is that a traind?";
 
 void check_tls(bool worked) { TRAIN_CHECK(worked, "libssl cannot make a TLS connection"); }
 
@@ -27,11 +31,13 @@ struct TlsStream::State {
   unsigned long error = 0;  // of OpenSSL: why the peer was refused
 };
 
-TlsStream::TlsStream(const TlsContext& context, ConnectionSide side, int fd)
+TlsStream::TlsStream(const TlsContext& context, ConnectionSide side, int fd,
+                     std::string first_bytes)
     : state_(std::make_unique<State>()) {
   state_->context = context.impl_;
   state_->side = side;
   state_->socket.fd = fd;
+  state_->socket.first_bytes = std::move(first_bytes);
   state_->socket.bytes_allowed = context.impl_->handshake_bytes_max;
   state_->ssl.reset(SSL_new(context.impl_->context.get()));
   check_tls(state_->ssl != nullptr);
@@ -54,6 +60,10 @@ IoStep TlsStream::outcome(int result) {
   if (what == SSL_ERROR_WANT_READ) return {.kind = IoStep::NeedsRead};
   if (what == SSL_ERROR_WANT_WRITE) return {.kind = IoStep::NeedsWrite};
   state.over = true;
+  if (state.socket.error_number == EMSGSIZE && !state.established) {
+    state.error = ERR_PACK(ERR_LIB_SSL, 0, SSL_R_EXCESSIVE_MESSAGE_SIZE);
+    return {.kind = IoStep::Refused};
+  }
   if (what == SSL_ERROR_ZERO_RETURN || state.socket.ended) return {.kind = IoStep::Ended};
   if (state.socket.error_number != 0)
     return {.kind = IoStep::Failed, .error_number = state.socket.error_number};
@@ -102,6 +112,16 @@ void TlsStream::close() {
   SSL_shutdown(state_->ssl.get());
 }
 
+// RFC 8446, 7.5: exporters.
+std::string TlsStream::binding() const {
+  constexpr std::string_view kLabel = "EXPORTER-trainrun-binding";
+  std::string bytes(32, '\0');
+  check_tls(SSL_export_keying_material(state_->ssl.get(),
+                                       reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
+                                       kLabel.data(), kLabel.size(), nullptr, 0, 0) == 1);
+  return bytes;
+}
+
 std::optional<CertificateName> TlsStream::peer_name() const {
   const X509* certificate = SSL_get0_peer_certificate(state_->ssl.get());
   if (!state_->context->name || certificate == nullptr) return std::nullopt;
@@ -124,7 +144,11 @@ Error TlsStream::error(std::string_view peer) const {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
       return unauthenticated(": token does not match", "both sides need the same token file");
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-      return unauthenticated(" asks for a token", "pass --token-file");
+      if (by_certificate) return unauthenticated(" asks for a token", "pass --token-file");
+      return unauthenticated(" knows nothing of our token", kIsItOne);
+    case SSL_R_EXCESSIVE_MESSAGE_SIZE:
+      return Error{Errc::Protocol, fmt::format("{} sends more than a handshake needs", peer),
+                   connector ? kIsItOne : ""};
     case SSL_R_CERTIFICATE_VERIFY_FAILED: {
       if (!by_certificate)
         return unauthenticated(" shows a certificate, and a token is asked for here",
@@ -152,8 +176,8 @@ Error TlsStream::error(std::string_view peer) const {
       break;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_UNSUPPORTED_PROTOCOL:
-      return Error{Errc::Protocol, fmt::format("{} does not speak TLS 1.3", peer),
-                   "install the same version of trainrun on both machines"};
+      return Error{Errc::Protocol, fmt::format("{} does not speak TLS 1.3 as trainrun does", peer),
+                   "is that a traind, or a train-run, of the same version?"};
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_BAD_RECORD_TYPE:
       return Error{Errc::Protocol,

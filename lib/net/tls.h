@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "lib/base/result.h"
@@ -55,7 +56,8 @@ class TlsContext {
 /// Refused it is of no use.
 class TlsStream {
  public:
-  TlsStream(const TlsContext& context, ConnectionSide side, int fd);
+  /// `first_bytes`: of the peer, where some have been taken from the socket.
+  TlsStream(const TlsContext& context, ConnectionSide side, int fd, std::string first_bytes = {});
   ~TlsStream();
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
@@ -70,6 +72,8 @@ class TlsStream {
   void close();
   /// Why the last step was Refused.
   Error error(std::string_view peer) const;
+  /// 32 bytes that only the two ends of this connection have: after the handshake.
+  std::string binding() const;
   /// Whom the peer's certificate names; nothing with a token, or where it names nobody of trainrun.
   std::optional<CertificateName> peer_name() const;
 

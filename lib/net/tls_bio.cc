@@ -37,6 +37,12 @@ TlsSocket& socket_of(BIO* bio) { return *static_cast<TlsSocket*>(BIO_get_data(bi
 int read_bio(BIO* bio, char* out, int size) {
   TlsSocket& socket = socket_of(bio);
   BIO_clear_retry_flags(bio);
+  if (!socket.first_bytes.empty()) {
+    const std::size_t count = std::min(static_cast<std::size_t>(size), socket.first_bytes.size());
+    std::copy_n(socket.first_bytes.begin(), count, out);
+    socket.first_bytes.erase(0, count);
+    return static_cast<int>(count);
+  }
   if (socket.bytes_allowed == 0) {
     socket.error_number = EMSGSIZE;
     return -1;

@@ -5,11 +5,13 @@
 #include <openssl/types.h>
 
 #include <cstddef>
+#include <string>
 
 namespace train {
 
 struct TlsSocket {
   int fd = -1;
+  std::string first_bytes;        // come before what is in the socket
   std::size_t bytes_allowed = 0;  // that may still be read
   int error_number = 0;           // of the last call, where it failed for good
   bool ended = false;             // the peer has closed its side

@@ -256,7 +256,9 @@ Result<bool> PosixFileSystem::same_file_system(const std::string& a, const std::
 
 Result<Unit> replace_private_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  ::unlink(temporary.c_str());  // of a crash; another's, where the folder is shared, we do not fill
+  const int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(errno, "creating " + temporary);
   int failed = 0;
   while (!text.empty() && failed == 0) {

@@ -142,9 +142,9 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   std::string run_id, run_name;
   std::uint64_t epoch = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
-  std::string owner_key;  // lib/net/run_owner.h: shows that the run is this launcher's
+  std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
   MSGPACK_DEFINE_MAP(run_id, run_name, epoch, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
-                     owner_key)
+                     owner_public_key, owner_signature)
 };
 struct NodeOffer {  // traind's answer to AttachRun, sent again when what is free changes
   static constexpr MessageType kType = MessageType::NodeOffer;

@@ -208,5 +208,63 @@ TEST_F(MultiNodeFaults, TwoNodesLostLeaveARunThatWaitsAndGoesOnWhenOneComesBack)
   expect_one_restart(run);
 }
 
+// A traind that has been started again finds its supervisors. One that is stopped, or stuck in its
+// storage, says nothing: its workers have the node all the same.
+class SilentSupervisor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    nodes.start(0, {"--resource", "CPU=1"});
+    const std::string job = cluster.job(
+        "job",
+        "command: [" + program("sdk_worker") +
+            "]\n"
+            "scaling_config: {num_workers: 1}\n"
+            "train_loop_config: {mode: epochs, epochs: 10, checkpoint_every: 1, hold_at: [5], "
+            "hold_file: '" +
+            cluster.path("go") + "'}\n",
+        "  failure_config: {max_failures: 1}");
+    run = &nodes.train_run(job, 1);
+    ASSERT_TRUE(wait_until([&] { return reports(cluster, "job").size() >= 5; })) << run->err();
+    supervisor = nodes.supervisor_on(0).value_or(-1);
+    send_signal(supervisor, SIGSTOP);
+    nodes.daemon(0).signal(SIGKILL);
+    ASSERT_TRUE(nodes.daemon(0).wait());
+    again = &nodes.start(0, {"--resource", "CPU=1"});
+  }
+
+  Cluster cluster;
+  Nodes nodes{cluster, 1};
+  Process *run = nullptr, *again = nullptr;
+  pid_t supervisor = -1;
+};
+
+TEST_F(SilentSupervisor, KeepsItsNodeFromOthersUntilItAnswers) {
+  const std::string other =
+      cluster.job("other", "command: [" + program("plain_worker") + ", touch, " +
+                               cluster.path("ran") + "]\nscaling_config: {num_workers: 1}\n");
+  Process& second = nodes.train_run(other, 1);
+  EXPECT_TRUE(wait_until([&] {
+    return contains(again->err(), "does not answer") && contains(again->err(), "run=other");
+  })) << again->err();
+  EXPECT_FALSE(exists(cluster.path("ran"))) << "two runs have the only CPU";
+
+  send_signal(supervisor, SIGCONT);
+  cluster.write("go-0-5", "");
+
+  EXPECT_EQ(run->wait(), 0) << run->out() << run->err() << again->err();
+  EXPECT_EQ(restarts(cluster, "job"), 0);
+  EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
+}
+
+TEST_F(SilentSupervisor, IsKilledInTheEndAndTheRunGoesOn) {
+  EXPECT_TRUE(wait_until([&] {
+    return contains(again->err(), "killing a supervisor that does not answer");
+  })) << again->err();
+
+  EXPECT_EQ(run->wait(), 0) << run->out() << run->err() << again->err();
+  EXPECT_EQ(restarts(cluster, "job"), 1);
+  EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));
+}
+
 }  // namespace
 }  // namespace train::e2e

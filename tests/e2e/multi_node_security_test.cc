@@ -15,6 +15,7 @@
 
 #include "lib/net/connection.h"
 #include "lib/net/handshake.h"
+#include "lib/net/run_owner.h"
 #include "lib/wire/codec.h"
 #include "tests/e2e/multi_node.h"
 
@@ -283,8 +284,9 @@ TEST(MultiNodeSecurity, AnotherProtocolIsRefusedWithBothVersions) {
 }
 
 /// What a holder of the cluster's token hears from a daemon that it asks for somebody's run.
-std::string answer_to(const std::string& endpoint, const std::string& token_file,
-                      const AttachRun& attach) {
+/// `prove` makes the proof of who it is, from what this connection's ends have in common.
+std::string answer_to(const std::string& endpoint, const std::string& token_file, AttachRun attach,
+                      const std::function<OwnerProof(const std::string& binding)>& prove) {
   asio::io_context context;
   std::string answer = "nothing";
   const auto tls =
@@ -297,6 +299,9 @@ std::string answer_to(const std::string& endpoint, const std::string& token_file
     const Identity self{"test", "launcher", "elsewhere", ::getpid(), ""};
     auto greeted = co_await connect_handshake(**link, self, tls);
     if (!greeted) co_return;
+    const OwnerProof proof = prove((*link)->binding());
+    attach.owner_public_key = proof.public_key;
+    attach.owner_signature = proof.signature;
     (*link)->send(encode(attach));
     auto frame = co_await (*link)->receive();
     if (!frame) co_return;
@@ -331,14 +336,77 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   attach.run_name = "job";
   attach.epoch = 100;
 
-  for (const std::string key : {"", "0123456789abcdef0123456789abcdef"}) {
-    attach.owner_key = key;
-    EXPECT_EQ(answer_to(nodes.endpoint(0), token, attach), "the run job is another user's");
+  const std::string key = read_file(cluster.run_dir("job") + "/.owner");
+  const auto answer = [&](const std::string& with, const std::string& binding) {
+    return answer_to(nodes.endpoint(0), token, attach, [&](const std::string& ours) {
+      if (with.empty()) return OwnerProof{};
+      return prove_owner(with, attach.run_id, attach.epoch, binding.empty() ? ours : binding);
+    });
+  };
+  const std::string refusal = "the run job is another user's";
+  EXPECT_EQ(answer("", ""), refusal);
+  EXPECT_EQ(answer(make_owner_key(), ""), refusal);
+  EXPECT_EQ(answer(key, std::string(32, 'x')), refusal)
+      << "a proof that was made for a traind that is another user's";
+  for (const std::string& none : {attach.run_id + std::string("\0-x", 3), "../" + attach.run_id}) {
+    AttachRun strange = attach;
+    strange.run_id = none;
+    EXPECT_EQ(answer_to(nodes.endpoint(0), token, strange,
+                        [&](const std::string& binding) {
+                          return prove_owner(make_owner_key(), none, 100, binding);
+                        }),
+              "run_id is none: it may be a folder's name");
   }
 
   EXPECT_EQ(cluster.workers().size(), 1u);
   cluster.write("go-on", "");
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(restarts(cluster, "job"), 0);
+}
+
+// Somebody listens in a traind's place, and knows no token: that is no word of the node.
+TEST(MultiNodeSecurity, WhoSitsOnANodesPortDoesNotEndARunThatIsTakenUpAgain) {
+  Cluster cluster;
+  const std::string token = cluster.path("token");
+  ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
+  Nodes nodes(cluster, 1);
+  nodes.start(0, {"--resource", "CPU=2", "--token-file", token});
+  const std::string job = cluster.job(
+      "job", "command: [" + program("sdk_worker") +
+                 "]\n"
+                 "scaling_config: {num_workers: 1}\n"
+                 "train_loop_config: {mode: epochs, epochs: 20, checkpoint_every: 0, hold_at: [5], "
+                 "hold_file: '" +
+                 cluster.path("go") + "'}\n");
+  Process& run = nodes.train_run(job, 1, {"--token-file", token});
+  ASSERT_TRUE(wait_until([&] { return reports(cluster, "job").size() >= 5; })) << run.err();
+  for (Process* process : {&run, &nodes.daemon(0)}) {
+    process->signal(SIGKILL);
+    ASSERT_TRUE(process->wait());
+  }
+  const std::string squatter =
+      "import socket\n"
+      "s = socket.create_server(('" +
+      parse_endpoint(nodes.endpoint(0))->host_or_path +
+      "', 7070))\n"
+      "print('here', flush=True)\n"
+      "while True:\n"
+      "    c, _ = s.accept()\n"
+      "    c.sendall(b'HTTP/1.0 400 Bad Request\\r\\n\\r\\n')\n"
+      "    print('called', flush=True)\n"
+      "    c.close()\n";
+  Process& other = cluster.start({"python3", "-c", squatter});
+  ASSERT_TRUE(wait_until([&] { return contains(other.out(), "here"); })) << other.err();
+
+  Process& again = nodes.resume("job");
+  EXPECT_TRUE(wait_until([&] { return contains(other.out(), "called\ncalled"); })) << again.err();
+  EXPECT_TRUE(again.running()) << again.out() << again.err();
+  other.signal(SIGKILL);
+  ASSERT_TRUE(other.wait());
+  nodes.start(0, {"--resource", "CPU=2", "--token-file", token});
+  cluster.write("go-0-5", "");
+
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
   EXPECT_EQ(restarts(cluster, "job"), 0);
 }
 

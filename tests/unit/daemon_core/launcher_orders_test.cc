@@ -33,7 +33,7 @@ TEST(LauncherOrders, ALeaseWithoutBoundsIsRefused) {
       [](AttachRun& m) { m.run_id.clear(); },
       [](AttachRun& m) { m.run_id.assign(1 << 20, 'x'); },
       [](AttachRun& m) { m.run_name.assign(1 << 20, 'x'); },
-      [](AttachRun& m) { m.owner_key.assign(1 << 20, 'x'); },
+      [](AttachRun& m) { m.run_id.assign(201, 'x'); },
       [](AttachRun& m) { m.dead_after_ms = kMost; },
       [](AttachRun& m) { m.dead_after_ms = -1; },
       [](AttachRun& m) { m.heartbeat_ms = 0; },
@@ -46,6 +46,22 @@ TEST(LauncherOrders, ALeaseWithoutBoundsIsRefused) {
   }
 }
 
+// It becomes an argument, a folder and a part of names: cut at a NUL it would be another run's.
+TEST(LauncherOrders, ARunIdIsANameAndNothingElse) {
+  using namespace std::string_literals;
+  for (const std::string& id :
+       {"vit-0123456789abcdef"s, "a"s, "-"s, "A_b.c-9"s, std::string(200, 'x')})
+    EXPECT_TRUE(is_run_id(id)) << id;
+  for (const std::string& id :
+       {""s, "."s, ".."s, ".hidden"s, "a/b"s, "vit-mine\0-other"s, "a b"s, "a\n"s, "\xc3\xa9"s,
+        "a\x1b[2J"s, "-e;id"s, std::string(201, 'x')}) {
+    EXPECT_FALSE(is_run_id(id)) << id;
+    AttachRun message = lease();
+    message.run_id = id;
+    EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument) << id;
+  }
+}
+
 TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
   const std::function<void(PrepareAttempt&)> wrong[] = {
       [](PrepareAttempt& m) { m.local_world_size = -5; },
@@ -54,6 +70,7 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.per_worker.cpu = -1; },
       [](PrepareAttempt& m) { m.per_worker.gpu = std::numeric_limits<double>::infinity(); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -std::nan(""); },
+      [](PrepareAttempt& m) { m.per_worker.memory_bytes = std::uint64_t{1} << 63; },
       [](PrepareAttempt& m) { m.output_bytes_max = 0; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },

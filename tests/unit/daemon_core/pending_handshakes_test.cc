@@ -39,5 +39,27 @@ TEST(PendingHandshakes, AFloodNeverClosesALauncherThatIsQuick) {
   }
 }
 
+// One connection each from as many addresses, whichever way these are ordered.
+TEST(PendingHandshakes, ALauncherAmongManyAddressesIsNotTheOneToGo) {
+  for (const std::string launcher : {"10.0.0.0", "99.0.0.1", "10.0.0.33"}) {
+    PendingHandshakes pending;
+    for (std::uint64_t id = 1; id <= PendingHandshakes::kMax; ++id)
+      pending.begin(id, "10.0.1." + std::to_string(id));
+    EXPECT_EQ(pending.begin(1000, launcher), 1u);
+    EXPECT_EQ(pending.begin(1001, "10.0.2.1"), 2u);
+  }
+}
+
+// Whoever has one IPv6 address has 2^64 of them.
+TEST(PendingHandshakes, ANetworkOfOneMachineCountsAsOneAddress) {
+  PendingHandshakes pending;
+  pending.begin(1, "10.0.0.1");
+  pending.begin(2, "[2001:db8:0:1::5]");
+  for (std::uint64_t id = 3; id <= PendingHandshakes::kMax; ++id)
+    pending.begin(id, "[2001:db8:0:2::" + std::to_string(id) + "]");
+  EXPECT_EQ(pending.begin(1000, "[2001:db8:0:1::6]"), 3u);
+  EXPECT_EQ(pending.begin(1001, "::ffff:10.0.0.2"), 4u);
+}
+
 }  // namespace
 }  // namespace train

@@ -64,7 +64,7 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(first);
   const std::string key = (*first)->owner_key();
-  EXPECT_TRUE(owns_run((*first)->run_id(), key));
+  EXPECT_EQ((*first)->run_id(), "vit-" + owner_mark(key));
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
@@ -76,6 +76,12 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   EXPECT_EQ((*second)->owner_key(), key);
   second->reset();
 
+  std::ofstream(path, std::ios::app) << "\n";  // an editor's
+  auto edited = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(edited) << edited.error().describe();
+  EXPECT_EQ((*edited)->owner_key(), key);
+  edited->reset();
+
   std::filesystem::remove(path);
   auto third = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(third);
@@ -83,25 +89,57 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
                                   "the key of the run vit is lost: nodes will not believe that it "
                                   "is ours",
                                   "bring back " + path}));
+  EXPECT_FALSE(std::filesystem::exists(path)) << "a new key would be another's";
+
+  const std::string anothers = make_owner_key();
+  std::ofstream(path) << anothers;
+  auto fourth = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_FALSE(fourth);
+  EXPECT_EQ(fourth.error().message,
+            "the key of the run vit is another run's: nodes will not believe that it is ours");
+  EXPECT_EQ(text_of(path), anothers);
 }
 
-TEST_F(RunRecordTest, TakesOverOnesOwnRunsOnly) {
+// Where many share a storage_path, one may have made the folder of another's next run.
+TEST_F(RunRecordTest, GoesOnWithOnesOwnRunsOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   RunRecordOptions options = kOptions;
   options.force = true;
   auto mine = RunRecord::open(job_in(temp_.path()), options);
   ASSERT_TRUE(mine) << mine.error().describe();
+  mine->reset();
   const std::string folder = temp_.path() + "/vit";
   ASSERT_EQ(::chown(folder.c_str(), 4711, 4711), 0);
 
-  auto anothers = RunRecord::open(job_in(temp_.path()), options);
+  for (const bool force : {true, false}) {
+    options.force = force;
+    auto anothers = RunRecord::open(job_in(temp_.path()), options);
+    ASSERT_FALSE(anothers);
+    EXPECT_EQ(
+        anothers.error(),
+        (Error{
+            Errc::Permission,
+            "the run vit belongs to uid 4711, not to uid 0, who wants to go on with it: " + folder,
+            "each user goes on with runs of their own; give run_config.name another value"}));
+  }
+  std::filesystem::remove_all(folder);
+  const std::string elsewhere = temp_.path() + "/elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, folder);
+  EXPECT_EQ(RunRecord::open(job_in(temp_.path()), kOptions).error().message,
+            "'" + folder + "' is no folder");
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+}
 
-  ASSERT_FALSE(anothers);
-  EXPECT_EQ(
-      anothers.error(),
-      (Error{Errc::Permission,
-             "the run vit belongs to uid 4711, not to uid 0, who wants to take it over: " + folder,
-             "--force takes over one's own runs only"}));
+TEST_F(RunRecordTest, DoesNotGoOnWhereEverybodyCanWrite) {
+  ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  const std::string folder = temp_.path() + "/vit";
+  ::chmod(folder.c_str(), 0777);
+  EXPECT_EQ(RunRecord::open(job_in(temp_.path()), kOptions).error(),
+            (Error{Errc::Permission, "everybody can write in the folder of the run vit: " + folder,
+                   "chmod o-w " + folder + ", if its files are what they should be"}));
+  ::chmod(folder.c_str(), 0775);
+  EXPECT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions)) << "a group that its owner chose";
 }
 
 TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {

@@ -146,6 +146,21 @@ TEST_F(HandshakeTest, APeerOfFewerBytesThanTlsBeginsWithIsHeard) {
   }
 }
 
+// Looking at what has come would show the bytes before an urgent one, again and again.
+TEST_F(HandshakeTest, AnUrgentByteDoesNotHoldUpTheOthers) {
+  auto [listener, fd] = tcp_connection_and_fd();
+  ASSERT_EQ(::send(fd, "\x16\x03", 2, 0), 2);
+  ASSERT_EQ(::send(fd, "!", 1, MSG_OOB), 1);
+  ASSERT_EQ(::send(fd, "\x01", 1, 0), 1);
+  bool tls = false;
+  run([&, &listener = listener]() -> asio::awaitable<void> {
+    auto begins = co_await within(10s, listener->peer_begins_tls());
+    tls = begins.has_value() && *begins;
+  });
+  EXPECT_TRUE(tls);
+  ::close(fd);
+}
+
 // RFC 9257: with one PSK for both ways, a connection can be led back to where it came from.
 TEST_F(HandshakeTest, AProcessDoesNotTalkToItself) {
   auto [a, b] = tcp_pair();

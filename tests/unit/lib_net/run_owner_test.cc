@@ -5,34 +5,58 @@
 namespace train {
 namespace {
 
+const std::string kKey = make_owner_key();
+const std::string kRun = "mnist-" + owner_mark(kKey);
+const std::string kBinding(32, 'b');
+
 TEST(RunOwner, IsWhoHasTheKey) {
-  const std::string key = make_owner_key();
-  const std::string run = "mnist-" + owner_mark(key);
-  EXPECT_TRUE(is_owner_key(key));
+  EXPECT_TRUE(is_owner_key(kKey));
   EXPECT_FALSE(is_owner_key(""));
-  EXPECT_FALSE(is_owner_key(key.substr(1)));
-  EXPECT_TRUE(owns_run(run, key));
-  EXPECT_FALSE(owns_run(run, make_owner_key()));
-  EXPECT_FALSE(owns_run(run, ""));
-  EXPECT_FALSE(owns_run(run, owner_mark(key)));
-  EXPECT_FALSE(owns_run(run, key + "\n"));
+  EXPECT_FALSE(is_owner_key(kKey.substr(1)));
+  EXPECT_FALSE(is_owner_key(kKey + "\n"));
+  EXPECT_NE(kKey, make_owner_key());
+  EXPECT_TRUE(owns_run(kRun, 1, kBinding, prove_owner(kKey, kRun, 1, kBinding)));
+  const std::string other = make_owner_key();
+  EXPECT_FALSE(owns_run(kRun, 1, kBinding, prove_owner(other, kRun, 1, kBinding)));
+  EXPECT_FALSE(owns_run(kRun, 1, kBinding, OwnerProof{}));
 }
 
-TEST(RunOwner, OfAnotherRunIsNobody) {
-  const std::string key = make_owner_key(), other = make_owner_key();
-  EXPECT_NE(key, other);
-  EXPECT_FALSE(owns_run("mnist-" + owner_mark(other), key));
-  EXPECT_FALSE(owns_run(owner_mark(other), key));
+// Who hears a proof, as a traind that is another user's, cannot use it.
+TEST(RunOwner, AProofHoldsForOneConnectionRunAndEpoch) {
+  const OwnerProof proof = prove_owner(kKey, kRun, 1, kBinding);
+  EXPECT_FALSE(owns_run(kRun, 2, kBinding, proof));
+  EXPECT_FALSE(owns_run(kRun, 1, std::string(32, 'c'), proof));
+  EXPECT_FALSE(owns_run(kRun, 1, "", proof));
+  EXPECT_FALSE(owns_run("other-" + owner_mark(kKey), 1, kBinding, proof));
+  EXPECT_FALSE(owns_run(owner_mark(kKey), 1, kBinding, proof));
 }
 
-TEST(RunOwner, AnIdWithoutAMarkIsNobodys) {
-  for (const char* run : {"r1", "mnist-2026-11-22", "mnist-0123456789ab", "", "-",
-                          "m-0123456789abcdef0123456789abcdeX"})
-    EXPECT_TRUE(owns_run(run, "")) << run;
+TEST(RunOwner, AProofOfOtherBytesIsNone) {
+  const OwnerProof proof = prove_owner(kKey, kRun, 1, kBinding);
+  for (std::size_t at : {0u, 31u, 63u}) {
+    OwnerProof changed = proof;
+    changed.signature[at] = static_cast<char>(changed.signature[at] ^ 1);
+    EXPECT_FALSE(owns_run(kRun, 1, kBinding, changed)) << at;
+  }
+  OwnerProof changed = proof;
+  changed.public_key[0] = static_cast<char>(changed.public_key[0] ^ 1);
+  EXPECT_FALSE(owns_run(kRun, 1, kBinding, changed));
+  changed = proof;
+  changed.public_key.push_back('x');
+  EXPECT_FALSE(owns_run(kRun, 1, kBinding, changed));
+  changed = proof;
+  changed.signature.pop_back();
+  EXPECT_FALSE(owns_run(kRun, 1, kBinding, changed));
+}
+
+TEST(RunOwner, AnIdWithoutItsMarkIsNobodys) {
+  for (const std::string run : {"r1", "mnist-2026-11-22", "mnist-0123456789ab", "", "-",
+                                "m-0123456789abcdef0123456789abcdeX"})
+    EXPECT_FALSE(owns_run(run, 1, kBinding, prove_owner(kKey, run, 1, kBinding))) << run;
 }
 
 TEST(RunOwner, TheMarkOfAKeyStaysTheSame) {
-  EXPECT_EQ(owner_mark("key"), "07089030b2f5164bdcf6b34f98beaaba");
+  EXPECT_EQ(owner_mark(std::string(64, '0')), "9527ea7ed3b2c4b0b70a7705572f5115");
 }
 
 }  // namespace

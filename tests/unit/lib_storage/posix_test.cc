@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,6 +273,26 @@ TEST_F(Posix, OneBitFlippedAnywhereIsFoundAndTheCheckpointBeforeIsUsed) {
     ASSERT_NE(choice->warnings[0].find(hit->first), std::string::npos) << choice->warnings[0];
   }
   EXPECT_EQ(store.open_for_restore()->checkpoint->number, CheckpointNumber{2});
+}
+
+// In a folder that others may write, what lies in the way is theirs.
+TEST_F(Posix, APrivateFileFillsNoFileThatLiesInTheWay) {
+  const std::string path = in("spec.yaml"), other = in("other");
+  put("other", "mine");
+  ASSERT_EQ(::symlink(other.c_str(), (path + ".tmp").c_str()), 0);
+  ASSERT_TRUE(replace_private_file(path, "secret"));
+  EXPECT_EQ(*read_small_file(fs, other, 10), "mine");
+  put("spec.yaml.tmp", "open to all");
+  ::chmod((path + ".tmp").c_str(), 0666);
+  const int held = ::open((path + ".tmp").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_TRUE(replace_private_file(path, "secret 2"));
+  struct stat mine {
+  }, theirs{};
+  ASSERT_EQ(::stat(path.c_str(), &mine), 0);
+  ASSERT_EQ(::fstat(held, &theirs), 0);
+  EXPECT_NE(mine.st_ino, theirs.st_ino);
+  EXPECT_EQ(mine.st_mode & 07777, 0600u);
+  ::close(held);
 }
 
 }  // namespace
