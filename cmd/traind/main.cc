@@ -98,6 +98,11 @@ int main(int argc, char** argv) {
   add_duration(app, "--drain-grace", drain_grace_ms,
                "How long SIGTERM lets launchers move their work away (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
+  app.add_option("--run-as", daemon.run_as,
+                 "As root, run workers as this user: of those named, as the one that a run's "
+                 "run_config.user names, else the first; with --tls, of several, as the one whom "
+                 "the launcher's certificate names. May be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--leave-with-stdin", daemon.leave_with_stdin,
                "Leave, as at SIGINT, when stdin is closed: with the ssh or srun that started it");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
@@ -129,11 +134,12 @@ int main(int argc, char** argv) {
   supervise->add_option("--run", supervisor.run_id)->required();
   supervise->add_option("--attempt", attempt)->required();
   supervise->add_option("--link-fd", supervisor.link_fd)->required();
-  supervise->add_option("--socket", supervisor.socket_path)->required();
+  supervise->add_option("--socket-fd", supervisor.socket_fd)->required();
   supervise->add_option("--spool", supervisor.spool_dir)->required();
   supervise->add_option("--data", supervisor.data_dir)->required();
   supervise->add_option("--cgroup", supervisor.cgroup_name);
   supervise->add_option("--orphan-timeout-ms", supervisor.orphan_timeout_ms);
+  supervise->add_flag("--account-of-its-own", supervisor.account_of_its_own);
 
   app.footer(kFooter);  // last: subcommands would inherit it
   try {

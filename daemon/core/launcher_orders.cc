@@ -58,9 +58,15 @@ Result<Unit> check_order(const AttachRun& message) {
     return Error{Errc::InvalidArgument, "run_id is none: it may be a folder's name",
                  "is that launcher of another version?"};
   TRY_VOID(check_name("run_name", message.run_name));
+  TRY_VOID(within_bounds<std::size_t>("the length of user", message.user.size(), 0, kNameBytesMax));
   TRY_VOID(within_bounds<std::int64_t>("heartbeat_ms", message.heartbeat_ms, 1, kDayMs));
   TRY_VOID(within_bounds<std::int64_t>("dead_after_ms", message.dead_after_ms, 1, kDayMs));
   return within_bounds<std::int64_t>("orphan_timeout_ms", message.orphan_timeout_ms, 0, kYearMs);
+}
+
+Result<Unit> check_order(const SupervisorHello& message) {
+  TRY_VOID(check_amounts(message.claimed));
+  return within_bounds<std::size_t>("the number of GPUs", message.gpu_ids.size(), 0, kWorkersMax);
 }
 
 Result<Unit> check_order(const PrepareAttempt& message) {

@@ -275,6 +275,11 @@ std::optional<std::string> NodeAgent::run_of(LinkId link) const {
   return std::nullopt;
 }
 
+std::string NodeAgent::user_of(const std::string& run_id) const {
+  const auto run = runs_.find(run_id);
+  return run == runs_.end() ? "" : run->second.lease.user;
+}
+
 ResourceAmounts NodeAgent::free_for(const std::string& run_id) const {
   ResourceAmounts free = total_;
   for (const auto& [key, supervisor] : supervisors_) {

@@ -128,6 +128,8 @@ class NodeAgent {
   std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
   /// The run that a link may send frames for; none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
+  /// As whom the workers of a run with a lease shall run (AttachRun.user).
+  std::string user_of(const std::string& run_id) const;
   bool idle() const { return runs_.empty() && supervisors_.empty(); }
   /// Draining, and nothing is left that would have to be waited for.
   bool drained() const { return draining_.has_value() && supervisors_.empty() && adoptions_ == 0; }

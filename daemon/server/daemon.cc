@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
+#include "daemon/core/worker_user.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
@@ -31,6 +34,7 @@
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
 #include "lib/net/handshake.h"
+#include "lib/net/listener.h"
 #include "lib/net/notifier.h"
 #include "lib/net/peer_user.h"
 #include "lib/net/run_owner.h"
@@ -58,9 +62,30 @@ constexpr Duration kSecondTermAfter = seconds(1);
 constexpr int kSweepRounds = 250;                      // of 2 ms
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
 
+/// Whom the kernel named when it listened: that process may have gone since, and its number be
+/// another's.
+void kill_process_of(uid_t uid, pid_t pid) {
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  struct stat found {};
+  if (process.get() < 0 || ::stat(fmt::format("/proc/{}", pid).c_str(), &found) != 0) return;
+  if (found.st_uid == uid) ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+}
+
 Refused refusal_of(const Error& error) {
   return {std::string(to_string(error.code)), error.message, error.hint};
 }
+
+/// What lies on this node for the runs of one user.
+struct UserSpace {
+  UserSpace(uid_t id, std::optional<UserAccount> of, const asio::any_io_executor& executor,
+            std::string folder, NodeData::Say say)
+      : uid(id),
+        account(std::move(of)),
+        data(executor, std::move(folder), account, std::move(say)) {}
+  uid_t uid;
+  std::optional<UserAccount> account;  // none: ours
+  NodeData data;
+};
 
 class Daemon {
  public:
@@ -74,10 +99,6 @@ class Daemon {
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
-        data_(executor_, data_dir(),
-              [log = log_](const std::string& what, const std::string& folder) mutable {
-                log.info(what, {{"folder", folder}});
-              }),
         scope_(executor_),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
@@ -95,6 +116,10 @@ class Daemon {
   void look_at_limits();
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
+  Result<Unit> open_users();
+  UserSpace& space_of(uid_t uid);
+  UserSpace& space_of_user(const std::string& name);
+  UserSpace& space_of_run(const std::string& run_id);
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -109,6 +134,9 @@ class Daemon {
   void perform(const NodeAction& action);
   std::set<std::string> living_runs() const;
   void spawn_supervisor(const SpawnSupervisor& action);
+  Result<std::pair<pid_t, Link>> spawn_process_of(const SpawnSupervisor& action,
+                                                  const SupervisorFiles& files,
+                                                  const UserSpace& space);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
   asio::awaitable<Link> reach_supervisor(SupervisorFiles files);
@@ -131,7 +159,9 @@ class Daemon {
   Notifier changed_;
   std::string host_, node_name_;
   NodeAgent agent_;
-  NodeData data_;
+  std::string own_user_;
+  std::map<std::string, uid_t> users_;  // as whom workers may run
+  std::map<uid_t, std::unique_ptr<UserSpace>> spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
@@ -140,6 +170,7 @@ class Daemon {
   std::map<LinkId, Link> launchers_;
   std::map<AttemptKey, Link> supervisors_;
   std::map<AttemptKey, pid_t> children_;
+  std::map<AttemptKey, SupervisorFiles> files_;
   bool had_launcher_ = false;
   Scope scope_;
   ControllerWatch controllers_;
@@ -150,11 +181,8 @@ class Daemon {
 Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (!options_.leave_with_last_run) signals_.add(SIGHUP);
-  if (::geteuid() == 0 && !options_.allow_root && !options_.leave_with_last_run) {
-    return Error{Errc::Permission, "refusing to run workers as root",
-                 "start traind as the user whose jobs it runs, or give --allow-root"};
-  }
   TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
+  TRY_VOID(open_users());
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
@@ -163,7 +191,9 @@ Result<Unit> Daemon::open() {
       [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();
-  if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) data_.sweep_old();
+  if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) {
+    for (auto& [uid, space] : spaces_) space->data.sweep_old();
+  }
   adopt_supervisors();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
@@ -172,6 +202,58 @@ Result<Unit> Daemon::open() {
   if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
   return Unit{};
+}
+
+/// As whom workers may run, and where what is theirs lies.
+Result<Unit> Daemon::open_users() {
+  const uid_t own = ::geteuid();
+  const auto account = find_account(own);
+  own_user_ = account ? account->name : fmt::format("uid {}", own);
+  space_of(own);
+  for (const std::string& name : options_.run_as) {
+    TRY(const UserAccount user, find_account(name));
+    if (user.uid != own && own != 0)
+      return Error{Errc::Permission,
+                   fmt::format("{} cannot run workers as {}", own_user_, user.name),
+                   "start traind as root, or as that user"};
+    users_[user.name] = user.uid;
+    if (user.uid == own) continue;
+    TRY_VOID(make_user_folder(options_.spool_dir, user));
+    TRY_VOID(make_user_folder(data_dir(), user));
+    space_of(user.uid);
+  }
+  const bool as_root = own == 0 && (users_.empty() || users_.contains(own_user_));
+  if (!as_root || options_.allow_root || options_.leave_with_last_run) return Unit{};
+  return Error{
+      Errc::Permission, "refusing to run workers as root",
+      "name the users whose jobs it runs by --run-as, start traind as such a user, or give "
+      "--allow-root"};
+}
+
+/// Also of a user whom we no longer run workers as, and who may have left something.
+UserSpace& Daemon::space_of(uid_t uid) {
+  std::unique_ptr<UserSpace>& space = spaces_[uid];
+  if (space) return *space;
+  std::optional<UserAccount> account;
+  if (uid != ::geteuid()) {
+    auto found = find_account(uid);
+    account = found ? *found : UserAccount{fmt::format("uid {}", uid), uid, uid, {}, "/", ""};
+  }
+  const auto say = [log = log_](const std::string& what, const std::string& folder) mutable {
+    log.info(what, {{"folder", folder}});
+  };
+  space = std::make_unique<UserSpace>(uid, std::move(account), executor_,
+                                      user_folder(data_dir(), uid), say);
+  return *space;
+}
+
+UserSpace& Daemon::space_of_user(const std::string& name) {
+  const auto user = users_.find(name);
+  return space_of(user == users_.end() ? ::geteuid() : user->second);
+}
+
+UserSpace& Daemon::space_of_run(const std::string& run_id) {
+  return space_of_user(agent_.user_of(run_id));
 }
 
 // To look costs some groups: a run's own traind leaves it to the run, which says what it lacks.
@@ -299,7 +381,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
   if (frame.type == MessageType::ReadFile && frame.attempt == kNoAttempt) {
     const auto request = decode<ReadFile>(frame);
     if (const auto run = agent_.run_of(id); run && request)
-      data_.serve(*run, *request, [link](const FileBytes& answer) {
+      space_of_run(*run).data.serve(*run, *request, [link](const FileBytes& answer) {
         link->send(encode(answer));
         if (link->queued_bytes() > kUnreadBytesMax) link->close();
       });
@@ -331,14 +413,24 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       }
       const auto user = link->certificate_name();
       if (!may_use_node(link, user)) return false;
+      const auto worker = worker_user(
+          {own_user_, options_.run_as}, message->user,
+          user && !link->is_unix() ? std::optional(user->name) : std::optional<std::string>());
+      if (!worker) {
+        log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", worker.error().message}});
+        link->send(encode(refusal_of(worker.error())));
+        return false;
+      }
+      message->user = *worker;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
-      data_.run_began(message->run_id);
       log_.info("launcher attached", {{"run", message->run_name},
                                       {"epoch", static_cast<std::int64_t>(message->epoch)},
-                                      {"user", user ? user->name : ""}});
+                                      {"user", user ? user->name : ""},
+                                      {"workers_as", message->user}});
       if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
         log_.warn(soon);
+      space_of_user(message->user).data.run_began(message->run_id);
       feed(LauncherAttached{id, std::move(*message)});
       return true;
     }
@@ -350,7 +442,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     }
     case MessageType::DetachRun:
       if (const auto detach = decode<DetachRun>(frame); detach && !detach->keep_data)
-        if (const auto run = agent_.run_of(id)) data_.run_ended(*run);
+        if (const auto run = agent_.run_of(id)) space_of_run(*run).data.run_ended(*run);
       feed(LauncherDetached{id});
       return false;
     default:
@@ -360,7 +452,8 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
 
 void Daemon::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_.handle(event)) perform(action);
-  data_.sweep(living_runs());
+  const std::set<std::string> living = living_runs();
+  for (auto& [uid, space] : spaces_) space->data.sweep(living);
   changed_.notify();
 }
 
@@ -397,8 +490,9 @@ void Daemon::perform(const NodeAction& action) {
     send(lost->link, encode(AttemptLost{lost->reason, lost->standby}, lost->attempt));
   } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
     const AttemptKey& key = swept->key;
-    sweep(supervisor_files(options_.runtime_dir, options_.spool_dir, key.run_id, key.attempt),
-          {"TRAINRUN_RUN_ID=" + key.run_id, fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
+    if (const auto files = files_.extract(key); !files.empty())
+      sweep(files.mapped(), {"TRAINRUN_RUN_ID=" + key.run_id,
+                             fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
   } else if (const auto* draining = std::get_if<TellDraining>(&action)) {
     const Duration left = std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
     send(draining->link, encode(NodeDraining{std::chrono::duration_cast<milliseconds>(left).count(),
@@ -416,23 +510,15 @@ void Daemon::perform(const NodeAction& action) {
 // ---- supervisors
 
 void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
-  const SupervisorFiles files = supervisor_files(options_.runtime_dir, options_.spool_dir,
-                                                 action.key.run_id, action.key.attempt);
-  const std::string data = data_.folder_of(action.key.run_id).value_or(files.spool + "/data");
+  const UserSpace& space = space_of_run(action.key.run_id);
+  const SupervisorFiles files =
+      supervisor_files(options_.runtime_dir, options_.spool_dir, action.key, space.uid);
+  files_[action.key] = files;
   reserved_.release();
-  int pair[2] = {-1, -1};
-  Result<pid_t> pid = Error{Errc::Internal, ""};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-    pid = system_error(errno, "making a socket pair");
-  } else {
-    pid = spawn_process(executor_, supervisor_command(action, files, data, pair[1]));
-    ::close(pair[1]);
-  }
-  auto link = pid ? Connection::adopt(executor_, pair[0])
-                  : Result<std::unique_ptr<Connection>>(pid.error());
+  auto spawned = spawn_process_of(action, files, space);
   reserved_.refill();
-  if (!link) {
-    const Error& error = link.error();
+  if (!spawned) {
+    const Error& error = spawned.error();
     log_.error("no supervisor", {{"why", error.describe()}});
     if (const auto launcher = launchers_.find(action.link); launcher != launchers_.end()) {
       launcher->second->send(
@@ -442,12 +528,30 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
     feed(SupervisorDown{action.key, error.message});
     return;
   }
-  children_[action.key] = *pid;
-  Link shared = std::move(*link);
+  auto& [pid, shared] = *spawned;
+  children_[action.key] = pid;
   shared->send(encode(action.message, action.key.attempt));
   supervisors_[action.key] = shared;  // what is sent waits in the socket until it reads
-  scope_.spawn("supervisor", serve_supervisor(action.key, std::move(shared), true));
-  scope_.spawn("watch supervisor", watch_supervisor(action.key, *pid));
+  scope_.spawn("supervisor", serve_supervisor(action.key, shared, true));
+  scope_.spawn("watch supervisor", watch_supervisor(action.key, pid));
+}
+
+/// Its pid, and our end of what leads to it.
+Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSupervisor& action,
+                                                                const SupervisorFiles& files,
+                                                                const UserSpace& space) {
+  TRY(const FileDescriptor socket, bind_unix_socket(executor_, files.socket));
+  int pair[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return system_error(errno, "making a socket pair");
+  FileDescriptor ours(pair[0]);
+  const FileDescriptor theirs(pair[1]);
+  const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
+  TRY(const pid_t pid,
+      spawn_process(executor_, supervisor_command(action, files, data, theirs.get(), socket.get(),
+                                                  space.account)));
+  TRY(auto link, Connection::adopt(executor_, ours.release()));
+  return std::pair<pid_t, Link>(pid, std::move(link));
 }
 
 asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
@@ -456,7 +560,9 @@ asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool o
     if (!frame) break;
     if (frame->type == MessageType::SupervisorHello) {
       auto hello = decode<SupervisorHello>(*frame);
-      if (!hello || AttemptKey{hello->run_id, Attempt{hello->attempt}} != key) break;
+      if (!hello || !check_order(*hello) ||
+          AttemptKey{hello->run_id, Attempt{hello->attempt}} != key)
+        break;
       feed(SupervisorUp{key, std::move(*hello)});
       continue;
     }
@@ -511,6 +617,7 @@ asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
   log_.info("found a supervisor again", {{"socket", files.socket}});
   const AttemptKey key{hello->run_id, Attempt{hello->attempt}};
   supervisors_[key] = link;
+  files_[key] = files;
   feed(SupervisorUp{key, std::move(*hello)});
   feed(AdoptionEnded{});
   co_await serve_supervisor(key, link, false);
@@ -522,7 +629,7 @@ asio::awaitable<Daemon::Link> Daemon::reach_supervisor(SupervisorFiles files) {
   for (bool said = false;; said = true) {
     auto connection =
         co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
-    if (connection && check_peer_user(**connection)) co_return std::move(*connection);
+    if (connection && check_peer_user(**connection, files.uid)) co_return std::move(*connection);
     if (connection || connection.error().code == Errc::Unavailable) co_return nullptr;
     if (!said)
       log_.warn("cannot reach a supervisor yet; nothing is offered until then",
@@ -543,12 +650,16 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
   }
   if (!frame && frame.error().code == Errc::Timeout) {
     log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
-    if (const auto who = link->credentials()) ::kill(who->pid, SIGKILL);
+    if (const auto who = link->credentials()) kill_process_of(files.uid, who->pid);
     frame = co_await link->receive();  // its end, whenever the kernel can end it
   }
   if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
   auto hello = decode<SupervisorHello>(*frame);
-  if (!hello) co_return std::nullopt;
+  // Another user's could claim to be one of somebody else's run.
+  if (!hello || !check_order(*hello) ||
+      supervisor_files(options_.runtime_dir, options_.spool_dir,
+                       {hello->run_id, Attempt{hello->attempt}}, files.uid) != files)
+    co_return std::nullopt;
   co_return std::move(*hello);
 }
 
@@ -564,7 +675,7 @@ void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>&
     ::usleep(2000);
   }
   if (cgroup) cgroup->remove();
-  if (const auto removed = remove_supervisor_files(files); !removed)
+  if (const auto removed = remove_supervisor_files(files, space_of(files.uid).account); !removed)
     log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
 }
 

@@ -25,6 +25,7 @@ struct DaemonOptions {
   bool leave_with_last_run = false;    // a private traind
   bool leave_with_stdin = false;       // as one that was started over ssh
   Duration drain_grace = seconds(60);  // at SIGTERM
+  std::vector<std::string> run_as;     // users, as root; empty: workers are this user's
   bool allow_root = false;  // run workers as root for a network that is not this machine's own
   std::string log_level = "info";
   std::string build;

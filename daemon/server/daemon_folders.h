@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/base/result.h"
+#include "lib/base/user_account.h"
 
 namespace train {
 
@@ -17,6 +18,11 @@ struct DaemonFolders {
 /// or has made it before us, could have our sockets, and what we are to keep and remove. Permission
 /// then, with what is wrong.
 Result<Unit> take_folders(const DaemonFolders& folders);
+
+/// The folder of a user below one of ours (user_folder()), made where it is missing, in which he
+/// alone may do what he likes; `folder`, which is made as well, lets others pass. Permission where
+/// a folder above does not let him in.
+Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account);
 
 /// Two daemons in one runtime folder would take each other's supervisors for their own:
 /// AlreadyExists, with the pid of the other. The lock ends with this process.

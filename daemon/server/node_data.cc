@@ -47,6 +47,7 @@ void NodeData::sweep(const std::set<std::string>& living) {
 
 // It loses its name at once: the same run may begin again, and must not find a half of it.
 void NodeData::remove(const std::string& folder, const std::string& why) {
+  const ActAs owner(account_);
   if (const auto ours = check_own_folder(folder); !ours) {
     if (ours.error().code != Errc::NotFound)
       say_("not removed: " + ours.error().describe(), folder);
@@ -57,7 +58,8 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
       join_path(folder_, fmt::format("{}{}-{}", kTrash, ::getpid(), ++removals_));
   if (files.rename_new(folder, trash).has_error()) return;
   say_("removing data on this node: " + why, folder);
-  boost::asio::post(pool_, [say = say_, folder, trash] {
+  boost::asio::post(pool_, [say = say_, account = account_, folder, trash] {
+    const ActAs whose_it_is(account);
     if (const auto removed = remove_own_folder(trash); !removed)
       say("not removed: " + removed.error().describe(), folder);
   });
@@ -65,6 +67,7 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
 
 // How old it is, is when something was last made or removed among its checkpoints.
 void NodeData::sweep_old() {
+  const ActAs owner(account_);
   PosixFileSystem files;
   const auto entries = files.list(folder_);
   if (!entries) return;

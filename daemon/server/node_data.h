@@ -1,6 +1,7 @@
 // What runs leave on this node's disk for their next attempt, where they have no storage that all
 // nodes share: a folder a run below --data-dir, which carries our mark. It goes when the run is
-// over. Whatever else is below --data-dir is not ours and stays.
+// over. Whatever else is below --data-dir is not ours and stays. A user whom traind of root runs
+// workers as has a folder of that kind for himself, in which nothing is done but with his rights.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -18,9 +19,13 @@ class NodeData {
   /// Told of each folder that is removed, and of one that cannot be: from any thread.
   using Say = std::function<void(const std::string& what, const std::string& folder)>;
 
-  /// Answers come on `executor`, which must outlive it.
-  NodeData(boost::asio::any_io_executor executor, std::string folder, Say say)
-      : folder_(std::move(folder)), say_(std::move(say)), files_(executor) {}
+  /// Answers come on `executor`, which must outlive it. `account`: whose the folder is; none: ours.
+  NodeData(boost::asio::any_io_executor executor, std::string folder,
+           std::optional<UserAccount> account, Say say)
+      : folder_(std::move(folder)),
+        account_(std::move(account)),
+        say_(std::move(say)),
+        files_(executor, account_) {}
 
   /// Of the run; not made. None where the id cannot be the name of a folder.
   std::optional<std::string> folder_of(const std::string& run_id) const;
@@ -38,6 +43,7 @@ class NodeData {
   void remove(const std::string& folder, const std::string& why);
 
   std::string folder_;
+  const std::optional<UserAccount> account_;
   Say say_;
   std::set<std::string> ended_;
   int removals_ = 0;

@@ -6,9 +6,40 @@
 #include "daemon/supervisor/supervisor.h"
 
 namespace train {
+namespace {
+
+/// Ours; of another user's supervisor, which he can read, what says nothing of root's.
+std::map<std::string, std::string> environment_for(const std::optional<UserAccount>& account) {
+  std::map<std::string, std::string> env;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    if (account && name != "PATH" && name != "LANG" && name != "TZ" && !name.starts_with("LC_"))
+      continue;
+    env[std::string(name)] = text.substr(equals + 1);
+  }
+  if (account) {
+    env["HOME"] = account->home;
+    env["LOGNAME"] = env["USER"] = account->name;
+    env["SHELL"] = account->shell;
+  }
+  return env;
+}
+
+/// It and its workers stand in a group that is his; where that cannot be, they are in ours, and
+/// found by their variables.
+std::optional<Cgroup> cgroup_for(const std::string& name, const UserAccount& account) {
+  const auto group = Cgroup::create(name);
+  return group ? group->hand_over(account.uid, account.gid) : std::nullopt;
+}
+
+}  // namespace
 
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
-                                const std::string& data_dir, int link_fd) {
+                                const std::string& data_dir, int link_fd, int socket_fd,
+                                const std::optional<UserAccount>& account) {
   SpawnRequest request;
   request.argv = {"/proc/self/exe",
                   "supervise",
@@ -18,25 +49,27 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
                   fmt::format("{}", action.key.attempt.value),
                   "--link-fd",
                   fmt::format("{}", link_fd),
-                  "--socket",
-                  files.socket,
+                  "--socket-fd",
+                  fmt::format("{}", socket_fd),
                   "--spool",
                   files.spool,
                   "--data",
                   data_dir,
                   "--cgroup",
-                  files.cgroup,
+                  account ? "workers" : files.cgroup,
                   "--orphan-timeout-ms",
                   fmt::format("{}", action.orphan_timeout_ms)};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (const auto equals = text.find('='); equals != std::string::npos)
-      request.env[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  request.inherit_fds = {link_fd};
+  if (account) request.argv.emplace_back("--account-of-its-own");
+  request.env = environment_for(account);
+  request.inherit_fds = {link_fd, socket_fd};
   request.stderr_fd = STDERR_FILENO;
   request.die_with_parent = false;  // it outlives us
   request.rules.ignored_signals.assign(kSupervisorIgnores.begin(), kSupervisorIgnores.end());
+  if (account) {
+    request.rules.account = account;
+    request.rules.may_gain_privileges = false;
+    request.cgroup = cgroup_for(files.cgroup, *account);
+  }
   return request;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
+
 #include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
@@ -10,24 +12,32 @@
 namespace train {
 namespace {
 
+// "s-TAG.sock", "s-TAG.UID.sock" of another user's.
+constexpr std::string_view kPrefix = "s-", kSuffix = ".sock";
+
 SupervisorFiles files_of(const std::string& runtime_dir, const std::string& spool_dir,
-                         const std::string& tag) {
-  return {fmt::format("{}/s-{}.sock", runtime_dir, tag), fmt::format("{}/{}", spool_dir, tag),
-          "trainrun-" + tag};
+                         const std::string& tag, uid_t uid) {
+  const std::string whose = uid == ::geteuid() ? "" : fmt::format(".{}", uid);
+  return {fmt::format("{}/{}{}{}{}", runtime_dir, kPrefix, tag, whose, kSuffix),
+          fmt::format("{}/{}", user_folder(spool_dir, uid), tag), "trainrun-" + tag, uid};
 }
 
 }  // namespace
 
+std::string user_folder(const std::string& folder, uid_t uid) {
+  return uid == ::geteuid() ? folder : fmt::format("{}/user-{}", folder, uid);
+}
+
 SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::string& spool_dir,
-                                 const std::string& run_id, Attempt attempt) {
+                                 const AttemptKey& key, uid_t uid) {
   // A run id may be long, a Unix socket's path may not (108 bytes). The folder is in it for the
   // control group: two traind on one machine may serve the same run, and must not take each other's
   // workers for their own.
   // A launcher chooses its run's id: by a weaker hash it could choose another run's files.
   constexpr std::size_t kTagBytes = 12;
-  const std::string text = fmt::format("{}\n{}\n{}", runtime_dir, run_id, attempt.value);
+  const std::string text = fmt::format("{}\n{}\n{}", runtime_dir, key.run_id, key.attempt.value);
   const auto hash = hmac_sha256("trainrun attempt", text);
-  return files_of(runtime_dir, spool_dir, hex_of({hash.data(), kTagBytes}));
+  return files_of(runtime_dir, spool_dir, hex_of({hash.data(), kTagBytes}), uid);
 }
 
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
@@ -37,17 +47,27 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
   const auto entries = files.list(runtime_dir);
   if (!entries) return all;
   for (const FolderEntry& entry : *entries) {
-    constexpr std::string_view kPrefix = "s-", kSuffix = ".sock";
-    if (!entry.name.starts_with(kPrefix) || !entry.name.ends_with(kSuffix)) continue;
-    all.push_back(files_of(
-        runtime_dir, spool_dir,
-        entry.name.substr(kPrefix.size(), entry.name.size() - kPrefix.size() - kSuffix.size())));
+    std::string_view name = entry.name;
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    name.remove_prefix(kPrefix.size());
+    name.remove_suffix(kSuffix.size());
+    const auto dot = name.find('.');
+    uid_t uid = ::geteuid();
+    if (dot != std::string_view::npos) {
+      const char* const end = name.data() + name.size();
+      if (std::from_chars(name.data() + dot + 1, end, uid).ptr != end) continue;
+    }
+    all.push_back(files_of(runtime_dir, spool_dir, std::string(name.substr(0, dot)), uid));
   }
   return all;
 }
 
-Result<Unit> remove_supervisor_files(const SupervisorFiles& files) {
-  const auto removed = remove_own_folder(files.spool);
+Result<Unit> remove_supervisor_files(const SupervisorFiles& files,
+                                     const std::optional<UserAccount>& account) {
+  const auto removed = [&] {
+    const ActAs owner(account);
+    return remove_own_folder(files.spool);
+  }();
   ::unlink(files.socket.c_str());  // last: by it they are found
   TRY_VOID(removed);
   return Unit{};

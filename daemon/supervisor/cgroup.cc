@@ -125,6 +125,24 @@ std::optional<Cgroup> Cgroup::create_child(const std::string& name) const {
   return group;
 }
 
+// As systemd delegates a group (cgroups(7), "Cgroups delegation").
+std::optional<Cgroup> Cgroup::hand_over(uid_t uid, gid_t gid) const {
+  const bool v2 = ::access((path_ + "/cgroup.subtree_control").c_str(), F_OK) == 0;
+  std::optional<Cgroup> first(*this);
+  if (v2) {
+    first = Cgroup(path_ + "/" + std::string(kDaemonGroup));
+    if (!make_group(first->path_)) return std::nullopt;
+    first->v1_ = v1_;
+  }
+  for (const std::string& folder : folders()) {
+    for (const char* file :
+         {"", "/cgroup.procs", "/cgroup.threads", "/cgroup.subtree_control", "/tasks"}) {
+      if (::lchown((folder + file).c_str(), uid, gid) != 0 && errno != ENOENT) return std::nullopt;
+    }
+  }
+  return first;
+}
+
 std::vector<std::string> Cgroup::limit_paths() const {
   std::set<std::string> paths;  // controllers may share a hierarchy
   for (const auto& [controller, folder] : v1_) paths.insert(folder + "/tasks");

@@ -5,6 +5,8 @@
 // controller is there, else in the hierarchy that v1 has for it: many machines have some of both.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +36,11 @@ class Cgroup {
   static std::optional<Cgroup> existing(const std::string& name);
   /// A child of this one.
   std::optional<Cgroup> create_child(const std::string& name) const;
+
+  /// Leave it, and what is below it, to another user, but for its own limits. A process that stands
+  /// in its child kDaemonGroup (v2, where a group with limits below holds none itself) or in itself
+  /// (v1) may then use it as traind uses its own; nothing where that child cannot be made.
+  std::optional<Cgroup> hand_over(uid_t uid, gid_t gid) const;
 
   /// The file that a process writes "0" into to move itself here, but for the limits of v1.
   std::string procs_path() const { return path_ + "/cgroup.procs"; }

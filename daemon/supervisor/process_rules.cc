@@ -77,6 +77,14 @@ int drop_capabilities() {
   return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
 }
 
+// For good: root's user ids, saved ones too, and with them its capabilities. By the kernel's calls:
+// after fork() glibc's have locks to take.
+int become(const UserAccount& account) {
+  if (::syscall(SYS_setgroups, account.groups.size(), account.groups.data()) != 0) return errno;
+  if (::syscall(SYS_setresgid, account.gid, account.gid, account.gid) != 0) return errno;
+  return ::syscall(SYS_setresuid, account.uid, account.uid, account.uid) == 0 ? 0 : errno;
+}
+
 bool has_capability(int capability) {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
@@ -155,6 +163,9 @@ int apply_rules(const ProcessRules& rules) {
     if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
   }
   if (rules.killed_for_memory_like_others) raise_oom_score();
+  if (rules.account) {
+    if (const int error = become(*rules.account); error != 0) return error;
+  }
   if (!rules.may_gain_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
   return rules.keeps_capabilities ? 0 : drop_capabilities();
 }

@@ -30,6 +30,7 @@
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
 #include "lib/net/notifier.h"
+#include "lib/net/peer_user.h"
 #include "lib/net/within.h"
 #include "lib/storage/own_folder.h"
 
@@ -41,6 +42,15 @@ constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kOutputEndMax =
     seconds(2);  // for pipes that something outside our reach keeps open
+
+/// As traind gave it to us.
+std::map<std::string, std::string> own_account() {
+  std::map<std::string, std::string> own;
+  for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"}) {
+    if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
+  }
+  return own;
+}
 
 StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
@@ -135,9 +145,9 @@ int Supervisor::run() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // Ctrl-C in a terminal is the launcher's to handle; Slurm sends TERM and USR1 to all of a step.
   for (const int number : kSupervisorIgnores) ::signal(number, SIG_IGN);
-  // The socket is there before all else and until all else is gone: by it traind finds what a
-  // supervisor left that was killed.
-  auto listener = Listener::listen(executor_, Endpoint::unix_socket(options_.socket_path));
+  // Its file is there before us, and until traind knows that all else is gone: by it traind finds
+  // what a supervisor left that was killed.
+  auto listener = Listener::listen(executor_, FileDescriptor(options_.socket_fd));
   if (!listener) {
     print_err("traind supervise: {}\n", listener.error().describe());
     return 74;
@@ -171,9 +181,7 @@ asio::awaitable<void> Supervisor::accept_links() {
   for (;;) {
     auto connection = co_await listener_->accept();
     if (!connection) co_return;
-    const auto peer = (*connection)->credentials();
-    if (peer && peer->uid == ::geteuid())
-      scope_.spawn("traind", serve_link(std::move(*connection)));
+    if (check_peer_user(**connection)) scope_.spawn("traind", serve_link(std::move(*connection)));
   }
 }
 
@@ -321,6 +329,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
 }
 
 void Supervisor::on_start(StartWorkers message) {
+  if (options_.account_of_its_own) use_account(message, own_account());
   learn_secrets(message.env);
   if (start_) return;
   if (message.standby > 0) return on_stand_by(message);
@@ -365,7 +374,6 @@ Task<Unit> Supervisor::make_ready() {
 
 // Those that cannot be started now are started with their attempt, which says why not.
 void Supervisor::on_stand_by(const StartWorkers& message) {
-  learn_secrets(message.env);
   if (workers_ || !prepare_ || open_worker_port().has_error()) return;
   standbys_.start(executor_, node_environment(message), message.standby, confinement_);
 }

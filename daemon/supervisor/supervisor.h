@@ -22,10 +22,12 @@ struct SupervisorOptions {
   std::string run_id;
   Attempt attempt;
   int link_fd = -1;         // one end of a socket pair, the other is traind's
-  std::string socket_path;  // where a later traind finds us
+  int socket_fd = -1;       // bound by traind, and not listening yet: there a later one finds us
   std::string spool_dir;    // ours alone; removed at the end
   std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
+  bool account_of_its_own = false;  // we run as another user than traind: workers get HOME, USER,
+                                    // LOGNAME and SHELL of our environment
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;
 };

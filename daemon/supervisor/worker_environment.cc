@@ -41,6 +41,19 @@ Environment common_environment(const NodeEnvironment& node) {
 
 }  // namespace
 
+void use_account(StartWorkers& start, const Environment& own) {
+  const auto set_by_job = [&](const std::string& name) {
+    return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
+  };
+  for (const char* name :
+       {"HOME", "LOGNAME", "SHELL", "USER", "MAIL", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"}) {
+    if (set_by_job(name)) continue;
+    start.env.erase(name);
+    if (const auto found = own.find(name); found != own.end()) start.env[name] = found->second;
+  }
+}
+
 Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironmentInput& input) {
   const StartWorkers& start = node.start;
   Environment env = common_environment(node);

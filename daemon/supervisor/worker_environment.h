@@ -18,6 +18,11 @@ struct NodeEnvironment {
   std::vector<std::int32_t> gpu_ids;  // that the node has granted, in the order of local ranks
 };
 
+/// Of workers that run as another user than the submitter: `own` (HOME, LOGNAME, SHELL and USER of
+/// this process) in place of the submitter's, and none of his folders for the time that he is
+/// logged in; but what the job sets itself stays.
+void use_account(StartWorkers& start, const std::map<std::string, std::string>& own);
+
 struct WorkerEnvironmentInput {
   const WorkerPlan& worker;
   int local_world_size = 0;

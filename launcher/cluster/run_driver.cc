@@ -256,8 +256,7 @@ void RunDriver::connect() {
   std::vector<Endpoint> endpoints;
   if (spec_.cluster.nodes.empty()) endpoints.push_back(daemon_->endpoint());
   for (const std::string& text : spec_.cluster.nodes) endpoints.push_back(*parse_endpoint(text));
-  links_.connect(link_options(spec_.run_config.failure_config, *record_, options_.build),
-                 endpoints);
+  links_.connect(link_options(spec_.run_config, *record_, options_.build), endpoints);
 }
 
 void RunDriver::refused(const Error& error) {

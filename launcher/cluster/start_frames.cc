@@ -32,6 +32,7 @@ StartWorkers program_of(const JobSpec& spec, const RunRecord& record,
   message.command = spec.command;
   message.working_dir = spec.working_dir;
   message.env = env;
+  for (const auto& [name, value] : spec.env) message.job_env.push_back(name);
   message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
   return message;
 }
@@ -142,14 +143,16 @@ void set_node(StartWorkers& message, const Start& action) {
   }
 }
 
-DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
+DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
                                const std::string& build) {
+  const FailureConfig& failure = config.failure_config;
   DaemonLinkOptions link{
       .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;
   link.owner_key = record.owner_key();
+  link.attach.user = config.user;
   link.attach.dead_after_ms = to_ms(failure.node_dead_after);
   // A node is suspect after the second heartbeat that is missing.
   link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);

@@ -33,7 +33,7 @@ StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const S
                            const std::map<std::string, std::string>& env);
 void set_node(StartWorkers& message, const Start& action);
 /// How the launcher of this run talks to a daemon.
-DaemonLinkOptions link_options(const FailureConfig& failure, const RunRecord& record,
+DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
                                const std::string& build);
 CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
                              const Metrics& metrics);

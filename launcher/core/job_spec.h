@@ -115,6 +115,7 @@ struct RunConfig {
   std::string log_level = "info";
   Umask umask;
   ResourceLimits rlimits;
+  std::string user;  // of the nodes, as whom workers run; empty: as each node's traind has it
   bool keep_capabilities = false;
   bool operator==(const RunConfig&) const = default;
 };

@@ -120,6 +120,8 @@ constexpr std::array kFields{
           "What others may not do with the files that the run and its workers make, as umask(1) has it: 077 leaves them to their owner, 027 lets the group read. The spec stays the owner's.", {}, 0, 0, {}, R"("027")"},
     Field{"run_config.rlimits", Kind::Limits, [](const Target& t) -> Ref { return &t.spec->run_config.rlimits; },
           "Limits of each worker, as prlimit(1) names them (as, core, cpu, data, fsize, memlock, nofile, nproc, stack) → a number, or unlimited. All others are those of traind.", {}, 0, 0, {}, R"({"nofile": 65536, "core": "unlimited"})"},
+    Field{"run_config.user", Kind::Text, [](const Target& t) -> Ref { return &t.spec->run_config.user; },
+          "As whom the workers run: a user of the nodes whom each traind allows (traind --run-as).", {}, 0, 0, "the first whom traind names; where it names none, as whom traind runs", R"("alice")"},
     Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
           "true: workers of root keep root's capabilities, as those of a container that must read files of other users. false: they have none. Neither can gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},

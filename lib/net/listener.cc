@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -77,8 +78,8 @@ Result<bool> somebody_answers(const StreamAddress& address) {
   return errno != ECONNREFUSED && errno != ENOENT;
 }
 
-Result<Unit> bind_and_listen(const FileDescriptor& fd, const StreamAddress& address,
-                             const Endpoint& endpoint) {
+Result<Unit> bind_to(const FileDescriptor& fd, const StreamAddress& address,
+                     const Endpoint& endpoint) {
   if (::bind(fd.get(), address.data(), static_cast<socklen_t>(address.size())) != 0) {
     const int error_number = errno;
     if (error_number == EADDRINUSE) {
@@ -91,12 +92,16 @@ Result<Unit> bind_and_listen(const FileDescriptor& fd, const StreamAddress& addr
   if (endpoint.kind == Endpoint::Unix && ::chmod(endpoint.host_or_path.c_str(), 0600) != 0) {
     return system_error(errno, fmt::format("protecting {}", endpoint.host_or_path));
   }
+  return Unit{};
+}
+
+Result<Unit> listen_at(const FileDescriptor& fd, const Endpoint& endpoint) {
   if (::listen(fd.get(), SOMAXCONN) != 0)
     return system_error(errno, fmt::format("listening on {}", endpoint.text()));
   return Unit{};
 }
 
-Result<FileDescriptor> listen_unix(const StreamAddress& address, const Endpoint& endpoint) {
+Result<FileDescriptor> bind_unix(const StreamAddress& address, const Endpoint& endpoint) {
   TRY(const FileDescriptor folder, open_private_folder(endpoint.host_or_path));
   // Two that start at once must not take each other's new socket, bound but not listening yet, for
   // a dead one.
@@ -118,11 +123,11 @@ Result<FileDescriptor> listen_unix(const StreamAddress& address, const Endpoint&
       return system_error(errno, fmt::format("removing the stale {}", endpoint.host_or_path));
   }
   TRY(FileDescriptor fd, open_socket(address));
-  TRY_VOID(bind_and_listen(fd, address, endpoint));
+  TRY_VOID(bind_to(fd, address, endpoint));
   return fd;
 }
 
-Result<FileDescriptor> listen_tcp(const StreamAddress& address, const Endpoint& endpoint) {
+Result<FileDescriptor> bind_tcp(const StreamAddress& address, const Endpoint& endpoint) {
   TRY(FileDescriptor fd, open_socket(address));
   const int on = 1, off = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
@@ -131,7 +136,14 @@ Result<FileDescriptor> listen_tcp(const StreamAddress& address, const Endpoint& 
     const int only = endpoint.host_or_path.empty() ? off : on;  // exactly what was asked for
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
   }
-  TRY_VOID(bind_and_listen(fd, address, endpoint));
+  TRY_VOID(bind_to(fd, address, endpoint));
+  return fd;
+}
+
+Result<FileDescriptor> bind_and_listen(const StreamAddress& address, const Endpoint& endpoint) {
+  TRY(FileDescriptor fd,
+      endpoint.kind == Endpoint::Unix ? bind_unix(address, endpoint) : bind_tcp(address, endpoint));
+  TRY_VOID(listen_at(fd, endpoint));
   return fd;
 }
 
@@ -194,8 +206,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(asio::any_io_executor executo
   TRY(const auto addresses, resolve_to_listen(executor, endpoint));
   std::optional<Error> first_error;
   for (const StreamAddress& address : addresses) {
-    auto fd = endpoint.kind == Endpoint::Unix ? listen_unix(address, endpoint)
-                                              : listen_tcp(address, endpoint);
+    auto fd = bind_and_listen(address, endpoint);
     if (fd.has_error()) {
       if (!first_error) first_error = std::move(fd).error();
       continue;
@@ -216,6 +227,27 @@ Result<std::unique_ptr<Listener>> Listener::listen(asio::any_io_executor executo
     return std::make_unique<Listener>(std::move(impl));
   }
   return std::move(*first_error);
+}
+
+Result<std::unique_ptr<Listener>> Listener::listen(asio::any_io_executor executor,
+                                                   FileDescriptor bound) {
+  sockaddr_un address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(bound.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return system_error(errno, "asking where a socket is bound");
+  address.sun_path[sizeof address.sun_path - 1] = '\0';
+  const Endpoint endpoint = Endpoint::unix_socket(address.sun_path);
+  TRY_VOID(listen_at(bound, endpoint));
+  auto impl = std::make_shared<Impl>(executor, std::move(bound));
+  impl->endpoint = endpoint;
+  impl->open_reserve();
+  return std::make_unique<Listener>(std::move(impl));
+}
+
+Result<FileDescriptor> bind_unix_socket(asio::any_io_executor executor, const std::string& path) {
+  const Endpoint endpoint = Endpoint::unix_socket(path);
+  TRY(const auto addresses, resolve_to_listen(executor, endpoint));
+  return bind_unix(addresses.front(), endpoint);
 }
 
 Listener::Listener(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -4,6 +4,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/net/connection.h"
 #include "lib/net/endpoint.h"
 #include "lib/net/task.h"
@@ -20,6 +21,11 @@ class Listener {
   static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
                                                   const Endpoint& endpoint);
 
+  /// Listen at a Unix socket that bind_unix_socket() made, perhaps in another process. Who
+  /// connects is told that it is this process (SO_PEERCRED). Its file stays at the end.
+  static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
+                                                  FileDescriptor bound);
+
   explicit Listener(std::shared_ptr<Impl> impl);
   ~Listener();  // closes
   Listener(const Listener&) = delete;
@@ -35,5 +41,8 @@ class Listener {
  private:
   std::shared_ptr<Impl> impl_;  // shared with accept(), which close() may end after the Listener
 };
+
+/// A Unix socket with its file, as Listener::listen() makes it, at which nobody listens yet.
+Result<FileDescriptor> bind_unix_socket(asio::any_io_executor executor, const std::string& path);
 
 }  // namespace train

@@ -1,17 +1,15 @@
 #include "lib/net/peer_user.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
 namespace train {
 
-Result<Unit> check_peer_user(const Connection& connection) {
+Result<Unit> check_peer_user(const Connection& connection, uid_t user) {
   if (!connection.local_address().empty()) return Unit{};  // TCP
   TRY(const PeerCredentials peer, connection.credentials());
-  if (peer.uid == ::geteuid() || peer.uid == 0) return Unit{};
+  if (peer.uid == user || peer.uid == 0) return Unit{};
   return Error{Errc::Permission,
                fmt::format("{} is a process of uid {}, neither of uid {} nor of root",
-                           connection.peer(), peer.uid, ::geteuid()),
+                           connection.peer(), peer.uid, user),
                "another user's process has that socket: name another one"};
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/base/user_account.h"
 #include "lib/storage/file_system.h"
 
 namespace train {
@@ -37,10 +38,10 @@ Result<FileDescriptor> open_folder(int at, const char* name, const std::string& 
 
 /// Whose it is, and whether others may write it.
 Result<Unit> check_ours(const struct stat& found, const std::string& path) {
-  if (found.st_uid != ::geteuid())
+  if (found.st_uid != file_user())
     return Error{Errc::Permission,
                  fmt::format("'{}' belongs to uid {}, not to uid {}, who is to use it", path,
-                             found.st_uid, ::geteuid()),
+                             found.st_uid, file_user()),
                  "name a folder of your own"};
   if ((found.st_mode & kOthersWrite) != 0)
     return Error{
@@ -78,7 +79,7 @@ Result<Unit> check_no_home(int folder, const std::string& path) {
     never.emplace_back(home);
   passwd entry{}, *known = nullptr;
   char text[4096];
-  if (::getpwuid_r(::geteuid(), &entry, text, sizeof text, &known) == 0 && known != nullptr)
+  if (::getpwuid_r(file_user(), &entry, text, sizeof text, &known) == 0 && known != nullptr)
     never.emplace_back(known->pw_dir);
   struct stat found {
   }, other{};

@@ -5,8 +5,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "lib/base/user_account.h"
 #include "lib/wire/messages.h"
 
 namespace train {
@@ -18,8 +20,11 @@ class FileServer {
  public:
   using Reply = std::function<void(const FileBytes&)>;
 
-  /// Replies are called on `executor`, which must outlive it.
-  explicit FileServer(boost::asio::any_io_executor executor) : executor_(executor) {}
+  /// Replies are called on `executor`, which must outlive it. Files are read with the rights of
+  /// `account`; none: with ours.
+  explicit FileServer(boost::asio::any_io_executor executor,
+                      std::optional<UserAccount> account = {})
+      : executor_(executor), account_(std::move(account)) {}
   ~FileServer() { pool_.stop(), pool_.join(); }
 
   /// Read the file `relative` below `base`.
@@ -29,6 +34,7 @@ class FileServer {
 
  private:
   boost::asio::any_io_executor executor_;
+  const std::optional<UserAccount> account_;
   int waiting_ = 0;
   boost::asio::thread_pool pool_{1};  // in the order of asking
 };

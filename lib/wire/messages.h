@@ -143,8 +143,9 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   std::uint64_t epoch = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
   std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
+  std::string user;  // of this machine, as whom its workers shall run; empty: as traind has it
   MSGPACK_DEFINE_MAP(run_id, run_name, epoch, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
-                     owner_public_key, owner_signature)
+                     owner_public_key, owner_signature, user)
 };
 struct NodeOffer {  // traind's answer to AttachRun, sent again when what is free changes
   static constexpr MessageType kType = MessageType::NodeOffer;
@@ -284,6 +285,7 @@ struct StartWorkers {
   std::string working_dir;
   std::map<std::string, std::string>
       env;  // the whole environment but what the supervisor adds for each rank
+  std::vector<std::string> job_env;  // the names of those that the spec sets
   std::int32_t restart_count = 0, max_restarts = 0;
   double cpus_per_worker = 1;
   // for the SDK, as JSON texts
@@ -296,7 +298,7 @@ struct StartWorkers {
   MSGPACK_DEFINE_MAP(run_id, run_name, world_size, node_rank, node_count, workers, master_addr,
                      master_port, command, working_dir, env, restart_count, max_restarts,
                      cpus_per_worker, config_json, metadata_json, datasets_json, collectives,
-                     collective_timeout_ms, restore_dir, restored_epoch, standby)
+                     collective_timeout_ms, restore_dir, restored_epoch, standby, job_env)
 };
 struct StartedWorker {
   std::int32_t rank = 0;

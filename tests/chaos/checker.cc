@@ -242,8 +242,8 @@ std::vector<std::string> left_of_run(World& world, int attempts) {
     for (const std::string& spool : entries_of(world.spool_dir(node))) left.push_back(spool);
     for (int attempt = 0; attempt < attempts; ++attempt) {
       const SupervisorFiles files =
-          supervisor_files(world.runtime_dir(node), world.spool_dir(node), run_id,
-                           Attempt{static_cast<std::uint32_t>(attempt)});
+          supervisor_files(world.runtime_dir(node), world.spool_dir(node),
+                           {run_id, Attempt{static_cast<std::uint32_t>(attempt)}}, ::geteuid());
       if (const auto cgroup = Cgroup::existing(files.cgroup))
         left.push_back(fmt::format("{} of n{}, attempt {}", cgroup->path(), node, attempt));
     }

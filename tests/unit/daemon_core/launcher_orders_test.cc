@@ -62,6 +62,32 @@ TEST(LauncherOrders, ARunIdIsANameAndNothingElse) {
   }
 }
 
+TEST(LauncherOrders, AUserIsAName) {
+  AttachRun message = lease();
+  message.user = "alice";
+  EXPECT_TRUE(check_order(message));
+  message.user.assign(1 << 20, 'x');
+  EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument);
+}
+
+TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
+  SupervisorHello hello;
+  hello.claimed = {.cpu = 4, .gpu = 1, .memory_bytes = 1 << 30, .custom = {{"tape", 1}}};
+  hello.gpu_ids = {0};
+  EXPECT_TRUE(check_order(hello));
+  const std::function<void(SupervisorHello&)> wrong[] = {
+      [](SupervisorHello& m) { m.claimed.cpu = std::nan(""); },
+      [](SupervisorHello& m) { m.claimed.gpu = -1; },
+      [](SupervisorHello& m) { m.claimed.memory_bytes = ~std::uint64_t{0}; },
+      [](SupervisorHello& m) { m.gpu_ids.assign(1 << 20, 1); },
+  };
+  for (const auto& change : wrong) {
+    SupervisorHello bad = hello;
+    change(bad);
+    EXPECT_EQ(check_order(bad).error().code, Errc::InvalidArgument);
+  }
+}
+
 TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
   const std::function<void(PrepareAttempt&)> wrong[] = {
       [](PrepareAttempt& m) { m.local_world_size = -5; },

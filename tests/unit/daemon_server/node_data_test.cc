@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -52,7 +53,7 @@ class NodeDataTest : public testing::Test {
 };
 
 TEST_F(NodeDataTest, NamesNoFolderOutside) {
-  const NodeData data(executor_, root_, say_);
+  const NodeData data(executor_, root_, {}, say_);
 
   EXPECT_EQ(data.folder_of("vit-0123456789ab"), root_.string() + "/vit-0123456789ab");
   for (const char* bad : {"", ".", "..", "../x", "a/b", ".trash-1", "a b", "a\nb"})
@@ -63,7 +64,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
   make("r1");
   make("r2");
   {
-    NodeData data(executor_, root_, say_);
+    NodeData data(executor_, root_, {}, say_);
     data.run_ended("r1");
 
     data.sweep({"r1"});
@@ -76,7 +77,7 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
 
 TEST_F(NodeDataTest, KeepsWhatARunThatBeganAgainLeft) {
   make("r1");
-  NodeData data(executor_, root_, say_);
+  NodeData data(executor_, root_, {}, say_);
   data.run_ended("r1");
 
   data.run_began("r1");
@@ -91,7 +92,7 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   make_older_than_a_week("old");
   make(".trash-1-1");
   fs::create_directories(root_ / "not ours");
-  NodeData data(executor_, root_, say_);
+  NodeData data(executor_, root_, {}, say_);
 
   data.sweep_old();
 
@@ -117,7 +118,7 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
   ASSERT_TRUE(make_own_folder(root_ / "target"));
   fs::create_directory_symlink("target", root_ / "link");
   {
-    NodeData data(executor_, root_, say_);
+    NodeData data(executor_, root_, {}, say_);
     data.sweep_old();
     data.run_ended("r1");
     data.run_ended("link");
@@ -132,7 +133,7 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
 }
 
 TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
-  NodeData data(executor_, root_, say_);
+  NodeData data(executor_, root_, {}, say_);
   const fs::path part = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
   fs::create_directories(part);
   std::ofstream(part / "state.bin") << "hello";
@@ -166,6 +167,76 @@ TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
     EXPECT_EQ(answer.error_code, "invalid_argument") << run << " " << folder << " " << path;
     EXPECT_EQ(answer.data, "");
   }
+}
+
+// Of a user whom traind of root runs workers as: whatever he puts there, root's rights open him
+// nothing.
+class UsersNodeData : public NodeDataTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
+    user_ = find_account("nobody").value();
+    ::chmod(root_.c_str(), 0711);
+    own_ = root_ / "user-65534";
+    fs::create_directory(own_);
+    ASSERT_EQ(::chown(own_.c_str(), user_.uid, user_.gid), 0);
+    std::ofstream(root_ / "shadow") << "root's secret";
+    ::chmod((root_ / "shadow").c_str(), 0600);
+  }
+  /// A run's folder as his supervisor makes it; then he does with it what he likes.
+  void make_his(const std::string& run_id, const std::function<void(const fs::path&)>& then) {
+    const ActAs himself(user_);
+    ASSERT_TRUE(make_own_folder(own_ / run_id));
+    fs::create_directories(own_ / run_id / "checkpoints/checkpoint_000001/rank-0000");
+    then(own_ / run_id / "checkpoints/checkpoint_000001/rank-0000");
+  }
+  FileBytes read(NodeData& data, const std::string& run_id, const std::string& path) {
+    FileBytes answer;
+    bool answered = false;
+    ReadFile request;
+    request.folder = "checkpoint_000001/rank-0000";
+    request.path = path;
+    request.bytes = 100;
+    data.serve(run_id, request, [&](const FileBytes& bytes) {
+      answer = bytes;
+      answered = true;
+    });
+    while (!answered) {
+      context_.restart();
+      context_.run_for(std::chrono::milliseconds(10));
+    }
+    return answer;
+  }
+
+  UserAccount user_;
+  fs::path own_;
+};
+
+TEST_F(UsersNodeData, ReadsForOthersWhatHeCouldRead) {
+  make_his("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "his"; });
+  // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
+  fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/checkpoint_000001/rank-0000/state");
+  NodeData data(executor_, own_, user_, say_);
+
+  EXPECT_EQ(read(data, "r1", "weights").data, "his");
+  const FileBytes refused = read(data, "r1", "state");
+  EXPECT_EQ(refused.data, "");
+  EXPECT_EQ(refused.error_code, "permission") << refused.error;
+}
+
+TEST_F(UsersNodeData, RemovesWhatHeCouldRemove) {
+  make_his("r1", [](const fs::path&) {});
+  // root's own, marked as one of ours, under a name that he may choose
+  ASSERT_TRUE(make_own_folder(own_ / "r2"));
+  std::ofstream(own_ / "r2" / "thesis") << "years of work";
+  {
+    NodeData data(executor_, own_, user_, say_);
+    data.run_ended("r1");
+    data.run_ended("r2");
+    data.sweep({});
+  }
+  EXPECT_FALSE(fs::exists(own_ / "r1"));
+  EXPECT_TRUE(fs::exists(own_ / "r2" / "thesis"));
 }
 
 }  // namespace

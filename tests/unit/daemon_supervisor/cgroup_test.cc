@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
+#include "daemon/supervisor/process_rules.h"
 #include "daemon/supervisor/spawn.h"
 #include "tests/fakes/eventually.h"
 
@@ -168,6 +169,47 @@ TEST_F(CgroupLimitsTest, AreThoseOfTheWorkerAlone) {
   int status = 0;
   ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// As the supervisor of another user finds it.
+TEST(CgroupOfAnotherUser, HeUsesItAsHisOwnButForItsLimits) {
+  const auto group = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
+  if (::geteuid() != 0 || !group) GTEST_SKIP() << "needs root, and a cgroup that can be written";
+  const UserAccount user = find_account("nobody").value();
+  const auto first = group->hand_over(user.uid, user.gid);
+  ASSERT_TRUE(first);
+  const auto memory = group->controller("memory");
+
+  const std::string limit = memory
+                                ? *memory + (::access((*memory + "/memory.max").c_str(), F_OK) == 0
+                                                 ? "/memory.max"
+                                                 : "/memory.limit_in_bytes")
+                                : "/proc/1/oom_score_adj";
+  // What Supervisor does first, and what it must not be able to do.
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    for (const std::string& file : first->limit_paths()) std::ofstream(file) << "0" << std::flush;
+    std::ofstream(first->procs_path()) << "0" << std::flush;
+    ProcessRules rules;
+    rules.account = user;
+    if (apply_rules(rules) != 0) ::_exit(1);
+    const auto workers = Cgroup::create("workers");
+    if (!workers) ::_exit(2);
+    if (!workers->path().starts_with(group->path() + "/")) ::_exit(3);
+    const auto rank = workers->create_child("rank-0000");
+    if (!rank) ::_exit(4);
+    if (memory && !rank->set_limits({.memory_bytes = 64u << 20}).empty()) ::_exit(5);
+    if (::open(limit.c_str(), O_WRONLY) >= 0) ::_exit(6);
+    std::ofstream join(rank->procs_path());
+    if (!(join << ::getpid() << std::flush)) ::_exit(7);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  group->kill();
+  group->remove();
+  EXPECT_FALSE(Cgroup::existing(fmt::format("trainrun-test-{}", ::getpid())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Hierarchies, CgroupTest,

@@ -9,12 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
 #include "daemon/supervisor/supervisor.h"
+#include "lib/net/listener.h"
 
 namespace train {
 namespace {
@@ -36,7 +38,8 @@ SupervisorProcess::SupervisorProcess() {
     options.run_id = "r1";
     options.attempt = kAttempt;
     options.link_fd = pair[1];
-    options.socket_path = dir_ + "/s.sock";
+    boost::asio::io_context unused;
+    options.socket_fd = bind_unix_socket(unused.get_executor(), dir_ + "/s.sock").value().release();
     options.spool_dir = dir_ + "/spool";
     options.data_dir = dir_ + "/data";
     options.build = "test";

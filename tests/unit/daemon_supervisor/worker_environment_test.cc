@@ -109,5 +109,23 @@ TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
   EXPECT_EQ(validation_environment(node, files, true).at("CUDA_VISIBLE_DEVICES"), "2,5");
 }
 
+TEST(WorkerEnvironment, OfAnotherUserIsHisWhereTheJobDoesNotSetIt) {
+  StartWorkers start;
+  start.env = {{"HOME", "/home/alice"}, {"USER", "alice"},         {"LOGNAME", "alice"},
+               {"SHELL", "/bin/sh"},    {"XDG_RUNTIME_DIR", "/r"}, {"XDG_CACHE_HOME", "/fast"},
+               {"PATH", "/bin"}};
+  start.job_env = {"SHELL", "XDG_CACHE_HOME"};
+
+  use_account(start, {{"HOME", "/home/trainer"},
+                      {"USER", "trainer"},
+                      {"LOGNAME", "trainer"},
+                      {"SHELL", "/bin/bash"}});
+
+  const std::map<std::string, std::string> expected{
+      {"HOME", "/home/trainer"}, {"USER", "trainer"},         {"LOGNAME", "trainer"},
+      {"SHELL", "/bin/sh"},      {"XDG_CACHE_HOME", "/fast"}, {"PATH", "/bin"}};
+  EXPECT_EQ(start.env, expected);
+}
+
 }  // namespace
 }  // namespace train

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <fstream>
 
@@ -81,6 +82,45 @@ TEST_F(ListenerTest, RefusesAFolderOfSomebodyElse) {
                    "folder " + folder.string() +
                        " of the socket belongs to uid 4711, not to uid 0, who listens",
                    "choose a folder of your own"}));
+}
+
+TEST_F(ListenerTest, WhoListensAtASocketThatAnotherBoundIsNamedByTheKernel) {
+  const auto path = folder_ / "x.sock";
+  auto bound = bind_unix_socket(executor(), path.string());
+  ASSERT_TRUE(bound.has_value()) << bound.error().describe();
+  EXPECT_EQ(mode_of(path), 0600u);
+  int ready[2], over[2];
+  ASSERT_EQ(::pipe(ready) + ::pipe(over), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(over[1]);
+    boost::asio::io_context context;
+    const auto listener = Listener::listen(context.get_executor(), FileDescriptor(bound->get()));
+    char byte = listener.has_value() ? 'x' : '!';
+    [[maybe_unused]] auto count = ::write(ready[1], &byte, 1);
+    count = ::read(over[0], &byte, 1);
+    ::_exit(0);
+  }
+  bound->reset();
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+
+  run([&]() -> asio::awaitable<void> {
+    auto connection =
+        co_await Connection::connect(executor(), Endpoint::unix_socket(path.string()), seconds(5));
+    EXPECT_TRUE(connection.has_value()) << connection.error().describe();
+    if (connection.has_value()) EXPECT_EQ((*connection)->credentials()->pid, child);
+  });
+  ::close(over[1]);
+  ::waitpid(child, nullptr, 0);
+  // Its file stays, so that whoever made it finds what was there.
+  EXPECT_TRUE(std::filesystem::exists(path));
+  run([&]() -> asio::awaitable<void> {
+    const auto connection =
+        co_await Connection::connect(executor(), Endpoint::unix_socket(path.string()), seconds(5));
+    EXPECT_EQ(connection.error().code, Errc::Unavailable);
+  });
 }
 
 TEST_F(ListenerTest, ATcpPortIsTakenOnce) {

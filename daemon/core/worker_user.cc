@@ -1,0 +1,41 @@
+#include "daemon/core/worker_user.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace train {
+namespace {
+
+Error refusal(const std::string& user, std::string hint) {
+  return {Errc::Permission, fmt::format("this node runs no workers as {} for this run", user),
+          std::move(hint)};
+}
+
+}  // namespace
+
+Result<std::string> worker_user(const WorkerUsers& users, const std::string& asked,
+                                const std::optional<std::string>& certificate) {
+  const auto& allowed = users.allowed;
+  if (allowed.empty()) {
+    if (asked.empty() || asked == users.own) return users.own;
+    return refusal(asked, fmt::format("its traind runs them as {}: leave run_config.user out, or "
+                                      "start it as root with --run-as {}",
+                                      users.own, asked));
+  }
+  if (allowed.size() == 1 || !certificate) {
+    const std::string& user = asked.empty() ? allowed.front() : asked;
+    if (std::find(allowed.begin(), allowed.end(), user) != allowed.end()) return user;
+    return refusal(user,
+                   fmt::format("its traind says as whom: --run-as {}", fmt::join(allowed, ", ")));
+  }
+  if (!asked.empty() && asked != *certificate)
+    return refusal(asked, fmt::format("the certificate that asks is {}'s: leave run_config.user "
+                                      "out, or use that user's certificate",
+                                      *certificate));
+  if (std::find(allowed.begin(), allowed.end(), *certificate) != allowed.end()) return *certificate;
+  return refusal(*certificate, "its traind says as whom: --run-as");
+}
+
+}  // namespace train

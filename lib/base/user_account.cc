@@ -1,0 +1,99 @@
+#include "lib/base/user_account.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/base/check.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kEntryBytesMax = 1u << 20;
+constexpr int kGroupsMax = 65536;  // NGROUPS_MAX
+
+gid_t file_group() { return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))); }
+
+Result<std::vector<gid_t>> groups_of(const std::string& name, gid_t gid) {
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    int count = static_cast<int>(groups.size());
+    const bool all = ::getgrouplist(name.c_str(), gid, groups.data(), &count) >= 0;
+    const bool more = count > static_cast<int>(groups.size()) && count <= kGroupsMax;
+    if (!all && !more)
+      return Error{Errc::Io, fmt::format("looking up the groups of the user {} failed", name)};
+    groups.resize(static_cast<std::size_t>(count));
+    if (all) return groups;
+  }
+}
+
+/// `ask`: getpwnam_r() or getpwuid_r().
+template <class Ask>
+Result<UserAccount> find_entry(const std::string& shown, const Ask& ask) {
+  passwd entry{}, *found = nullptr;
+  std::vector<char> text(4096);
+  int error = 0;
+  while ((error = ask(&entry, text.data(), text.size(), &found)) == ERANGE &&
+         text.size() < kEntryBytesMax)
+    text.resize(text.size() * 2);
+  if (error != 0) return system_error(error, fmt::format("looking up the user {}", shown));
+  if (found == nullptr)
+    return Error{Errc::NotFound, fmt::format("there is no user {} on this machine", shown),
+                 "`getent passwd` lists those that it knows"};
+  TRY(auto groups, groups_of(entry.pw_name, entry.pw_gid));
+  return UserAccount{entry.pw_name,     entry.pw_uid, entry.pw_gid,
+                     std::move(groups), entry.pw_dir, entry.pw_shell};
+}
+
+std::vector<gid_t> thread_groups() {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  TRAIN_CHECK(count >= 0, "getgroups");
+  groups.resize(static_cast<std::size_t>(count));
+  return groups;
+}
+
+}  // namespace
+
+Result<UserAccount> find_account(const std::string& name) {
+  return find_entry(name, [&](passwd* entry, char* text, std::size_t size, passwd** found) {
+    return ::getpwnam_r(name.c_str(), entry, text, size, found);
+  });
+}
+
+Result<UserAccount> find_account(uid_t uid) {
+  return find_entry(fmt::format("{}", uid),
+                    [&](passwd* entry, char* text, std::size_t size, passwd** found) {
+                      return ::getpwuid_r(uid, entry, text, size, found);
+                    });
+}
+
+uid_t file_user() { return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))); }
+
+ActAs::ActAs(const std::optional<UserAccount>& account) {
+  if (!account) return;
+  before_ = Rights{file_user(), file_group(), thread_groups()};
+  take({account->uid, account->gid, account->groups});
+}
+
+ActAs::~ActAs() {
+  if (before_) take(*before_);
+}
+
+// By the kernel's calls: glibc's setgroups() would change all threads. The others return what was
+// there before, whether or not they changed it.
+void ActAs::take(const Rights& rights) {
+  const std::string_view why = "files would be used with another user's rights";
+  TRAIN_CHECK(::syscall(SYS_setgroups, rights.groups.size(), rights.groups.data()) == 0, why);
+  ::setfsgid(rights.gid);
+  ::setfsuid(rights.uid);
+  TRAIN_CHECK(file_group() == rights.gid && file_user() == rights.uid, why);
+}
+
+}  // namespace train

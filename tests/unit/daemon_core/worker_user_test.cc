@@ -1,0 +1,67 @@
+#include "daemon/core/worker_user.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+struct Row {
+  std::vector<std::string> allowed;
+  std::string asked;
+  std::optional<std::string> certificate;
+  std::string user;  // "": refused
+};
+
+// Everybody who may run as whom, on the traind of the user "trainrun".
+TEST(WorkerUser, IsWhomTraindAllowsAndTheSpecAsksForAndTheCertificateNames) {
+  const Row rows[] = {
+      // as itself only
+      {{}, "", {}, "trainrun"},
+      {{}, "trainrun", {}, "trainrun"},
+      {{}, "alice", {}, ""},
+      {{}, "root", {}, ""},
+      {{}, "", "alice", "trainrun"},
+      // one
+      {{"alice"}, "", {}, "alice"},
+      {{"alice"}, "alice", {}, "alice"},
+      {{"alice"}, "bob", {}, ""},
+      {{"alice"}, "trainrun", {}, ""},
+      {{"alice"}, "root", {}, ""},
+      {{"alice"}, "", "bob", "alice"},  // who may use the node at all is --allow-launcher's
+      {{"alice"}, "bob", "bob", ""},
+      // several, by a token
+      {{"alice", "bob"}, "", {}, "alice"},
+      {{"alice", "bob"}, "bob", {}, "bob"},
+      {{"alice", "bob"}, "carol", {}, ""},
+      {{"alice", "bob"}, "Alice", {}, ""},
+      {{"alice", "bob"}, "alice ", {}, ""},
+      // several, by certificates
+      {{"alice", "bob"}, "", "bob", "bob"},
+      {{"alice", "bob"}, "bob", "bob", "bob"},
+      {{"alice", "bob"}, "alice", "bob", ""},
+      {{"alice", "bob"}, "", "carol", ""},
+      {{"alice", "bob"}, "carol", "carol", ""},
+      {{"alice", "bob"}, "", "", ""},
+  };
+  for (const Row& row : rows) {
+    const auto user = worker_user({"trainrun", row.allowed}, row.asked, row.certificate);
+    EXPECT_EQ(user ? *user : "", row.user) << row.allowed.size() << " asked " << row.asked
+                                           << " certificate " << row.certificate.value_or("none");
+    if (!user) EXPECT_EQ(user.error().code, Errc::Permission);
+  }
+}
+
+TEST(WorkerUser, ARefusalSaysWhatToDo) {
+  EXPECT_EQ(worker_user({"trainrun", {}}, "alice", {}).error(),
+            (Error{Errc::Permission, "this node runs no workers as alice for this run",
+                   "its traind runs them as trainrun: leave run_config.user out, or start it as "
+                   "root with --run-as alice"}));
+  EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "carol", {}).error().hint,
+            "its traind says as whom: --run-as alice, bob");
+  EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "alice", "bob").error().hint,
+            "the certificate that asks is bob's: leave run_config.user out, or use that user's "
+            "certificate");
+}
+
+}  // namespace
+}  // namespace train
