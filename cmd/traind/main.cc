@@ -139,7 +139,10 @@ int main(int argc, char** argv) {
   supervise->add_option("--data", supervisor.data_dir)->required();
   supervise->add_option("--cgroup", supervisor.cgroup_name);
   supervise->add_option("--orphan-timeout-ms", supervisor.orphan_timeout_ms);
-  supervise->add_flag("--account-of-its-own", supervisor.account_of_its_own);
+  train::UserAccount account;
+  CLI::Option* becomes = supervise->add_option("--uid", account.uid);
+  supervise->add_option("--gid", account.gid)->needs(becomes);
+  supervise->add_option("--groups", account.groups)->needs(becomes)->delimiter(',');
 
   app.footer(kFooter);  // last: subcommands would inherit it
   try {
@@ -157,6 +160,7 @@ int main(int argc, char** argv) {
   if (certs.parsed()) return train::finish_output(certs.run());
   if (supervise->parsed()) {
     supervisor.attempt = train::Attempt{attempt};
+    if (becomes->count() > 0) supervisor.account = account;
     return train::run_supervisor(supervisor);
   }
   if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();

@@ -92,6 +92,7 @@ void NodeAgent::on(const LauncherDetached& event) {
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
+  if (drain_expired_) runs_[*run_id].lease.orphan_timeout_ms = 0;  // nobody will release what ends
   runs_[*run_id].link.reset();
   tell_supervisors(*run_id, false);
   const bool has_supervisor = std::any_of(supervisors_.begin(), supervisors_.end(),

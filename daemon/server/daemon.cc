@@ -1,5 +1,6 @@
 #include "daemon/server/daemon.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -30,6 +33,7 @@
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/delegated_cgroup.h"
 #include "daemon/supervisor/spawn.h"
+#include "lib/base/check.h"
 #include "lib/base/host.h"
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
@@ -52,8 +56,9 @@ constexpr std::size_t kRelayQueueBytesMax =
     8u << 20;  // towards one launcher; then its supervisors wait
 constexpr std::size_t kUnreadBytesMax =
     256u << 20;  // that a launcher has asked for, or sent to a supervisor; then its link ends
-constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
-constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
+constexpr std::size_t kWordsBytesMax = 64u << 10;  // of one supervisor, in our log
+constexpr Duration kHelloExpected = seconds(5);    // of a supervisor that we call after our restart
+constexpr Duration kHelloLimit = seconds(25);      // more; then it is killed
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
@@ -64,11 +69,14 @@ constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that 
 
 /// Whom the kernel named when it listened: that process may have gone since, and its number be
 /// another's.
-void kill_process_of(uid_t uid, pid_t pid) {
-  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+void end_process(const Connection& supervisor, const SupervisorFiles& files) {
+  const auto who = supervisor.credentials();
+  if (!who) return;
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who->pid, 0)));
   struct stat found {};
-  if (process.get() < 0 || ::stat(fmt::format("/proc/{}", pid).c_str(), &found) != 0) return;
-  if (found.st_uid == uid) ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+  if (process.get() < 0 || ::stat(fmt::format("/proc/{}", who->pid).c_str(), &found) != 0) return;
+  if (found.st_uid == files.uid)
+    ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
 }
 
 Refused refusal_of(const Error& error) {
@@ -117,9 +125,12 @@ class Daemon {
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
   Result<Unit> open_users();
+  UserSpace& open_space(const UserAccount& user);
   UserSpace& space_of(uid_t uid);
   UserSpace& space_of_user(const std::string& name);
   UserSpace& space_of_run(const std::string& run_id);
+  std::optional<std::string> worker_user_for(const Link& link, const AttachRun& message,
+                                             const std::optional<CertificateName>& launcher);
   std::vector<std::string> addresses() const;
   ResourceAmounts resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -128,6 +139,7 @@ class Daemon {
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
   bool may_use_node(const Link& link, const std::optional<CertificateName>& user);
+  asio::awaitable<void> log_words_of(std::string user, int pipe);
   asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
   asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
   void feed(const NodeEvent& event);
@@ -159,8 +171,12 @@ class Daemon {
   Notifier changed_;
   std::string host_, node_name_;
   NodeAgent agent_;
-  std::string own_user_;
-  std::map<std::string, uid_t> users_;  // as whom workers may run
+  const NodeData::Say say_ = [log = log_](const std::string& what,
+                                          const std::string& folder) mutable {
+    log.info(what, {{"folder", folder}});
+  };
+  WorkerUsers worker_users_;
+  std::map<std::string, uid_t> uids_;  // of those
   std::map<uid_t, std::unique_ptr<UserSpace>> spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
@@ -191,8 +207,11 @@ Result<Unit> Daemon::open() {
       [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();
-  if (list_supervisor_files(options_.runtime_dir, options_.spool_dir).empty()) {
-    for (auto& [uid, space] : spaces_) space->data.sweep_old();
+  const auto left = list_supervisor_files(options_.runtime_dir, options_.spool_dir);
+  for (auto& [uid, space] : spaces_) {
+    const bool living = std::any_of(
+        left.begin(), left.end(), [whose = uid](const auto& files) { return files.uid == whose; });
+    if (!living) space->data.sweep_old();
   }
   adopt_supervisors();
   controllers_.take_up();
@@ -204,56 +223,79 @@ Result<Unit> Daemon::open() {
   return Unit{};
 }
 
-/// As whom workers may run, and where what is theirs lies.
+/// As whom workers may run, and where what is theirs lies. Names are from here on those of the
+/// accounts: some machines know one under several.
 Result<Unit> Daemon::open_users() {
   const uid_t own = ::geteuid();
-  const auto account = find_account(own);
-  own_user_ = account ? account->name : fmt::format("uid {}", own);
-  space_of(own);
+  const auto self = find_account(own);
+  worker_users_.own = self ? self->name : fmt::format("uid {}", own);
+  uids_[worker_users_.own] = own;
+  spaces_[own] = std::make_unique<UserSpace>(own, std::nullopt, executor_, data_dir(), say_);
   for (const std::string& name : options_.run_as) {
     TRY(const UserAccount user, find_account(name));
-    if (user.uid != own && own != 0)
-      return Error{Errc::Permission,
-                   fmt::format("{} cannot run workers as {}", own_user_, user.name),
-                   "start traind as root, or as that user"};
-    users_[user.name] = user.uid;
+    worker_users_.allowed.push_back(user.name);
     if (user.uid == own) continue;
+    if (!may_become_others())
+      return Error{Errc::Permission,
+                   fmt::format("{} cannot run workers as {}", worker_users_.own, user.name),
+                   "start traind as root, with CAP_SETUID and CAP_SETGID, or as that user"};
     TRY_VOID(make_user_folder(options_.spool_dir, user));
     TRY_VOID(make_user_folder(data_dir(), user));
-    space_of(user.uid);
+    uids_[user.name] = user.uid;
+    open_space(user);
   }
-  const bool as_root = own == 0 && (users_.empty() || users_.contains(own_user_));
-  if (!as_root || options_.allow_root || options_.leave_with_last_run) return Unit{};
+  const auto& allowed = worker_users_.allowed;
+  const bool as_itself = allowed.empty() || std::find(allowed.begin(), allowed.end(),
+                                                      worker_users_.own) != allowed.end();
+  if (own != 0 || !as_itself || options_.allow_root || options_.leave_with_last_run) return Unit{};
   return Error{
       Errc::Permission, "refusing to run workers as root",
       "name the users whose jobs it runs by --run-as, start traind as such a user, or give "
       "--allow-root"};
 }
 
-/// Also of a user whom we no longer run workers as, and who may have left something.
-UserSpace& Daemon::space_of(uid_t uid) {
-  std::unique_ptr<UserSpace>& space = spaces_[uid];
-  if (space) return *space;
-  std::optional<UserAccount> account;
-  if (uid != ::geteuid()) {
-    auto found = find_account(uid);
-    account = found ? *found : UserAccount{fmt::format("uid {}", uid), uid, uid, {}, "/", ""};
-  }
-  const auto say = [log = log_](const std::string& what, const std::string& folder) mutable {
-    log.info(what, {{"folder", folder}});
-  };
-  space = std::make_unique<UserSpace>(uid, std::move(account), executor_,
-                                      user_folder(data_dir(), uid), say);
+UserSpace& Daemon::open_space(const UserAccount& user) {
+  auto& space = spaces_[user.uid];
+  if (!space)
+    space = std::make_unique<UserSpace>(user.uid, user, executor_,
+                                        user_folder(data_dir(), user.uid), say_);
   return *space;
 }
 
+/// Also of a user whom we no longer run workers as, and who has left something.
+UserSpace& Daemon::space_of(uid_t uid) {
+  constexpr gid_t kNoGroup = 65534;
+  if (const auto known = spaces_.find(uid); known != spaces_.end()) return *known->second;
+  return open_space({fmt::format("uid {}", uid), uid, kNoGroup, {kNoGroup}, "/nonexistent", ""});
+}
+
 UserSpace& Daemon::space_of_user(const std::string& name) {
-  const auto user = users_.find(name);
-  return space_of(user == users_.end() ? ::geteuid() : user->second);
+  const auto uid = uids_.find(name);
+  TRAIN_CHECK(uid != uids_.end(), "a run is a user's whom nobody has allowed");
+  return space_of(uid->second);
 }
 
 UserSpace& Daemon::space_of_run(const std::string& run_id) {
   return space_of_user(agent_.user_of(run_id));
+}
+
+/// As whom the run's workers run, if they may; a launcher that wants more is told.
+std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
+                                                   const std::optional<CertificateName>& launcher) {
+  const bool named = launcher && !link->is_unix();
+  auto user = worker_user(worker_users_, message.user,
+                          named ? std::optional(launcher->name) : std::optional<std::string>());
+  for (const auto& [key, files] : files_) {
+    if (user && key.run_id == message.run_id && files.uid != uids_.at(*user))
+      user = Error{Errc::Permission,
+                   fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
+                               key.attempt.value, files.uid, *user),
+                   "as whom a run runs stays; wait until that attempt has ended"};
+  }
+  if (user) return *user;
+  log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", user.error().message}});
+  link->send(encode(refusal_of(user.error())));
+  return std::nullopt;
 }
 
 // To look costs some groups: a run's own traind leaves it to the run, which says what it lacks.
@@ -413,14 +455,8 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       }
       const auto user = link->certificate_name();
       if (!may_use_node(link, user)) return false;
-      const auto worker = worker_user(
-          {own_user_, options_.run_as}, message->user,
-          user && !link->is_unix() ? std::optional(user->name) : std::optional<std::string>());
-      if (!worker) {
-        log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", worker.error().message}});
-        link->send(encode(refusal_of(worker.error())));
-        return false;
-      }
+      const auto worker = worker_user_for(link, *message, user);
+      if (!worker) return false;
       message->user = *worker;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
@@ -477,8 +513,10 @@ void Daemon::perform(const NodeAction& action) {
   } else if (const auto* spawn = std::get_if<SpawnSupervisor>(&action)) {
     spawn_supervisor(*spawn);
   } else if (const auto* prepare = std::get_if<SendPrepare>(&action)) {
-    if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end())
+    if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end()) {
+      limit_attempt_of_user(files_[prepare->key], prepare->message);
       link->second->send(encode(prepare->message, prepare->key.attempt));
+    }
   } else if (const auto* refused = std::get_if<RefuseAttempt>(&action)) {
     send(refused->link, encode(StartFailed{0, std::string(to_string(refused->error.code)),
                                            refused->error.message, refused->error.hint},
@@ -547,11 +585,32 @@ Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSuper
   FileDescriptor ours(pair[0]);
   const FileDescriptor theirs(pair[1]);
   const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
-  TRY(const pid_t pid,
-      spawn_process(executor_, supervisor_command(action, files, data, theirs.get(), socket.get(),
-                                                  space.account)));
+  SpawnRequest request =
+      supervisor_command(action, files, data, theirs.get(), socket.get(), space.account);
+  int words[2] = {-1, -1};
+  if (space.account && ::pipe2(words, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
+  FileDescriptor said(words[0]);
+  const FileDescriptor saying(words[1]);
+  if (space.account) request.stderr_fd = saying.get();
+  TRY(const pid_t pid, spawn_process(executor_, request));
+  if (space.account)
+    scope_.spawn("supervisor's words", log_words_of(space.account->name, said.release()));
   TRY(auto link, Connection::adopt(executor_, ours.release()));
   return std::pair<pid_t, Link>(pid, std::move(link));
+}
+
+/// What another user's supervisor says on stderr, as his words: our log is not his to write.
+asio::awaitable<void> Daemon::log_words_of(std::string user, int pipe) {
+  asio::posix::stream_descriptor words(executor_, pipe);
+  std::array<char, 4096> text{};
+  for (std::size_t logged = 0;;) {
+    const auto [error, size] =
+        co_await words.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+    if (logged < kWordsBytesMax)
+      log_.warn("a supervisor says", {{"user", user}, {"text", std::string(text.data(), size)}});
+    logged += size;
+  }
 }
 
 asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
@@ -563,6 +622,9 @@ asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool o
       if (!hello || !check_order(*hello) ||
           AttemptKey{hello->run_id, Attempt{hello->attempt}} != key)
         break;
+      const auto known = supervisors_.find(key);
+      if (known == supervisors_.end() || known->second != link) break;  // its process has ended
+      if (link->queued_bytes() > kUnreadBytesMax) break;
       feed(SupervisorUp{key, std::move(*hello)});
       continue;
     }
@@ -585,7 +647,7 @@ asio::awaitable<void> Daemon::watch_supervisor(AttemptKey key, pid_t pid) {
   const auto status = co_await wait_for_end(executor_, pid);
   if (!status && status.error().code == Errc::Cancelled) co_return;
   children_.erase(key);
-  supervisors_.erase(key);
+  if (const auto link = supervisors_.extract(key); !link.empty()) link.mapped()->close();
   const std::string how = !status            ? status.error().describe()
                           : status->signaled ? fmt::format("killed by signal {}", status->status)
                                              : fmt::format("exit code {}", status->status);
@@ -650,16 +712,22 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
   }
   if (!frame && frame.error().code == Errc::Timeout) {
     log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
-    if (const auto who = link->credentials()) kill_process_of(files.uid, who->pid);
-    frame = co_await link->receive();  // its end, whenever the kernel can end it
+    end_process(*link, files);
+    // Its end, whenever the kernel can end it. Another user's may have left its link to others.
+    if (files.uid == ::geteuid())
+      frame = co_await link->receive();
+    else
+      frame = co_await within(kHelloExpected, link->receive());
   }
   if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
   auto hello = decode<SupervisorHello>(*frame);
   // Another user's could claim to be one of somebody else's run.
   if (!hello || !check_order(*hello) ||
       supervisor_files(options_.runtime_dir, options_.spool_dir,
-                       {hello->run_id, Attempt{hello->attempt}}, files.uid) != files)
+                       {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
+    end_process(*link, files);
     co_return std::nullopt;
+  }
   co_return std::move(*hello);
 }
 
@@ -667,15 +735,26 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
 // zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
 // not of a run, too.
 void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>& marks) {
+  const bool ours = files.uid == ::geteuid();
   const auto cgroup = Cgroup::existing(files.cgroup);
+  const auto kill_orphans = [&] {
+    if (ours) return marks.empty() ? 0 : kill_adopted(marks);
+    const bool others = std::any_of(files_.begin(), files_.end(), [&](const auto& attempt) {
+      return attempt.second.uid == files.uid;
+    });
+    return cgroup || others ? 0 : kill_adopted_of(files.uid);
+  };
   if (cgroup) cgroup->kill();
   for (int round = 0; round < kSweepRounds; ++round) {
-    const bool any = !marks.empty() && kill_adopted(marks) > 0;
-    if (!any && !(cgroup && cgroup->populated())) break;
+    if (kill_orphans() == 0 && !(cgroup && cgroup->populated())) break;
     ::usleep(2000);
   }
   if (cgroup) cgroup->remove();
-  if (const auto removed = remove_supervisor_files(files, space_of(files.uid).account); !removed)
+  if (!ours) {  // he decides how long it takes
+    return space_of(files.uid).data.remove_later(
+        files.spool, [socket = files.socket] { ::unlink(socket.c_str()); });
+  }
+  if (const auto removed = remove_supervisor_files(files); !removed)
     log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "daemon/server/supervisor_files.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/own_folder.h"
 
 namespace train {
@@ -20,23 +21,54 @@ Result<Unit> take_folders(const DaemonFolders& folders) {
   return Unit{};
 }
 
+namespace {
+
+Result<FileDescriptor> open_folder(const std::string& path) {
+  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder.get() < 0) return system_error(errno, "opening " + path);
+  return folder;
+}
+
+/// Others may pass it, whatever else its mode says.
+Result<Unit> let_pass(const std::string& path) {
+  TRY(const FileDescriptor folder, open_folder(path));
+  struct stat found {};
+  if (::fstat(folder.get(), &found) != 0 ||
+      ((found.st_mode & 0011) != 0011 &&
+       ::fchmod(folder.get(), (found.st_mode & 07777) | 0011) != 0))
+    return system_error(errno, "letting others pass " + path);
+  return Unit{};
+}
+
+}  // namespace
+
+// Only root can give names to what lies in the folder above. What the user has done to the mode of
+// his own folder keeps nobody from starting.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account) {
   TRY_VOID(make_private_folder(folder));
-  if (::chmod(folder.c_str(), 0711) != 0) return system_error(errno, "opening to users " + folder);
+  TRY_VOID(let_pass(folder));
   const std::string own = user_folder(folder, account.uid);
-  if (::mkdir(own.c_str(), 0700) == 0) {  // below a folder in which root alone can write
-    if (::lchown(own.c_str(), account.uid, account.gid) != 0)
-      return system_error(errno, "giving away " + own);
-  } else if (errno != EEXIST) {
+  if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST)
     return system_error(errno, "making " + own);
+  {
+    TRY(const FileDescriptor his, open_folder(own));
+    struct stat found {};
+    const bool known = ::fstat(his.get(), &found) == 0;
+    if (!known || (found.st_uid != account.uid && found.st_uid != ::geteuid()))
+      return Error{
+          Errc::Permission,
+          fmt::format("'{}' belongs to uid {}, not to {}", own, found.st_uid, account.name),
+          "move it away"};
+    if (::fchown(his.get(), account.uid, account.gid) != 0 || ::fchmod(his.get(), 0700) != 0)
+      return system_error(errno, "giving away " + own);
   }
   const ActAs himself(account);
-  if (::access((own + "/.").c_str(), F_OK) != 0 && errno == EACCES)
+  if (const auto usable = open_folder(own); !usable)
     return Error{
         Errc::Permission, fmt::format("the user {} may not enter {}", account.name, own),
         "let others pass the folders above (chmod o+x), or name other places: --spool-dir, "
         "--data-dir"};
-  return check_private_folder(own);
+  return Unit{};
 }
 
 Result<Unit> lock_runtime_folder(const std::string& runtime) {

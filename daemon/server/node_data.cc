@@ -66,6 +66,17 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
 }
 
 // How old it is, is when something was last made or removed among its checkpoints.
+void NodeData::remove_later(const std::string& folder, std::function<void()> then) {
+  boost::asio::post(pool_, [say = say_, account = account_, folder, then = std::move(then)] {
+    {
+      const ActAs whose_it_is(account);
+      if (const auto removed = remove_own_folder(folder); !removed)
+        say("not removed: " + removed.error().describe(), folder);
+    }
+    then();
+  });
+}
+
 void NodeData::sweep_old() {
   const ActAs owner(account_);
   PosixFileSystem files;

@@ -36,6 +36,8 @@ class NodeData {
   void run_began(const std::string& run_id) { ended_.erase(run_id); }
   /// Remove what ended runs have left, but those of `living`. The removing itself goes on later.
   void sweep(const std::set<std::string>& living);
+  /// Remove another folder of this user's, whole and marked; then do `then`, in any thread.
+  void remove_later(const std::string& folder, std::function<void()> then);
   /// Remove what nobody has come back to for a week, and what an earlier traind was removing.
   void sweep_old();
 

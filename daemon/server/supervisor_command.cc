@@ -1,8 +1,10 @@
 #include "daemon/server/supervisor_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "daemon/supervisor/confinement.h"
 #include "daemon/supervisor/supervisor.h"
 
 namespace train {
@@ -29,13 +31,27 @@ std::map<std::string, std::string> environment_for(const std::optional<UserAccou
 }
 
 /// It and its workers stand in a group that is his; where that cannot be, they are in ours, and
-/// found by their variables.
-std::optional<Cgroup> cgroup_for(const std::string& name, const UserAccount& account) {
-  const auto group = Cgroup::create(name);
-  return group ? group->hand_over(account.uid, account.gid) : std::nullopt;
+/// found by whose they are.
+std::optional<Cgroup> cgroup_for(const SupervisorFiles& files, const UserAccount& account,
+                                 const PrepareAttempt& message) {
+  const auto group = Cgroup::create(files.cgroup);
+  if (!group) return std::nullopt;
+  limit_attempt_of_user(files, message);
+  return group->hand_over(account.uid, account.gid);
 }
 
 }  // namespace
+
+void limit_attempt_of_user(const SupervisorFiles& files, const PrepareAttempt& message) {
+  constexpr std::uint64_t kRoomForSupervisor = 1u << 30;
+  if (files.uid == ::geteuid()) return;
+  const auto group = Cgroup::existing(files.cgroup);
+  if (!group) return;
+  CgroupLimits limits = limits_of_all(message);
+  if (message.claimed.memory_bytes > 0)
+    limits.memory_bytes = message.claimed.memory_bytes + kRoomForSupervisor;
+  group->set_limits(limits);
+}
 
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 const std::string& data_dir, int link_fd, int socket_fd,
@@ -59,17 +75,19 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
                   account ? "workers" : files.cgroup,
                   "--orphan-timeout-ms",
                   fmt::format("{}", action.orphan_timeout_ms)};
-  if (account) request.argv.emplace_back("--account-of-its-own");
+  if (account) {
+    for (const std::string& word :
+         {std::string("--uid"), fmt::format("{}", account->uid), std::string("--gid"),
+          fmt::format("{}", account->gid), std::string("--groups"),
+          fmt::format("{}", fmt::join(account->groups, ","))})
+      request.argv.push_back(word);
+  }
   request.env = environment_for(account);
   request.inherit_fds = {link_fd, socket_fd};
   request.stderr_fd = STDERR_FILENO;
   request.die_with_parent = false;  // it outlives us
   request.rules.ignored_signals.assign(kSupervisorIgnores.begin(), kSupervisorIgnores.end());
-  if (account) {
-    request.rules.account = account;
-    request.rules.may_gain_privileges = false;
-    request.cgroup = cgroup_for(files.cgroup, *account);
-  }
+  if (account) request.cgroup = cgroup_for(files, *account, action.message);
   return request;
 }
 

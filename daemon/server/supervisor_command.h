@@ -1,17 +1,24 @@
 // How traind starts the supervisor of an attempt.
 #pragma once
 
+#include <optional>
+
 #include "daemon/core/node_agent.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/supervisor/spawn.h"
+#include "lib/base/user_account.h"
 
 namespace train {
 
 /// Our own program, as `traind supervise`; it outlives us. cmd/traind reads the arguments. With an
-/// account it is that user's process from its first instruction on, with nothing of our
-/// environment that could be a secret.
+/// account it makes itself that user's first of all; its environment has nothing of ours that
+/// could be a secret.
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 const std::string& data_dir, int link_fd, int socket_fd,
                                 const std::optional<UserAccount>& account);
+
+/// What all of another user's attempt may have, whatever its supervisor lets its workers have: its
+/// claim, and room for the supervisor. Does nothing for our own.
+void limit_attempt_of_user(const SupervisorFiles& files, const PrepareAttempt& message);
 
 }  // namespace train

@@ -19,7 +19,8 @@ SupervisorFiles files_of(const std::string& runtime_dir, const std::string& spoo
                          const std::string& tag, uid_t uid) {
   const std::string whose = uid == ::geteuid() ? "" : fmt::format(".{}", uid);
   return {fmt::format("{}/{}{}{}{}", runtime_dir, kPrefix, tag, whose, kSuffix),
-          fmt::format("{}/{}", user_folder(spool_dir, uid), tag), "trainrun-" + tag, uid};
+          fmt::format("{}/{}", user_folder(spool_dir, uid), tag),
+          fmt::format("trainrun-{}{}", tag, whose), uid};
 }
 
 }  // namespace
@@ -55,19 +56,16 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
     uid_t uid = ::geteuid();
     if (dot != std::string_view::npos) {
       const char* const end = name.data() + name.size();
-      if (std::from_chars(name.data() + dot + 1, end, uid).ptr != end) continue;
+      const auto [stop, error] = std::from_chars(name.data() + dot + 1, end, uid);
+      if (stop != end || error != std::errc()) continue;
     }
     all.push_back(files_of(runtime_dir, spool_dir, std::string(name.substr(0, dot)), uid));
   }
   return all;
 }
 
-Result<Unit> remove_supervisor_files(const SupervisorFiles& files,
-                                     const std::optional<UserAccount>& account) {
-  const auto removed = [&] {
-    const ActAs owner(account);
-    return remove_own_folder(files.spool);
-  }();
+Result<Unit> remove_supervisor_files(const SupervisorFiles& files) {
+  const auto removed = remove_own_folder(files.spool);
   ::unlink(files.socket.c_str());  // last: by it they are found
   TRY_VOID(removed);
   return Unit{};

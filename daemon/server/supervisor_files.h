@@ -4,13 +4,11 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/core/node_agent.h"
 #include "lib/base/result.h"
-#include "lib/base/user_account.h"
 
 namespace train {
 
@@ -31,8 +29,7 @@ SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::stri
 /// Of all sockets in the runtime folder, whoever is behind them.
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
                                                    const std::string& spool_dir);
-/// `account`: whose they are; none: ours. Error: a spool folder that is not marked stays.
-Result<Unit> remove_supervisor_files(const SupervisorFiles& files,
-                                     const std::optional<UserAccount>& account);
+/// Error: a spool folder that is not marked as ours stays.
+Result<Unit> remove_supervisor_files(const SupervisorFiles& files);
 
 }  // namespace train

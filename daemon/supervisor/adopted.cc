@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,11 +11,12 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 namespace train {
 namespace {
+
+constexpr std::streamsize kEnvironmentBytesMax = 8 << 20;  // more than execve() takes
 
 std::set<pid_t>& own_children() {
   static std::set<pid_t> pids;
@@ -34,7 +36,10 @@ std::vector<pid_t> adopted_children() {
 bool began_with(pid_t pid, const std::vector<std::string>& variables) {
   if (variables.empty()) return true;
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
+  // A process may say that its environment is all of its memory.
+  std::string all(1 + kEnvironmentBytesMax, '\0');
+  file.read(all.data() + 1, kEnvironmentBytesMax);
+  all.resize(1 + static_cast<std::size_t>(file.gcount()));
   return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
     return all.find('\0' + variable + '\0') != std::string::npos;
   });
@@ -54,15 +59,31 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
   }
 }
 
-int kill_adopted(const std::vector<std::string>& variables) {
+namespace {
+
+template <class Which>
+int kill_those(const Which& which) {
   int killed = 0;
   for (const pid_t pid : adopted_children()) {
-    if (!began_with(pid, variables)) continue;
+    if (!which(pid)) continue;
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, WNOHANG);
     ++killed;
   }
   return killed;
+}
+
+}  // namespace
+
+int kill_adopted(const std::vector<std::string>& variables) {
+  return kill_those([&](pid_t pid) { return began_with(pid, variables); });
+}
+
+int kill_adopted_of(uid_t uid) {
+  return kill_those([uid](pid_t pid) {
+    struct stat found {};
+    return ::stat(fmt::format("/proc/{}", pid).c_str(), &found) == 0 && found.st_uid == uid;
+  });
 }
 
 }  // namespace train

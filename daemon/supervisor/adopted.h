@@ -23,5 +23,7 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
 /// Kill those that were started with all of these variables ("NAME=VALUE") in their environment;
 /// with none, all. The way where there is no cgroup. Returns how many there were.
 int kill_adopted(const std::vector<std::string>& variables);
+/// Kill those of another user, whose memory we do not look into.
+int kill_adopted_of(uid_t uid);
 
 }  // namespace train

@@ -133,6 +133,9 @@ std::optional<Cgroup> Cgroup::hand_over(uid_t uid, gid_t gid) const {
     first = Cgroup(path_ + "/" + std::string(kDaemonGroup));
     if (!make_group(first->path_)) return std::nullopt;
     first->v1_ = v1_;
+    // Whoever sweeps it walks through all of it.
+    write_file(path_ + "/cgroup.max.descendants", "10000");
+    write_file(path_ + "/cgroup.max.depth", "32");
   }
   for (const std::string& folder : folders()) {
     for (const char* file :

@@ -20,6 +20,10 @@ std::uint64_t pids_of_machine() {
 
 }  // namespace
 
+CgroupLimits limits_of_all(const PrepareAttempt& order) {
+  return {.pids = pids_of_machine() / 2, .cpus = order.per_worker.cpu * order.local_world_size};
+}
+
 Result<Unit> Confinement::set(const PrepareAttempt& order) {
   TRY(rules_, worker_rules(order.limits));
   TRY_VOID(check_limits(rules_));
@@ -27,7 +31,7 @@ Result<Unit> Confinement::set(const PrepareAttempt& order) {
              .pids = order.limits.pids_max,
              .cpus = order.per_worker.cpu,
              .cpus_at_most = order.limits.cpu_limit};
-  of_all_ = {.pids = pids_of_machine() / 2, .cpus = order.per_worker.cpu * order.local_world_size};
+  of_all_ = limits_of_all(order);
   missing_.clear();
   const auto look = [&](const char* name, bool asked) {
     if (asked && !(cgroup_ && cgroup_->controller(name))) missing_.emplace_back(name);

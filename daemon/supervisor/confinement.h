@@ -12,6 +12,9 @@
 
 namespace train {
 
+/// Of the workers of an attempt on this node together.
+CgroupLimits limits_of_all(const PrepareAttempt& order);
+
 class Confinement {
  public:
   /// Make the attempt's cgroup, where that can be done.

@@ -46,7 +46,8 @@ void NodeCheckpoints::tell(const std::string& trouble) {
 
 Task<Unit> NodeCheckpoints::probe() {
   auto checked = co_await transport_->probe();
-  const bool elsewhere = checked.has_error() && checked.error().code == Errc::InvalidArgument;
+  const bool elsewhere = checked.has_error() && (checked.error().code == Errc::InvalidArgument ||
+                                                 checked.error().code == Errc::Permission);
   if (!elsewhere || !prepare_.may_travel) co_return checked;
   transport_ = std::make_unique<LauncherStorage>(executor_, clock_, prepare_, place_.attempt,
                                                  place_.data_dir, send_);

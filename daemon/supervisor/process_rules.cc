@@ -17,6 +17,8 @@
 #include <fstream>
 #include <utility>
 
+#include "lib/base/user_account.h"
+
 namespace train {
 namespace {
 
@@ -33,7 +35,6 @@ constexpr std::array<std::pair<std::string_view, int>, 9> kLimits{{
 }};
 
 constexpr int kSignalMax = 64;
-constexpr int kCapabilityMax = 63;  // more than any kernel knows
 
 struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
   void (*handler)(int);
@@ -64,25 +65,6 @@ void raise_oom_score() {
     [[maybe_unused]] const auto written = ::pwrite(fd, "0", 1, 0);
   }
   ::close(fd);
-}
-
-// Where no privileges may be gained, execve() does not give them back to root either. The bounding
-// set may only be dropped by who has CAP_SETPCAP; without that it changes nothing.
-int drop_capabilities() {
-  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  for (int capability = 0; capability <= kCapabilityMax; ++capability)
-    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
-  return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
-}
-
-// For good: root's user ids, saved ones too, and with them its capabilities. By the kernel's calls:
-// after fork() glibc's have locks to take.
-int become(const UserAccount& account) {
-  if (::syscall(SYS_setgroups, account.groups.size(), account.groups.data()) != 0) return errno;
-  if (::syscall(SYS_setresgid, account.gid, account.gid, account.gid) != 0) return errno;
-  return ::syscall(SYS_setresuid, account.uid, account.uid, account.uid) == 0 ? 0 : errno;
 }
 
 bool has_capability(int capability) {
@@ -163,9 +145,6 @@ int apply_rules(const ProcessRules& rules) {
     if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
   }
   if (rules.killed_for_memory_like_others) raise_oom_score();
-  if (rules.account) {
-    if (const int error = become(*rules.account); error != 0) return error;
-  }
   if (!rules.may_gain_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
   return rules.keeps_capabilities ? 0 : drop_capabilities();
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/base/user_account.h"
 #include "lib/wire/messages.h"
 
 namespace train {
@@ -27,7 +26,6 @@ struct ProcessRules {
   bool killed_for_memory_like_others = false;  // its oom_score_adj is not below 0
   std::vector<int> ignored_signals{};          // of all others the defaults hold, none is blocked
   std::optional<mode_t> umask{};
-  std::optional<UserAccount> account{};  // as whom; none: as its parent
   std::vector<ResourceLimit> limits{};
 };
 

@@ -329,7 +329,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
 }
 
 void Supervisor::on_start(StartWorkers message) {
-  if (options_.account_of_its_own) use_account(message, own_account());
+  if (options_.account) use_account(message, own_account());
   learn_secrets(message.env);
   if (start_) return;
   if (message.standby > 0) return on_stand_by(message);
@@ -606,6 +606,11 @@ asio::awaitable<void> Supervisor::finish(std::string) {
 
 }  // namespace
 
-int run_supervisor(const SupervisorOptions& options) { return Supervisor(options).run(); }
+// Before all else; and after the program was executed, so that nothing of traind's memory is in a
+// process that its user can stop, trace or dump.
+int run_supervisor(const SupervisorOptions& options) {
+  if (options.account) become(*options.account);
+  return Supervisor(options).run();
+}
 
 }  // namespace train

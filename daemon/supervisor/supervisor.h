@@ -7,10 +7,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/ids.h"
+#include "lib/base/user_account.h"
 #include "lib/wire/messages.h"
 
 namespace train {
@@ -26,8 +28,8 @@ struct SupervisorOptions {
   std::string spool_dir;    // ours alone; removed at the end
   std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
-  bool account_of_its_own = false;  // we run as another user than traind: workers get HOME, USER,
-                                    // LOGNAME and SHELL of our environment
+  std::optional<UserAccount> account;  // started by root's traind, to be this user: workers get
+                                       // HOME, USER, LOGNAME and SHELL of our environment
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;
 };

@@ -23,6 +23,7 @@ void JournalWriter::remember(boost::json::object event) {
     complain_("the journal leaves out an event: " + fits.error().describe());
     return;
   }
+  if (fenced_) return;
   queue_.push_back(std::move(event));
   ++asked_;
   changed_.notify();
@@ -60,7 +61,12 @@ asio::awaitable<void> JournalWriter::run() {
     if (!failed_before)
       complain_("the journal cannot be written: " + written->error().describe() +
                 "; the run goes on, but could not be resumed");
-    if (written->error().code == Errc::Fenced) co_return;  // it is another launcher's by now
+    if (written->error().code == Errc::Fenced) {
+      fenced_ = true;
+      tried_ = asked_;  // with what came meanwhile
+      changed_.notify();
+      co_return;
+    }
     // They go first, once the disk takes something again.
     queue_.insert(queue_.begin(), events.begin(), events.end());
     if (!co_await pause_for(kRetryAfter)) co_return;

@@ -40,6 +40,7 @@ class JournalWriter {
   Notifier changed_;
   std::vector<boost::json::object> queue_;
   std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that takes none keeps nobody waiting
+  bool fenced_ = false;  // it is another launcher's journal by now: nothing more is written
   std::vector<std::function<bool()>> holds_;
   asio::thread_pool disk_{1};
 };

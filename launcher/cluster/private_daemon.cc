@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <fstream>
@@ -99,7 +100,11 @@ Result<std::string> find_traind() {
 
 Result<Unit> PrivateDaemon::start() {
   TRY(const std::string program, find_traind());
-  TRY_VOID(made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_));
+  auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
+  // The one before removes it as it ends.
+  if (!folder && made_ && folder.error().code == Errc::NotFound)
+    folder = make_own_folder(runtime_dir_);
+  TRY_VOID(folder);
   made_ = true;
   const std::string listen = endpoint().text();
   const std::string spool = runtime_dir_ + "/spool";
@@ -118,7 +123,6 @@ Result<Unit> PrivateDaemon::start() {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
-  // The one before removes its folder as it ends.
   if (error == ENOENT && make_own_folder(runtime_dir_))
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
@@ -132,9 +136,25 @@ Result<Unit> PrivateDaemon::start() {
 bool PrivateDaemon::ended() {
   if (pid_ <= 0) return true;
   if (found_) return is_gone(pid_);
-  if (::waitpid(pid_, nullptr, WNOHANG) == 0) return false;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return false;
   pid_ = -1;
+  const bool failed = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+  failures_ = failed ? failures_ + 1 : 0;  // one that was killed had begun
   return true;
+}
+
+std::string PrivateDaemon::last_words() const {
+  constexpr std::streamoff kTailBytes = 4096;
+  std::ifstream log(runtime_dir_ + "/traind.log", std::ios::binary);
+  log.seekg(0, std::ios::end);
+  log.seekg(std::max<std::streamoff>(0, std::streamoff{log.tellg()} - kTailBytes));
+  constexpr std::string_view kError = "traind: error: ";
+  std::string last;
+  for (std::string line; std::getline(log, line);) {
+    if (line.starts_with(kError)) last = line.substr(kError.size());
+  }
+  return last;
 }
 
 void PrivateDaemon::stop() {

@@ -30,6 +30,10 @@ class PrivateDaemon {
   Result<Unit> start();
   /// Whether its process has ended (it is reaped then, when it is our child).
   bool ended();
+  /// How often in a row the one that start() made came to nothing: it exited with an error.
+  int failures() const { return failures_; }
+  /// Why it could not start, as its log says at last; "" where that says nothing.
+  std::string last_words() const;
   Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
   const std::string& runtime_dir() const { return runtime_dir_; }
   pid_t pid() const { return pid_; }
@@ -44,6 +48,7 @@ class PrivateDaemon {
   pid_t pid_ = -1;
   bool made_ = false;   // its folder, by us or by an earlier launcher
   bool found_ = false;  // another process's child
+  int failures_ = 0;
 };
 
 /// traind: $TRAINRUN_TRAIND, beside this program, or in PATH's sbin and bin.

@@ -49,6 +49,7 @@ namespace {
 
 constexpr Duration kLastWritesMin = seconds(30);  // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
+constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
 class RunDriver {
  public:
@@ -269,6 +270,9 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   for (;;) {
     if (!co_await pause_for(kPrivateDaemonEvery)) co_return;
     if (finished_ || !daemon_->ended()) continue;
+    if (daemon_->failures() >= kPrivateDaemonFailuresMax)
+      co_return refused(Error{Errc::Unavailable,
+                              "the traind of this run cannot start: " + daemon_->last_words()});
     if (const auto started = daemon_->start(); !started) screen_.warn(started.error().describe());
   }
 }

@@ -152,7 +152,7 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;
   link.owner_key = record.owner_key();
-  link.attach.user = config.user;
+  link.attach.user = config.user.value_or("");
   link.attach.dead_after_ms = to_ms(failure.node_dead_after);
   // A node is suspect after the second heartbeat that is missing.
   link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);

@@ -115,7 +115,7 @@ struct RunConfig {
   std::string log_level = "info";
   Umask umask;
   ResourceLimits rlimits;
-  std::string user;  // of the nodes, as whom workers run; empty: as each node's traind has it
+  std::optional<std::string> user;  // of the nodes, as whom workers run; unset: as traind has it
   bool keep_capabilities = false;
   bool operator==(const RunConfig&) const = default;
 };

@@ -1,22 +1,30 @@
 #include "lib/base/user_account.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 
 #include "lib/base/check.h"
+#include "lib/base/file_descriptor.h"
 
 namespace train {
 namespace {
 
 constexpr std::size_t kEntryBytesMax = 1u << 20;
-constexpr int kGroupsMax = 65536;  // NGROUPS_MAX
+constexpr int kGroupsMax = 65536;        // NGROUPS_MAX
+constexpr int kCapabilityMax = 63;       // more than any kernel knows
+constexpr long kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING: a new one
 
 gid_t file_group() { return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))); }
 
@@ -59,6 +67,11 @@ std::vector<gid_t> thread_groups() {
   return groups;
 }
 
+void empty_bounding_set() {
+  for (int capability = 0; capability <= kCapabilityMax; ++capability)
+    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+}
+
 }  // namespace
 
 Result<UserAccount> find_account(const std::string& name) {
@@ -74,7 +87,45 @@ Result<UserAccount> find_account(uid_t uid) {
                     });
 }
 
-uid_t file_user() { return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))); }
+// Some sandboxes know no setfsuid(2); nobody acts as another there.
+uid_t file_user() {
+  const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
+  return user == static_cast<uid_t>(-1) ? ::geteuid() : user;
+}
+
+bool may_become_others() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  const std::uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID;
+  return ::geteuid() == 0 && ::syscall(SYS_capget, &header, sets.data()) == 0 &&
+         (sets[0].effective & needed) == needed &&
+         ::setfsuid(static_cast<uid_t>(-1)) == static_cast<int>(::geteuid());
+}
+
+int drop_capabilities() {
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  empty_bounding_set();
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
+}
+
+void become(const UserAccount& account) {
+  const std::string_view why = "a process would go on as root";
+  // What root has lowered, no process of his may lower again.
+  if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+      file.get() >= 0) {
+    [[maybe_unused]] const auto written = ::write(file.get(), "0", 1);
+  }
+  ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
+  empty_bounding_set();  // while it may
+  TRAIN_CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, why);
+  TRAIN_CHECK(::setgroups(account.groups.size(), account.groups.data()) == 0, why);
+  TRAIN_CHECK(::setresgid(account.gid, account.gid, account.gid) == 0, why);
+  TRAIN_CHECK(::setresuid(account.uid, account.uid, account.uid) == 0, why);
+  TRAIN_CHECK(drop_capabilities() == 0, why);
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // the image is that of a program, and no secret of root's
+}
 
 ActAs::ActAs(const std::optional<UserAccount>& account) {
   if (!account) return;

@@ -29,6 +29,11 @@ Result<Unit> look_for_mark(FileSystem& fs, const StorageCheck& check) {
         fmt::format("'{}' is not the launcher's storage: it has the mark of another launcher",
                     check.run_dir),
         kSameMount};
+  if (mark.error().code == Errc::Permission) {
+    Error closed = mark.error();
+    closed.hint = "the user that workers run as there must be able to read and write it";
+    return std::move(closed).with_context("the run's storage is closed to this node");
+  }
   if (mark.error().code != Errc::NotFound) return mark.error();
   const std::string_view what =
       fs.status(check.run_dir) ? "it is there, but has no mark of this launcher" : "no such folder";

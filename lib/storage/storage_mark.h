@@ -30,7 +30,7 @@ struct StorageCheck {
 };
 /// Whether this is the launcher's storage, can be written, and has room. InvalidArgument: it is
 /// not, or may not be written, and will not be by itself; but a network file system may show the
-/// mark a little later.
+/// mark a little later. Permission: it is closed to this user.
 Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check);
 
 }  // namespace train

@@ -126,7 +126,7 @@ Process& Nodes::power_on(int node) {
 
 std::optional<pid_t> Nodes::supervisor_on(int node) const {
   for (const Seen& seen : cluster_.processes(" supervise ")) {
-    if (contains(seen.command, cluster_.path(fmt::format("rt-n{}/", node)))) return seen.pid;
+    if (contains(seen.command, cluster_.path(fmt::format("sp-n{}/", node)))) return seen.pid;
   }
   return std::nullopt;
 }

@@ -49,6 +49,19 @@ class WorkerUser : public testing::Test {
       ASSERT_EQ(::chown(folder_of(user).c_str(), uid_of(user), 0), 0);
     }
   }
+  // They have nothing of the cluster's environment, by which it would find them.
+  void TearDown() override {
+    for (const pid_t pid : supervisors()) send_signal(pid, SIGKILL);
+  }
+  std::vector<pid_t> supervisors() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string words = read_file(entry.path().string() + "/cmdline");
+      if (contains(words, "supervise") && contains(words, cluster.path("spool")))
+        found.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+    return found;
+  }
   Process& start_traind(std::vector<std::string> more = {"--run-as", kUser, "--run-as",
                                                          kOtherUser}) {
     std::vector<std::string> arguments{
@@ -75,13 +88,13 @@ class WorkerUser : public testing::Test {
   std::string shell(const std::string& script) const {
     return "[/bin/sh, " + cluster.write("script.sh", script) + "]";
   }
-  /// Sockets, spools, checkpoints of attempts.
-  std::vector<std::string> left() const {
+  /// Sockets and spools of attempts, and, of runs that have ended, checkpoints.
+  std::vector<std::string> left(const std::vector<std::string>& folders = {"spool", "data"}) const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(cluster.path("node"))) {
       if (entry.path().filename().string().starts_with("s-")) found.push_back(entry.path());
     }
-    for (const std::string folder : {"spool", "data"}) {
+    for (const std::string& folder : folders) {
       for (const char* user : {kUser, kOtherUser}) {
         const std::string own = fmt::format("{}/user-{}", cluster.path(folder), uid_of(user));
         if (!exists(own)) continue;
@@ -100,9 +113,10 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
   const std::string script = shell(
       "id -un; id -u; id -G; echo home=$HOME user=$USER logname=$LOGNAME runtime=$XDG_RUNTIME_DIR\n"
       "grep -E '^(NoNewPrivs|CapEff|CapPrm|Uid):' /proc/self/status\n"
+      "echo score=$(cat /proc/$PPID/oom_score_adj) errors=$(readlink /proc/$PPID/fd/2)\n"
       "cat /proc/$PPID/environ | tr '\\0' '\\n'\n"
       "echo mine > " +
-      folder_of(kUser) + "/made; cat /etc/shadow; ls " + cluster.path("node") + "\n");
+      folder_of(kUser) + "/made; cat /etc/shadow; ls " + cluster.path("node") + "\ntrue\n");
   ::chmod(cluster.path("script.sh").c_str(), 0644);
 
   Process& run = cluster.train_run({job(script)});
@@ -118,6 +132,8 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
               contains(said, "CapPrm:\t0000000000000000"))
       << said;
   EXPECT_TRUE(contains(said, fmt::format("Uid:\t{0}\t{0}\t{0}\t{0}", user->pw_uid))) << said;
+  // Of his supervisor, which he could ask for anything that it may do.
+  EXPECT_TRUE(contains(said, "score=0 errors=pipe:")) << said;
   EXPECT_FALSE(contains(said, "canary-of-root")) << "his supervisor has root's environment";
   EXPECT_TRUE(contains(said, "/etc/shadow: Permission denied")) << said;
   EXPECT_TRUE(contains(said, cluster.path("node") + "': Permission denied")) << said;
@@ -128,17 +144,18 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
 TEST_F(WorkerUser, TheSpecNamesOneOfThem) {
   Process& traind = start_traind();
 
-  EXPECT_EQ(cluster.run({job("id -un > " + folder_of(kOtherUser) + "/made", kOtherUser)}), 0);
-  EXPECT_EQ(owner_of(folder_of(kOtherUser) + "/made"), uid_of(kOtherUser));
+  EXPECT_EQ(cluster.run({job("[id, -un]", kOtherUser)}), 0);
+  EXPECT_TRUE(contains(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
+                       kOtherUser));
   EXPECT_TRUE(contains(traind.err(), std::string("workers_as=") + kOtherUser)) << traind.err();
 
   for (const char* user : {"root", "daemon", "no-such-user"}) {
-    Process& refused = cluster.train_run({job("echo hello", user)});
+    fs::remove_all(cluster.run_dir("job"));
+    Process& refused = cluster.train_run({job("[echo, hello]", user)});
     EXPECT_EQ(refused.wait(), 77) << refused.out() << refused.err();
     EXPECT_TRUE(contains(refused.out() + refused.err(),
                          fmt::format("this node runs no workers as {} for this run", user)))
         << refused.out() << refused.err();
-    fs::remove_all(cluster.run_dir("job"));
   }
 }
 
@@ -155,9 +172,11 @@ TEST_F(WorkerUser, WhoIsNotRootRunsThemAsHimselfOnly) {
 
   Process& refused = cluster.traind(arguments, {.env = {}, .prefix = as, .cwd = ""});
   EXPECT_EQ(refused.wait(), 78);
-  EXPECT_EQ(refused.err(), fmt::format("traind: error: {} cannot run workers as {}\n"
-                                       "traind: start traind as root, or as that user\n",
-                                       kUser, kOtherUser));
+  EXPECT_EQ(
+      refused.err(),
+      fmt::format("traind: error: {} cannot run workers as {}\n"
+                  "traind: start traind as root, with CAP_SETUID and CAP_SETGID, or as that user\n",
+                  kUser, kOtherUser));
   arguments[1] = kUser;
   Process& own = cluster.traind(arguments, {.env = {}, .prefix = as, .cwd = ""});
   EXPECT_TRUE(wait_until([&] { return contains(own.err(), "msg=listening"); })) << own.err();
@@ -181,6 +200,47 @@ TEST_F(WorkerUser, RootIsOneOfThemWithAllowRootOnlyAndNobodyUnknownIs) {
   EXPECT_TRUE(
       contains(end_with({"--run-as", kUser, "--data-dir", cluster.path("closed/data")}),
                std::string("the user ") + kUser + " may not enter " + cluster.path("closed/data")));
+}
+
+TEST_F(WorkerUser, WhatHeDoesToHisFoldersKeepsNobodyFromStarting) {
+  Process& first = start_traind();
+  first.signal(SIGINT);
+  ASSERT_EQ(first.wait(), 0);
+  const std::string own = fmt::format("{}/user-{}", cluster.path("spool"), uid_of(kUser));
+  ::chmod(own.c_str(), 0777);
+  ::chmod(fmt::format("{}/user-{}", cluster.path("data"), uid_of(kUser)).c_str(), 0);
+
+  start_traind();
+
+  struct stat found {};
+  ASSERT_EQ(::stat(own.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777, 0700u);
+  EXPECT_EQ(cluster.run({job("[id, -un]")}), 0);
+}
+
+TEST_F(WorkerUser, ARunStaysItsUsers) {
+  start_traind();
+  const std::string command = "[" + program("plain_worker") + ", hang]";
+  Process& run = cluster.train_run({job(command, kUser)});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 1; })) << run.out() << run.err();
+  run.signal(SIGKILL);
+  ASSERT_TRUE(run.wait());
+  // Whoever has the run's folder, and may run workers as another user, takes it over.
+  const std::string spec = cluster.run_dir("job") + "/spec.resolved.yaml";
+  const std::string text = cluster.read(spec), mine = std::string("user: ") + kUser;
+  ASSERT_TRUE(contains(text, mine)) << text;
+  std::string changed = text;
+  changed.replace(text.find(mine), mine.size(), std::string("user: ") + kOtherUser);
+  std::ofstream(spec) << changed;
+
+  Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
+
+  EXPECT_EQ(resumed.wait(), 77) << resumed.out() << resumed.err();
+  EXPECT_TRUE(contains(resumed.out() + resumed.err(),
+                       fmt::format("attempt 0 of this run still runs as uid {} here, not as {}",
+                                   uid_of(kUser), kOtherUser)))
+      << resumed.out() << resumed.err();
+  EXPECT_EQ(cluster.workers().size(), 1u);
 }
 
 TEST_F(WorkerUser, CheckpointsComeFromHisFoldersToTheRuns) {
@@ -222,11 +282,10 @@ TEST_F(WorkerUser, HisSupervisorIsFoundAgainAndSweptByTheNextTraind) {
   Process& first = start_traind();
   const std::string path = job("[" + program("plain_worker") + ", family, hang]");
   Process& run = cluster.train_run({path});
-  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "running"); })) << run.out() << run.err();
-  ASSERT_TRUE(wait_until([&] { return cluster.processes("family hang").size() >= 4; }));
-  const auto supervisors = cluster.processes(" supervise ");
-  ASSERT_EQ(supervisors.size(), 1u);
-  EXPECT_EQ(owner_of(fmt::format("/proc/{}", supervisors[0].pid)), uid_of(kUser));
+  ASSERT_TRUE(wait_until([&] { return cluster.processes("family hang").size() >= 4; }))
+      << run.out() << run.err();
+  const pid_t supervisor = supervisors().at(0);
+  EXPECT_EQ(owner_of(fmt::format("/proc/{}", supervisor)), uid_of(kUser));
   first.signal(SIGKILL);
   ASSERT_TRUE(first.wait());
 
@@ -236,7 +295,7 @@ TEST_F(WorkerUser, HisSupervisorIsFoundAgainAndSweptByTheNextTraind) {
   EXPECT_FALSE(cluster.processes("family hang").empty());
   second.signal(SIGKILL);
   ASSERT_TRUE(second.wait());
-  send_signal(supervisors[0].pid, SIGKILL);
+  send_signal(supervisor, SIGKILL);
   run.signal(SIGKILL);
   ASSERT_TRUE(run.wait());
 
@@ -245,7 +304,7 @@ TEST_F(WorkerUser, HisSupervisorIsFoundAgainAndSweptByTheNextTraind) {
     return contains(third.err(), "sweeping what a dead supervisor left");
   })) << third.err();
   EXPECT_TRUE(wait_until([&] {
-    return cluster.processes("family hang").empty() && left().empty();
+    return cluster.processes("family hang").empty() && left({"spool"}).empty();
   })) << third.err();
 }
 

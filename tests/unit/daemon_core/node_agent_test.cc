@@ -423,5 +423,21 @@ TEST(NodeAgent, StopsWhatIsLeftWhenTheGraceIsOver) {
   EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.orphan_timeout_ms, 0);
 }
 
+TEST(NodeAgent, ALauncherThatIsLostOnceTheGraceIsOverIsNotWaitedFor) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 1));
+  node.handle(up(kFirst));
+  node.handle(DrainAsked{"SIGTERM"});
+  node.handle(DrainExpired{});
+
+  const auto actions = node.handle(LauncherLinkClosed{kLink});
+
+  ASSERT_EQ(actions.size(), 1u);
+  const auto& told = std::get<TellSupervisor>(actions[0]);
+  EXPECT_EQ(told.state.present, false);
+  EXPECT_EQ(told.state.orphan_timeout_ms, 0);
+}
+
 }  // namespace
 }  // namespace train

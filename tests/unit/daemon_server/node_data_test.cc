@@ -187,14 +187,14 @@ class UsersNodeData : public NodeDataTest {
   void make_his(const std::string& run_id, const std::function<void(const fs::path&)>& then) {
     const ActAs himself(user_);
     ASSERT_TRUE(make_own_folder(own_ / run_id));
-    fs::create_directories(own_ / run_id / "checkpoints/checkpoint_000001/rank-0000");
-    then(own_ / run_id / "checkpoints/checkpoint_000001/rank-0000");
+    fs::create_directories(own_ / run_id / "checkpoints/data-1-0.2/rank-0000");
+    then(own_ / run_id / "checkpoints/data-1-0.2/rank-0000");
   }
   FileBytes read(NodeData& data, const std::string& run_id, const std::string& path) {
     FileBytes answer;
     bool answered = false;
     ReadFile request;
-    request.folder = "checkpoint_000001/rank-0000";
+    request.folder = "data-1-0.2/rank-0000";
     request.path = path;
     request.bytes = 100;
     data.serve(run_id, request, [&](const FileBytes& bytes) {
@@ -215,11 +215,11 @@ class UsersNodeData : public NodeDataTest {
 TEST_F(UsersNodeData, ReadsForOthersWhatHeCouldRead) {
   make_his("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "his"; });
   // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
-  fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/checkpoint_000001/rank-0000/state");
+  fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/data-1-0.2/rank-0000/more");
   NodeData data(executor_, own_, user_, say_);
 
   EXPECT_EQ(read(data, "r1", "weights").data, "his");
-  const FileBytes refused = read(data, "r1", "state");
+  const FileBytes refused = read(data, "r1", "more");
   EXPECT_EQ(refused.data, "");
   EXPECT_EQ(refused.error_code, "permission") << refused.error;
 }

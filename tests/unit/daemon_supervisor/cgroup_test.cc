@@ -10,8 +10,8 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
-#include "daemon/supervisor/process_rules.h"
 #include "daemon/supervisor/spawn.h"
+#include "lib/base/user_account.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {
@@ -190,9 +190,7 @@ TEST(CgroupOfAnotherUser, HeUsesItAsHisOwnButForItsLimits) {
   if (pid == 0) {
     for (const std::string& file : first->limit_paths()) std::ofstream(file) << "0" << std::flush;
     std::ofstream(first->procs_path()) << "0" << std::flush;
-    ProcessRules rules;
-    rules.account = user;
-    if (apply_rules(rules) != 0) ::_exit(1);
+    become(user);
     const auto workers = Cgroup::create("workers");
     if (!workers) ::_exit(2);
     if (!workers->path().starts_with(group->path() + "/")) ::_exit(3);

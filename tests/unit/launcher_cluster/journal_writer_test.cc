@@ -89,5 +89,21 @@ TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
   EXPECT_TRUE(said_.empty());
 }
 
+// A run's end waited ten minutes for it, where another launcher had taken the run over.
+TEST_F(JournalWriterTest, KeepsNobodyWaitingForAJournalThatIsAnothersByNow) {
+  writer_->remember({{"event", "first"}});
+  write();
+  auto other = Journal::open(files_, path_);
+  ASSERT_TRUE(other && (*other)->take_epoch("2026-11-22T00:00:01Z", {}));
+
+  writer_->remember({{"event", "second"}});
+  write();
+  writer_->remember({{"event", "run_ended"}});
+  write();
+
+  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "first", "epoch_taken"}));
+  EXPECT_EQ(said_.size(), 1u);
+}
+
 }  // namespace
 }  // namespace train

@@ -65,6 +65,7 @@ run_config:
   log_level: warning
   umask: 027
   rlimits: {nofile: 65536, core: unlimited}
+  user: ada
   keep_capabilities: true
 datasets:
   train: {format: parquet, path: data, columns: [image, label], shuffle: {seed: 7}}
@@ -108,6 +109,7 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
   expected.run_config.log_level = "warning";
   expected.run_config.umask = {027};
   expected.run_config.rlimits = {{"nofile", 65536}, {"core", kUnlimited}};
+  expected.run_config.user = "ada";
   expected.run_config.keep_capabilities = true;
   expected.datasets["train"] = {.format = DatasetFormat::Parquet,
                                 .path = "/home/ada/project/jobs/data",
