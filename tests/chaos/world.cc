@@ -158,7 +158,7 @@ std::optional<pid_t> World::daemon_pid(int node) {
 std::vector<pid_t> World::supervisors_on(int node) const {
   std::vector<pid_t> pids;
   for (const e2e::Seen& seen : cluster_->processes(" supervise ")) {
-    if (e2e::contains(seen.command, runtime_dir(node) + "/")) pids.push_back(seen.pid);
+    if (e2e::contains(seen.command, spool_dir(node) + "/")) pids.push_back(seen.pid);
   }
   return pids;
 }
