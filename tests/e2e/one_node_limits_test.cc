@@ -132,14 +132,21 @@ TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
       << text_of(cluster.exit_json("job"), "cause");
 }
 
-/// The most memory that it has had, in KiB.
-long peak_of(pid_t pid) {
+/// What /proc/PID/status says in KiB: "VmHWM:" is the most memory that it has had, "VmLck:" what of
+/// it is locked. 0 where it cannot be read.
+long kibibytes_of(pid_t pid, const std::string& field) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string word; status >> word;) {
-    long peak = 0;
-    if (word == "VmHWM:" && status >> peak) return peak;
+    long kibibytes = 0;
+    if (word == field && status >> kibibytes) return kibibytes;
   }
   return 0;
+}
+
+int times_in(const std::string& text, const std::string& part) {
+  int times = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
 }
 
 // Two thirds of it are somebody else's, and all that is left is churned by reading files.
@@ -154,7 +161,7 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
       {cluster.job(
           "job",
           "command: [" + program("sdk_worker") +
-              "]\ntrain_loop_config: {mode: epochs, epochs: 60, hold_at: [3], hold_file: '" +
+              "]\ntrain_loop_config: {mode: epochs, epochs: 60, hold_at: [3, 40], hold_file: '" +
               cluster.path("go") +
               "'}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
           "  checkpoint_config: {num_to_keep: 2}\n")},
@@ -173,13 +180,20 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
   };
   ASSERT_TRUE(wait_until([&] { return used() >= kMebibytes * 95 / 100; })) << used();
   std::ofstream(cluster.path("go") + "-0-3") << "go";
-  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 80; })) << run.err();
-  for (const Seen& daemon : cluster.processes("traind --private"))
-    EXPECT_LT(peak_of(daemon.pid), 64 << 10);
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() == 80; })) << run.err();
+  const std::vector<Seen> daemons = cluster.processes("traind --private");
+  ASSERT_EQ(daemons.size(), 1u);
+  EXPECT_GT(kibibytes_of(daemons[0].pid, "VmHWM:"), 0);
+  EXPECT_LT(kibibytes_of(daemons[0].pid, "VmHWM:"), 64 << 10);
+  // After a silence of 3 s the launcher would have attached anew.
+  ASSERT_EQ(cluster.runtime_folders().size(), 1u);
+  const std::string log = cluster.read(cluster.runtime_folders()[0] + "/traind.log");
+  EXPECT_EQ(times_in(log, "launcher attached"), 1) << log;
+  std::ofstream(cluster.path("go") + "-0-40") << "go";
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_TRUE(hog.running());
-  EXPECT_FALSE(contains(run.err(), "no heartbeat")) << run.err();
+  EXPECT_FALSE(contains(run.out(), "no heartbeat")) << run.out();
   EXPECT_EQ(cluster.metrics("job").size(), 120u);
   for (const Seen& seen : cluster.processes()) send_signal(seen.pid, SIGKILL);
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
