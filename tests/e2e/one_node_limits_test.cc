@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -197,6 +199,75 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
   EXPECT_EQ(cluster.metrics("job").size(), 120u);
   for (const Seen& seen : cluster.processes()) send_signal(seen.pid, SIGKILL);
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+/// Two workers that have begun, and wait for the file "go".
+Process& start_waiting(Cluster& cluster) {
+  Process& run = cluster.train_run({job_of(cluster, "print, ready, wait-for, " + cluster.path("go"),
+                                           "num_workers: 2, resources_per_worker: {CPU: 0}")});
+  EXPECT_TRUE(wait_until([&] {
+    return contains(run.out(), "0] ready") && contains(run.out(), "1] ready");
+  })) << run.out();
+  return run;
+}
+
+/// The more, the sooner the kernel kills it where memory is short.
+std::string oom_score_of(pid_t pid) {
+  return read_file("/proc/" + std::to_string(pid) + "/oom_score_adj");
+}
+
+/// A right that root may lack in a container.
+bool may_be_spared() {
+  const int own = std::stoi(oom_score_of(::getpid()));
+  const auto set = [](int score) {
+    std::ofstream file("/proc/self/oom_score_adj");
+    return static_cast<bool>((file << score).flush());
+  };
+  return own <= 0 && set(own - 1) && set(own);
+}
+
+TEST(Limits, WhereMemoryIsShortWorkersAreKilledBeforeSupervisorAndTraind) {
+  if (!may_be_spared()) GTEST_SKIP() << "needs CAP_SYS_RESOURCE, and no oom_score_adj above 0";
+  Cluster cluster;
+  Process& run = start_waiting(cluster);
+  const std::vector<Seen> daemons = cluster.processes("traind --private");
+  const std::vector<Seen> supervisors = cluster.processes(" supervise --run ");
+  ASSERT_EQ(daemons.size(), 1u);
+  ASSERT_EQ(supervisors.size(), 1u);
+  ASSERT_EQ(cluster.workers().size(), 2u);
+
+  EXPECT_EQ(oom_score_of(daemons[0].pid), "-900\n");
+  EXPECT_EQ(oom_score_of(supervisors[0].pid), "-500\n");
+  for (const Seen& worker : cluster.workers()) EXPECT_EQ(oom_score_of(worker.pid), "0\n");
+
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
+}
+
+/// However many: root may lack that right in a container, too.
+bool may_lock_pages() {
+  rlimit allowed{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &allowed) != 0) return false;
+  const rlimit none{0, allowed.rlim_max};
+  ::setrlimit(RLIMIT_MEMLOCK, &none);
+  const char page = 0;
+  const bool may = ::mlock(&page, 1) == 0;
+  ::munlock(&page, 1);
+  ::setrlimit(RLIMIT_MEMLOCK, &allowed);
+  return may;
+}
+
+TEST(Limits, ThePagesOfTraindAreLocked) {
+  if (!may_lock_pages()) GTEST_SKIP() << "needs CAP_IPC_LOCK";
+  Cluster cluster;
+  Process& run = start_waiting(cluster);
+  const std::vector<Seen> daemons = cluster.processes("traind --private");
+  ASSERT_EQ(daemons.size(), 1u);
+
+  EXPECT_GT(kibibytes_of(daemons[0].pid, "VmLck:"), 0);
+
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
 }
 
 TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
