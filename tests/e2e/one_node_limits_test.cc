@@ -70,6 +70,30 @@ TEST(Limits, SoIsOneWhoseChildWantsIt) {
       << text_of(cluster.exit_json("job"), "cause");
 }
 
+TEST(Limits, AnOutOfMemoryKillIsAFailureLikeAnyOther) {
+  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  Cluster cluster;
+  const std::string job = cluster.job(
+      "job",
+      "command: \"[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; exec " + program("plain_worker") +
+          " eat 400\"\nscaling_config: {resources_per_worker: {CPU: 0, memory: 200MiB}}",
+      "  failure_config: {max_failures: 1, backoff: {initial: 10ms, max: 10ms}}");
+
+  EXPECT_EQ(cluster.run({job}), 0);
+
+  int restarts = 0;
+  std::vector<std::string> causes;
+  for (const auto& event : cluster.journal("job")) {
+    restarts += text_of(event, "trigger") == "restart_decided";
+    if (text_of(event, "event") == "attempt_ended") causes.push_back(text_of(event, "cause"));
+  }
+  EXPECT_EQ(restarts, 1);
+  ASSERT_EQ(causes.size(), 2u);
+  EXPECT_TRUE(contains(causes[0], " ran out of memory: 200 MiB of the 200 MiB that it claimed"))
+      << causes[0];
+  EXPECT_EQ(causes[1], "every rank ended with 0");
+}
+
 TEST(Limits, AWorkerHasWhatItClaimedAndOneWithoutAClaimIsNotLimited) {
   Cluster cluster;
 
