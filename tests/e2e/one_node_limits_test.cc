@@ -312,6 +312,27 @@ TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
 
+/// What is started so may have `soft` open files, and may raise that to `hard`.
+StartOptions with_open_files(int soft, int hard) {
+  return {.env = {},
+          .prefix = {"prlimit", "--nofile=" + std::to_string(soft) + ":" + std::to_string(hard)},
+          .cwd = {}};
+}
+
+// traind raises its own: select(2) does not bear a large one.
+TEST(Limits, AWorkerMayHaveAsManyOpenFilesAsTheRunWasStartedWith) {
+  Cluster cluster;
+
+  EXPECT_EQ(cluster.run({cluster.job("job",
+                                     "command: \"ulimit -Sn; ulimit -Hn\"\nscaling_config: "
+                                     "{resources_per_worker: {CPU: 0}}")},
+                        with_open_files(1000, 2000)),
+            0);
+
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
+            "1000\n2000\n");
+}
+
 /// What of a run others than its owner can get at.
 std::vector<std::string> open_to_others(const std::string& folder, mode_t what) {
   std::vector<std::string> open;
