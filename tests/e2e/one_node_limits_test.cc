@@ -333,6 +333,20 @@ TEST(Limits, AWorkerMayHaveAsManyOpenFilesAsTheRunWasStartedWith) {
             "1000\n2000\n");
 }
 
+TEST(Limits, WorkersForWhomNoDescriptorsAreLeftFailTheRunWithThatCause) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {job_of(cluster, "hang", "num_workers: 64, resources_per_worker: {CPU: 0}")},
+      with_open_files(64, 64));
+
+  EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
+
+  const std::string cause = text_of(cluster.exit_json("job"), "cause");
+  EXPECT_TRUE(contains(cause, " could not be started on ")) << cause;
+  EXPECT_TRUE(contains(cause, "Too many open files")) << cause;
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 /// What of a run others than its owner can get at.
 std::vector<std::string> open_to_others(const std::string& folder, mode_t what) {
   std::vector<std::string> open;
