@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
@@ -294,9 +295,12 @@ TEST(Limits, ThePagesOfTraindAreLocked) {
   EXPECT_EQ(run.wait(), 0);
 }
 
+bool has_pids_hierarchy() { return ::access("/sys/fs/cgroup/pids/cgroup.procs", W_OK) == 0; }
+
+constexpr const char* kNoPidsGroups = "needs root, and cgroup v1 with the pids controller";
+
 TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
-  if (::access("/sys/fs/cgroup/pids/cgroup.procs", W_OK) != 0)
-    GTEST_SKIP() << "needs root, and cgroup v1 with the pids controller";
+  if (!has_pids_hierarchy()) GTEST_SKIP() << kNoPidsGroups;
   Cluster cluster;
 
   EXPECT_EQ(cluster.run({job_of(cluster, "forks, 500, exit, 3",
@@ -310,6 +314,34 @@ TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
                        "50 that it may have"))
       << text_of(cluster.exit_json("job"), "cause");
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
+}
+
+/// The folder of the group that counts its processes.
+fs::path pids_group_of(pid_t pid) {
+  std::ifstream groups("/proc/" + std::to_string(pid) + "/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // 8:pids:/path
+    if (const auto at = line.find(":pids:"); at != std::string::npos)
+      return "/sys/fs/cgroup/pids" + line.substr(at + 6);
+  }
+  return {};
+}
+
+// Whoever forks without end leaves the machine enough to log in with.
+TEST(Limits, AllWorkersTogetherHaveHalfOfTheProcessesThatThereCanBe) {
+  if (!has_pids_hierarchy()) GTEST_SKIP() << kNoPidsGroups;
+  Cluster cluster;
+  Process& run = start_waiting(cluster);
+  const fs::path of_one = pids_group_of(cluster.worker(0).value_or(-1));
+  const auto number_in = [](const char* path) { return std::stoi(read_file(path)); };
+  const int half =
+      std::min(number_in("/proc/sys/kernel/pid_max"), number_in("/proc/sys/kernel/threads-max")) /
+      2;
+
+  EXPECT_EQ(read_file(of_one / "pids.max"), "max\n");
+  EXPECT_EQ(read_file(of_one.parent_path() / "pids.max"), std::to_string(half) + "\n");
+
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
 }
 
 /// What is started so may have `soft` open files, and may raise that to `hard`.
