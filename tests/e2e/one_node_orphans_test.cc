@@ -146,6 +146,19 @@ TEST_F(Orphans, NoneAfterTheSupervisorIsKilledAndTheRunSaysSo) {
   expect_nothing_left();
 }
 
+// Its workers die with it; what they have started goes to traind, which knows it by its variables.
+TEST_F(Orphans, NoneAfterTheSupervisorIsKilledWhereThereAreNoControlGroups) {
+  if (::geteuid() != 0) GTEST_SKIP() << "hiding the control groups needs root";
+  Process& run = start_family("{}", "family, print, ready, hang", without_control_groups());
+
+  send_signal(only(supervisors()), SIGKILL);
+
+  EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
+  EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"), "supervisor"))
+      << text_of(cluster.exit_json("job"), "cause");
+  expect_nothing_left();
+}
+
 TEST_F(Orphans, ARunWithFailuresLeftGoesOnAfterItsSupervisorIsKilled) {
   Process& run = start_family("{max_failures: 1}", "print, ready, attempt, 0, family, hang");
 
