@@ -13,11 +13,12 @@ namespace {
 class OneDaemon : public testing::Test {
  protected:
   /// Listens on a port of its own; with stdin from this file where one is given.
-  Process& daemon(const std::string& stdin_file = "") {
+  Process& daemon(const std::string& stdin_file = "", const std::vector<std::string>& more = {}) {
     EXPECT_EQ(cluster.start({built("traind"), "token", token_}).wait(), 0);
     std::vector<std::string> arguments{"--listen",    "127.0.0.1:0",         "--token-file",
                                        token_,        "--runtime-dir",       cluster.path("own"),
                                        "--spool-dir", cluster.path("spool"), "--allow-root"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
     StartOptions options;
     if (!stdin_file.empty()) {
       options.prefix = {"sh", "-c", "exec \"$@\" < " + stdin_file, "sh"};
@@ -32,6 +33,18 @@ class OneDaemon : public testing::Test {
     return "127.0.0.1:" + std::to_string(port);
   }
 
+  /// A run of one worker there, which does what `words` say and then hangs. The worker is there.
+  Process& run_on(const Process& daemon, const std::string& words) {
+    const std::string job =
+        cluster.job("job", "command: [" + program("plain_worker") + ", " + words + ", touch, " +
+                               cluster.path("there") + ", hang]\n" +
+                               "scaling_config: {resources_per_worker: {CPU: 0}}");
+    Process& run = cluster.train_run({job, "--hosts", address_of(daemon), "--token-file", token_});
+    EXPECT_TRUE(wait_until([&] { return exists(cluster.path("there")); }))
+        << run.out() << run.err();
+    return run;
+  }
+
   Cluster cluster;
   std::string token_ = cluster.path("token");
 };
@@ -39,12 +52,7 @@ class OneDaemon : public testing::Test {
 // As Slurm does at the time limit, 5 to 40 ms apart.
 TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   Process& daemon = this->daemon();
-  const std::string job =
-      cluster.job("job", "command: [" + program("plain_worker") + ", ignore-term, touch, " +
-                             cluster.path("deaf") + ", hang]\n" +
-                             "scaling_config: {resources_per_worker: {CPU: 0}}");
-  cluster.train_run({job, "--hosts", address_of(daemon), "--token-file", token_});
-  ASSERT_TRUE(wait_until([&] { return exists(cluster.path("deaf")); }));
+  run_on(daemon, "ignore-term");
 
   daemon.signal(SIGTERM);
   ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=draining"); })) << daemon.err();
@@ -54,6 +62,22 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   EXPECT_EQ(daemon.wait(), 0);
   EXPECT_TRUE(contains(daemon.err(), "drained=true")) << daemon.err();
   EXPECT_FALSE(contains(daemon.err(), "workers go on")) << daemon.err();
+}
+
+// A launcher that neither moves its work away nor takes what the workers left.
+TEST_F(OneDaemon, StopsTheWorkersItselfWhereTheirLauncherDoesNotInTime) {
+  Process& daemon = this->daemon("", {"--drain-grace", "1s"});
+  Process& run = run_on(daemon, "on-term-exit, 0");
+  run.signal(SIGSTOP);
+
+  daemon.signal(SIGTERM);
+
+  EXPECT_EQ(daemon.wait(), 0);
+  EXPECT_TRUE(contains(daemon.err(), "the grace is over: stopping what is left")) << daemon.err();
+  EXPECT_TRUE(contains(daemon.err(), "drained=true")) << daemon.err();
+  EXPECT_TRUE(cluster.workers().empty());
+  EXPECT_TRUE(cluster.processes(" supervise --run ").empty());
+  run.signal(SIGCONT);
 }
 
 TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
