@@ -64,6 +64,24 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   EXPECT_FALSE(contains(daemon.err(), "workers go on")) << daemon.err();
 }
 
+TEST_F(OneDaemon, ATermThatComesAgainALittleLaterIsInAHurry) {
+  Process& daemon = this->daemon();
+  Process& run = run_on(daemon, "ignore-term");
+  run.signal(SIGSTOP);  // or it would stop the worker, and the node be drained
+  const std::vector<Seen> workers = cluster.workers();
+  ASSERT_EQ(workers.size(), 1u);
+
+  ASSERT_TRUE(wait_until([&] {
+    daemon.signal(SIGTERM);
+    return !daemon.running();
+  })) << daemon.err();
+
+  EXPECT_EQ(daemon.wait(), 0);
+  EXPECT_TRUE(contains(daemon.err(), "workers go on")) << daemon.err();
+  EXPECT_EQ(cluster.worker_pids(), std::set<pid_t>{workers[0].pid});
+  run.signal(SIGCONT);
+}
+
 // A launcher that neither moves its work away nor takes what the workers left.
 TEST_F(OneDaemon, StopsTheWorkersItselfWhereTheirLauncherDoesNotInTime) {
   Process& daemon = this->daemon("", {"--drain-grace", "1s"});
