@@ -63,6 +63,16 @@ class SlowStorage : public ::testing::Test {
     }
     return names;
   }
+  /// A run whose launcher hangs in its main thread, where it writes what a worker has printed.
+  Process& start_one_that_hangs() {
+    const std::string job = cluster.job("job", fmt::format("command: [{}, print, ready, hang]\n"
+                                                           "scaling_config: {{num_workers: 1}}\n",
+                                                           program("plain_worker")));
+    rules("train-run write hang 0 /attempts/\n");
+    Process& run = cluster.train_run({job}, faults());
+    EXPECT_TRUE(wait_until([&] { return calls("train-run write hang").size() == 1; }));
+    return run;
+  }
   bool has_said(const Process& run, const std::string& text) const {
     return contains(run.out() + run.err(), text);
   }
@@ -259,12 +269,7 @@ TEST_F(SlowStorage, ASecondInterruptDoesNotWaitForAPartThatHangs) {
 }
 
 TEST_F(SlowStorage, ALauncherWhoseMainThreadHangsEndsWithTheSecondInterrupt) {
-  const std::string job = cluster.job("job", fmt::format("command: [{}, print, ready, hang]\n"
-                                                         "scaling_config: {{num_workers: 1}}\n",
-                                                         program("plain_worker")));
-  rules("train-run write hang 0 /attempts/\n");
-  Process& run = cluster.train_run({job}, faults());
-  ASSERT_TRUE(wait_until([&] { return calls("train-run write hang").size() == 1; }));
+  Process& run = start_one_that_hangs();
 
   run.signal(SIGINT);
   run.signal(SIGTERM);
@@ -272,6 +277,17 @@ TEST_F(SlowStorage, ALauncherWhoseMainThreadHangsEndsWithTheSecondInterrupt) {
   const auto code = run.wait();  // of the one that came second
   EXPECT_TRUE(code == 130 || code == 143) << run.out() << run.err();
   EXPECT_TRUE(has_said(run, "a call to the run's storage does not come back")) << run.err();
+}
+
+TEST_F(SlowStorage, AndAtOnceWithTheThird) {
+  Process& run = start_one_that_hangs();
+
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) run.signal(number);
+
+  const auto code = run.wait();  // of the one that came last
+  EXPECT_TRUE(code == 129 || code == 130 || code == 143) << run.out() << run.err();
+  // That is said where it was waited for.
+  EXPECT_FALSE(has_said(run, "a call to the run's storage does not come back")) << run.err();
 }
 
 /// A commit that hangs, while the run goes on.
