@@ -33,16 +33,18 @@ std::vector<pid_t> adopted_children() {
   return adopted;
 }
 
-bool began_with(pid_t pid, const std::vector<std::string>& variables) {
-  if (variables.empty()) return true;
+/// Between NUL characters.
+std::string environment_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
   // A process may say that its environment is all of its memory.
   std::string all(1 + kEnvironmentBytesMax, '\0');
   file.read(all.data() + 1, kEnvironmentBytesMax);
   all.resize(1 + static_cast<std::size_t>(file.gcount()));
-  return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
-    return all.find('\0' + variable + '\0') != std::string::npos;
-  });
+  return all;
+}
+
+bool has_variable(const std::string& environment, const std::string& variable) {
+  return environment.find('\0' + variable + '\0') != std::string::npos;
 }
 
 }  // namespace
@@ -76,7 +78,22 @@ int kill_those(const Which& which) {
 }  // namespace
 
 int kill_adopted(const std::vector<std::string>& variables) {
-  return kill_those([&](pid_t pid) { return began_with(pid, variables); });
+  return kill_those([&](pid_t pid) {
+    if (variables.empty()) return true;
+    const std::string environment = environment_of(pid);
+    return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+      return has_variable(environment, variable);
+    });
+  });
+}
+
+int kill_adopted_with_any(const std::set<std::string>& variables) {
+  return kill_those([&](pid_t pid) {
+    const std::string environment = environment_of(pid);
+    return std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+      return has_variable(environment, variable);
+    });
+  });
 }
 
 int kill_adopted_of(uid_t uid) {

@@ -7,6 +7,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
 /// Kill those that were started with all of these variables ("NAME=VALUE") in their environment;
 /// with none, all. The way where there is no cgroup. Returns how many there were.
 int kill_adopted(const std::vector<std::string>& variables);
+/// Kill those that were started with any of these.
+int kill_adopted_with_any(const std::set<std::string>& variables);
 /// Kill those of another user, whose memory we do not look into.
 int kill_adopted_of(uid_t uid);
 

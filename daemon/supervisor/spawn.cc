@@ -127,8 +127,7 @@ std::optional<pid_t> spawn_into_cgroup(const SpawnRequest& request, const std::s
   how.cgroup = static_cast<__u64>(folder);
   const auto child = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
   if (child == 0) {
-    if (setup.run() == 0)
-      ::execve(executable.c_str(), argv.data(), env.data());
+    if (setup.run() == 0) ::execve(executable.c_str(), argv.data(), env.data());
     [[maybe_unused]] const auto said = ::write(alive[1], "x", 1);
     ::_exit(127);
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <set>
 
 #include "daemon/supervisor/adopted.h"
 #include "daemon/supervisor/answered_collectives.h"
@@ -40,6 +41,8 @@ namespace {
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
 constexpr Duration kOutputDelayMax =
     milliseconds(100);  // of the news of a death, for its last lines
+constexpr Duration kSweepEvery = milliseconds(10);
+constexpr int kQuietSweeps = 10, kLastSweeps = 100;
 constexpr Duration kOutputEndMax =
     seconds(2);  // for pipes that something outside our reach keeps open
 
@@ -108,6 +111,7 @@ class Supervisor {
   asio::awaitable<void> watch(Rank rank, pid_t pid);
   void send_exit(WorkerSeat& seat);
   void sweep(WorkerSeat& seat);
+  asio::awaitable<void> sweep_again();
   Task<Welcome> welcome(WorkerHello hello);
   Task<Rank> rank_for(const WorkerHello& hello);
   asio::awaitable<void> tick_loop();
@@ -126,6 +130,7 @@ class Supervisor {
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
+  std::set<std::string> sweeping_;  // variables of ranks that are gone, where there is no cgroup
   StandbyPool standbys_;
   AnsweredCollectives answered_;
   std::optional<Frame> pause_;            // the newest, for those that connect later
@@ -448,8 +453,20 @@ void Supervisor::perform(const GroupAction& action) {
 
 void Supervisor::sweep(WorkerSeat& seat) {
   if (seat.cgroup) return seat.cgroup->kill();
-  kill_adopted({seat.standby ? fmt::format("TRAINRUN_STANDBY={}", seat.standby->number)
-                             : fmt::format("RANK={}", seat.plan.rank)});
+  const std::string mark = seat.standby ? fmt::format("TRAINRUN_STANDBY={}", seat.standby->number)
+                                        : fmt::format("RANK={}", seat.plan.rank);
+  kill_adopted({mark});
+  if (sweeping_.empty()) scope_.spawn("sweep", sweep_again());
+  sweeping_.insert(mark);
+}
+
+// Whoever has just been killed may have left children, which come to us only once it is gone.
+asio::awaitable<void> Supervisor::sweep_again() {
+  for (int quiet = 0; quiet < kQuietSweeps; ++quiet) {
+    if (!co_await pause_for(kSweepEvery)) co_return;
+    if (kill_adopted_with_any(sweeping_) > 0) quiet = 0;
+  }
+  sweeping_.clear();
 }
 
 asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
@@ -595,7 +612,8 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   (void)standbys_.close();
   validations_.kill();
   confinement_.end();
-  kill_adopted({});  // all that we have is the attempt's
+  for (int round = 0; round < kLastSweeps && kill_adopted({}) > 0; ++round)
+    (void)co_await pause_for(kSweepEvery);  // all that we have is the attempt's
   checkpoints_.clean_up();
   (void)remove_own_folder(options_.spool_dir);
   listener_->close();

@@ -63,7 +63,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     const auto taken = handlers_.received(rank, std::move(*frame));
     if (taken) continue;
     print_err("traind supervise: the connection of rank {} is ended: {}\n", rank.value,
-               taken.error().describe());
+              taken.error().describe());
     co_await refuse(*connection, taken.error());
     break;
   }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "lib/net/hmac.h"
@@ -163,6 +164,14 @@ void PrivateDaemon::stop() {
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
   clean_up();
+}
+
+bool PrivateDaemon::has_supervisors() const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(runtime_dir_, ignored)) {
+    if (entry.path().filename().string().starts_with("s-")) return true;
+  }
+  return false;
 }
 
 void PrivateDaemon::clean_up() { (void)remove_own_folder(runtime_dir_); }

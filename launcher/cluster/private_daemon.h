@@ -40,6 +40,8 @@ class PrivateDaemon {
   /// End the one that start() made, before any launcher has called it: the run is not to be. One
   /// that was found is left alone.
   void stop();
+  /// Whether its folder has the socket of a supervisor, which may live.
+  bool has_supervisors() const;
   /// Remove the folder, once the daemon has left.
   void clean_up();
 

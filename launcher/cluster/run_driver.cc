@@ -270,9 +270,12 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   for (;;) {
     if (!co_await pause_for(kPrivateDaemonEvery)) co_return;
     if (finished_ || !daemon_->ended()) continue;
-    if (daemon_->failures() >= kPrivateDaemonFailuresMax)
-      co_return refused(Error{Errc::Unavailable,
-                              "the traind of this run cannot start: " + daemon_->last_words()});
+    if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
+      refused(Error{Errc::Unavailable,
+                    "the traind of this run cannot start: " + daemon_->last_words()});
+      if (!daemon_->has_supervisors()) daemon_->clean_up();
+      co_return;
+    }
     if (const auto started = daemon_->start(); !started) screen_.warn(started.error().describe());
   }
 }
