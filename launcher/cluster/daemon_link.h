@@ -26,7 +26,7 @@ struct DaemonLinkOptions {
   std::string owner_key;  // by which it is made
   Duration suspect_after = seconds(3);
   Duration dead_after = seconds(10);
-  Duration away_limit = std::chrono::minutes(2);
+  Duration away_limit;       // as long as workers wait for their traind
   bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
 

@@ -146,8 +146,10 @@ void set_node(StartWorkers& message, const Start& action) {
 DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
                                const std::string& build) {
   const FailureConfig& failure = config.failure_config;
-  DaemonLinkOptions link{
-      .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
+  DaemonLinkOptions link{.self = {build, "launcher", host_name(), ::getpid(), ""},
+                         .attach = {},
+                         .owner_key = "",
+                         .away_limit = std::max(failure.orphan_timeout, failure.node_dead_after)};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;

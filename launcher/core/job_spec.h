@@ -71,7 +71,7 @@ struct FailureConfig {
       0;  // before the first report or barrier; as many as max_failures by default
   int max_preemptions = kUnlimited;        // drained nodes, and nodes lost under {min, max}
   Duration stop_grace = seconds(30);       // TERM to KILL, for stops that somebody asked for
-  Duration orphan_timeout = seconds(600);  // how long workers go on without a launcher
+  Duration orphan_timeout = seconds(600);  // how long workers go on without a launcher or traind
   Duration node_suspect_after = seconds(3);
   Duration node_dead_after = seconds(10);
   Backoff backoff;

@@ -80,7 +80,7 @@ constexpr std::array kFields{
     Field{"run_config.failure_config.stop_grace", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.stop_grace; },
           "Time between TERM and KILL when somebody asks a run to stop.", {}, 0, kDayMs},
     Field{"run_config.failure_config.orphan_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.orphan_timeout; },
-          "How long workers go on without a launcher.", {}, 0, 30 * kDayMs},
+          "How long workers go on without a launcher, or without their node's traind.", {}, 0, 30 * kDayMs},
     Field{"run_config.failure_config.node_suspect_after", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.node_suspect_after; },
           "Silence of a node before it is dialled afresh. Heartbeats come every second, and at least three times as often as this.", {}, 1000, kDayMs},
     Field{"run_config.failure_config.node_dead_after", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.node_dead_after; },

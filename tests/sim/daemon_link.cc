@@ -6,7 +6,7 @@ namespace train::sim {
 namespace {
 
 constexpr Duration kConnectLimit = seconds(5), kRedialMax = seconds(1);
-constexpr Duration kFirstRedial = milliseconds(5), kAwayLimit = seconds(120);
+constexpr Duration kFirstRedial = milliseconds(5);
 
 }  // namespace
 
@@ -21,6 +21,7 @@ SimDaemonLink::SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, bool 
   const FailureConfig& failure = sim.plan.spec.run_config.failure_config;
   suspect_after_ = failure.node_suspect_after;
   dead_after_ = failure.node_dead_after;
+  away_limit_ = std::max(failure.orphan_timeout, dead_after_);
   heartbeat_every_ = std::min<Duration>(seconds(1), suspect_after_ / 3);
   redial_max_ =
       std::clamp<Duration>((dead_after_ - suspect_after_) / 4, milliseconds(100), kRedialMax);
@@ -128,7 +129,7 @@ void SimDaemonLink::ended(Why why) {
   ++serial_;
   if (link_) std::exchange(link_, nullptr)->close(0);
   const Duration silent = sim_.timeline.now() - last_heard_;
-  Duration limit = why == Why::Away ? kAwayLimit : dead_after_;
+  Duration limit = why == Why::Away ? away_limit_ : dead_after_;
   if (sim_.mutant == Mutant::SuspectIsDead) limit = Duration{0};
   if (sim_.mutant == Mutant::SilenceIsPatience) limit = Duration::max();
   if (!told_down_ && silent >= limit) {

@@ -44,7 +44,7 @@ class SimDaemonLink {
   SimNode& node_;
   std::uint64_t epoch_;
   Handlers handlers_;
-  Duration suspect_after_, dead_after_, heartbeat_every_, redial_max_;
+  Duration suspect_after_, dead_after_, away_limit_, heartbeat_every_, redial_max_;
   Duration redial_;
   LinkPtr link_;
   std::uint64_t serial_ = 0;  // of the connection: events of older ones are void

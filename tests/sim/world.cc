@@ -8,7 +8,7 @@ namespace train::sim {
 namespace {
 
 constexpr Duration kEndsWithin = seconds(
-    900);  // virtual, once faults have stopped: a daemon away for 2 min, backoffs, redone steps
+    900);  // virtual, once faults have stopped: a daemon that is away, backoffs, redone steps
 constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
 constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;

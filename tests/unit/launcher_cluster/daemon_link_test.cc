@@ -1,0 +1,138 @@
+// The launcher's link to one traind, over a real Unix socket: for how long a traind that is away,
+// and one that is silent, costs nothing.
+#include "launcher/cluster/daemon_link.h"
+
+#include <sys/un.h>
+
+#include <charconv>
+
+#include "tests/unit/lib_net/net_fixture.h"
+
+namespace train {
+namespace {
+
+/// "405 ms" and "1.2 s", as format_duration() says it.
+Duration duration_of(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  EXPECT_EQ(error, std::errc{}) << text;
+  const std::string_view unit(end, text.data() + text.size() - end);
+  EXPECT_TRUE(unit == " ms" || unit == " s") << text;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(unit == " ms" ? number / 1e3 : number));
+}
+
+class DaemonLinkTest : public NetTest {
+ protected:
+  DaemonLinkTest() : path_((folder_ / "traind.sock").string()) {
+    options_.self = {"test", "launcher", "login", 1, ""};
+    options_.attach.run_id = "vit-1";
+    options_.attach.heartbeat_ms = 10;
+    options_.has_workers = true;  // there is something to lose
+  }
+
+  /// Ends with the first verdict, or when the test has seen enough.
+  void call_until_down_or_enough() {
+    run([this]() -> asio::awaitable<void> {
+      Scope scope(executor());
+      DaemonLink link(executor(), Endpoint::unix_socket(path_), options_, tls_,
+                      {.offered = [](const NodeOffer&, const std::string&) {},
+                       .received = [](const Frame&) {},
+                       .away =
+                           [&](const std::string& problem) {
+                             problems_.push_back(problem);
+                             if (on_problem_ && !on_problem_()) scope.cancel();
+                           },
+                       .down =
+                           [&](const std::string& reason) {
+                             down_ = reason;
+                             scope.cancel();
+                           },
+                       .refused = [](const Error& error) { ADD_FAILURE() << error.describe(); }});
+      scope.spawn("link", link.run());
+      co_await scope.join();
+    });
+  }
+
+  /// A socket with a file, as traind's after it was killed; or with somebody who listens.
+  FileDescriptor bound_socket() const {
+    FileDescriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    EXPECT_LT(path_.size(), sizeof address.sun_path);
+    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+
+  std::string path_;
+  DaemonLinkOptions options_{.self = {}, .attach = {}, .owner_key = {}, .away_limit = 1h};
+  const std::optional<TlsContext> no_tls_;
+  const TlsSource tls_ = [this]() -> auto& { return no_tls_; };
+  std::function<bool()> on_problem_;  // false: it was enough
+  std::vector<std::string> problems_;
+  std::optional<std::string> down_;
+};
+
+TEST_F(DaemonLinkTest, ATraindThatIsAwayForTooLongIsGivenUp) {
+  options_.away_limit = 100ms;
+  options_.dead_after = 1h;
+  call_until_down_or_enough();
+  const std::string begin = "its traind was away for ";
+  ASSERT_TRUE(down_);
+  ASSERT_TRUE(down_->starts_with(begin)) << *down_;
+  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.away_limit);
+  EXPECT_EQ(problems_, std::vector<std::string>{"connecting: No such file or directory"});
+}
+
+// The link says so each time that something else is wrong; so each call is seen by having the
+// next one fail in another way: the socket's file is there, and nobody listens, or it is gone.
+TEST_F(DaemonLinkTest, CallsThatAreRefusedAreNoSilence) {
+  options_.suspect_after = 10ms;
+  options_.dead_after = 20ms;  // over before the fifth call: pauses of 5, 10, 20, 40 ms
+  on_problem_ = [&] {
+    if (problems_.size() % 2 == 1)
+      bound_socket();
+    else
+      std::filesystem::remove(path_);
+    return problems_.size() < 6;
+  };
+  call_until_down_or_enough();
+  EXPECT_FALSE(down_) << *down_;
+  ASSERT_EQ(problems_.size(), 6u);
+  EXPECT_EQ(problems_[4], "connecting: No such file or directory");
+  EXPECT_EQ(problems_[5], "connecting: Connection refused");
+}
+
+// The first call ends before dead_after is over: it waits for 200 ms.
+TEST_F(DaemonLinkTest, OneThatListensAndNeverAnswersIsSilent) {
+  options_.away_limit = Duration{0};
+  options_.suspect_after = 100ms;
+  options_.dead_after = 300ms;
+  const FileDescriptor stopped = bound_socket();
+  ASSERT_EQ(::listen(stopped.get(), 100), 0);
+  call_until_down_or_enough();
+  const std::string begin = "no heartbeat for ";
+  ASSERT_TRUE(down_);
+  ASSERT_TRUE(down_->starts_with(begin)) << *down_;
+  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.dead_after);
+  EXPECT_EQ(problems_, std::vector<std::string>{"no answer"});
+}
+
+TEST_F(DaemonLinkTest, WhereNothingCanBeLostThereIsNoVerdict) {
+  options_.has_workers = false;
+  options_.away_limit = options_.dead_after = options_.suspect_after = Duration{0};
+  on_problem_ = [&] {
+    if (problems_.size() % 2 == 1)
+      bound_socket();
+    else
+      std::filesystem::remove(path_);
+    return problems_.size() < 4;
+  };
+  call_until_down_or_enough();
+  EXPECT_FALSE(down_) << *down_;
+  EXPECT_EQ(problems_.size(), 4u);
+}
+
+}  // namespace
+}  // namespace train
