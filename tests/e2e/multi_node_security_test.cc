@@ -15,6 +15,7 @@
 
 #include "lib/net/connection.h"
 #include "lib/net/handshake.h"
+#include "lib/net/listener.h"
 #include "lib/net/run_owner.h"
 #include "lib/wire/codec.h"
 #include "tests/e2e/multi_node.h"
@@ -281,6 +282,41 @@ TEST(MultiNodeSecurity, AnotherProtocolIsRefusedWithBothVersions) {
   EXPECT_TRUE(wait_until([&] {
     return contains(daemon.err(), "launcher 9.0.0 speaks protocol 40 to 42");
   })) << daemon.err();
+}
+
+// The other way round: a launcher calls a daemon that is newer than it knows.
+TEST(MultiNodeSecurity, ADaemonOfAnotherProtocolEndsTheRunWith76AndBothVersions) {
+  Cluster cluster;
+  asio::io_context context;
+  const Endpoint endpoint = Endpoint::unix_socket(cluster.path("traind.sock"));
+  auto listener = Listener::listen(context.get_executor(), endpoint);
+  ASSERT_TRUE(listener) << listener.error().describe();
+  std::optional<Result<PeerInfo>> caller;
+  const auto answer = [&]() -> asio::awaitable<void> {
+    auto connection = co_await (*listener)->accept();
+    if (!connection) co_return;
+    const Identity self{"9.0.0", "traind", "elsewhere", ::getpid(), "n0"};
+    caller = co_await accept_handshake(**connection, self, std::nullopt,
+                                       {.protocol_min = 40, .protocol_max = 42});
+  };
+  asio::co_spawn(context, answer(), [](std::exception_ptr) {});
+
+  Process& run = cluster.train_run({hello_job(cluster), "--hosts", endpoint.text()});
+  context.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(kPatience));
+
+  EXPECT_EQ(run.wait(), 76) << run.out() << run.err();
+  ASSERT_TRUE(caller) << "nobody called";
+  ASSERT_TRUE(caller->has_error());
+  EXPECT_EQ(caller->error().code, Errc::Protocol);
+  const std::string launcher = fmt::format(" speaks protocol {} to {}", kProtocolMin, kProtocolMax);
+  for (const std::string& said :
+       {run.out(), text_of(cluster.exit_json("job"), "cause"), caller->error().message}) {
+    EXPECT_TRUE(contains(said, launcher)) << said;
+    EXPECT_TRUE(contains(said, "traind 9.0.0 speaks 40 to 42")) << said;
+  }
+  EXPECT_TRUE(contains(run.out(), "install the same version of trainrun on both machines"))
+      << run.out();
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "76");
 }
 
 /// What a holder of the cluster's token hears from a daemon that it asks for somebody's run.
