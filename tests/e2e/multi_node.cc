@@ -10,6 +10,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 namespace train::e2e {
 namespace {
@@ -218,6 +219,20 @@ int restarts(const Cluster& cluster, const std::string& run) {
   for (const boost::json::object& event : cluster.journal(run))
     count += text_of(event, "trigger") == "restart_decided";
   return count;
+}
+
+void expect_verdict_in_time(const std::string& text, Seconds node_dead_after) {
+  constexpr Seconds kNextCall{15};  // its pause, and its limits, on a machine that is busy
+  const std::string begin = "no heartbeat for ";
+  const std::size_t at = text.find(begin);
+  ASSERT_NE(at, std::string::npos) << text;
+  std::istringstream said(text.substr(at + begin.size()));
+  double silent = -1;
+  std::string unit;
+  said >> silent >> unit;
+  ASSERT_TRUE(unit.starts_with("s")) << text.substr(at, 60);
+  EXPECT_GE(silent, node_dead_after.count()) << text.substr(at, 60);
+  EXPECT_LT(silent, (node_dead_after + kNextCall).count()) << text.substr(at, 60);
 }
 
 std::string torch_python() {

@@ -97,6 +97,9 @@ std::vector<Reported> reports(const Cluster& cluster, const std::string& run);
 void expect_exactly_once(const std::vector<Reported>& reports);
 /// How often the run took up its work anew.
 int restarts(const Cluster& cluster, const std::string& run);
+/// `text` says "no heartbeat for …" of a node: no less than it may be silent, and not much more (a
+/// call that fails after that brings the verdict).
+void expect_verdict_in_time(const std::string& text, Seconds node_dead_after);
 /// The Python with PyTorch; "" when it is not installed.
 std::string torch_python();
 std::string python_program(const std::string& name);

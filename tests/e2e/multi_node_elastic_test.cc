@@ -17,6 +17,7 @@ namespace {
 constexpr int kEpochs = 12;
 // A third of the defaults, so that verdicts come sooner.
 constexpr const char* kQuick = "node_suspect_after: 1s, node_dead_after: 3s, stop_grace: 10s";
+constexpr Seconds kQuickDeadAfter{3};
 constexpr const char* kElastic = "{min: 1, max: 3}";
 // No rank goes on before it knows that it is to stop: one that does may be at its end by then.
 constexpr const char* kHeldUntilStopped =
@@ -120,6 +121,7 @@ TEST_F(MultiNodeElastic, ALostNodeShrinksTheGroupAndItsReturnGrowsIt) {
   nodes->power_off(2);
   ASSERT_TRUE(at(1, 2, 8)) << run.out() << run.err();
   EXPECT_TRUE(contains(run.out(), "node n2 is lost: no heartbeat for ")) << run.out();
+  expect_verdict_in_time(run.out(), kQuickDeadAfter);
   nodes->power_on(2);
   ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
   go_on(1, 8);

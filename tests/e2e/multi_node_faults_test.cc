@@ -16,6 +16,7 @@ constexpr int kEpochs = 12;
 constexpr int kHeldAt = 6;
 // Where the verdict on a silent node is the test, and where there must be none.
 constexpr const char* kOneLoss = "max_failures: 1, node_dead_after: 5s, orphan_timeout: 5s";
+constexpr Seconds kOneLossDeadAfter{5};
 constexpr const char* kPatientOneFailure =
     "max_failures: 1, node_dead_after: 1h, orphan_timeout: 1h";
 constexpr const char* kPatientNoFailure =
@@ -131,6 +132,7 @@ TEST_F(MultiNodeFaults, ACutLinkIsALostNodeAndTheThirdOneTakesOver) {
   go_on(1, 10);
   expect_one_restart(run);  // the stale side's workers end by the orphan timeout
   EXPECT_TRUE(cause().starts_with("node n1 is lost: no heartbeat for ")) << cause();
+  expect_verdict_in_time(cause(), kOneLossDeadAfter);
 }
 
 TEST_F(MultiNodeFaults, AStaleNodeThatComesBackIsToldToEndAndNotListenedTo) {
