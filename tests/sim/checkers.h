@@ -65,7 +65,8 @@ class Checkers {
   void launcher_died();
   void end_journaled(Attempt attempt) { view(attempt).end_journaled = true; }
   void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // stopped by its supervisors
-  void node_declared_lost(int node, std::optional<TimePoint> healthy_since);
+  void node_declared_lost(int node, std::optional<TimePoint> healthy_since,
+                          std::optional<TimePoint> unwell_since);
   void supervisor_gave_up(Attempt attempt, int node) { lost_hosts_.insert({attempt, node}); }
   void acted(const RunAction& action);
   void stop_asked(StopKind kind, TimePoint workers_gone_by);

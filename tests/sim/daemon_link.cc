@@ -131,6 +131,7 @@ void SimDaemonLink::ended(Why why) {
   const Duration silent = sim_.timeline.now() - last_heard_;
   Duration limit = why == Why::Away ? away_limit_ : dead_after_;
   if (sim_.mutant == Mutant::SuspectIsDead) limit = Duration{0};
+  if (sim_.mutant == Mutant::VerdictIsEarly) limit = dead_after_ / 2;
   if (sim_.mutant == Mutant::SilenceIsPatience) limit = Duration::max();
   if (!told_down_ && silent >= limit) {
     told_down_ = true;

@@ -136,7 +136,12 @@ void Injector::cut_power(const Fault& fault) {
 void Injector::unwell(int node, Duration length) {
   Isolation& state = isolations_[node];
   state.unwell_until = std::max(state.unwell_until, sim_.timeline.now() + length);
-  nodes_[node]->host().healthy_since.reset();
+  SimHost& host = nodes_[node]->host();
+  const Duration felt = sim_.plan.spec.run_config.failure_config.node_dead_after + kNewsOnTheWay;
+  if (!host.unwell_since ||
+      (host.healthy_since && sim_.timeline.now() - *host.healthy_since > felt))
+    host.unwell_since = sim_.timeline.now();
+  host.healthy_since.reset();
   sim_.check.node_unwell(node);
   sim_.timeline.at(state.unwell_until, [this, node] {
     const Isolation& now = isolations_[node];

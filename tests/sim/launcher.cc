@@ -44,7 +44,8 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
     handlers.offered = [this, node](const NodeOffer& offer) { offered(node, offer); };
     handlers.received = [this, node](const SimFrame& frame) { received(node, frame); };
     handlers.down = [this, node](const std::string& reason) {
-      sim_.check.node_declared_lost(node, nodes_[node]->host().healthy_since);
+      const SimHost& host = nodes_[node]->host();
+      sim_.check.node_declared_lost(node, host.healthy_since, host.unwell_since);
       feed(NodeDown{NodeId{node}, reason});
     };
     handlers.refused = [this] { sim_.check.fail("S1", "the newest launcher was refused"); };

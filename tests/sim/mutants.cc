@@ -24,6 +24,7 @@ std::string_view to_string(Mutant mutant) {
       "DeadlinesForgotten",
       "KillNotSent",
       "SuspectIsDead",
+      "VerdictIsEarly",
       "SilenceIsPatience",
       "AcksForgotten",
       "JournalNotSynced",

@@ -10,7 +10,8 @@ namespace {
 // L1: from the end of the faults to a sign of progress: a node that was silent is declared dead,
 // its attempt is torn down with its grace, the backoff passes, workers start and report.
 constexpr Duration kProgressWithin = seconds(30);
-constexpr Duration kNodeHealthyFor = seconds(1);  // L3: news of it was on the way before
+constexpr Duration kNodeHealthyFor = seconds(1);   // L3: news of it was on the way before
+constexpr Duration kLastHeardBefore = seconds(2);  // L3: its trouble; heartbeats come every second
 
 }  // namespace
 
@@ -62,13 +63,21 @@ void Checkers::check_cause() {
                            whole_->value, last_attempt_->cause));
 }
 
-// L3: no healthy node is declared dead. (That a dead one is, the world asks.)
-void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_since) {
+// L3: no healthy node is declared dead, and no other one before its time is over. (That a dead one
+// is, the world asks.)
+void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_since,
+                                  std::optional<TimePoint> unwell_since) {
   lost_nodes_.insert(node);
   for (const auto& [id, attempt] : attempts_) lost_hosts_.insert({id, node});
+  const Duration dead_after = plan_.spec.run_config.failure_config.node_dead_after;
+  const LinkHabits& link = plan_.links[node];
+  const Duration unwell = timeline_.now() - unwell_since.value_or(timeline_.now());
+  if (link.loss == 0 && unwell < dead_after - kLastHeardBefore - 2 * link.delay_max)
+    fail("L3", fmt::format("node {} is declared dead {} after the first thing went wrong with it",
+                           node, format_duration(unwell)));
   if (!healthy_since || !plan_.healthy_link(node)) return;
   const Duration healthy = timeline_.now() - *healthy_since;
-  if (healthy >= plan_.spec.run_config.failure_config.node_dead_after + kNodeHealthyFor)
+  if (healthy >= dead_after + kNodeHealthyFor)
     fail("L3", fmt::format("node {} is declared dead after {} in which nothing was wrong with it",
                            node, format_duration(healthy)));
 }

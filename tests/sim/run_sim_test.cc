@@ -116,10 +116,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::BudgetNotCounted, "S10"}, Found{Mutant::WrongEnd, "S11"},
                     Found{Mutant::WindowNotKept, "S12"}, Found{Mutant::WallClockInTimers, "S14"},
                     Found{Mutant::DeadlinesForgotten, "L1"}, Found{Mutant::KillNotSent, "L2"},
-                    Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::SilenceIsPatience, "L3"},
-                    Found{Mutant::AcksForgotten, "L4"}, Found{Mutant::JournalNotSynced, "S2"},
-                    Found{Mutant::ValidationForgotten, "L5"}, Found{Mutant::EpochNotRaised, "S1"},
-                    Found{Mutant::EndBeforeReports, "L4"}),
+                    Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::VerdictIsEarly, "L3"},
+                    Found{Mutant::SilenceIsPatience, "L3"}, Found{Mutant::AcksForgotten, "L4"},
+                    Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
+                    Found{Mutant::EpochNotRaised, "S1"}, Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

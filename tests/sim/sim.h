@@ -48,9 +48,10 @@ struct SimHost {
   bool powered = true;
   std::uint64_t boots = 0;
   std::optional<TimePoint> healthy_since = TimePoint{};  // none: something is wrong with it
-  SimPath local;                                         // between processes of the host
-  SimPath network;               // to the launcher; side 0 is the launcher's
-  std::vector<SimWorker*> pids;  // by pid − 1; the lowest free one is given next
+  std::optional<TimePoint> unwell_since;  // the first of its troubles that may still be felt
+  SimPath local;                          // between processes of the host
+  SimPath network;                        // to the launcher; side 0 is the launcher's
+  std::vector<SimWorker*> pids;           // by pid − 1; the lowest free one is given next
 
   int add_process(SimWorker* worker) {
     for (std::size_t i = 0; i < pids.size(); ++i) {
