@@ -227,12 +227,14 @@ void Checkers::stop_asked(StopKind kind, TimePoint workers_gone_by) {
   if (!gone_by_ || workers_gone_by < *gone_by_) gone_by_ = workers_gone_by;
 }
 
-// L1: once the faults are over, training goes on within 30 s and what a step takes that a slow node
-// has begun.
+// L1: once the faults are over, training goes on within 30 s and what a step, or a worker's hello,
+// takes that a slow node has begun.
 void Checkers::faults_over() {
   const bool may_hang = plan_.has(FaultKind::HangWorker);
   if (ended_ || may_hang) return;
-  const Duration step = plan_.habits.has_sdk ? plan_.habits.step_max : Duration(seconds(5));
+  Duration step = plan_.habits.has_sdk ? plan_.habits.step_max : Duration(seconds(5));
+  if ((plan_.armed & 1u << static_cast<int>(Site::HelloLate)) != 0)
+    step = std::max<Duration>(step, milliseconds(5300));
   // Parts that a slow node stores on a slow disk, one after the other.
   const bool slow_disk = plan_.has(FaultKind::SlowNode) && plan_.has(FaultKind::DiskSlow);
   progress_by_ = timeline_.now() + kProgressWithin + seconds(slow_disk ? 180 : 0) +
