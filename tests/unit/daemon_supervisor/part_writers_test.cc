@@ -31,7 +31,13 @@ class Gate {
   void open() { set(false); }
   void pass() {
     std::unique_lock lock(mutex_);
+    ++waiting_;
     changed_.wait(lock, [this] { return !closed_; });
+    --waiting_;
+  }
+  int waiting() {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
   }
 
  private:
@@ -43,6 +49,7 @@ class Gate {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;
+  int waiting_ = 0;
 };
 
 class HangingFiles final : public FileSystem {
@@ -123,6 +130,12 @@ class PartWritersTest : public ::testing::Test {
     asio::co_spawn(context_, keep(writers, order(index), answers_[index]),
                    [](std::exception_ptr) {});
   }
+  /// Given up for its time, as all are while the gate is closed.
+  void expect_given_up(std::uint64_t index) {
+    run_until([&] { return answers_[index].has_value(); });
+    ASSERT_TRUE(answers_[index]->has_error());
+    EXPECT_EQ(answers_[index]->error().code, Errc::Timeout);
+  }
   void run_until(const std::function<bool()>& reached) {
     context_.restart();
     while (!reached() && context_.run_one() > 0) {
@@ -176,6 +189,44 @@ TEST_F(PartWritersTest, GiveUpWhatHangsAndStillTryTheNextOnes) {
   begin(writers(seconds(600)), 4);
   run_until([&] { return answers_[4].has_value(); });
   EXPECT_TRUE(answers_[4]->has_value());
+}
+
+// One whose thread did not get to the gate in its time leaves none behind; so it may take a few
+// more until there are eight.
+TEST_F(PartWritersTest, LeaveEightThreadsBehindAndStartNoMore) {
+  gate_.close();
+  PartWriters& all = writers(milliseconds(20));
+  std::uint64_t index = 0;
+  while (gate_.waiting() < kHangingWritersMax && index < 100) {
+    begin(all, ++index);
+    expect_given_up(index);
+  }
+  for (const std::uint64_t eight = index; index < eight + 4;) {
+    begin(all, ++index);
+    expect_given_up(index);
+  }
+
+  EXPECT_EQ(all.hanging(), 8);
+  EXPECT_EQ(gate_.waiting(), 8);
+}
+
+// One hangs already when the pairs begin: the last pair finds room for one only.
+TEST_F(PartWritersTest, LeaveNoMoreBehindWhereTwoWriteAtATime) {
+  gate_.close();
+  PartWriters& all = writers(milliseconds(20));
+  begin(all, 1);
+  expect_given_up(1);
+  std::uint64_t index = 1;
+  const auto begin_two = [&] {
+    begin(all, index + 1);
+    begin(all, index + 2);
+    for (const std::uint64_t last = index + 2; index < last;) expect_given_up(++index);
+  };
+  while (gate_.waiting() < kHangingWritersMax && index < 100) begin_two();
+  for (int more = 0; more < 4; ++more) begin_two();
+
+  EXPECT_EQ(all.hanging(), 8);
+  EXPECT_EQ(gate_.waiting(), 8);
 }
 
 TEST_F(PartWritersTest, GiveUpEverythingOnceNobodyWaitsForIt) {
