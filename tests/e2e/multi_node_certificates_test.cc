@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 
 #include <boost/json.hpp>
+#include <ctime>
 #include <filesystem>
 
+#include "lib/net/tls_files.h"
 #include "tests/e2e/multi_node.h"
 
 namespace train::e2e {
@@ -70,6 +72,27 @@ TEST_F(MultiNodeCertificates, AreMadeByTraindAndSaidWhatToDoWith) {
   EXPECT_EQ(certs({"launcher", "ada", "--ca", "none"}, 73),
             "traind: error: opening key file none/ca.key: No such file or directory\n");
   EXPECT_EQ(certs({}, 64), "A subcommand is required\nRun with --help for more information.\n");
+}
+
+TEST_F(MultiNodeCertificates, AreValidForAYearUnlessDaysSayOtherwise) {
+  certs({"ca", "--cluster", "lab"});
+  const std::string bob = certs({"launcher", "bob"});
+  const std::string eve = certs({"launcher", "eve", "--days", "3650"});
+
+  const auto until = [&](const std::string& name) {
+    const auto files =
+        TlsFiles::read({.token_file = "", .folder = cluster.path(name)}, CertificateRole::Launcher);
+    EXPECT_TRUE(files) << files.error().describe();
+    return files ? std::pair(files->context()->valid_until(), files->valid_until())
+                 : std::pair(std::time_t{}, std::string());
+  };
+  const auto days_from_now = [](std::time_t then) {
+    return static_cast<double>(then - std::time(nullptr)) / (24 * 3600);
+  };
+  EXPECT_NEAR(days_from_now(until("bob").first), 365, 1);
+  EXPECT_NEAR(days_from_now(until("eve").first), 3650, 1) << "as long as the authority";
+  EXPECT_TRUE(contains(bob, "bob  valid until " + until("bob").second + ": ")) << bob;
+  EXPECT_TRUE(contains(eve, "eve  valid until " + until("eve").second + ": ")) << eve;
 }
 
 TEST_F(MultiNodeCertificates, ARunOverThemEndsAsAnyOther) {
