@@ -73,6 +73,7 @@ class DaemonLink {
   Duration redial_every_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
   TimePoint last_heard_;                    // over any connection
+  TimePoint refused_at_;                    // when a call was, at last: no silence either
   TimePoint frame_at_;                      // over this one, or when it was made
   TimePoint beat_at_;                       // when the next heartbeat is due
   std::uint64_t beats_ = 0;

@@ -119,6 +119,32 @@ TEST_F(DaemonLinkTest, OneThatListensAndNeverAnswersIsSilent) {
   EXPECT_EQ(problems_, std::vector<std::string>{"no answer"});
 }
 
+// As after an upgrade on a busy machine: it was declared dead at the first call that took too long,
+// with all the time in which its traind had been away for a silence.
+TEST_F(DaemonLinkTest, OneThatWasAwayIsNotDeadAtTheFirstCallThatItDoesNotAnswer) {
+  options_.suspect_after = 100ms;
+  options_.dead_after = 600ms;  // a call waits for 250 ms
+  const TimePoint began = std::chrono::steady_clock::now();
+  std::optional<FileDescriptor> bound;
+  TimePoint listening;
+  on_problem_ = [&] {
+    if (listening != TimePoint{}) return true;
+    if (problems_.size() % 2 == 0) {
+      bound.reset();
+      std::filesystem::remove(path_);
+      return true;
+    }
+    bound = bound_socket();
+    if (std::chrono::steady_clock::now() < began + 700ms) return true;
+    EXPECT_EQ(::listen(bound->get(), 100), 0);
+    listening = std::chrono::steady_clock::now();
+    return true;
+  };
+  call_until_down_or_enough();
+  ASSERT_TRUE(down_ && down_->starts_with("no heartbeat for ")) << down_.value_or("");
+  EXPECT_GE(std::chrono::steady_clock::now() - listening, 400ms);
+}
+
 TEST_F(DaemonLinkTest, WhereNothingCanBeLostThereIsNoVerdict) {
   options_.has_workers = false;
   options_.away_limit = options_.dead_after = options_.suspect_after = Duration{0};
