@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,6 +58,19 @@ std::map<std::string, std::string> own_account() {
 
 StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
+}
+
+/// Said now, by its name, and not as whatever fails first for want of a descriptor.
+Result<Unit> check_open_files_for(int workers) {
+  constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
+  rlimit limit{};
+  const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return Unit{};
+  return Error{Errc::InvalidArgument,
+               fmt::format("{} workers on a node need some {} open files, and its limit is {}",
+                           workers, needed, limit.rlim_cur),
+               "raise the hard limit of its traind (ulimit -Hn, systemd's LimitNOFILE=), or have "
+               "fewer workers on a node"};
 }
 
 class Supervisor {
@@ -131,6 +145,7 @@ class Supervisor {
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSeat> seats_;
   std::set<std::string> sweeping_;  // variables of ranks that are gone, where there is no cgroup
+  int quiet_sweeps_ = 0;            // since one of them was found
   StandbyPool standbys_;
   AnsweredCollectives answered_;
   std::optional<Frame> pause_;            // the newest, for those that connect later
@@ -298,8 +313,10 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   prepare_ = message;
   epoch_ = std::max(epoch_, message.epoch);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
-  if (const auto confined = confinement_.set(message); confined.has_error()) {
-    uplink_.say_last(encode(start_failed(Rank{0}, confined.error()), options_.attempt));
+  for (const auto& checked :
+       {confinement_.set(message), check_open_files_for(message.local_world_size)}) {
+    if (checked) continue;
+    uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
     return;
   }
   ::umask(confinement_.rules().umask.value_or(077));  // of what we write for the run as well
@@ -456,15 +473,16 @@ void Supervisor::sweep(WorkerSeat& seat) {
   const std::string mark = seat.standby ? fmt::format("TRAINRUN_STANDBY={}", seat.standby->number)
                                         : fmt::format("RANK={}", seat.plan.rank);
   kill_adopted({mark});
+  quiet_sweeps_ = 0;
   if (sweeping_.empty()) scope_.spawn("sweep", sweep_again());
   sweeping_.insert(mark);
 }
 
 // Whoever has just been killed may have left children, which come to us only once it is gone.
 asio::awaitable<void> Supervisor::sweep_again() {
-  for (int quiet = 0; quiet < kQuietSweeps; ++quiet) {
+  for (; quiet_sweeps_ < kQuietSweeps; ++quiet_sweeps_) {
     if (!co_await pause_for(kSweepEvery)) co_return;
-    if (kill_adopted_with_any(sweeping_) > 0) quiet = 0;
+    if (kill_adopted_with_any(sweeping_) > 0) quiet_sweeps_ = 0;
   }
   sweeping_.clear();
 }

@@ -2,8 +2,10 @@
 // and how they are renewed below runs that go on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <ctime>
@@ -157,6 +159,34 @@ TEST_F(MultiNodeCertificates, ANodeMayBeForSomeUsersOnly) {
   EXPECT_TRUE(wait_until([&] { return contains(daemon.err(), "user=bob"); })) << daemon.err();
   Process& adas = nodes.train_run(hello_job("adas"), 1, tls("ada"));
   EXPECT_EQ(adas.wait(), 0) << adas.out() << adas.err();
+}
+
+TEST_F(MultiNodeCertificates, WorkersRunAsTheUserWhomTheCertificateNames) {
+  if (::geteuid() != 0 || ::getpwnam("games") == nullptr || ::getpwnam("backup") == nullptr)
+    GTEST_SKIP() << "needs root, and the users games and backup";
+  make_site();
+  certs({"launcher", "games", "backup"});
+  ::chmod(cluster.dir().c_str(), 0711);  // the job's working folder
+  Nodes nodes(cluster, 1);
+  nodes.start(0, with(tls("n0"), {"--run-as", "games", "--run-as", "backup"}));
+  const auto job = [&](const std::string& name, const std::string& user = "") {
+    return cluster.job(name, "command: [id, -un]\nscaling_config: {num_workers: 1}\n",
+                       user.empty() ? "" : "  user: " + user + "\n");
+  };
+
+  Process& backups = nodes.train_run(job("backups"), 1, tls("backup"));
+  EXPECT_EQ(backups.wait(), 0) << backups.out() << backups.err();
+  EXPECT_EQ(cluster.read(cluster.run_dir("backups") + "/attempts/000/ranks/0000/stdout.log"),
+            "backup\n");
+
+  Process& adas = nodes.train_run(job("adas"), 1, tls("ada"));
+  EXPECT_EQ(adas.wait(), 77) << adas.out() << adas.err();
+  EXPECT_EQ(text_of(cluster.exit_json("adas"), "cause"),
+            nodes.endpoint(0) + ": this node runs no workers as ada for this run");
+  Process& others = nodes.train_run(job("others", "games"), 1, tls("backup"));
+  EXPECT_EQ(others.wait(), 77) << others.out() << others.err();
+  EXPECT_EQ(text_of(cluster.exit_json("others"), "cause"),
+            nodes.endpoint(0) + ": this node runs no workers as games for this run");
 }
 
 TEST_F(MultiNodeCertificates, ADaemonIsCalledAsItsCertificateSays) {
