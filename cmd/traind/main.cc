@@ -99,9 +99,9 @@ int main(int argc, char** argv) {
                "How long SIGTERM lets launchers move their work away (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
   app.add_option("--run-as", daemon.run_as,
-                 "As root, run workers as this user: of those named, as the one that a run's "
-                 "run_config.user names, else the first; with --tls, of several, as the one whom "
-                 "the launcher's certificate names. May be repeated")
+                 "As root, run workers as this user. May be repeated: a run then gets the user "
+                 "that its run_config.user names, else the first; with --tls, the user that the "
+                 "launcher's certificate names")
       ->allow_extra_args(false);
   app.add_flag("--leave-with-stdin", daemon.leave_with_stdin,
                "Leave, as at SIGINT, when stdin is closed: with the ssh or srun that started it");

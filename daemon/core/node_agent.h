@@ -128,7 +128,7 @@ class NodeAgent {
   std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
   /// The run that a link may send frames for; none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
-  /// As whom the workers of a run with a lease shall run (AttachRun.user).
+  /// The user that the workers of a run run as (AttachRun.user); "" for a run without a lease.
   std::string user_of(const std::string& run_id) const;
   bool idle() const { return runs_.empty() && supervisors_.empty(); }
   /// Draining, and nothing is left that would have to be waited for.

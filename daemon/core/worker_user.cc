@@ -20,22 +20,24 @@ Result<std::string> worker_user(const WorkerUsers& users, const std::string& ask
   const auto& allowed = users.allowed;
   if (allowed.empty()) {
     if (asked.empty() || asked == users.own) return users.own;
-    return refusal(asked, fmt::format("its traind runs them as {}: leave run_config.user out, or "
-                                      "start it as root with --run-as {}",
+    return refusal(asked, fmt::format("its traind runs workers as {}: leave run_config.user "
+                                      "out, or start traind as root with --run-as {}",
                                       users.own, asked));
   }
   if (allowed.size() == 1 || !certificate) {
     const std::string& user = asked.empty() ? allowed.front() : asked;
     if (std::find(allowed.begin(), allowed.end(), user) != allowed.end()) return user;
-    return refusal(user,
-                   fmt::format("its traind says as whom: --run-as {}", fmt::join(allowed, ", ")));
+    return refusal(
+        user, fmt::format("set run_config.user to a user that its traind allows: {} (--run-as)",
+                          fmt::join(allowed, ", ")));
   }
   if (!asked.empty() && asked != *certificate)
-    return refusal(asked, fmt::format("the certificate that asks is {}'s: leave run_config.user "
-                                      "out, or use that user's certificate",
-                                      *certificate));
+    return refusal(asked, fmt::format("the launcher's certificate is {}'s: leave "
+                                      "run_config.user out, or use {}'s certificate",
+                                      *certificate, asked));
   if (std::find(allowed.begin(), allowed.end(), *certificate) != allowed.end()) return *certificate;
-  return refusal(*certificate, "its traind says as whom: --run-as");
+  return refusal(*certificate,
+                 fmt::format("ask whoever runs its traind to add --run-as {}", *certificate));
 }
 
 }  // namespace train

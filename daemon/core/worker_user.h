@@ -1,5 +1,5 @@
-// As whom the workers of a run shall run: what traind allows, what the spec asks for, and what the
-// launcher's certificate says. Pure.
+// The user that the workers of a run run as: from what traind allows, what the spec asks for, and
+// what the launcher's certificate says. Pure.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 namespace train {
 
 struct WorkerUsers {
-  std::string own;                   // as whom traind runs
-  std::vector<std::string> allowed;  // --run-as; empty: as itself only
+  std::string own;                   // the user that traind runs as
+  std::vector<std::string> allowed;  // --run-as; empty: `own` only
 };
 
-/// The user's name. `asked`: run_config.user, "" for no wish. `certificate`: whose the launcher's
-/// is, where it has one. Who asks for nothing gets the first that is allowed. With certificates
-/// and several allowed users everybody runs as the one whom the certificate names. Permission
-/// where that is nobody who is allowed.
+/// Choose the user, by name. `asked`: run_config.user, or "" where the spec leaves it out.
+/// `certificate`: the user that the launcher's certificate names, if it has one. A launcher that
+/// asks for nobody gets the first allowed user; with a certificate and several allowed users, it
+/// gets the one that the certificate names. Permission where traind does not allow that user.
 Result<std::string> worker_user(const WorkerUsers& users, const std::string& asked,
                                 const std::optional<std::string>& certificate);
 

@@ -56,9 +56,9 @@ constexpr std::size_t kRelayQueueBytesMax =
     8u << 20;  // towards one launcher; then its supervisors wait
 constexpr std::size_t kUnreadBytesMax =
     256u << 20;  // that a launcher has asked for, or sent to a supervisor; then its link ends
-constexpr std::size_t kWordsBytesMax = 64u << 10;  // of one supervisor, in our log
-constexpr Duration kHelloExpected = seconds(5);    // of a supervisor that we call after our restart
-constexpr Duration kHelloLimit = seconds(25);      // more; then it is killed
+constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our log
+constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
+constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
@@ -67,16 +67,25 @@ constexpr Duration kSecondTermAfter = seconds(1);
 constexpr int kSweepRounds = 250;                      // of 2 ms
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
 
-/// Whom the kernel named when it listened: that process may have gone since, and its number be
-/// another's.
+/// Kill the process that the kernel named when it listened. It may have ended since, and its pid be
+/// another process's: so only one that has the supervisor's uid is killed.
 void end_process(const Connection& supervisor, const SupervisorFiles& files) {
   const auto who = supervisor.credentials();
   if (!who) return;
   const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who->pid, 0)));
   struct stat found {};
-  if (process.get() < 0 || ::stat(fmt::format("/proc/{}", who->pid).c_str(), &found) != 0) return;
-  if (found.st_uid == files.uid)
+  if (::stat(fmt::format("/proc/{}", who->pid).c_str(), &found) != 0 || found.st_uid != files.uid)
+    return;
+  if (process.get() < 0)  // no descriptor is left
+    ::kill(who->pid, SIGKILL);
+  else
     ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+}
+
+Error root_refused() {
+  return {Errc::Permission, "refusing to run workers as root",
+          "name the users whose jobs it runs with --run-as, start traind as the user whose jobs it "
+          "runs, or give --allow-root"};
 }
 
 Refused refusal_of(const Error& error) {
@@ -139,7 +148,7 @@ class Daemon {
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
   bool may_use_node(const Link& link, const std::optional<CertificateName>& user);
-  asio::awaitable<void> log_words_of(std::string user, int pipe);
+  asio::awaitable<void> log_stderr(std::string user, int pipe);
   asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
   asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
   void feed(const NodeEvent& event);
@@ -176,7 +185,7 @@ class Daemon {
     log.info(what, {{"folder", folder}});
   };
   WorkerUsers worker_users_;
-  std::map<std::string, uid_t> uids_;  // of those
+  std::map<std::string, uid_t> uids_;  // of those users, by name
   std::map<uid_t, std::unique_ptr<UserSpace>> spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
@@ -197,6 +206,8 @@ class Daemon {
 Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (!options_.leave_with_last_run) signals_.add(SIGHUP);
+  const bool may_run_as_root = options_.allow_root || options_.leave_with_last_run;
+  if (::geteuid() == 0 && options_.run_as.empty() && !may_run_as_root) return root_refused();
   TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
   TRY_VOID(open_users());
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
@@ -223,35 +234,36 @@ Result<Unit> Daemon::open() {
   return Unit{};
 }
 
-/// As whom workers may run, and where what is theirs lies. Names are from here on those of the
-/// accounts: some machines know one under several.
+/// Look up the users that workers may run as, and make their folders. From here on a user has the
+/// name in its account: some machines know one account by several names.
 Result<Unit> Daemon::open_users() {
   const uid_t own = ::geteuid();
   const auto self = find_account(own);
   worker_users_.own = self ? self->name : fmt::format("uid {}", own);
   uids_[worker_users_.own] = own;
   spaces_[own] = std::make_unique<UserSpace>(own, std::nullopt, executor_, data_dir(), say_);
+  bool as_itself = options_.run_as.empty();
   for (const std::string& name : options_.run_as) {
     TRY(const UserAccount user, find_account(name));
-    worker_users_.allowed.push_back(user.name);
-    if (user.uid == own) continue;
+    auto& allowed = worker_users_.allowed;
+    if (std::find(allowed.begin(), allowed.end(), user.name) != allowed.end()) continue;
+    allowed.push_back(user.name);
+    uids_[user.name] = user.uid;
+    if (user.uid == own) {  // perhaps by another name: root may have several
+      as_itself = true;
+      continue;
+    }
     if (!may_become_others())
       return Error{Errc::Permission,
                    fmt::format("{} cannot run workers as {}", worker_users_.own, user.name),
                    "start traind as root, with CAP_SETUID and CAP_SETGID, or as that user"};
     TRY_VOID(make_user_folder(options_.spool_dir, user));
     TRY_VOID(make_user_folder(data_dir(), user));
-    uids_[user.name] = user.uid;
     open_space(user);
   }
-  const auto& allowed = worker_users_.allowed;
-  const bool as_itself = allowed.empty() || std::find(allowed.begin(), allowed.end(),
-                                                      worker_users_.own) != allowed.end();
-  if (own != 0 || !as_itself || options_.allow_root || options_.leave_with_last_run) return Unit{};
-  return Error{
-      Errc::Permission, "refusing to run workers as root",
-      "name the users whose jobs it runs by --run-as, start traind as such a user, or give "
-      "--allow-root"};
+  if (own == 0 && as_itself && !options_.allow_root && !options_.leave_with_last_run)
+    return root_refused();
+  return Unit{};
 }
 
 UserSpace& Daemon::open_space(const UserAccount& user) {
@@ -262,7 +274,7 @@ UserSpace& Daemon::open_space(const UserAccount& user) {
   return *space;
 }
 
-/// Also of a user whom we no longer run workers as, and who has left something.
+/// The user may be one that --run-as no longer names, whose files an earlier traind left here.
 UserSpace& Daemon::space_of(uid_t uid) {
   constexpr gid_t kNoGroup = 65534;
   if (const auto known = spaces_.find(uid); known != spaces_.end()) return *known->second;
@@ -271,7 +283,7 @@ UserSpace& Daemon::space_of(uid_t uid) {
 
 UserSpace& Daemon::space_of_user(const std::string& name) {
   const auto uid = uids_.find(name);
-  TRAIN_CHECK(uid != uids_.end(), "a run is a user's whom nobody has allowed");
+  TRAIN_CHECK(uid != uids_.end(), "a run has a user that --run-as does not name");
   return space_of(uid->second);
 }
 
@@ -279,7 +291,8 @@ UserSpace& Daemon::space_of_run(const std::string& run_id) {
   return space_of_user(agent_.user_of(run_id));
 }
 
-/// As whom the run's workers run, if they may; a launcher that wants more is told.
+/// The user that the run's workers run as. None: traind does not allow it, and the launcher has
+/// been told why.
 std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
                                                    const std::optional<CertificateName>& launcher) {
   const bool named = launcher && !link->is_unix();
@@ -290,7 +303,7 @@ std::optional<std::string> Daemon::worker_user_for(const Link& link, const Attac
       user = Error{Errc::Permission,
                    fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
                                key.attempt.value, files.uid, *user),
-                   "as whom a run runs stays; wait until that attempt has ended"};
+                   "wait until that attempt has ended, or set run_config.user back to its user"};
   }
   if (user) return *user;
   log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", user.error().message}});
@@ -574,7 +587,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   scope_.spawn("watch supervisor", watch_supervisor(action.key, pid));
 }
 
-/// Its pid, and our end of what leads to it.
+/// Start the supervisor. Returns its pid, and our end of the link to it.
 Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSupervisor& action,
                                                                 const SupervisorFiles& files,
                                                                 const UserSpace& space) {
@@ -587,28 +600,30 @@ Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSuper
   const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
   SpawnRequest request =
       supervisor_command(action, files, data, theirs.get(), socket.get(), space.account);
-  int words[2] = {-1, -1};
-  if (space.account && ::pipe2(words, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
-  FileDescriptor said(words[0]);
-  const FileDescriptor saying(words[1]);
-  if (space.account) request.stderr_fd = saying.get();
+  int ends[2] = {-1, -1};
+  if (space.account && ::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
+  FileDescriptor read_end(ends[0]);
+  const FileDescriptor write_end(ends[1]);
+  if (space.account) request.stderr_fd = write_end.get();
   TRY(const pid_t pid, spawn_process(executor_, request));
   if (space.account)
-    scope_.spawn("supervisor's words", log_words_of(space.account->name, said.release()));
+    scope_.spawn("supervisor's stderr", log_stderr(space.account->name, read_end.release()));
   TRY(auto link, Connection::adopt(executor_, ours.release()));
   return std::pair<pid_t, Link>(pid, std::move(link));
 }
 
-/// What another user's supervisor says on stderr, as his words: our log is not his to write.
-asio::awaitable<void> Daemon::log_words_of(std::string user, int pipe) {
-  asio::posix::stream_descriptor words(executor_, pipe);
+/// Log what another user's supervisor writes to stderr, under that user's name: it must not write
+/// to our log itself.
+asio::awaitable<void> Daemon::log_stderr(std::string user, int pipe) {
+  asio::posix::stream_descriptor source(executor_, pipe);
   std::array<char, 4096> text{};
   for (std::size_t logged = 0;;) {
     const auto [error, size] =
-        co_await words.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
+        co_await source.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
-    if (logged < kWordsBytesMax)
-      log_.warn("a supervisor says", {{"user", user}, {"text", std::string(text.data(), size)}});
+    if (logged < kStderrBytesMax)
+      log_.warn("a supervisor wrote to stderr",
+                {{"user", user}, {"text", std::string(text.data(), size)}});
     logged += size;
   }
 }
@@ -713,7 +728,8 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
   if (!frame && frame.error().code == Errc::Timeout) {
     log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
     end_process(*link, files);
-    // Its end, whenever the kernel can end it. Another user's may have left its link to others.
+    // Its end, whenever the kernel can end it. One of another user may have passed its link on to a
+    // process that lives, so that no end comes.
     if (files.uid == ::geteuid())
       frame = co_await link->receive();
     else
@@ -721,7 +737,7 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
   }
   if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
   auto hello = decode<SupervisorHello>(*frame);
-  // Another user's could claim to be one of somebody else's run.
+  // A supervisor of another user could claim to be that of somebody else's run.
   if (!hello || !check_order(*hello) ||
       supervisor_files(options_.runtime_dir, options_.spool_dir,
                        {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
@@ -750,7 +766,7 @@ void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>&
     ::usleep(2000);
   }
   if (cgroup) cgroup->remove();
-  if (!ours) {  // he decides how long it takes
+  if (!ours) {  // the user decides how long it takes
     return space_of(files.uid).data.remove_later(
         files.spool, [socket = files.socket] { ::unlink(socket.c_str()); });
   }

@@ -29,45 +29,44 @@ Result<FileDescriptor> open_folder(const std::string& path) {
   return folder;
 }
 
-/// Others may pass it, whatever else its mode says.
-Result<Unit> let_pass(const std::string& path) {
+/// Let other users traverse it, whatever else its mode says.
+Result<Unit> allow_traversal(const std::string& path) {
   TRY(const FileDescriptor folder, open_folder(path));
   struct stat found {};
   if (::fstat(folder.get(), &found) != 0 ||
       ((found.st_mode & 0011) != 0011 &&
        ::fchmod(folder.get(), (found.st_mode & 07777) | 0011) != 0))
-    return system_error(errno, "letting others pass " + path);
+    return system_error(errno, "letting other users traverse " + path);
   return Unit{};
 }
 
 }  // namespace
 
-// Only root can give names to what lies in the folder above. What the user has done to the mode of
-// his own folder keeps nobody from starting.
+// Only root can create or rename entries of `folder`. Whatever mode the user has given to the
+// user's folder, traind starts.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account) {
   TRY_VOID(make_private_folder(folder));
-  TRY_VOID(let_pass(folder));
+  TRY_VOID(allow_traversal(folder));
   const std::string own = user_folder(folder, account.uid);
   if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST)
     return system_error(errno, "making " + own);
   {
-    TRY(const FileDescriptor his, open_folder(own));
+    TRY(const FileDescriptor opened, open_folder(own));
     struct stat found {};
-    const bool known = ::fstat(his.get(), &found) == 0;
-    if (!known || (found.st_uid != account.uid && found.st_uid != ::geteuid()))
+    if (::fstat(opened.get(), &found) != 0) return system_error(errno, "looking at " + own);
+    if (found.st_uid != account.uid && found.st_uid != ::geteuid())
       return Error{
           Errc::Permission,
           fmt::format("'{}' belongs to uid {}, not to {}", own, found.st_uid, account.name),
-          "move it away"};
-    if (::fchown(his.get(), account.uid, account.gid) != 0 || ::fchmod(his.get(), 0700) != 0)
-      return system_error(errno, "giving away " + own);
+          "move it away, or name other places: --spool-dir, --data-dir"};
+    if (::fchown(opened.get(), account.uid, account.gid) != 0 || ::fchmod(opened.get(), 0700) != 0)
+      return system_error(errno, fmt::format("giving {} to {}", own, account.name));
   }
-  const ActAs himself(account);
+  const ActAs user(account);
   if (const auto usable = open_folder(own); !usable)
-    return Error{
-        Errc::Permission, fmt::format("the user {} may not enter {}", account.name, own),
-        "let others pass the folders above (chmod o+x), or name other places: --spool-dir, "
-        "--data-dir"};
+    return Error{Errc::Permission, fmt::format("the user {} may not enter {}", account.name, own),
+                 "let other users traverse the folders above (chmod o+x), or name other places: "
+                 "--spool-dir, --data-dir"};
   return Unit{};
 }
 

@@ -19,9 +19,9 @@ struct DaemonFolders {
 /// then, with what is wrong.
 Result<Unit> take_folders(const DaemonFolders& folders);
 
-/// The folder of a user below one of ours (user_folder()), made where it is missing, in which he
-/// alone may do what he likes; `folder`, which is made as well, lets others pass. Permission where
-/// a folder above does not let him in.
+/// Make user_folder(), which belongs to the user and is closed to everybody else, where it is
+/// missing. `folder` is made as well, and other users may traverse it. Permission where a folder
+/// above does not let the user in, or the user's folder belongs to somebody else.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account);
 
 /// Two daemons in one runtime folder would take each other's supervisors for their own:

@@ -59,17 +59,16 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
   if (files.rename_new(folder, trash).has_error()) return;
   say_("removing data on this node: " + why, folder);
   boost::asio::post(pool_, [say = say_, account = account_, folder, trash] {
-    const ActAs whose_it_is(account);
+    const ActAs owner(account);
     if (const auto removed = remove_own_folder(trash); !removed)
       say("not removed: " + removed.error().describe(), folder);
   });
 }
 
-// How old it is, is when something was last made or removed among its checkpoints.
 void NodeData::remove_later(const std::string& folder, std::function<void()> then) {
   boost::asio::post(pool_, [say = say_, account = account_, folder, then = std::move(then)] {
     {
-      const ActAs whose_it_is(account);
+      const ActAs owner(account);
       if (const auto removed = remove_own_folder(folder); !removed)
         say("not removed: " + removed.error().describe(), folder);
     }
@@ -77,6 +76,7 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
   });
 }
 
+// A folder's age counts from when something was last made or removed among its checkpoints.
 void NodeData::sweep_old() {
   const ActAs owner(account_);
   PosixFileSystem files;

@@ -1,7 +1,7 @@
 // What runs leave on this node's disk for their next attempt, where they have no storage that all
 // nodes share: a folder a run below --data-dir, which carries our mark. It goes when the run is
-// over. Whatever else is below --data-dir is not ours and stays. A user whom traind of root runs
-// workers as has a folder of that kind for himself, in which nothing is done but with his rights.
+// over. Whatever else is below --data-dir is not ours and stays. With --run-as each user has such
+// folders in a folder of that user, where traind reads and removes with that user's rights only.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -36,7 +36,7 @@ class NodeData {
   void run_began(const std::string& run_id) { ended_.erase(run_id); }
   /// Remove what ended runs have left, but those of `living`. The removing itself goes on later.
   void sweep(const std::set<std::string>& living);
-  /// Remove another folder of this user's, whole and marked; then do `then`, in any thread.
+  /// Remove another folder of this user, if it carries our mark; then call `then`, from any thread.
   void remove_later(const std::string& folder, std::function<void()> then);
   /// Remove what nobody has come back to for a week, and what an earlier traind was removing.
   void sweep_old();

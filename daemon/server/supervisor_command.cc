@@ -10,7 +10,8 @@
 namespace train {
 namespace {
 
-/// Ours; of another user's supervisor, which he can read, what says nothing of root's.
+/// Our environment. For a supervisor of another user, who can read it, only what reveals nothing of
+/// root's.
 std::map<std::string, std::string> environment_for(const std::optional<UserAccount>& account) {
   std::map<std::string, std::string> env;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -30,14 +31,14 @@ std::map<std::string, std::string> environment_for(const std::optional<UserAccou
   return env;
 }
 
-/// It and its workers stand in a group that is his; where that cannot be, they are in ours, and
-/// found by whose they are.
+/// A cgroup of the user's for the supervisor and its workers. Where none can be made, they stay in
+/// ours, and traind finds them by their uid.
 std::optional<Cgroup> cgroup_for(const SupervisorFiles& files, const UserAccount& account,
                                  const PrepareAttempt& message) {
   const auto group = Cgroup::create(files.cgroup);
   if (!group) return std::nullopt;
   limit_attempt_of_user(files, message);
-  return group->hand_over(account.uid, account.gid);
+  return group->delegate_to(account.uid, account.gid);
 }
 
 }  // namespace

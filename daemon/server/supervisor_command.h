@@ -11,14 +11,14 @@
 namespace train {
 
 /// Our own program, as `traind supervise`; it outlives us. cmd/traind reads the arguments. With an
-/// account it makes itself that user's first of all; its environment has nothing of ours that
-/// could be a secret.
+/// account it becomes that user before all else, and its environment has nothing of ours that could
+/// be a secret.
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 const std::string& data_dir, int link_fd, int socket_fd,
                                 const std::optional<UserAccount>& account);
 
-/// What all of another user's attempt may have, whatever its supervisor lets its workers have: its
-/// claim, and room for the supervisor. Does nothing for our own.
+/// Limit the cgroup of another user's attempt to the attempt's claim, and room for the supervisor,
+/// whatever limits that supervisor sets for its workers. Does nothing for our own user.
 void limit_attempt_of_user(const SupervisorFiles& files, const PrepareAttempt& message);
 
 }  // namespace train

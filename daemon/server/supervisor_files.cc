@@ -12,7 +12,7 @@
 namespace train {
 namespace {
 
-// "s-TAG.sock", "s-TAG.UID.sock" of another user's.
+// "s-TAG.sock"; "s-TAG.UID.sock" for a supervisor of another user.
 constexpr std::string_view kPrefix = "s-", kSuffix = ".sock";
 
 SupervisorFiles files_of(const std::string& runtime_dir, const std::string& spool_dir,

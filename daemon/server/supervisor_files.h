@@ -16,12 +16,12 @@ struct SupervisorFiles {
   std::string socket;  // in the runtime folder
   std::string spool;   // a folder
   std::string cgroup;  // a name below our own cgroup
-  uid_t uid = 0;       // as whom it runs
+  uid_t uid = 0;       // that it runs as
   bool operator==(const SupervisorFiles&) const = default;
 };
 
-/// What traind of root keeps for a user whom it runs workers as lies in a folder of his own below
-/// its folder for that; what is its own user's, in that itself.
+/// Where traind keeps the files of a user: `folder` itself for the user that traind runs as, else a
+/// folder of that user's own below it.
 std::string user_folder(const std::string& folder, uid_t uid);
 
 SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::string& spool_dir,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,7 +17,7 @@
 namespace train {
 namespace {
 
-constexpr std::streamsize kEnvironmentBytesMax = 8 << 20;  // more than execve() takes
+constexpr std::size_t kEnvironmentBytesMax = 8u << 20;  // more than execve() takes
 
 std::set<pid_t>& own_children() {
   static std::set<pid_t> pids;
@@ -33,13 +34,16 @@ std::vector<pid_t> adopted_children() {
   return adopted;
 }
 
-/// Between NUL characters.
+/// Its variables, each between NUL characters.
 std::string environment_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  // A process may say that its environment is all of its memory.
-  std::string all(1 + kEnvironmentBytesMax, '\0');
-  file.read(all.data() + 1, kEnvironmentBytesMax);
-  all.resize(1 + static_cast<std::size_t>(file.gcount()));
+  // A process can declare all of its memory to be its environment (prctl(2), PR_SET_MM).
+  std::string all(1, '\0');
+  std::array<char, 65536> piece{};
+  while (all.size() < kEnvironmentBytesMax && file) {
+    file.read(piece.data(), piece.size());
+    all.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  }
   return all;
 }
 
@@ -63,11 +67,11 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
 
 namespace {
 
-template <class Which>
-int kill_those(const Which& which) {
+template <class Predicate>
+int kill_adopted_if(const Predicate& matches) {
   int killed = 0;
   for (const pid_t pid : adopted_children()) {
-    if (!which(pid)) continue;
+    if (!matches(pid)) continue;
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, WNOHANG);
     ++killed;
@@ -78,7 +82,7 @@ int kill_those(const Which& which) {
 }  // namespace
 
 int kill_adopted(const std::vector<std::string>& variables) {
-  return kill_those([&](pid_t pid) {
+  return kill_adopted_if([&](pid_t pid) {
     if (variables.empty()) return true;
     const std::string environment = environment_of(pid);
     return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
@@ -88,7 +92,7 @@ int kill_adopted(const std::vector<std::string>& variables) {
 }
 
 int kill_adopted_with_any(const std::set<std::string>& variables) {
-  return kill_those([&](pid_t pid) {
+  return kill_adopted_if([&](pid_t pid) {
     const std::string environment = environment_of(pid);
     return std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
       return has_variable(environment, variable);
@@ -97,7 +101,7 @@ int kill_adopted_with_any(const std::set<std::string>& variables) {
 }
 
 int kill_adopted_of(uid_t uid) {
-  return kill_those([uid](pid_t pid) {
+  return kill_adopted_if([uid](pid_t pid) {
     struct stat found {};
     return ::stat(fmt::format("/proc/{}", pid).c_str(), &found) == 0 && found.st_uid == uid;
   });

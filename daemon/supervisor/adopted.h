@@ -26,7 +26,7 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
 int kill_adopted(const std::vector<std::string>& variables);
 /// Kill those that were started with any of these.
 int kill_adopted_with_any(const std::set<std::string>& variables);
-/// Kill those of another user, whose memory we do not look into.
+/// Kill those of another user, whose environments we do not read.
 int kill_adopted_of(uid_t uid);
 
 }  // namespace train

@@ -126,14 +126,14 @@ std::optional<Cgroup> Cgroup::create_child(const std::string& name) const {
 }
 
 // As systemd delegates a group (cgroups(7), "Cgroups delegation").
-std::optional<Cgroup> Cgroup::hand_over(uid_t uid, gid_t gid) const {
+std::optional<Cgroup> Cgroup::delegate_to(uid_t uid, gid_t gid) const {
   const bool v2 = ::access((path_ + "/cgroup.subtree_control").c_str(), F_OK) == 0;
   std::optional<Cgroup> first(*this);
   if (v2) {
     first = Cgroup(path_ + "/" + std::string(kDaemonGroup));
     if (!make_group(first->path_)) return std::nullopt;
     first->v1_ = v1_;
-    // Whoever sweeps it walks through all of it.
+    // traind walks through all of it when it sweeps.
     write_file(path_ + "/cgroup.max.descendants", "10000");
     write_file(path_ + "/cgroup.max.depth", "32");
   }

@@ -37,10 +37,11 @@ class Cgroup {
   /// A child of this one.
   std::optional<Cgroup> create_child(const std::string& name) const;
 
-  /// Leave it, and what is below it, to another user, but for its own limits. A process that stands
-  /// in its child kDaemonGroup (v2, where a group with limits below holds none itself) or in itself
-  /// (v1) may then use it as traind uses its own; nothing where that child cannot be made.
-  std::optional<Cgroup> hand_over(uid_t uid, gid_t gid) const;
+  /// Delegate it to another user, who may make groups below it but not change its own limits.
+  /// Returns the group for the user's first process: its child kDaemonGroup in v2, where a group
+  /// that hands controllers on holds no processes, or itself in v1. Nothing where it cannot be
+  /// delegated.
+  std::optional<Cgroup> delegate_to(uid_t uid, gid_t gid) const;
 
   /// The file that a process writes "0" into to move itself here, but for the limits of v1.
   std::string procs_path() const { return path_ + "/cgroup.procs"; }

@@ -12,7 +12,7 @@
 
 namespace train {
 
-/// Of the workers of an attempt on this node together.
+/// What all workers of an attempt on this node may have together.
 CgroupLimits limits_of_all(const PrepareAttempt& order);
 
 class Confinement {

@@ -41,7 +41,7 @@ PartWriters::PartWriters(asio::any_io_executor executor, const Clock& clock,
 
 Task<CheckpointPart> PartWriters::write(PartOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
-  // Those that write may hang as well.
+  // Threads that are writing now may come to hang, too.
   while (given_up_ || writing_ == kPartWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
     if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
     const auto woken = co_await changed_.wait_until(deadline);

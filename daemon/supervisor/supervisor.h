@@ -28,8 +28,8 @@ struct SupervisorOptions {
   std::string spool_dir;    // ours alone; removed at the end
   std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
-  std::optional<UserAccount> account;  // started by root's traind, to be this user: workers get
-                                       // HOME, USER, LOGNAME and SHELL of our environment
+  std::optional<UserAccount> account;  // to become, where traind runs as root for it: workers get
+                                       // our HOME, USER, LOGNAME and SHELL
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;
 };

@@ -18,9 +18,9 @@ struct NodeEnvironment {
   std::vector<std::int32_t> gpu_ids;  // that the node has granted, in the order of local ranks
 };
 
-/// Of workers that run as another user than the submitter: `own` (HOME, LOGNAME, SHELL and USER of
-/// this process) in place of the submitter's, and none of his folders for the time that he is
-/// logged in; but what the job sets itself stays.
+/// For workers that run as another user than the submitter: replace the submitter's HOME, LOGNAME,
+/// SHELL and USER by `own`, those of this process, and remove MAIL and the XDG folders. What the
+/// job itself sets stays.
 void use_account(StartWorkers& start, const std::map<std::string, std::string>& own);
 
 struct WorkerEnvironmentInput {

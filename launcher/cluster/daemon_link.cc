@@ -149,8 +149,8 @@ void DaemonLink::keep_alive(TimePoint now) {
 void DaemonLink::check_limits(const Error& why) {
   const TimePoint now = std::chrono::steady_clock::now();
   const bool away = why.code != Errc::Timeout;
-  if (away) refused_at_ = now;  // by a machine that lives
-  const Duration silent = now - (away ? last_heard_ : std::max(last_heard_, refused_at_));
+  if (away) away_at_ = now;  // its machine answered
+  const Duration silent = now - (away ? last_heard_ : std::max(last_heard_, away_at_));
   const Duration limit = away ? options_.away_limit : options_.dead_after;
   const std::string problem = away ? without_prefix(why.message, endpoint_text_) : "no answer";
   if (problem != problem_) handlers_.away(problem_ = problem);

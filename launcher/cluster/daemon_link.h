@@ -26,7 +26,7 @@ struct DaemonLinkOptions {
   std::string owner_key;  // by which it is made
   Duration suspect_after = seconds(3);
   Duration dead_after = seconds(10);
-  Duration away_limit;       // as long as workers wait for their traind
+  Duration away_limit{};     // as long as workers wait for their traind
   bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
 
@@ -73,7 +73,7 @@ class DaemonLink {
   Duration redial_every_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
   TimePoint last_heard_;                    // over any connection
-  TimePoint refused_at_;                    // when a call was, at last: no silence either
+  TimePoint away_at_;                       // when it was last found away, which is no silence
   TimePoint frame_at_;                      // over this one, or when it was made
   TimePoint beat_at_;                       // when the next heartbeat is due
   std::uint64_t beats_ = 0;

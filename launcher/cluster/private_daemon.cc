@@ -102,7 +102,7 @@ Result<std::string> find_traind() {
 Result<Unit> PrivateDaemon::start() {
   TRY(const std::string program, find_traind());
   auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
-  // The one before removes it as it ends.
+  // The previous traind removes it as it ends.
   if (!folder && made_ && folder.error().code == Errc::NotFound)
     folder = make_own_folder(runtime_dir_);
   TRY_VOID(folder);
@@ -124,6 +124,7 @@ Result<Unit> PrivateDaemon::start() {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
+  // It may have done so since.
   if (error == ENOENT && make_own_folder(runtime_dir_))
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
@@ -141,11 +142,11 @@ bool PrivateDaemon::ended() {
   if (::waitpid(pid_, &status, WNOHANG) == 0) return false;
   pid_ = -1;
   const bool failed = WIFEXITED(status) && WEXITSTATUS(status) != 0;
-  failures_ = failed ? failures_ + 1 : 0;  // one that was killed had begun
+  failures_ = failed ? failures_ + 1 : 0;  // one that was killed had started
   return true;
 }
 
-std::string PrivateDaemon::last_words() const {
+std::string PrivateDaemon::last_error() const {
   constexpr std::streamoff kTailBytes = 4096;
   std::ifstream log(runtime_dir_ + "/traind.log", std::ios::binary);
   log.seekg(0, std::ios::end);

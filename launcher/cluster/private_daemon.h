@@ -30,17 +30,17 @@ class PrivateDaemon {
   Result<Unit> start();
   /// Whether its process has ended (it is reaped then, when it is our child).
   bool ended();
-  /// How often in a row the one that start() made came to nothing: it exited with an error.
+  /// How many times in a row the one that start() made has exited with an error.
   int failures() const { return failures_; }
-  /// Why it could not start, as its log says at last; "" where that says nothing.
-  std::string last_words() const;
+  /// The last error in its log: why it could not start. "" where there is none.
+  std::string last_error() const;
   Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
   const std::string& runtime_dir() const { return runtime_dir_; }
   pid_t pid() const { return pid_; }
   /// End the one that start() made, before any launcher has called it: the run is not to be. One
   /// that was found is left alone.
   void stop();
-  /// Whether its folder has the socket of a supervisor, which may live.
+  /// Whether its folder has the socket of a supervisor, which may be alive.
   bool has_supervisors() const;
   /// Remove the folder, once the daemon has left.
   void clean_up();

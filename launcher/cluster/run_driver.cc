@@ -271,8 +271,14 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
     if (!co_await pause_for(kPrivateDaemonEvery)) co_return;
     if (finished_ || !daemon_->ended()) continue;
     if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
-      refused(Error{Errc::Unavailable,
-                    "the traind of this run cannot start: " + daemon_->last_words()});
+      std::string why = daemon_->last_error(), hint;
+      if (why.empty()) {
+        why = "it exits with an error and does not say why";
+        hint =
+            "try `traind --version`, with the traind that train-run starts: the one beside it, or "
+            "that of TRAINRUN_TRAIND";
+      }
+      refused(Error{Errc::Unavailable, "the traind of this run cannot start: " + why, hint});
       if (!daemon_->has_supervisors()) daemon_->clean_up();
       co_return;
     }

@@ -115,7 +115,7 @@ struct RunConfig {
   std::string log_level = "info";
   Umask umask;
   ResourceLimits rlimits;
-  std::optional<std::string> user;  // of the nodes, as whom workers run; unset: as traind has it
+  std::optional<std::string> user;  // that workers run as on the nodes; unset: traind chooses
   bool keep_capabilities = false;
   bool operator==(const RunConfig&) const = default;
 };

@@ -121,7 +121,7 @@ constexpr std::array kFields{
     Field{"run_config.rlimits", Kind::Limits, [](const Target& t) -> Ref { return &t.spec->run_config.rlimits; },
           "Limits of each worker, as prlimit(1) names them (as, core, cpu, data, fsize, memlock, nofile, nproc, stack) → a number, or unlimited. All others are those of traind.", {}, 0, 0, {}, R"({"nofile": 65536, "core": "unlimited"})"},
     Field{"run_config.user", Kind::Text, [](const Target& t) -> Ref { return &t.spec->run_config.user; },
-          "As whom the workers run: a user of the nodes whom each traind allows (traind --run-as).", {}, 0, 0, "the first whom traind names; where it names none, as whom traind runs", R"("alice")"},
+          "The user of the nodes that the workers run as; the traind of each node must allow it (traind --run-as).", {}, 0, 0, "the first user that traind's --run-as names, or the one that the launcher's certificate names; without --run-as, the user that traind runs as", R"("alice")"},
     Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
           "true: workers of root keep root's capabilities, as those of a container that must read files of other users. false: they have none. Neither can gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},

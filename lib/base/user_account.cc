@@ -87,7 +87,7 @@ Result<UserAccount> find_account(uid_t uid) {
                     });
 }
 
-// Some sandboxes know no setfsuid(2); nobody acts as another there.
+// Some sandboxes have no setfsuid(2); there nobody can act as another user.
 uid_t file_user() {
   const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
   return user == static_cast<uid_t>(-1) ? ::geteuid() : user;
@@ -111,11 +111,13 @@ int drop_capabilities() {
 }
 
 void become(const UserAccount& account) {
-  const std::string_view why = "a process would go on as root";
-  // What root has lowered, no process of his may lower again.
-  if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  const std::string_view why = "the process would keep root's rights";
+  // Written while this is root, it is also the lowest value that the user's processes may set.
+  if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
       file.get() >= 0) {
-    [[maybe_unused]] const auto written = ::write(file.get(), "0", 1);
+    char first = 0;
+    const bool lowered = ::read(file.get(), &first, 1) == 1 && first == '-';
+    [[maybe_unused]] const auto written = lowered ? ::pwrite(file.get(), "0", 1, 0) : 0;
   }
   ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
   empty_bounding_set();  // while it may
@@ -124,7 +126,7 @@ void become(const UserAccount& account) {
   TRAIN_CHECK(::setresgid(account.gid, account.gid, account.gid) == 0, why);
   TRAIN_CHECK(::setresuid(account.uid, account.uid, account.uid) == 0, why);
   TRAIN_CHECK(drop_capabilities() == 0, why);
-  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // the image is that of a program, and no secret of root's
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // after exec there is no secret of root's in memory
 }
 
 ActAs::ActAs(const std::optional<UserAccount>& account) {
@@ -137,8 +139,8 @@ ActAs::~ActAs() {
   if (before_) take(*before_);
 }
 
-// By the kernel's calls: glibc's setgroups() would change all threads. The others return what was
-// there before, whether or not they changed it.
+// By the kernel's call: glibc's setgroups() would change all threads. setfsuid() and setfsgid()
+// return the earlier id whether or not they changed it, so both are asked again.
 void ActAs::take(const Rights& rights) {
   const std::string_view why = "files would be used with another user's rights";
   TRAIN_CHECK(::syscall(SYS_setgroups, rights.groups.size(), rights.groups.data()) == 0, why);

@@ -1,5 +1,5 @@
-// Accounts of this machine, and whose rights a thread's file accesses use: traind of root touches
-// the files of the users that it runs workers as with their rights only, so that no link or
+// Accounts of this machine, and whose rights a thread's file accesses use. A traind that runs as
+// root uses the files of --run-as's users with those users' rights only, so that no link or
 // permission of theirs leads it anywhere that they could not go themselves.
 #pragma once
 
@@ -21,20 +21,23 @@ struct UserAccount {
   std::string home, shell;
 };
 
-/// By its name or number, from /etc/passwd, LDAP and what else this machine asks. NotFound. Blocks.
+/// Look an account up by name or number, in /etc/passwd, LDAP or whatever this machine uses.
+/// NotFound. Blocks.
 Result<UserAccount> find_account(const std::string& name);
 Result<UserAccount> find_account(uid_t uid);
 
-/// Whether this process may be another user: as root, where no sandbox has taken that from it.
+/// Whether this process may become another user: it is root, and no sandbox has taken that right.
 bool may_become_others();
 
-/// This process, which has one thread, is that user's for good: no way back, no capability, none of
-/// root's keyring, killed for want of memory like others. Where that fails, it ends.
+/// Make this process, which must have one thread, that user's for good: no way back, no capability,
+/// a session keyring of its own, no protection from the OOM killer. Ends the process where that
+/// fails.
 void become(const UserAccount& account);
 
-/// Of this process and what it executes: 0, or errno. Safe between fork and exec. Where no
-/// privileges may be gained, execve() does not give capabilities back to root either. The bounding
-/// set may only be emptied by who has CAP_SETPCAP; without that it changes nothing.
+/// Drop all capabilities of this process and of what it executes. Returns 0, or errno. Safe between
+/// fork and exec. Where no privileges may be gained, execve() does not give capabilities back to
+/// root either. Only a process with CAP_SETPCAP can empty the bounding set; without it, the set
+/// stays as it was.
 int drop_capabilities();
 
 /// Whose rights this thread's file accesses use: the effective user id, or that of the innermost
@@ -42,8 +45,8 @@ int drop_capabilities();
 uid_t file_user();
 
 /// While it lives, this thread, and no other, uses files with the rights of an account: its user
-/// id, its groups, and no capability that concerns files. Nobody: with its own. Needs
-/// may_become_others(), else the process ends. May not live across a co_await.
+/// id, its groups, and no capability that concerns files. Without an account, with the thread's own
+/// rights. Needs may_become_others(), else the process ends. Must not live across a co_await.
 class ActAs {
  public:
   explicit ActAs(const std::optional<UserAccount>& account);

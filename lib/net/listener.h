@@ -21,8 +21,8 @@ class Listener {
   static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
                                                   const Endpoint& endpoint);
 
-  /// Listen at a Unix socket that bind_unix_socket() made, perhaps in another process. Who
-  /// connects is told that it is this process (SO_PEERCRED). Its file stays at the end.
+  /// Listen at a Unix socket that bind_unix_socket() made, perhaps in another process. The kernel
+  /// names this process to whoever connects (SO_PEERCRED). close() leaves the socket's file.
   static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
                                                   FileDescriptor bound);
 
@@ -36,13 +36,13 @@ class Listener {
   Task<std::unique_ptr<Connection>> accept();
 
   Endpoint local_endpoint() const;  // with the port that was picked
-  void close();                     // removes the Unix socket's file; may be called again
+  void close();  // removes the file of a Unix socket that it bound itself; may be called again
 
  private:
   std::shared_ptr<Impl> impl_;  // shared with accept(), which close() may end after the Listener
 };
 
-/// A Unix socket with its file, as Listener::listen() makes it, at which nobody listens yet.
+/// Bind a Unix socket as Listener::listen() does, without listening yet.
 Result<FileDescriptor> bind_unix_socket(asio::any_io_executor executor, const std::string& path);
 
 }  // namespace train

@@ -1,6 +1,7 @@
 #include "lib/net/peer_user.h"
 
 #include <fmt/format.h>
+
 namespace train {
 
 Result<Unit> check_peer_user(const Connection& connection, uid_t user) {

@@ -1,7 +1,6 @@
 // Folders of our own: made by us, and marked with a file that says so. What is removed as a whole,
 // long after it was made, perhaps by another process and by its path alone, is removed only where
-// that mark is: nothing that we did not make ever goes. Whose they are is file_user()'s to say.
-// Blocks.
+// that mark is: nothing that we did not make ever goes. They must belong to file_user(). Blocks.
 #pragma once
 
 #include <string>

@@ -31,7 +31,7 @@ Result<Unit> look_for_mark(FileSystem& fs, const StorageCheck& check) {
         kSameMount};
   if (mark.error().code == Errc::Permission) {
     Error closed = mark.error();
-    closed.hint = "the user that workers run as there must be able to read and write it";
+    closed.hint = "the user that workers run as must be able to read and write there";
     return std::move(closed).with_context("the run's storage is closed to this node");
   }
   if (mark.error().code != Errc::NotFound) return mark.error();
@@ -54,7 +54,7 @@ Result<Unit> write_and_remove(FileSystem& fs, const StorageCheck& check) {
 Error cannot_write(Error error) {
   if (error.code == Errc::Permission) {
     error.code = Errc::InvalidArgument;
-    error.hint = "the user that traind runs as must be able to write there";
+    error.hint = "the user that workers run as must be able to write there";
   }
   return std::move(error).with_context("the run's storage cannot be written");
 }

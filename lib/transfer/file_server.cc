@@ -30,7 +30,7 @@ void FileServer::serve(std::string base, std::string relative, const ReadFile& r
   ++waiting_;
   boost::asio::post(pool_, [this, base = std::move(base), relative = std::move(relative), request,
                             reply = std::move(reply)]() mutable {
-    const ActAs whose_files_they_are(account_);
+    const ActAs owner(account_);
     auto answer = std::make_shared<FileBytes>(read_answer(base, relative, request));
     boost::asio::post(executor_, [this, answer, reply = std::move(reply)] {
       --waiting_;

@@ -143,7 +143,7 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   std::uint64_t epoch = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
   std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
-  std::string user;  // of this machine, as whom its workers shall run; empty: as traind has it
+  std::string user;  // that the run's workers shall run as on this node; empty: traind chooses
   MSGPACK_DEFINE_MAP(run_id, run_name, epoch, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
                      owner_public_key, owner_signature, user)
 };

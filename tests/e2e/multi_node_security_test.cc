@@ -73,7 +73,8 @@ TEST(MultiNodeSecurity, RootNeedsAllowRoot) {
     EXPECT_EQ(daemon.wait(), 78) << listen;
     EXPECT_EQ(daemon.err(),
               "traind: error: refusing to run workers as root\n"
-              "traind: start traind as the user whose jobs it runs, or give --allow-root\n");
+              "traind: name the users whose jobs it runs with --run-as, start traind as the user "
+              "whose jobs it runs, or give --allow-root\n");
   }
 }
 

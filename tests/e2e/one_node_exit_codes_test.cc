@@ -188,15 +188,15 @@ TEST(ExitCodes, ARequestThatCanNeverFitFailsAtOnceAndSaysWhy) {
 
 TEST(ExitCodes, ATraindThatCannotStartIsSaidWithItsReason) {
   Cluster cluster;
-  const std::string script = cluster.write(
-      "traind", "#!/bin/sh\necho 'traind: error: the disk is on holiday' >&2\nexit 74\n");
+  const std::string script =
+      cluster.write("traind", "#!/bin/sh\necho 'traind: error: the disk is full' >&2\nexit 74\n");
   ::chmod(script.c_str(), 0700);
   Process& run = cluster.train_run({cluster.job("job", "command: [echo, hello]")},
                                    {.env = {{"TRAINRUN_TRAIND", script}}, .prefix = {}, .cwd = ""});
 
   EXPECT_EQ(run.wait(), 69) << run.out() << run.err();
-  EXPECT_TRUE(contains(run.out() + run.err(),
-                       "the traind of this run cannot start: the disk is on holiday"))
+  EXPECT_TRUE(
+      contains(run.out() + run.err(), "the traind of this run cannot start: the disk is full"))
       << run.out() << run.err();
   EXPECT_TRUE(nothing_left(cluster));
 }

@@ -1,6 +1,5 @@
-// traind of root that runs workers as other users (--run-as): they are those users' in every
-// respect, root keeps out of their folders, and they out of root's.
-#include <fcntl.h>
+// A traind that runs as root, and its workers as other users (--run-as): the workers are those
+// users' in every respect, root keeps out of their folders, and they keep out of root's.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -19,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of each Debian.
+// Every Debian has them.
 constexpr const char *kUser = "games", *kOtherUser = "backup";
 
 uid_t uid_of(const std::string& name) {
@@ -49,7 +48,7 @@ class WorkerUser : public testing::Test {
       ASSERT_EQ(::chown(folder_of(user).c_str(), uid_of(user), 0), 0);
     }
   }
-  // They have nothing of the cluster's environment, by which it would find them.
+  // The cluster finds its processes by their environment, of which supervisors get nothing.
   void TearDown() override {
     for (const pid_t pid : supervisors()) send_signal(pid, SIGKILL);
   }
@@ -109,7 +108,6 @@ class WorkerUser : public testing::Test {
 
 TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
   start_traind();
-  ::chmod(cluster.write("script.sh", "").c_str(), 0644);
   const std::string script = shell(
       "id -un; id -u; id -G; echo home=$HOME user=$USER logname=$LOGNAME runtime=$XDG_RUNTIME_DIR\n"
       "grep -E '^(NoNewPrivs|CapEff|CapPrm|Uid):' /proc/self/status\n"
@@ -132,6 +130,8 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
               contains(said, "CapPrm:\t0000000000000000"))
       << said;
   EXPECT_TRUE(contains(said, fmt::format("Uid:\t{0}\t{0}\t{0}\t{0}", user->pw_uid))) << said;
+  EXPECT_TRUE(contains(said, fmt::format("] {}\n", user->pw_gid)))
+      << "other groups than his: " << said;
   // Of his supervisor, which he could ask for anything that it may do.
   EXPECT_TRUE(contains(said, "score=0 errors=pipe:")) << said;
   EXPECT_FALSE(contains(said, "canary-of-root")) << "his supervisor has root's environment";

@@ -129,9 +129,8 @@ void SimDaemonLink::ended(Why why) {
   ++serial_;
   if (link_) std::exchange(link_, nullptr)->close(0);
   const TimePoint now = sim_.timeline.now();
-  if (why == Why::Away) refused_at_ = now;
-  const Duration silent =
-      now - (why == Why::Away ? last_heard_ : std::max(last_heard_, refused_at_));
+  if (why == Why::Away) away_at_ = now;
+  const Duration silent = now - (why == Why::Away ? last_heard_ : std::max(last_heard_, away_at_));
   Duration limit = why == Why::Away ? away_limit_ : dead_after_;
   if (sim_.mutant == Mutant::SuspectIsDead) limit = Duration{0};
   if (sim_.mutant == Mutant::VerdictIsEarly) limit = dead_after_ / 2;

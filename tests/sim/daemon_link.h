@@ -49,7 +49,7 @@ class SimDaemonLink {
   LinkPtr link_;
   std::uint64_t serial_ = 0;  // of the connection: events of older ones are void
   TimePoint last_heard_, began_, listening_since_;
-  TimePoint refused_at_;
+  TimePoint away_at_;
   const bool has_workers_;  // of an attempt that an earlier launcher began
   bool ever_attached_ = false, told_down_ = true, over_ = false;
 };

@@ -121,7 +121,7 @@ Result<std::unique_ptr<GoogleCredentials>> GoogleCredentials::find(
     if (named.empty()) return found;
     return Error{Errc::InvalidArgument,
                  fmt::format("'{}' (GOOGLE_APPLICATION_CREDENTIALS) cannot be read", path),
-                 "it has to be on every node, readable for the user that traind runs as"};
+                 "it has to be on every node, readable for the user that workers run as"};
   }
   TRY_VOID(found->read(path, text));
   return found;

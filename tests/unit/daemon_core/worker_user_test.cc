@@ -12,7 +12,7 @@ struct Row {
   std::string user;  // "": refused
 };
 
-// Everybody who may run as whom, on the traind of the user "trainrun".
+// traind runs as the user "trainrun".
 TEST(WorkerUser, IsWhomTraindAllowsAndTheSpecAsksForAndTheCertificateNames) {
   const Row rows[] = {
       // as itself only
@@ -54,13 +54,15 @@ TEST(WorkerUser, IsWhomTraindAllowsAndTheSpecAsksForAndTheCertificateNames) {
 TEST(WorkerUser, ARefusalSaysWhatToDo) {
   EXPECT_EQ(worker_user({"trainrun", {}}, "alice", {}).error(),
             (Error{Errc::Permission, "this node runs no workers as alice for this run",
-                   "its traind runs them as trainrun: leave run_config.user out, or start it as "
-                   "root with --run-as alice"}));
+                   "its traind runs workers as trainrun: leave run_config.user out, or start "
+                   "traind as root with --run-as alice"}));
   EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "carol", {}).error().hint,
-            "its traind says as whom: --run-as alice, bob");
+            "set run_config.user to a user that its traind allows: alice, bob (--run-as)");
   EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "alice", "bob").error().hint,
-            "the certificate that asks is bob's: leave run_config.user out, or use that user's "
+            "the launcher's certificate is bob's: leave run_config.user out, or use alice's "
             "certificate");
+  EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "", "carol").error().hint,
+            "ask whoever runs its traind to add --run-as carol");
 }
 
 }  // namespace

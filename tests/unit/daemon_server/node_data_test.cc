@@ -169,8 +169,8 @@ TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
   }
 }
 
-// Of a user whom traind of root runs workers as: whatever he puts there, root's rights open him
-// nothing.
+// The folder of a user of --run-as: nothing that the user puts there makes traind use root's
+// rights.
 class UsersNodeData : public NodeDataTest {
  protected:
   void SetUp() override {

@@ -176,7 +176,7 @@ TEST(CgroupOfAnotherUser, HeUsesItAsHisOwnButForItsLimits) {
   const auto group = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
   if (::geteuid() != 0 || !group) GTEST_SKIP() << "needs root, and a cgroup that can be written";
   const UserAccount user = find_account("nobody").value();
-  const auto first = group->hand_over(user.uid, user.gid);
+  const auto first = group->delegate_to(user.uid, user.gid);
   ASSERT_TRUE(first);
   const auto memory = group->controller("memory");
 

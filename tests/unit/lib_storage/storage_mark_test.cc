@@ -71,7 +71,7 @@ TEST_F(StorageMark, IsNoUseWhereNothingMayBeWritten) {
             (Error{Errc::InvalidArgument,
                    "the run's storage cannot be written: creating "
                    "'/shared/vit/.probe-2-node-b-7': Read-only file system",
-                   "the user that traind runs as must be able to write there"}));
+                   "the user that workers run as must be able to write there"}));
 }
 
 TEST_F(StorageMark, IsNotEnoughOnAFullDisk) {
