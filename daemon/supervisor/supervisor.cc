@@ -481,7 +481,8 @@ void Supervisor::sweep(WorkerSeat& seat) {
 // Whoever has just been killed may have left children, which come to us only once it is gone.
 asio::awaitable<void> Supervisor::sweep_again() {
   for (; quiet_sweeps_ < kQuietSweeps; ++quiet_sweeps_) {
-    if (!co_await pause_for(kSweepEvery)) co_return;
+    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
+    if (paused.has_error()) co_return;
     if (kill_adopted_with_any(sweeping_) > 0) quiet_sweeps_ = 0;
   }
   sweeping_.clear();
