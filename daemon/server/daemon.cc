@@ -711,7 +711,8 @@ asio::awaitable<Daemon::Link> Daemon::reach_supervisor(SupervisorFiles files) {
     if (!said)
       log_.warn("cannot reach a supervisor yet; nothing is offered until then",
                 {{"socket", files.socket}, {"why", connection.error().describe()}});
-    if (!co_await pause_for(kReachAgainAfter)) co_return nullptr;
+    const auto woken = co_await pause_for(kReachAgainAfter);
+    if (!woken) co_return nullptr;
   }
 }
 

@@ -84,7 +84,8 @@ asio::awaitable<void> OutputPump::send(std::int32_t rank, OutputStream& stream) 
       uplink_.send(OutputChunk{rank, stream.number, stream.sent, "", true});
       uplink_.output_moved();
     }
-    if (!co_await changed_.wait_until(TimePoint::max())) co_return;
+    const auto woken = co_await changed_.wait_until(TimePoint::max());
+    if (!woken) co_return;
   }
 }
 

@@ -549,9 +549,8 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   seat.pid = 0;
   const TimePoint died = clock_.now();
   while (!seat.output_ended() && clock_.now() < died + kOutputDelayMax) {
-    if (!co_await changed_.wait_until(died + kOutputDelayMax) &&
-        clock_.now() < died + kOutputDelayMax)
-      break;
+    const auto woken = co_await changed_.wait_until(died + kOutputDelayMax);
+    if (!woken && clock_.now() < died + kOutputDelayMax) break;
   }
   send_exit(seat);
   const TimePoint give_up = died + kOutputEndMax;

@@ -53,7 +53,10 @@ void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint
 // the memory that the launcher ever takes.
 asio::awaitable<void> ClusterLinks::dial() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (i > 0 && i % kDialledAtOnce == 0 && !co_await pause_for(kDialPause)) co_return;
+    if (i > 0 && i % kDialledAtOnce == 0) {
+      const auto paused = co_await pause_for(kDialPause);
+      if (!paused) co_return;
+    }
     scope_.spawn("link", nodes_[i].link->run());
   }
 }

@@ -54,7 +54,8 @@ asio::awaitable<void> DaemonLink::run() {
     if (problem && problem->code == Errc::Cancelled) co_return;
     if (problem) check_limits(*problem);
     if (std::chrono::steady_clock::now() - began > redial_every_) redial = kFirstRedial;
-    if (!co_await pause_for(redial)) co_return;
+    const auto woken = co_await pause_for(redial);
+    if (!woken) co_return;
     redial = std::min<Duration>(redial * 2, redial_every_);
   }
 }

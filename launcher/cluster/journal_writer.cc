@@ -42,7 +42,8 @@ asio::awaitable<void> JournalWriter::run() {
   for (;;) {
     std::erase_if(holds_, [](const auto& reached) { return reached(); });
     if (queue_.empty() || !holds_.empty()) {
-      if (!co_await changed_.wait_until(TimePoint::max())) co_return;
+      const auto woken = co_await changed_.wait_until(TimePoint::max());
+      if (!woken) co_return;
       continue;
     }
     const std::vector<boost::json::object> events = std::exchange(queue_, {});
@@ -69,7 +70,8 @@ asio::awaitable<void> JournalWriter::run() {
     }
     // They go first, once the disk takes something again.
     queue_.insert(queue_.begin(), events.begin(), events.end());
-    if (!co_await pause_for(kRetryAfter)) co_return;
+    const auto woken = co_await pause_for(kRetryAfter);
+    if (!woken) co_return;
   }
 }
 

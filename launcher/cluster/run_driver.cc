@@ -268,7 +268,8 @@ void RunDriver::refused(const Error& error) {
 
 asio::awaitable<void> RunDriver::keep_private_daemon() {
   for (;;) {
-    if (!co_await pause_for(kPrivateDaemonEvery)) co_return;
+    const auto woken = co_await pause_for(kPrivateDaemonEvery);
+    if (!woken) co_return;
     if (finished_ || !daemon_->ended()) continue;
     if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
       std::string why = daemon_->last_error(), hint;
@@ -414,7 +415,8 @@ asio::awaitable<void> RunDriver::tick_loop() {
     // A deadline that a tick did not move is looked at again a little later.
     const TimePoint until =
         next ? std::max(*next, clock_.now() + milliseconds(1)) : TimePoint::max();
-    if (!co_await changed_.wait_until(until) && finished_) co_return;
+    const auto woken = co_await changed_.wait_until(until);
+    if (!woken && finished_) co_return;
   }
 }
 
@@ -476,8 +478,11 @@ Task<Unit> RunDriver::disk_is_idle() {
 asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (std::exchange(ending_, true)) co_return;
   bool left_on_nodes = false;
-  if (spec_.run_config.checkpoint_config.replicas > 0)
-    left_on_nodes = commits_.hanging() > 0 || !co_await gatherer_.gather();
+  if (spec_.run_config.checkpoint_config.replicas > 0) {
+    bool gathered = false;
+    if (commits_.hanging() == 0) gathered = co_await gatherer_.gather();
+    left_on_nodes = !gathered;
+  }
   last_writes_.begin();
   co_await last_writes_.wait_for(all_released());
   finished_ = true;

@@ -71,7 +71,8 @@ asio::awaitable<void> StopRequests::watch_stop_file() {
   std::error_code ec;
   std::filesystem::remove(path, ec);  // of an earlier launcher
   for (;;) {
-    if (!co_await pause_for(kStopFileEvery)) co_return;
+    const auto woken = co_await pause_for(kStopFileEvery);
+    if (!woken) co_return;
     if (!std::filesystem::exists(path, ec)) continue;
     std::filesystem::remove(path, ec);
     asked_(StopAsked{StopKind::Command, "train-run stop"});
