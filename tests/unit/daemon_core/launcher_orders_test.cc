@@ -70,6 +70,14 @@ TEST(LauncherOrders, AUserIsAName) {
   EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument);
 }
 
+TEST(LauncherOrders, ANameHasAtMost1024Bytes) {
+  AttachRun message = lease();
+  message.run_name.assign(1024, 'x');
+  EXPECT_TRUE(check_order(message));
+  message.run_name += 'x';
+  EXPECT_EQ(check_order(message).error().code, Errc::InvalidArgument);
+}
+
 TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
   SupervisorHello hello;
   hello.claimed = {.cpu = 4, .gpu = 1, .memory_bytes = 1 << 30, .custom = {{"tape", 1}}};

@@ -439,5 +439,16 @@ TEST(NodeAgent, ALauncherThatIsLostOnceTheGraceIsOverIsNotWaitedFor) {
   EXPECT_EQ(told.state.orphan_timeout_ms, 0);
 }
 
+TEST(NodeAgent, ForgetsARunWithItsLastSupervisorWhateverOtherRunsHave) {
+  Node node;
+  node.handle(up(kFirst, 1, "r1"));
+  node.handle(up(kFirst, 1, "r2"));
+
+  node.handle(SupervisorDown{{"r2", kFirst}, "exit code 0"});
+  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+
+  EXPECT_TRUE(node.agent.idle());
+}
+
 }  // namespace
 }  // namespace train
