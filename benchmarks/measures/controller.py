@@ -45,7 +45,7 @@ def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool, token: str)
     }
     path = scope.folder / "job.yaml"
     path.write_text(json.dumps(spec), encoding="utf-8")
-    return scope.start([str(lab.train_run), "--hosts-file", str(hosts), *(["--token-file", token] if token else []), str(path)])
+    return scope.start([str(lab.train_run), "--hosts-file", str(hosts), "--token-file", token, str(path)])
 
 
 def cpu_s(pid: int) -> float:
@@ -62,14 +62,14 @@ def make_token(scope: Scope) -> str:
     return str(path)
 
 
-def with_daemons(lab: Lab, nodes: int, silent: bool = False, secure: bool = False) -> dict[str, float]:
+def with_daemons(lab: Lab, nodes: int, silent: bool = False) -> dict[str, float]:
     """Seconds until all have joined and all have started, the share of a core from then on, and memory.
 
     The launcher sends each daemon a heartbeat a second; those that are silent do not answer it."""
     with Scope() as scope:
-        token = make_token(scope) if secure else ""
+        token = make_token(scope)
         daemons = scope.start([str(lab.program("many_daemons")), str(PORT), str(nodes),
-                               *(["silent"] if silent else []), *(["token", token] if token else [])])
+                               *(["silent"] if silent else []), "token", token])
         scope.wait_events(daemons, "listening", 1, READY_TIMEOUT_S)
         launcher = start_launcher(lab, scope, nodes, silent, token)
         joined = scope.wait_events(daemons, "joined", 1, READY_TIMEOUT_S)[0].at_ns
@@ -85,11 +85,11 @@ def with_daemons(lab: Lab, nodes: int, silent: bool = False, secure: bool = Fals
                 "cpu": 100 * share, "pss": pss_mib(launcher.pid)}
 
 
-def measured(lab: Lab, nodes: int, secure: bool) -> dict[str, float]:
+def measured(lab: Lab, nodes: int) -> dict[str, float]:
     """The same, and what a node adds to the memory of a launcher with one."""
-    alone = with_daemons(lab, 1, secure=secure)["pss"]
-    values = with_daemons(lab, nodes, secure=secure)
-    values["cpu_one_way"] = with_daemons(lab, nodes, silent=True, secure=secure)["cpu"]
+    alone = with_daemons(lab, 1)["pss"]
+    values = with_daemons(lab, nodes)
+    values["cpu_one_way"] = with_daemons(lab, nodes, silent=True)["cpu"]
     values["per_node"] = (values.pop("pss") - alone) * MIB / nodes
     return values
 
@@ -102,16 +102,12 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     missing = lab.missing(lab.train_run, lab.program("many_daemons"))
     if limit < nodes * FILES_PER_NODE + FILES_BESIDE:
         missing = f"only {limit} open files are allowed here (ulimit -n)"
-    def case(name: str, what: str, secure: bool, join_goal: Goal, memory_goal: Goal) -> Case:
-        return Case(
-            name, f"train-run beside {nodes:,} daemons ({what})",
-            [Metric("joined", "all joined", goal=join_goal),
-             Metric("join_cpu", "CPU until all joined", goal=Goal(at_most=6.0) if secure else Goal()),
-             Metric("started", "all told to start"),
-             Metric("cpu_one_way", "heartbeats, one way: share of a core", "%", goal=Goal(at_most=10.0)),
-             Metric("cpu", "heartbeats and their answers: share of a core", "%"),
-             Metric("per_node", "memory a daemon (PSS)", "KiB", goal=memory_goal)],
-            [Subject("ours", lambda: measured(lab, nodes, secure), lab.count(1, 3), missing)])
-
-    return [case("daemons", "TCP on loopback", False, Goal(at_most=3.0), Goal(at_most=8.0)),
-            case("daemons_tls", "TLS on loopback", True, Goal(), Goal(at_most=28.0))]
+    return [Case(
+        "daemons", f"train-run beside {nodes:,} daemons (TLS on loopback)",
+        [Metric("joined", "all joined"),
+         Metric("join_cpu", "CPU until all joined", goal=Goal(at_most=6.0)),
+         Metric("started", "all told to start"),
+         Metric("cpu_one_way", "heartbeats, one way: share of a core", "%", goal=Goal(at_most=10.0)),
+         Metric("cpu", "heartbeats and their answers: share of a core", "%"),
+         Metric("per_node", "memory a daemon (PSS)", "KiB", goal=Goal(at_most=28.0))],
+        [Subject("ours", lambda: measured(lab, nodes), lab.count(1, 3), missing)])]
