@@ -50,6 +50,10 @@ void RunController::advance_scheduling() {
     return;
   }
   if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) return;
+  // Nodes may come by the thousand: one look at all of them serves those of a moment.
+  place_due_ = nodes_may_come() && now_ < placed_at_ + kPlaceEvery;
+  if (place_due_) return;
+  placed_at_ = now_;
   Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
@@ -443,7 +447,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
     else if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) {
       consider(std::max(started_, schedule_at_) + kAllNodesWait);
     } else {
-      consider(waiting_note_at_);
+      consider(place_due_ ? placed_at_ + kPlaceEvery : waiting_note_at_);
     }
     return next;
   }

@@ -28,6 +28,8 @@ inline constexpr Duration kStragglerPause =
 inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
 inline constexpr Duration kAllNodesWait =
     seconds(3);  // for daemons that are named but have not answered, before starting without
+inline constexpr Duration kPlaceEvery =
+    milliseconds(100);  // at most, while such daemons may still come: each look is at all nodes
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
 inline constexpr Duration kGrowSettle =
     seconds(3);  // from the last news of more room to asking the group to re-form
@@ -312,6 +314,8 @@ class RunController {
   AttemptState attempt_;
   std::optional<Stop> stop_;
   TimePoint schedule_at_;                     // not before: backoff
+  TimePoint placed_at_;                       // when nodes were last looked at for a placement
+  bool place_due_ = false;                    // that look is put off
   std::optional<TimePoint> waiting_note_at_;  // the next one
   Duration waiting_note_every_ = kWaitingNoteFirst;
   std::vector<RunAction> actions_;

@@ -322,5 +322,34 @@ TEST(RunController, EventsThatComeTwiceChangeNothing) {
   EXPECT_EQ(d.handle(NodeGroupGone{kFirst, kNodeA}), Actions{});
 }
 
+// With 10,000 daemons each look took milliseconds, and there was one for each that came.
+TEST(RunController, NodesThatComeTogetherAreLookedAtTogether) {
+  JobSpec spec = two_workers();
+  spec.scaling_config.placement_strategy = PlacementStrategy::StrictSpread;
+  Driven d(spec, {.checkpoint = {}, .expected_nodes = 4});
+  d.handle(node_up(kNodeA));
+  d.handle(Tick{}, seconds(3));  // no more waiting for all: it does not fit
+
+  EXPECT_EQ(d.handle(node_up(kNodeB), seconds(3) + milliseconds(1)), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kPlaceEvery);
+  EXPECT_EQ(d.handle(node_up(kNodeC), seconds(3) + milliseconds(2)), Actions{});
+  EXPECT_EQ(d.run.state(), RunState::Scheduling);
+  d.handle(Tick{}, seconds(3) + kPlaceEvery);
+
+  EXPECT_EQ(d.run.state(), RunState::Preparing);
+}
+
+TEST(RunController, TheLastNodeThatMayComeIsNotKeptWaiting) {
+  JobSpec spec = two_workers();
+  spec.scaling_config.placement_strategy = PlacementStrategy::StrictSpread;
+  Driven d(spec);
+  d.handle(node_up(kNodeA));
+  d.handle(Tick{}, seconds(3));
+
+  d.handle(node_up(kNodeB), seconds(3) + milliseconds(1));
+
+  EXPECT_EQ(d.run.state(), RunState::Preparing);
+}
+
 }  // namespace
 }  // namespace train
