@@ -19,21 +19,19 @@
 
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
-#include "daemon/core/worker_user.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
 #include "daemon/server/launcher_port.h"
-#include "daemon/server/node_data.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
+#include "daemon/server/worker_spaces.h"
 #include "daemon/supervisor/adopted.h"
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/delegated_cgroup.h"
 #include "daemon/supervisor/spawn.h"
-#include "lib/base/check.h"
 #include "lib/base/host.h"
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
@@ -82,27 +80,9 @@ void end_process(const Connection& supervisor, const SupervisorFiles& files) {
     ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
 }
 
-Error root_refused() {
-  return {Errc::Permission, "refusing to run workers as root",
-          "name the users whose jobs it runs with --run-as, start traind as the user whose jobs it "
-          "runs, or give --allow-root"};
-}
-
 Refused refusal_of(const Error& error) {
   return {std::string(to_string(error.code)), error.message, error.hint};
 }
-
-/// What lies on this node for the runs of one user.
-struct UserSpace {
-  UserSpace(uid_t id, std::optional<UserAccount> of, const asio::any_io_executor& executor,
-            std::string folder, NodeData::Say say)
-      : uid(id),
-        account(std::move(of)),
-        data(executor, std::move(folder), account, std::move(say)) {}
-  uid_t uid;
-  std::optional<UserAccount> account;  // none: ours
-  NodeData data;
-};
 
 class Daemon {
  public:
@@ -116,6 +96,10 @@ class Daemon {
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
         agent_(node_name_, host_, addresses(), resources()),
+        spaces_(executor_, {options.spool_dir, data_dir()},
+                [log = log_](const std::string& what, const std::string& folder) mutable {
+                  log.info(what, {{"folder", folder}});
+                }),
         scope_(executor_),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
@@ -133,11 +117,7 @@ class Daemon {
   void look_at_limits();
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
-  Result<Unit> open_users();
-  UserSpace& open_space(const UserAccount& user);
-  UserSpace& space_of(uid_t uid);
-  UserSpace& space_of_user(const std::string& name);
-  UserSpace& space_of_run(const std::string& run_id);
+  WorkerSpace& space_of_run(const std::string& run_id);
   std::optional<std::string> worker_user_for(const Link& link, const AttachRun& message,
                                              const std::optional<CertificateName>& launcher);
   std::vector<std::string> addresses() const;
@@ -157,7 +137,7 @@ class Daemon {
   void spawn_supervisor(const SpawnSupervisor& action);
   Result<std::pair<pid_t, Link>> spawn_process_of(const SpawnSupervisor& action,
                                                   const SupervisorFiles& files,
-                                                  const UserSpace& space);
+                                                  const WorkerSpace& space);
   void adopt_supervisors();
   asio::awaitable<void> adopt(SupervisorFiles files);
   asio::awaitable<Link> reach_supervisor(SupervisorFiles files);
@@ -180,13 +160,7 @@ class Daemon {
   Notifier changed_;
   std::string host_, node_name_;
   NodeAgent agent_;
-  const NodeData::Say say_ = [log = log_](const std::string& what,
-                                          const std::string& folder) mutable {
-    log.info(what, {{"folder", folder}});
-  };
-  WorkerUsers worker_users_;
-  std::map<std::string, uid_t> uids_;  // of those users, by name
-  std::map<uid_t, std::unique_ptr<UserSpace>> spaces_;
+  WorkerSpaces spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
@@ -207,9 +181,10 @@ Result<Unit> Daemon::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (!options_.leave_with_last_run) signals_.add(SIGHUP);
   const bool may_run_as_root = options_.allow_root || options_.leave_with_last_run;
-  if (::geteuid() == 0 && options_.run_as.empty() && !may_run_as_root) return root_refused();
+  if (::geteuid() == 0 && options_.run_as.empty() && !may_run_as_root)
+    return WorkerSpaces::root_refused();
   TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
-  TRY_VOID(open_users());
+  TRY_VOID(spaces_.open(options_.run_as, may_run_as_root));
   if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
@@ -218,12 +193,10 @@ Result<Unit> Daemon::open() {
       [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   look_at_limits();
-  const auto left = list_supervisor_files(options_.runtime_dir, options_.spool_dir);
-  for (auto& [uid, space] : spaces_) {
-    const bool living = std::any_of(
-        left.begin(), left.end(), [whose = uid](const auto& files) { return files.uid == whose; });
-    if (!living) space->data.sweep_old();
-  }
+  std::set<uid_t> living;
+  for (const auto& files : list_supervisor_files(options_.runtime_dir, options_.spool_dir))
+    living.insert(files.uid);
+  spaces_.sweep_old(living);
   adopt_supervisors();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
@@ -234,61 +207,8 @@ Result<Unit> Daemon::open() {
   return Unit{};
 }
 
-/// Look up the users that workers may run as, and make their folders. From here on a user has the
-/// name in its account: some machines know one account by several names.
-Result<Unit> Daemon::open_users() {
-  const uid_t own = ::geteuid();
-  const auto self = find_account(own);
-  worker_users_.own = self ? self->name : fmt::format("uid {}", own);
-  uids_[worker_users_.own] = own;
-  spaces_[own] = std::make_unique<UserSpace>(own, std::nullopt, executor_, data_dir(), say_);
-  bool as_itself = options_.run_as.empty();
-  for (const std::string& name : options_.run_as) {
-    TRY(const UserAccount user, find_account(name));
-    auto& allowed = worker_users_.allowed;
-    if (std::find(allowed.begin(), allowed.end(), user.name) != allowed.end()) continue;
-    allowed.push_back(user.name);
-    uids_[user.name] = user.uid;
-    if (user.uid == own) {  // perhaps by another name: root may have several
-      as_itself = true;
-      continue;
-    }
-    if (!may_become_others())
-      return Error{Errc::Permission,
-                   fmt::format("{} cannot run workers as {}", worker_users_.own, user.name),
-                   "start traind as root, with CAP_SETUID and CAP_SETGID, or as that user"};
-    TRY_VOID(make_user_folder(options_.spool_dir, user));
-    TRY_VOID(make_user_folder(data_dir(), user));
-    open_space(user);
-  }
-  if (own == 0 && as_itself && !options_.allow_root && !options_.leave_with_last_run)
-    return root_refused();
-  return Unit{};
-}
-
-UserSpace& Daemon::open_space(const UserAccount& user) {
-  auto& space = spaces_[user.uid];
-  if (!space)
-    space = std::make_unique<UserSpace>(user.uid, user, executor_,
-                                        user_folder(data_dir(), user.uid), say_);
-  return *space;
-}
-
-/// The user may be one that --run-as no longer names, whose files an earlier traind left here.
-UserSpace& Daemon::space_of(uid_t uid) {
-  constexpr gid_t kNoGroup = 65534;
-  if (const auto known = spaces_.find(uid); known != spaces_.end()) return *known->second;
-  return open_space({fmt::format("uid {}", uid), uid, kNoGroup, {kNoGroup}, "/nonexistent", ""});
-}
-
-UserSpace& Daemon::space_of_user(const std::string& name) {
-  const auto uid = uids_.find(name);
-  TRAIN_CHECK(uid != uids_.end(), "a run has a user that --run-as does not name");
-  return space_of(uid->second);
-}
-
-UserSpace& Daemon::space_of_run(const std::string& run_id) {
-  return space_of_user(agent_.user_of(run_id));
+WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
+  return spaces_.of_user(agent_.user_of(run_id));
 }
 
 /// The user that the run's workers run as. None: traind does not allow it, and the launcher has
@@ -296,10 +216,10 @@ UserSpace& Daemon::space_of_run(const std::string& run_id) {
 std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
                                                    const std::optional<CertificateName>& launcher) {
   const bool named = launcher && !link->is_unix();
-  auto user = worker_user(worker_users_, message.user,
+  auto user = worker_user(spaces_.users(), message.user,
                           named ? std::optional(launcher->name) : std::optional<std::string>());
   for (const auto& [key, files] : files_) {
-    if (user && key.run_id == message.run_id && files.uid != uids_.at(*user))
+    if (user && key.run_id == message.run_id && files.uid != spaces_.uid_of(*user))
       user = Error{Errc::Permission,
                    fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
                                key.attempt.value, files.uid, *user),
@@ -479,7 +399,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
                                       {"workers_as", message->user}});
       if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
         log_.warn(soon);
-      space_of_user(message->user).data.run_began(message->run_id);
+      spaces_.of_user(message->user).data.run_began(message->run_id);
       feed(LauncherAttached{id, std::move(*message)});
       return true;
     }
@@ -501,8 +421,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
 
 void Daemon::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_.handle(event)) perform(action);
-  const std::set<std::string> living = living_runs();
-  for (auto& [uid, space] : spaces_) space->data.sweep(living);
+  spaces_.sweep(living_runs());
   changed_.notify();
 }
 
@@ -561,7 +480,7 @@ void Daemon::perform(const NodeAction& action) {
 // ---- supervisors
 
 void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
-  const UserSpace& space = space_of_run(action.key.run_id);
+  const WorkerSpace& space = space_of_run(action.key.run_id);
   const SupervisorFiles files =
       supervisor_files(options_.runtime_dir, options_.spool_dir, action.key, space.uid);
   files_[action.key] = files;
@@ -590,13 +509,13 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
 /// Start the supervisor. Returns its pid, and our end of the link to it.
 Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSupervisor& action,
                                                                 const SupervisorFiles& files,
-                                                                const UserSpace& space) {
+                                                                const WorkerSpace& space) {
   TRY(const FileDescriptor socket, bind_unix_socket(executor_, files.socket));
   int pair[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return system_error(errno, "making a socket pair");
-  FileDescriptor ours(pair[0]);
   const FileDescriptor theirs(pair[1]);
+  TRY(auto link, Connection::adopt(executor_, pair[0]));
   const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
   SpawnRequest request =
       supervisor_command(action, files, data, theirs.get(), socket.get(), space.account);
@@ -608,7 +527,6 @@ Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSuper
   TRY(const pid_t pid, spawn_process(executor_, request));
   if (space.account)
     scope_.spawn("supervisor's stderr", log_stderr(space.account->name, read_end.release()));
-  TRY(auto link, Connection::adopt(executor_, ours.release()));
   return std::pair<pid_t, Link>(pid, std::move(link));
 }
 
@@ -768,7 +686,7 @@ void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>&
   }
   if (cgroup) cgroup->remove();
   if (!ours) {  // the user decides how long it takes
-    return space_of(files.uid).data.remove_later(
+    return spaces_.of(files.uid).data.remove_later(
         files.spool, [socket = files.socket] { ::unlink(socket.c_str()); });
   }
   if (const auto removed = remove_supervisor_files(files); !removed)

@@ -67,14 +67,6 @@ void raise_oom_score() {
   ::close(fd);
 }
 
-bool has_capability(int capability) {
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
-  if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
-  return (sets.at(static_cast<std::size_t>(capability) / 32).effective >> (capability % 32) & 1) !=
-         0;
-}
-
 std::optional<int> rlimit_of(std::string_view name) {
   for (const auto& [known, resource] : kLimits) {
     if (known == name) return resource;

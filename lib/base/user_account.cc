@@ -93,12 +93,16 @@ uid_t file_user() {
   return user == static_cast<uid_t>(-1) ? ::geteuid() : user;
 }
 
-bool may_become_others() {
+bool has_capability(int capability) {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
-  const std::uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID;
-  return ::geteuid() == 0 && ::syscall(SYS_capget, &header, sets.data()) == 0 &&
-         (sets[0].effective & needed) == needed &&
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
+  return (sets.at(static_cast<std::size_t>(capability) / 32).effective >> (capability % 32) & 1) !=
+         0;
+}
+
+bool may_become_others() {
+  return ::geteuid() == 0 && has_capability(CAP_SETUID) && has_capability(CAP_SETGID) &&
          ::setfsuid(static_cast<uid_t>(-1)) == static_cast<int>(::geteuid());
 }
 

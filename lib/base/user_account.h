@@ -26,6 +26,9 @@ struct UserAccount {
 Result<UserAccount> find_account(const std::string& name);
 Result<UserAccount> find_account(uid_t uid);
 
+/// Whether this thread has a capability in effect, CAP_SETUID for one (linux/capability.h).
+bool has_capability(int capability);
+
 /// Whether this process may become another user: it is root, and no sandbox has taken that right.
 bool may_become_others();
 

@@ -121,7 +121,7 @@ Result<int> connect_supervisor(const std::string& path) {
   while (connected < 0 && errno == EINTR);
   const int error_number = errno;
   if (connected == 0) {
-    // Whoever may write the folder of a socket can put his own there.
+    // Whoever may write the folder of a socket can put another there.
     ucred peer{};
     socklen_t size = sizeof peer;
     const bool asked = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;

@@ -1,5 +1,5 @@
-// Another user of the same machine: what he has made first, and where he listens, gets nothing of
-// ours and loses nothing to us. Needs root, to be somebody else (uid 65534).
+// Another user of the same machine: what they have made first, and where they listen, gets nothing
+// of ours and loses nothing to us. Needs root, to be somebody else (uid 65534).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -73,7 +73,7 @@ class OtherUser : public testing::Test {
     std::error_code ignored;
     if (!shared.empty()) fs::remove_all(shared, ignored);
   }
-  /// A folder of the other user's, as he likes it.
+  /// A folder of the other user's, as they like it.
   std::string make_theirs(const std::string& name, mode_t mode) const {
     const std::string path = shared + "/" + name;
     fs::create_directory(path);
@@ -139,7 +139,7 @@ TEST_F(OtherUser, FoldersThatHeMadeFirstAreNotUsed) {
   cluster.write("precious/thesis/draft.txt", "years of work");
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ::utimensat(AT_FDCWD, (precious + "/thesis/checkpoints").c_str(), old, 0);
-  // As in /var/tmp: his folder is there first, and in it a link to what is ours.
+  // As in /var/tmp: their folder is there first, and in it a link to what is ours.
   const std::string theirs = make_theirs("trainrun-0", 0777);
   fs::create_directory_symlink(precious, theirs + "/data");
   const std::string own = cluster.path("own");

@@ -131,10 +131,10 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
       << said;
   EXPECT_TRUE(contains(said, fmt::format("Uid:\t{0}\t{0}\t{0}\t{0}", user->pw_uid))) << said;
   EXPECT_TRUE(contains(said, fmt::format("] {}\n", user->pw_gid)))
-      << "other groups than his: " << said;
-  // Of his supervisor, which he could ask for anything that it may do.
+      << "other groups than its user's: " << said;
+  // Of the supervisor, which its user could ask for anything that it may do.
   EXPECT_TRUE(contains(said, "score=0 errors=pipe:")) << said;
-  EXPECT_FALSE(contains(said, "canary-of-root")) << "his supervisor has root's environment";
+  EXPECT_FALSE(contains(said, "canary-of-root")) << "the supervisor has root's environment";
   EXPECT_TRUE(contains(said, "/etc/shadow: Permission denied")) << said;
   EXPECT_TRUE(contains(said, cluster.path("node") + "': Permission denied")) << said;
   EXPECT_EQ(owner_of(folder_of(kUser) + "/made"), user->pw_uid);

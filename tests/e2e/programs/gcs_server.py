@@ -69,7 +69,7 @@ class Front(emulator.RequestHandler):
             faults.note(f"{text} reset")
             self.hang_up()
         else:
-            with nullcontext() if method == "GET" else changes:  # whoever reads may take his time
+            with nullcontext() if method == "GET" else changes:  # whoever reads may take its time
                 if self.taken():
                     self.refuse(412, "At least one of the pre-conditions you specified did not hold.")
                     return

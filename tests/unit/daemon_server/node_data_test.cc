@@ -183,8 +183,8 @@ class UsersNodeData : public NodeDataTest {
     std::ofstream(root_ / "shadow") << "root's secret";
     ::chmod((root_ / "shadow").c_str(), 0600);
   }
-  /// A run's folder as his supervisor makes it; then he does with it what he likes.
-  void make_his(const std::string& run_id, const std::function<void(const fs::path&)>& then) {
+  /// A run's folder as that user's supervisor makes it; then the user does with it what they like.
+  void make_theirs(const std::string& run_id, const std::function<void(const fs::path&)>& then) {
     const ActAs himself(user_);
     ASSERT_TRUE(make_own_folder(own_ / run_id));
     fs::create_directories(own_ / run_id / "checkpoints/data-1-0.2/rank-0000");
@@ -213,20 +213,20 @@ class UsersNodeData : public NodeDataTest {
 };
 
 TEST_F(UsersNodeData, ReadsForOthersWhatHeCouldRead) {
-  make_his("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "his"; });
+  make_theirs("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "theirs"; });
   // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
   fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/data-1-0.2/rank-0000/more");
   NodeData data(executor_, own_, user_, say_);
 
-  EXPECT_EQ(read(data, "r1", "weights").data, "his");
+  EXPECT_EQ(read(data, "r1", "weights").data, "theirs");
   const FileBytes refused = read(data, "r1", "more");
   EXPECT_EQ(refused.data, "");
   EXPECT_EQ(refused.error_code, "permission") << refused.error;
 }
 
 TEST_F(UsersNodeData, RemovesWhatHeCouldRemove) {
-  make_his("r1", [](const fs::path&) {});
-  // root's own, marked as one of ours, under a name that he may choose
+  make_theirs("r1", [](const fs::path&) {});
+  // root's own, marked as one of ours, under a name that the user may choose
   ASSERT_TRUE(make_own_folder(own_ / "r2"));
   std::ofstream(own_ / "r2" / "thesis") << "years of work";
   {

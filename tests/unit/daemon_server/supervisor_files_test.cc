@@ -36,11 +36,11 @@ TEST(SupervisorFiles, AreFoundAgainByTheirSockets) {
 TEST(SupervisorFiles, OfAnotherUserLieInHisFolder) {
   const uid_t other = ::geteuid() + 7;
   const auto ours = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, ::geteuid());
-  const auto his = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, other);
+  const auto theirs = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, other);
 
-  EXPECT_TRUE(his.spool.starts_with("/spool/user-" + std::to_string(other) + "/")) << his.spool;
+  EXPECT_TRUE(theirs.spool.starts_with("/spool/user-" + std::to_string(other) + "/")) << theirs.spool;
   EXPECT_FALSE(ours.spool.starts_with("/spool/user-")) << ours.spool;
-  EXPECT_NE(his.socket, ours.socket);
+  EXPECT_NE(theirs.socket, ours.socket);
 }
 
 }  // namespace

@@ -55,14 +55,14 @@ class ActAsTest : public testing::Test {
 
 TEST_F(ActAsTest, FilesAreUsedWithHisRightsOnly) {
   {
-    const ActAs him(other_);
+    const ActAs other_user(other_);
     EXPECT_EQ(file_user(), other_.uid);
     EXPECT_FALSE(can_read(secret_));
     EXPECT_NE(::chown(secret_.c_str(), other_.uid, other_.gid), 0);
-    ASSERT_EQ(::mkdir((folder_ + "/his").c_str(), 0700), 0);
+    ASSERT_EQ(::mkdir((folder_ + "/theirs").c_str(), 0700), 0);
   }
   struct stat made {};
-  ASSERT_EQ(::stat((folder_ + "/his").c_str(), &made), 0);
+  ASSERT_EQ(::stat((folder_ + "/theirs").c_str(), &made), 0);
   EXPECT_EQ(made.st_uid, other_.uid);
   EXPECT_EQ(made.st_gid, other_.gid);
 }
@@ -72,21 +72,21 @@ TEST_F(ActAsTest, RootsGroupsOpenHimNothing) {
   const gid_t more[] = {0, 4};
   ASSERT_EQ(::setgroups(2, more), 0);
   {
-    const ActAs him(other_);
+    const ActAs other_user(other_);
     EXPECT_FALSE(can_read(secret_));
   }
   EXPECT_EQ(::getgroups(0, nullptr), 2);
 }
 
 TEST_F(ActAsTest, ItEndsWithItsScope) {
-  { const ActAs him(other_); }
+  { const ActAs other_user(other_); }
   EXPECT_EQ(file_user(), 0u);
   EXPECT_TRUE(can_read(secret_));
   EXPECT_EQ(::chown(secret_.c_str(), other_.uid, other_.gid), 0);
 }
 
 TEST_F(ActAsTest, OtherThreadsStayWhoTheyAre) {
-  const ActAs him(other_);
+  const ActAs other_user(other_);
   bool read = false;
   uid_t user = 1;
   std::thread([&] {
