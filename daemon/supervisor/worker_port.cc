@@ -1,7 +1,9 @@
 #include "daemon/supervisor/worker_port.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include "daemon/supervisor/worker_frames.h"
 #include "lib/base/print.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
@@ -9,7 +11,9 @@
 namespace train {
 namespace {
 constexpr Duration kHelloLimit = seconds(5);
-}
+constexpr Duration kLeaveLimit = seconds(1);  // a rank's program ended, and its next one connects
+constexpr Duration kLookEvery = milliseconds(5);
+}  // namespace
 
 Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
                                                      const std::string& path, Attempt attempt,
@@ -45,9 +49,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   if (!first || first->type != MessageType::WorkerHello) co_return;
   auto hello = decode<WorkerHello>(*first);
   if (!hello) co_return;
-  Result<Welcome> welcome = Error{Errc::Permission, "this supervisor belongs to another user"};
-  if (const auto peer = connection->credentials(); peer && peer->uid == ::geteuid())
-    welcome = co_await handlers_.welcome(*hello);
+  const auto welcome = co_await this->welcome(*connection, *hello);
   if (!welcome) {
     co_await refuse(*connection, welcome.error());
     co_return;
@@ -74,6 +76,28 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   }
 }
 
+Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHello& hello) {
+  const auto peer = connection.credentials();
+  if (!peer || peer->uid != ::geteuid())
+    co_return Error{Errc::Permission, "this supervisor belongs to another user"};
+  auto welcome = co_await handlers_.welcome(hello);
+  if (!welcome) co_return welcome.error();
+  const Rank rank{welcome->rank};
+  for (Duration waited{}; connected(rank); waited += kLookEvery) {
+    if (waited >= kLeaveLimit) {
+      const auto first = connections_.at(rank)->credentials();
+      co_return Error{Errc::AlreadyExists,
+                      fmt::format("process {} is connected as rank {} already",
+                                  first ? first->pid : 0, rank.value),
+                      "one process of a rank at a time may use the SDK; take TRAINRUN_SOCKET out "
+                      "of the environment of programs that it starts"};
+    }
+    const auto paused = co_await pause_for(kLookEvery);
+    if (paused.has_error()) co_return paused.error();
+  }
+  co_return std::move(*welcome);
+}
+
 asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& why) const {
   connection.send(
       encode(Refused{std::string(to_string(why.code)), why.message, why.hint}, attempt_));
@@ -82,11 +106,19 @@ asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& wh
 
 void WorkerPort::send(Rank rank, const Frame& frame) {
   if (const auto found = connections_.find(rank); found != connections_.end())
-    found->second->send(frame);
+    send(*found->second, rank, frame);
 }
 
 void WorkerPort::send_to_all(const Frame& frame) {
-  for (auto& [rank, connection] : connections_) connection->send(frame);
+  for (auto& [rank, connection] : connections_) send(*connection, rank, frame);
+}
+
+/// A worker that asks and does not read must not fill our memory.
+void WorkerPort::send(Connection& connection, Rank rank, const Frame& frame) {
+  if (connection.queued_bytes() <= kWorkerBytesMax) return connection.send(frame);
+  print_err("traind supervise: the connection of rank {} is ended: it has not read {} bytes\n",
+            rank.value, connection.queued_bytes());
+  connection.close();
 }
 
 asio::awaitable<void> WorkerPort::close() {

@@ -1,6 +1,7 @@
 // The workers' end of the supervisor: a Unix socket to which each worker's SDK connects once. Reads
 // frames and hands them on with the rank that sent them; what they mean is the supervisor's
-// business.
+// business. A rank has one connection at a time: a process of another user, and a second one of a
+// rank whose first is still connected, is refused.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -46,6 +47,8 @@ class WorkerPort {
   asio::awaitable<void> accept_loop();
   asio::awaitable<void> refuse(Connection& connection, const Error& why) const;
   asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
+  Task<Welcome> welcome(const Connection& connection, const WorkerHello& hello);
+  void send(Connection& connection, Rank rank, const Frame& frame);
 
   std::unique_ptr<Listener> listener_;
   Attempt attempt_;

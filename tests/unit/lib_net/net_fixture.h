@@ -40,6 +40,7 @@ class NetTest : public testing::Test {
     asio::co_spawn(io_, flow(), [&](std::exception_ptr e) {
       ended = true;
       exception = e;
+      io_.stop();  // whatever still listens
     });
     io_.restart();
     io_.run_for(20s);
