@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""mutants.py MODULE [--sample N] [--seed S] [--jobs J]: do the tests notice small faults in a module of the product?
+"""mutants.py MODULE [--sample N] [--seed S] [--only K...] [--jobs J]: do the tests notice small faults in a module of the product?
 
 universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. A random sample of those that change code
-(not a comment, not a text) and compile is tried, one at a time, in a copy of the tree in build-mutants: the module's tests run until
-one fails, hangs or crashes. What survives is printed as a diff. docs/testing.md says what the scores were. No end-to-end program runs.
+(not a comment, not a text), compile, and give another object file than the original (a compiler that optimizes shows many that mean the
+same: "trivial compiler equivalence", Papadakis et al., ICSE 2015) is tried, one at a time, in a copy of the tree in
+build-mutants/MODULE: the module's tests run until one fails, hangs or crashes. What survives is printed as a diff. docs/testing.md says
+what the scores were. No end-to-end program runs. Modules may be tried side by side.
 """
 import argparse
 import difflib
@@ -17,8 +19,6 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WORK = ROOT / "build-mutants"
-SOURCE, BUILD = WORK / "source", WORK / "build"
 TESTS = {  # the fastest first
     "launcher/core": ["launcher_core_test", "run_sim_test"],
     "launcher/cluster": ["launcher_cluster_test"],
@@ -46,40 +46,40 @@ def tool():
     return found
 
 
-def copy_tree():
+def copy_tree(source):
     """Tracked files and new ones, as they are now."""
     names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in names.stdout.splitlines():
         if not (ROOT / name).is_file():
             continue
-        target = SOURCE / name
+        target = source / name
         if target.exists() and target.read_bytes() == (ROOT / name).read_bytes():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
 
 
-def build(tests, jobs):
-    return subprocess.run(["ninja", "-C", BUILD, f"-j{jobs}", *tests], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+def ninja(build, *targets, jobs=1):
+    return subprocess.run(["ninja", "-C", build, f"-j{jobs}", *targets], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def passes(test, limit_s):
+def passes(build, test, limit_s):
     try:
-        done = subprocess.run([BUILD / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"], cwd=BUILD, stdin=subprocess.DEVNULL,
+        done = subprocess.run([build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"], cwd=build, stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
 
 
-def mutants_of(files):
+def mutants_of(files, work):
     """(file, text) of all mutants that change code, each once."""
     found = []
     for file in files:
-        folder = WORK / "mutants" / file.name
+        folder = work / "mutants" / file.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        subprocess.run([tool(), file, "cpp", "--noCheck", "--mutantDir", folder], cwd=WORK, check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([tool(), file, "cpp", "--noCheck", "--mutantDir", folder], cwd=work, check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         seen = {code_of(file.read_text(encoding="utf-8"))}
         for mutant in sorted(folder.iterdir()):
@@ -91,51 +91,84 @@ def mutants_of(files):
     return found
 
 
+class Kept:
+    """A file as it was, with its time of change: once it is put back, ninja has nothing to do for it."""
+
+    def __init__(self, path):
+        self.path, self.content, self.stat = path, path.read_bytes(), path.stat()
+
+    def put_back(self):
+        self.path.write_bytes(self.content)
+        os.utime(self.path, ns=(self.stat.st_atime_ns, self.stat.st_mtime_ns))
+
+
+def object_of(build, source, file):
+    """What the compiler makes of it: build/launcher/CMakeFiles/….dir/core/journal.cc.o."""
+    below_part = file.relative_to(source).parts[1:]
+    found = [path for path in build.rglob(file.name + ".o") if path.parts[-len(below_part):-1] == below_part[:-1]]
+    if len(found) != 1:
+        sys.exit(f"mutants: {len(found)} object files of {file}")
+    return found[0]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("module", choices=TESTS)
     arguments.add_argument("--sample", type=int, default=200)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers that an earlier call with this seed printed")
     arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = arguments.parse_args()
     tests = TESTS[options.module]
-    copy_tree()
-    if not (BUILD / "build.ninja").exists():
-        subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+    work = ROOT / "build-mutants" / options.module.replace("/", "-")
+    source, build = work / "source", work / "build"
+    copy_tree(source)
+    files = sorted((source / options.module).glob("*.cc"))
+    for file in files:  # an earlier call may have left a mutant in a library
+        file.touch()
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
                         "-DTRAIN_TORCH=OFF"], check=True, stdout=subprocess.DEVNULL)
-    if not build(tests, options.jobs):
+    if not ninja(build, *tests, jobs=options.jobs):
         sys.exit("mutants: the tests do not build")
     limits = {}
     for test in tests:
         began = time.monotonic()
-        if not passes(test, 600):
+        if not passes(build, test, 600):
             sys.exit(f"mutants: {test} fails before anything was changed")
         limits[test] = 10 + 5 * (time.monotonic() - began)
 
-    pool = mutants_of(sorted((SOURCE / options.module).glob("*.cc")))
+    pool = mutants_of(files, work)
     random.Random(options.seed).shuffle(pool)
-    killed, survivors, stillborn = 0, [], 0
-    for file, text in pool:
-        if killed + len(survivors) == options.sample:
+    killed, survived, stillborn, same = 0, 0, 0, 0
+    for number, (file, text) in enumerate(pool):
+        if options.only and number not in options.only:
+            continue
+        if killed + survived == options.sample:
             break
-        original = file.read_text(encoding="utf-8")
+        original, compiled = Kept(file), Kept(object_of(build, source, file))
         try:
             file.write_text(text, encoding="utf-8")
-            if not build(tests, options.jobs):
+            if not ninja(build, compiled.path.relative_to(build)):
                 stillborn += 1
-                continue
-            if all(passes(test, limits[test]) for test in tests):
-                name = str(file.relative_to(SOURCE))
-                diff = difflib.unified_diff(original.splitlines(), text.splitlines(), name, name, lineterm="", n=1)
-                survivors.append("\n".join(diff))
-                print(survivors[-1], flush=True)
-            else:
+            elif compiled.path.read_bytes() == compiled.content:
+                same += 1
+            elif not ninja(build, *tests):
+                stillborn += 1
+            elif not all(passes(build, test, limits[test]) for test in tests):
                 killed += 1
+            else:
+                survived += 1
+                name = str(file.relative_to(source))
+                before = original.content.decode().splitlines()
+                diff = difflib.unified_diff(before, text.splitlines(), name, name, lineterm="", n=1)
+                print(f"mutant {number}:", *diff, sep="\n", flush=True)
         finally:
-            file.write_text(original, encoding="utf-8")
-    tried = killed + len(survivors)
+            original.put_back()
+            compiled.put_back()
+    tried = killed + survived
     print(f"{options.module}: {killed} of {tried} mutants noticed ({100 * killed / max(tried, 1):.0f} %), seed {options.seed}; "
-          f"{stillborn} more did not compile, of {len(pool)} in all")
+          f"{same} more meant the same, {stillborn} did not compile, of {len(pool)} in all")
 
 
 if __name__ == "__main__":
