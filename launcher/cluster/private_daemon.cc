@@ -146,15 +146,18 @@ bool PrivateDaemon::ended() {
   return true;
 }
 
-std::string PrivateDaemon::last_error() const {
+Error PrivateDaemon::last_error() const {
   constexpr std::streamoff kTailBytes = 4096;
   std::ifstream log(runtime_dir_ + "/traind.log", std::ios::binary);
   log.seekg(0, std::ios::end);
   log.seekg(std::max<std::streamoff>(0, std::streamoff{log.tellg()} - kTailBytes));
-  constexpr std::string_view kError = "traind: error: ";
-  std::string last;
+  constexpr std::string_view kError = "traind: error: ", kHint = "traind: ";
+  Error last{Errc::Unavailable, "", ""};
   for (std::string line; std::getline(log, line);) {
-    if (line.starts_with(kError)) last = line.substr(kError.size());
+    if (line.starts_with(kError))
+      last = {Errc::Unavailable, line.substr(kError.size()), ""};
+    else if (line.starts_with(kHint) && last.hint.empty())
+      last.hint = line.substr(kHint.size());
   }
   return last;
 }

@@ -32,8 +32,8 @@ class PrivateDaemon {
   bool ended();
   /// How many times in a row the one that start() made has exited with an error.
   int failures() const { return failures_; }
-  /// The last error in its log: why it could not start. "" where there is none.
-  std::string last_error() const;
+  /// The last error in its log: why it could not start. Its message is "" where there is none.
+  Error last_error() const;
   Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
   const std::string& runtime_dir() const { return runtime_dir_; }
   pid_t pid() const { return pid_; }

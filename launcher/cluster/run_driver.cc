@@ -272,14 +272,12 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
     if (!woken) co_return;
     if (finished_ || !daemon_->ended()) continue;
     if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
-      std::string why = daemon_->last_error(), hint;
-      if (why.empty()) {
-        why = "it exits with an error and does not say why";
-        hint =
-            "try `traind --version`, with the traind that train-run starts: the one beside it, or "
-            "that of TRAINRUN_TRAIND";
-      }
-      refused(Error{Errc::Unavailable, "the traind of this run cannot start: " + why, hint});
+      Error why = daemon_->last_error();
+      if (why.message.empty())
+        why = {Errc::Unavailable, "it exits with an error and does not say why",
+               "try `traind --version`, with the traind that train-run starts: the one beside it, "
+               "or that of TRAINRUN_TRAIND"};
+      refused({Errc::Unavailable, "the traind of this run cannot start: " + why.message, why.hint});
       if (!daemon_->has_supervisors()) daemon_->clean_up();
       co_return;
     }

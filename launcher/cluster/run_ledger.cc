@@ -184,6 +184,7 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
   summary.run = record_.name();
   summary.path = record_.place();
   summary.logs = record_.folder().path() + "/attempts";
+  const bool replaced = refused_ && refused_->code == Errc::Fenced;
   switch (ended.outcome) {
     case RunState::Finished:
       summary.outcome = Outcome::Succeeded;
@@ -193,11 +194,16 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
           ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
       break;
     default:
-      summary.outcome = began_attempt_ ? Outcome::Failed : Outcome::Refused;
+      summary.outcome = replaced         ? Outcome::Replaced
+                        : began_attempt_ ? Outcome::Failed
+                                         : Outcome::Refused;
   }
   summary.reason = ended.reason;
   if (summary.outcome == Outcome::Refused)
     summary.error = refused_.value_or(Error{Errc::ResourceExhausted, ended.reason, ""});
+  if (summary.outcome == Outcome::Replaced)
+    summary.error =
+        Error{Errc::Fenced, refused_->message, "follow it with train-run attach " + summary.path};
   if (summary.outcome == Outcome::Failed) {
     summary.root = root_;
     if (root_ && root_->worker) {
@@ -226,8 +232,10 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
       results_.empty() ? 0 : static_cast<std::size_t>(results_.rbegin()->first.value) + 1);
   for (const auto& [rank, json] : results_) summary.results[rank.value] = json;
   summary.warnings = warnings_;
-  if (summary.outcome != Outcome::Succeeded && summary.outcome != Outcome::Refused)
-    summary.resume_command = "train-run resume " + summary.path;
+  const bool ours_to_resume = summary.outcome == Outcome::Failed ||
+                              summary.outcome == Outcome::Interrupted ||
+                              summary.outcome == Outcome::Preempted;
+  if (ours_to_resume) summary.resume_command = "train-run resume " + summary.path;
   return summary;
 }
 

@@ -157,6 +157,7 @@ int refusal_code(Errc error) {
     case Errc::NotFound:
       return 66;
     case Errc::AlreadyExists:
+    case Errc::Fenced:
       return 73;
     case Errc::Permission:
     case Errc::Unauthenticated:
@@ -172,8 +173,6 @@ int refusal_code(Errc error) {
       return 74;
     case Errc::Protocol:
       return 76;
-    case Errc::Fenced:
-      return 1;
     case Errc::Corrupt:
       return 65;
     case Errc::Internal:
@@ -236,6 +235,8 @@ int exit_code_of(const Ending& ending) {
       return 75;
     case Outcome::Refused:
       return ending.error ? refusal_code(*ending.error) : 70;
+    case Outcome::Replaced:
+      return refusal_code(Errc::Fenced);
   }
   return 70;
 }

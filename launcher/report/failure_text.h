@@ -65,6 +65,7 @@ enum class Outcome {
   Interrupted,  // Ctrl-C, or `train-run stop`
   Preempted,    // SIGTERM: checkpoint and stop, please requeue
   Refused,      // before any worker ran: `error` says why
+  Replaced,     // another train-run has taken the run over
 };
 
 /// What the exit code depends on.

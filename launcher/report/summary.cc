@@ -100,6 +100,12 @@ void put_heading(Block& block, const RunSummary& summary) {
                                 summary.error ? summary.error->message : summary.reason),
                     "31");
       break;
+    case Outcome::Replaced:
+      block.heading(fmt::format("{} goes on without this train-run, which another one replaced "
+                                "after {}",
+                                summary.run, time),
+                    "33");
+      break;
   }
 }
 
@@ -169,7 +175,8 @@ void put_checkpoints(Block& block, const RunSummary& summary) {
     block.row("checkpoint", checkpoint_text(*summary.best, one ? "best and latest" : "best"));
   if (summary.latest && !one)
     block.row(summary.best ? "" : "checkpoint", checkpoint_text(*summary.latest, "latest"));
-  if (!summary.best && !summary.latest && summary.outcome != Outcome::Refused) {
+  if (!summary.best && !summary.latest && summary.outcome != Outcome::Refused &&
+      summary.outcome != Outcome::Replaced) {
     block.row("checkpoint", "none was kept");
   }
   if (summary.lost_steps.value_or(0) > 0) {

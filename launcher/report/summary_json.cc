@@ -18,6 +18,8 @@ std::string_view to_string(Outcome outcome) {
       return "preempted";
     case Outcome::Refused:
       return "refused";
+    case Outcome::Replaced:
+      return "replaced";
   }
   return "";
 }

@@ -188,16 +188,17 @@ TEST(ExitCodes, ARequestThatCanNeverFitFailsAtOnceAndSaysWhy) {
 
 TEST(ExitCodes, ATraindThatCannotStartIsSaidWithItsReason) {
   Cluster cluster;
-  const std::string script =
-      cluster.write("traind", "#!/bin/sh\necho 'traind: error: the disk is full' >&2\nexit 74\n");
+  const std::string script = cluster.write("traind",
+                                           "#!/bin/sh\necho 'traind: error: the disk is full' >&2\n"
+                                           "echo 'traind: make room' >&2\nexit 74\n");
   ::chmod(script.c_str(), 0700);
   Process& run = cluster.train_run({cluster.job("job", "command: [echo, hello]")},
                                    {.env = {{"TRAINRUN_TRAIND", script}}, .prefix = {}, .cwd = ""});
 
   EXPECT_EQ(run.wait(), 69) << run.out() << run.err();
-  EXPECT_TRUE(
-      contains(run.out() + run.err(), "the traind of this run cannot start: the disk is full"))
-      << run.out() << run.err();
+  const std::string said = run.out() + run.err();
+  EXPECT_TRUE(contains(said, "the traind of this run cannot start: the disk is full")) << said;
+  EXPECT_TRUE(contains(said, "make room")) << said;
   EXPECT_TRUE(nothing_left(cluster));
 }
 

@@ -104,6 +104,18 @@ TEST_F(RunLedgerTest, AFailedAttemptLosesWhatCameAfterItsNewestCheckpoint) {
   EXPECT_EQ(attempts[0].redone, 5);
 }
 
+TEST_F(RunLedgerTest, ARunThatAnotherLauncherTookOverIsNotOursToResume) {
+  begin(0, seconds(2));
+  ledger_->refuse(Error{Errc::Fenced, "another train-run has taken this run over", ""});
+
+  const RunSummary said = summary(RunState::Errored);
+
+  EXPECT_EQ(said.outcome, Outcome::Replaced);
+  EXPECT_EQ(said.resume_command, "");
+  ASSERT_TRUE(said.error);
+  EXPECT_EQ(said.error->hint, "follow it with train-run attach " + said.path);
+}
+
 TEST_F(RunLedgerTest, WithoutACheckpointOfItsOwnAnAttemptLosesAll) {
   begin(0, seconds(0));
   report(0, 6);

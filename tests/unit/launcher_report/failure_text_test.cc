@@ -149,6 +149,7 @@ TEST(ExitCode, FollowsTheTable) {
       {{Outcome::Succeeded, std::nullopt, std::nullopt}, 0},
       {{Outcome::Interrupted, std::nullopt, std::nullopt}, 130},
       {{Outcome::Preempted, std::nullopt, std::nullopt}, 75},
+      {{Outcome::Replaced, std::nullopt, std::nullopt}, 73},
       {{Outcome::Failed, std::nullopt, std::nullopt}, 1},
       {failed(exited(1)), 1},
       {failed(exited(2)), 1},  // 2 is our usage error
@@ -181,7 +182,7 @@ TEST(ExitCode, FollowsTheTable) {
       {refused(Errc::Unauthenticated), 77},
       {refused(Errc::Corrupt), 65},
       {refused(Errc::Cancelled), 130},
-      {refused(Errc::Fenced), 1},
+      {refused(Errc::Fenced), 73},
       {refused(Errc::Internal), 70},
   };
   for (std::size_t i = 0; i < rows.size(); ++i)

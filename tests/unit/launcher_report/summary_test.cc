@@ -149,6 +149,13 @@ TEST(Summary, Refused) {
   expect_all_golden("refused", summary);
 }
 
+TEST(Summary, Replaced) {
+  RunSummary summary = run(Outcome::Replaced);
+  summary.error =
+      Error{Errc::Fenced, "another train-run has it", "follow it with train-run attach /runs/vit"};
+  expect_all_golden("replaced", summary);
+}
+
 TEST(Summary, FilesOfAnAttemptAndARank) {
   expect_golden("cause_signal.json", cause_json(root_cause_of(segfault(), 3), 1));
   expect_golden("cause_lost_node.json",
