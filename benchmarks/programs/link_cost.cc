@@ -1,6 +1,7 @@
-// What a TCP link of lib/net costs, with a token and without ("plain"), each side in a process of
-// its own: link_cost handshake COUNT [plain] | bytes FRAME_BYTES MIB [plain] | idle COUNT [plain].
-// Prints one JSON object a side: CPU time of the process from getrusage, memory from smaps_rollup.
+// What a TCP link of lib/net costs with a token, with certificates ("certs") or with neither
+// ("plain"), each side in a process of its own: link_cost handshake COUNT [plain|certs] | bytes
+// FRAME_BYTES MIB [plain|certs] | idle COUNT [plain|certs]. Prints one JSON object a side: CPU time
+// of the process from getrusage, memory from smaps_rollup.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,11 +12,13 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/net/certificate.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/within.h"
@@ -29,7 +32,7 @@ using namespace train;
 struct Options {
   std::string what;
   std::size_t count = 0, frame_bytes = 0;  // connections; or frames, of so many bytes
-  std::optional<TlsContext> tls;
+  std::optional<TlsContext> listener_tls, connector_tls;
 };
 
 const Identity kLauncher{"bench", "launcher", "h", 1, "", std::string(16, 'l')};
@@ -69,7 +72,7 @@ using Link = std::unique_ptr<Connection>;
 asio::awaitable<Link> accept_one(Listener& listener, const Options& options) {
   auto accepted = co_await listener.accept();
   Link link = must(std::move(accepted));
-  auto peer = co_await accept_handshake(*link, kDaemon, options.tls);
+  auto peer = co_await accept_handshake(*link, kDaemon, options.listener_tls);
   (void)must(std::move(peer));
   co_return link;
 }
@@ -78,7 +81,7 @@ asio::awaitable<Link> connect_one(asio::any_io_executor executor, Endpoint endpo
                                   const Options& options) {
   auto connected = co_await Connection::connect(executor, endpoint, seconds(5));
   Link link = must(std::move(connected));
-  auto peer = co_await connect_handshake(*link, kLauncher, options.tls);
+  auto peer = co_await connect_handshake(*link, kLauncher, options.connector_tls);
   (void)must(std::move(peer));
   co_return link;
 }
@@ -158,6 +161,23 @@ asio::awaitable<void> connect_side(asio::any_io_executor executor, Endpoint endp
   std::fflush(stdout);
 }
 
+void use_token(Options& options) {
+  options.listener_tls = options.connector_tls = TlsContext::from_token(Token::generate());
+}
+
+void use_certificates(Options& options) {
+  constexpr std::time_t kHour = 3600;
+  const std::time_t now = std::time(nullptr);
+  const Validity validity{now - kHour, now + kHour};
+  const PemPair authority = must(make_authority("bench", validity));
+  const auto context = [&](CertificateRole role, const std::string& name) {
+    const PemPair own = must(issue_certificate(authority, role, name, validity));
+    return must(TlsContext::from_certificates({authority.certificate, own.certificate, own.key}));
+  };
+  options.listener_tls = context(CertificateRole::Node, "n");
+  options.connector_tls = context(CertificateRole::Launcher, "ada");
+}
+
 int measure(const Options& options) {
   int port_pipe[2];
   if (::pipe(port_pipe) != 0) return 1;
@@ -191,13 +211,14 @@ int main(int argc, char** argv) {
   Options options;
   options.what = words.empty() ? "" : words[0];
   const std::size_t numbers = options.what == "bytes" ? 2 : 1;
-  const bool plain = words.size() == numbers + 2 && words.back() == "plain";
+  const std::string security = words.size() == numbers + 2 ? words.back() : "token";
   const bool known =
       options.what == "bytes" || options.what == "handshake" || options.what == "idle";
-  if (!known || words.size() != numbers + 1 + (plain ? 1 : 0)) {
+  const bool whole = words.size() == numbers + 1 || words.size() == numbers + 2;
+  if (!known || !whole || (security != "token" && security != "plain" && security != "certs")) {
     fmt::print(stderr,
-               "usage: link_cost handshake COUNT [plain] | bytes FRAME_BYTES MIB [plain] | "
-               "idle COUNT [plain]\n");
+               "usage: link_cost handshake COUNT [plain|certs] | bytes FRAME_BYTES MIB "
+               "[plain|certs] | idle COUNT [plain|certs]\n");
     return 2;
   }
   options.count = std::strtoul(words[1].c_str(), nullptr, 10);
@@ -205,6 +226,7 @@ int main(int argc, char** argv) {
     options.frame_bytes = options.count;
     options.count = (std::strtoul(words[2].c_str(), nullptr, 10) << 20) / options.frame_bytes;
   }
-  if (!plain) options.tls = TlsContext::from_token(Token::generate());
+  if (security == "token") use_token(options);
+  if (security == "certs") use_certificates(options);
   return measure(options);
 }
