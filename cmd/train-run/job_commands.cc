@@ -237,6 +237,8 @@ int can_restore_command(const RunReference& reference) {
     return no(holder ? fmt::format("train-run {} on {} runs it", holder->pid, holder->host)
                      : lock.error().message);
   }
+  if (const std::string holder = running_elsewhere(folder); !holder.empty())
+    return no(holder + " runs it");
   const auto parsed = parse_stored(folder, {});
   if (!parsed) return no(fmt::format("{} cannot be read", folder.resolved_spec()));
   const auto point = resume_point(parsed->spec, folder);

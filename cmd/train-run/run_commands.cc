@@ -25,7 +25,7 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kNotFound = 66;
+constexpr int kNotFound = 66, kLauncherDied = 69;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
@@ -300,7 +300,7 @@ int attach_command(const RunReference& reference) {
   status_command(reference, false);
   const boost::json::object exit = read_json(folder->exit_json());
   const auto* code = exit.if_contains("code");
-  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64()) : kNotFound;
+  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64()) : kLauncherDied;
 }
 
 int stop_command(const RunReference& reference) {

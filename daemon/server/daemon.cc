@@ -775,8 +775,11 @@ asio::awaitable<void> Daemon::leave_when_idle() {
     if (!woken) co_return;
   }
   launcher_port_->close();
-  if (const auto removed = remove_own_folder(options_.runtime_dir); !removed)  // made for it alone
-    log_.warn("not removed", {{"why", removed.error().describe()}});
+  for (const std::string& folder :
+       {options_.spool_dir, options_.runtime_dir}) {  // made for it alone
+    if (const auto removed = remove_own_folder(folder); !removed)
+      log_.warn("not removed", {{"why", removed.error().describe()}});
+  }
   context_.stop();
 }
 

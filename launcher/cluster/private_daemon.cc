@@ -31,6 +31,15 @@ std::string runtime_root() {
   return "/tmp";
 }
 
+/// For worker output and checkpoints on their way, which may be large: the runtime folder is often
+/// memory.
+std::string spool_root() {
+  const char* dir = std::getenv("TMPDIR");
+  return dir != nullptr && *dir == '/' ? dir : "/var/tmp";
+}
+
+constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
+
 /// Also of a process that nobody has reaped yet.
 bool is_gone(pid_t pid) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
@@ -45,8 +54,10 @@ bool is_gone(pid_t pid) {
 
 PrivateDaemon::PrivateDaemon() {
   const std::string chance = random_bytes(5);  // nobody else can have made a folder of that name
-  runtime_dir_ = fmt::format("{}/trainrun-{}-", runtime_root(), ::geteuid());
-  for (const char c : chance) runtime_dir_ += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  std::string name = fmt::format("/trainrun-{}-", ::geteuid());
+  for (const char c : chance) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  runtime_dir_ = runtime_root() + name;
+  spool_dir_ = spool_root() + name;
 }
 
 std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
@@ -60,6 +71,8 @@ std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
   if (!check_own_folder(runtime_dir)) return std::nullopt;
   PrivateDaemon daemon;
   daemon.runtime_dir_ = runtime_dir;
+  std::ifstream spool_note(runtime_dir + std::string(kSpoolNote));
+  std::getline(spool_note, daemon.spool_dir_);
   daemon.made_ = true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -107,11 +120,11 @@ Result<Unit> PrivateDaemon::start() {
     folder = make_own_folder(runtime_dir_);
   TRY_VOID(folder);
   made_ = true;
+  TRY_VOID(make_spool());
   const std::string listen = endpoint().text();
-  const std::string spool = runtime_dir_ + "/spool";
-  const char* const argv[] = {program.c_str(), "--private",     "--listen",
-                              listen.c_str(),  "--runtime-dir", runtime_dir_.c_str(),
-                              "--spool-dir",   spool.c_str(),   nullptr};
+  const char* const argv[] = {program.c_str(), "--private",        "--listen",
+                              listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),
+                              "--spool-dir",   spool_dir_.c_str(), nullptr};
   const std::string log = runtime_dir_ + "/traind.log";
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -132,6 +145,16 @@ Result<Unit> PrivateDaemon::start() {
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return system_error(error, "starting " + program);
   found_ = false;
+  return Unit{};
+}
+
+Result<Unit> PrivateDaemon::make_spool() {
+  auto spool = check_own_folder(spool_dir_);
+  if (!spool && spool.error().code == Errc::NotFound) spool = make_own_folder(spool_dir_);
+  TRY_VOID(spool);
+  std::ofstream note(runtime_dir_ + std::string(kSpoolNote));
+  note << spool_dir_ << std::endl;
+  if (!note) return system_error(errno, "writing " + runtime_dir_ + std::string(kSpoolNote));
   return Unit{};
 }
 
@@ -178,6 +201,9 @@ bool PrivateDaemon::has_supervisors() const {
   return false;
 }
 
-void PrivateDaemon::clean_up() { (void)remove_own_folder(runtime_dir_); }
+void PrivateDaemon::clean_up() {
+  (void)remove_own_folder(spool_dir_);
+  (void)remove_own_folder(runtime_dir_);
+}
 
 }  // namespace train

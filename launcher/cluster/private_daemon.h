@@ -1,6 +1,7 @@
 // The traind that train-run starts for itself when no cluster is named: its own session, a Unix
-// socket in a short folder, gone with its last run. Started again when it dies; it finds its
-// supervisors by the same folder.
+// socket in a short folder ($XDG_RUNTIME_DIR, or /tmp), a folder for what may be large ($TMPDIR, or
+// /var/tmp), gone with its last run. Started again when it dies; it finds its supervisors by the
+// same folders.
 #pragma once
 
 #include <sys/types.h>
@@ -42,11 +43,13 @@ class PrivateDaemon {
   void stop();
   /// Whether its folder has the socket of a supervisor, which may be alive.
   bool has_supervisors() const;
-  /// Remove the folder, once the daemon has left.
+  /// Remove its folders, once the daemon has left.
   void clean_up();
 
  private:
-  std::string runtime_dir_;
+  Result<Unit> make_spool();
+
+  std::string runtime_dir_, spool_dir_;
   pid_t pid_ = -1;
   bool made_ = false;   // its folder, by us or by an earlier launcher
   bool found_ = false;  // another process's child

@@ -91,7 +91,7 @@ class Cluster {
   std::vector<Seen> standbys() const;
   std::optional<pid_t> worker(int rank) const;
   std::set<pid_t> worker_pids() const;
-  /// What is in runtime_dir(): the folders of private daemons.
+  /// The folders of private daemons: what is in runtime_dir(), and their spools in $TMPDIR.
   std::vector<std::string> runtime_folders() const;
 
   boost::json::object exit_json(const std::string& run) const;

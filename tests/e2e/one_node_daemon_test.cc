@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "tests/e2e/cluster.h"
 
 namespace train::e2e {
@@ -111,6 +113,29 @@ TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
 
   EXPECT_EQ(daemon.wait(), 0);
   EXPECT_TRUE(contains(daemon.err(), "why=\"stdin was closed\"")) << daemon.err();
+}
+
+// $XDG_RUNTIME_DIR is memory on most machines; checkpoints on their way to a store are not small.
+TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
+                              go + "]\nscaling_config: {num_workers: 1}")});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+
+  std::string spools;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(cluster.dir())) {
+    if (contains(file.path().filename().string(), "rank-0000.out"))
+      spools += file.path().string() + "\n";
+  }
+
+  EXPECT_TRUE(contains(spools, cluster.path("tmp") + "/trainrun-")) << spools;
+  EXPECT_FALSE(contains(spools, cluster.runtime_dir())) << spools;
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_TRUE(wait_until([&] { return cluster.runtime_folders().empty(); }))
+      << ::testing::PrintToString(cluster.runtime_folders());
 }
 
 }  // namespace

@@ -185,6 +185,8 @@ TEST_P(StoreRun, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
   const std::string refused = said({"resume", run_place}, 73, "other");
   EXPECT_TRUE(contains(refused, run_place + " is held by a train-run on ")) << refused;
   EXPECT_TRUE(contains(refused, "--force")) << refused;
+  const std::string held = said({"can-restore", run_place}, 1, "other");
+  EXPECT_TRUE(contains(held, "cannot be resumed: train-run pid ")) << held;
   first.signal(SIGKILL);
   first.wait();
 

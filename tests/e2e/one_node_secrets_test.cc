@@ -96,7 +96,7 @@ TEST(Secrets, AreInNothingThatACommandShows) {
       {job, "--dry-run"},
       {"validate", job},
       {"status", cluster.run_dir("job")},
-      {"status", cluster.run_dir("job"), "--json"},
+      {"status", cluster.run_dir("job"), "--output", "json"},
       {"logs", cluster.run_dir("job")},
       {"can-restore", cluster.run_dir("job")},
       {"checkpoint", "list", cluster.run_dir("job")},
@@ -104,7 +104,7 @@ TEST(Secrets, AreInNothingThatACommandShows) {
 
   for (const auto& words : commands) {
     Process& command = cluster.train_run(words, outer_environment());
-    ASSERT_TRUE(command.wait().has_value());
+    EXPECT_EQ(command.wait(), 0) << command.command() << command.err();
     EXPECT_FALSE(contains(command.out() + command.err(), kCanary))
         << command.command() << "\n"
         << command.out() << command.err();

@@ -255,6 +255,24 @@ TEST(Attach, FollowsARunToItsEndAndEndsWithItsExitCode) {
   EXPECT_FALSE(contains(attached.out(), "before")) << attached.out();
 }
 
+TEST(Attach, SaysThatTheLauncherDied) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
+                              go + "]\nscaling_config: {num_workers: 1}")});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+  Process& attached = cluster.train_run({"attach", cluster.run_dir("job")});
+  ASSERT_TRUE(wait_until([&] { return contains(attached.out(), "checkpoint:"); }));
+
+  run.signal(SIGKILL);
+
+  EXPECT_EQ(attached.wait(), 69) << attached.out();
+  Process& next = cluster.train_run({"resume", cluster.run_dir("job")});
+  cluster.write("go", "");
+  EXPECT_EQ(next.wait(), 0) << next.out();
+}
+
 TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
   Cluster cluster;
   Process& run = cluster.train_run({training(cluster, "epochs: 1000000, epochs_after_restore: 3")});
