@@ -83,6 +83,8 @@ TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
   hello.claimed = {.cpu = 4, .gpu = 1, .memory_bytes = 1 << 30, .custom = {{"tape", 1}}};
   hello.gpu_ids = {0};
   EXPECT_TRUE(check_order(hello));
+  hello.gpu_ids.clear();
+  EXPECT_TRUE(check_order(hello));
   const std::function<void(SupervisorHello&)> wrong[] = {
       [](SupervisorHello& m) { m.claimed.cpu = std::nan(""); },
       [](SupervisorHello& m) { m.claimed.gpu = -1; },
@@ -96,6 +98,19 @@ TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
   }
 }
 
+TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
+  PrepareAttempt message = attempt();
+  message.local_world_size = 0;
+  message.stop_grace_ms = 0;
+  message.upload_timeout_ms = 0;
+  for (int i = 0; i < 1000; ++i) message.per_worker.custom["r" + std::to_string(i)] = 0;
+  EXPECT_TRUE(check_order(message));
+
+  message.per_worker.custom["one more"] = 0;
+  EXPECT_EQ(check_order(message).error().message,
+            "the number of resources is 1001, where 0 to 1000 is possible");
+}
+
 TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
   const std::function<void(PrepareAttempt&)> wrong[] = {
       [](PrepareAttempt& m) { m.local_world_size = -5; },
@@ -104,6 +119,7 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.per_worker.cpu = -1; },
       [](PrepareAttempt& m) { m.per_worker.gpu = std::numeric_limits<double>::infinity(); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -std::nan(""); },
+      [](PrepareAttempt& m) { m.per_worker.custom["x"] = -0.5; },
       [](PrepareAttempt& m) { m.per_worker.memory_bytes = std::uint64_t{1} << 63; },
       [](PrepareAttempt& m) { m.output_bytes_max = 0; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },

@@ -86,6 +86,14 @@ TEST(NodeAgent, AnAttachThatTheNetworkHeldUpTakesNothingFromTheNewerConnection) 
   EXPECT_EQ(node.agent.link_of("r1"), kOther);
 }
 
+TEST(NodeAgent, ANewerLauncherIsNotHeldUpWhateverConnectionCameFirst) {
+  Node node;
+  node.handle(attach(kOther, 5));
+
+  EXPECT_EQ(node.one<SendOffer>(attach(kLink, 6)).link, kLink);
+  EXPECT_EQ(node.agent.link_of("r1"), kLink);
+}
+
 TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   Node node;
   node.handle(attach(kLink, 1));
@@ -137,6 +145,40 @@ TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
 
   EXPECT_EQ(refused.error,
             (Error{Errc::ResourceExhausted, "node-a has too little free: CPU 2 wanted, 1 free"}));
+}
+
+TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
+  ResourceAmounts total = cpus(4);
+  total.memory_bytes = 3u << 30;
+  NodeAgent agent("node-a", "host-a", {}, total);
+  agent.handle(attach(kLink, 1));
+  AttemptAsked event = ask(kLink, kFirst, 2);
+  event.message.per_worker.memory_bytes = 2u << 30;
+
+  const auto actions = agent.handle(event);
+
+  const auto* refused = actions.empty() ? nullptr : std::get_if<RefuseAttempt>(&actions[0]);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->error.message,
+            "node-a has too little free: memory 4096 MiB wanted, 3072 MiB free");
+}
+
+TEST(NodeAgent, WhatTheUserHasNamedIsCountedToo) {
+  const auto refusal_of = [](const std::string& name, double wanted) -> std::string {
+    ResourceAmounts total = cpus(4);
+    total.custom["tape"] = 2;
+    NodeAgent agent("node-a", "host-a", {}, total);
+    agent.handle(attach(kLink, 1));
+    AttemptAsked event = ask(kLink, kFirst, 1);
+    event.message.per_worker.custom[name] = wanted;
+    const auto actions = agent.handle(event);
+    const auto* refused = actions.empty() ? nullptr : std::get_if<RefuseAttempt>(&actions[0]);
+    return refused == nullptr ? "" : refused->error.message;
+  };
+  EXPECT_EQ(refusal_of("tape", 1), "");
+  EXPECT_EQ(refusal_of("tape", 2), "");
+  EXPECT_EQ(refusal_of("tape", 2.5), "node-a has too little free: tape 2.5 wanted, 2 free");
+  EXPECT_EQ(refusal_of("disk", 1), "node-a has too little free: disk 1 wanted, 0 free");
 }
 
 TEST(NodeAgent, AnOlderAttemptWhoseWorkersAreGoneDoesNotStandInTheWay) {
@@ -205,6 +247,19 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
   EXPECT_EQ(spawned.message.claimed, ResourceAmounts{});
   node.handle(up(kSecond, 0));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
+}
+
+TEST(NodeAgent, ThoseThatStandByNeedNothingThatIsFree) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(attach(kOther, 1, "r2"));
+  node.handle(ask(kOther, kFirst, 2));
+
+  AttemptAsked more = ask_standby(kSecond);
+  more.message.local_world_size = 3;
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(more).key, (AttemptKey{"r1", kSecond}));
 }
 
 TEST(NodeAgent, TheirAttemptIsGrantedWhatItClaimsOnceItBegins) {
