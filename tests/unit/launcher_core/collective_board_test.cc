@@ -93,7 +93,9 @@ TEST(ListRanks, ShortensLongLists) {
   EXPECT_EQ(list_ranks({Rank{3}}), "rank 3");
   EXPECT_EQ(list_ranks({Rank{3}, Rank{7}}), "ranks 3, 7");
   std::vector<Rank> many;
-  for (int i = 0; i < 12; ++i) many.push_back(Rank{i});
+  for (int i = 0; i < 8; ++i) many.push_back(Rank{i});
+  EXPECT_EQ(list_ranks(many), "ranks 0, 1, 2, 3, 4, 5, 6, 7");
+  for (int i = 8; i < 12; ++i) many.push_back(Rank{i});
   EXPECT_EQ(list_ranks(many), "ranks 0, 1, 2, 3, 4, 5, 6, 7, … (12 in all)");
 }
 

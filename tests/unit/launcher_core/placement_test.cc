@@ -144,6 +144,25 @@ TEST(Placement, SaysNeverWhenTheWholeClusterIsTooSmall) {
             "MiB, nic 0 (room for 0)");
 }
 
+TEST(Placement, WaitsWhereTheMinimumFitsOnceOthersAreGone) {
+  NodeCapacity busy = node(0, 6);
+  busy.free.cpu = 1;
+
+  const Placement placement = place(workers(4, 8), {busy}, 1);
+
+  EXPECT_EQ(placement.world_size, 0);
+  EXPECT_EQ(placement.never, false);
+}
+
+TEST(Placement, SaysThatANodeHasNoGpuWhereOneIsNeeded) {
+  ScalingConfig scaling = workers(1, 1);
+  scaling.resources_per_worker.gpu = 1;
+
+  EXPECT_EQ(place(scaling, {node(0, 4)}, 1).reason,
+            "1 workers with CPU 1, GPU 1 each are needed (PACK), 0 fit: node-0 has CPU 4, GPU 0 "
+            "(room for 0)");
+}
+
 TEST(Placement, IsNeverSureBeforeAllNodesHaveAnswered) {
   const Placement placement = place(workers(4, 4), {node(0, 2)}, 2);
 

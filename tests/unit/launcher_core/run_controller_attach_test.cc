@@ -232,6 +232,17 @@ TEST(RunControllerAttach, ASecondStopIsObeyedAtOnce) {
   EXPECT_EQ(only<StopGroup>(d.handle(SupervisorAttached{kFirst, kNodeB})).size(), 1U);
 }
 
+TEST(RunControllerAttach, WorkersThatWereBeingStoppedAndStillRunAreStopped) {
+  Taken d(with_ending());
+  d.attach(kNodeA);
+  d.handle(node_up(kNodeB, {kFirst}));
+
+  EXPECT_EQ(d.handle(SupervisorAttached{kFirst, kNodeB}),
+            (Actions{changed(S::Attaching, S::TearingDown, T::GroupEnding, kFirst, kStoppedBefore),
+                     StopGroup{kFirst, kNodeA, kSurvivorGrace, kStoppedBefore},
+                     StopGroup{kFirst, kNodeB, kSurvivorGrace, kStoppedBefore}}));
+}
+
 TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
   Taken taken(with_ending());
   taken.attach(kNodeA);

@@ -159,15 +159,17 @@ TEST(RunControllerCheckpoints, OneThatIsNotWholeOnANodeIsFollowedByTheOneBefore)
 }
 
 TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheBeginning) {
-  Driven d(two_workers(), {.checkpoint = checkpoint(1), .expected_nodes = 2});
+  const CheckpointInfo only_one{1, "/runs/vit-7/checkpoint_000001", 3};
+  Driven d(two_workers(), {.checkpoint = only_one, .expected_nodes = 2});
   start_from_the_third(d);
 
   const Actions refused = d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
   const Actions gone = d.handle(NodeGroupGone{kFirst, kNodeA});
 
-  EXPECT_EQ(warnings(refused),
-            (Texts{"skipping checkpoint_1, which is not whole: 'a' came with 5 bytes; going on "
-                   "from the beginning"}));
+  EXPECT_EQ(
+      warnings(refused),
+      (Texts{"skipping checkpoint_000001, which is not whole: 'a' came with 5 bytes; going on "
+             "from the beginning"}));
   ASSERT_EQ(only<AttemptBegun>(gone).size(), 1u);
   EXPECT_EQ(only<AttemptBegun>(gone)[0].restore, std::nullopt);
 }

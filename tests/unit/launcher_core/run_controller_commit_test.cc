@@ -105,6 +105,18 @@ TEST(HangingCommit, OneThatComesAfterItWasGivenUpCounts) {
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
 }
 
+TEST(HangingCommit, OneThatComesAfterTheNextOneIsNotTheNewest) {
+  Committing d;
+  d.bring_parts(2);
+  d.handle(Tick{}, seconds(600));
+  d.handle(given_up(1, /*may_come=*/true), seconds(600));
+  d.handle(committed(2), seconds(601));
+
+  d.handle(committed(1), seconds(602));
+
+  EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(2));
+}
+
 TEST(HangingCommit, TheEndWaitsForItAndSaysSo) {
   Committing d;
   d.workers_end(0, seconds(9));
@@ -142,6 +154,17 @@ TEST(HangingCommit, CtrlCEndsTheWaitThatWasSaid) {
             (Actions{GiveUpCommit{kFirst, 1,
                                   "'/s' had not answered for 15.0 s when the run was to stop at "
                                   "once"}}));
+}
+
+TEST(HangingCommit, ACtrlCFromBeforeTheWaitWasSaidDoesNotEndIt) {
+  Committing d;
+  d.handle(ctrl_c(), seconds(5));
+  d.workers_end(0, seconds(7));
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(8)),
+            (Actions{Note{NoteLevel::Info,
+                          "waiting at most 9 min 52 s for checkpoint 1 of attempt 0 to be "
+                          "committed; Ctrl-C gives it up"}}));
 }
 
 TEST(HangingCommit, ASecondCtrlCLeavesItOneSecondOnceTheWorkersAreGone) {

@@ -91,6 +91,19 @@ TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMe
             std::vector<Pause>{});
 }
 
+TEST(RunControllerGrow, RanksThatHaveMetAreNotSentOnForOneThatNeverReported) {
+  Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2});
+  d.running(/*reporting=*/false);
+  for (int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}});
+  d.handle(RankReported{kFirst, Rank{0}, 1});
+  d.handle(node_up(kNodeC));
+  d.handle(Tick{}, kGrowSettle);
+  d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
+  ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kStragglerPause)).size(), 2U);
+
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 10, 1, true}, seconds(6)), Actions{});
+}
+
 TEST(RunControllerGrow, AGroupThatComesToItsEndMeanwhileHasFinished) {
   Elastic d;
   d.handle(node_up(kNodeC));
@@ -162,6 +175,28 @@ TEST(RunControllerDrain, TheRanksStopInGoodOrderAndTheNodeIsNotUsedAgain) {
   EXPECT_EQ(d.run.world_size(), 1);
 }
 
+TEST(RunControllerDrain, OnlyANodeWithWorkersOfTheGroupMattersToIt) {
+  Elastic first;
+  EXPECT_EQ(only<Pause>(first.handle(NodeDrain{kNodeA, seconds(60), "SIGTERM"})).size(), 2U);
+  Elastic other(2);
+  other.handle(node_up(kNodeC));
+  EXPECT_EQ(other.handle(NodeDrain{kNodeC, seconds(60), "SIGTERM"}),
+            (Actions{Note{NoteLevel::Warning, "node node-c is being drained: SIGTERM"}}));
+}
+
+TEST(RunControllerDrain, RanksThatWereToMeetAtACheckpointToGrowDoNotWaitForIt) {
+  Elastic d;
+  d.handle(node_up(kNodeC));
+  d.handle(Tick{}, kGrowSettle);
+
+  const auto pauses = only<Pause>(d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"}, seconds(4)));
+
+  const std::string reason = "node node-b is being drained: SIGTERM";
+  EXPECT_EQ(pauses, (std::vector{Pause{kFirst, kNodeA, Pause::Step::Pause, 0, reason},
+                                 Pause{kFirst, kNodeB, Pause::Step::Pause, 0, reason}}));
+  EXPECT_EQ(only<StopGroup>(d.handle(Tick{}, seconds(4 + 45))).size(), 2U);
+}
+
 TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
   Driven d(two_workers(0));
   d.running();
@@ -187,8 +222,11 @@ TEST(RunControllerDrain, AFixedGroupMovesToTheOthers) {
   for (int rank : {0, 1}) d.handle(RankPaused{kFirst, Rank{rank}, 1, 0, true});
   for (int rank : {0, 1}) d.handle(RankExited{kFirst, Rank{rank}, exited(0)});
   d.handle(NodeGroupGone{kFirst, kNodeA});
-  d.handle(NodeGroupGone{kFirst, kNodeB});
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
   // max_failures is 0, and it was no failure
+  const AttemptEnded ended = only<AttemptEnded>(actions).at(0);
+  EXPECT_FALSE(ended.failed);
+  EXPECT_EQ(ended.failure, FailureKind::Preempted);  // counted as one by later launchers
   EXPECT_EQ(d.run.world_size(), 2);
   EXPECT_EQ(d.run.attempt(), kSecond);
 }

@@ -66,6 +66,15 @@ TEST(GracefulStop, InLockstepTheRanksMeetOneReportFurther) {
   EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 6));
 }
 
+TEST(GracefulStop, ATickThatComesLateDoesAsWell) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 5, 0});
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(1) + milliseconds(7)), pause_all(Step::Advance, 5));
+}
+
 TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
   Driven d;
   d.running();
@@ -107,6 +116,44 @@ TEST(GracefulStop, TheOthersGoFurtherOnceARankThatWasToMeetThemHasEnded) {
   d.handle(RankPaused{kFirst, Rank{0}, 6, 0, true}, seconds(1));
 
   EXPECT_EQ(d.handle(came_to_its_end(1, 12), seconds(1)), pause_all(Step::Advance, 12));
+}
+
+TEST(GracefulStop, WhereARankEndedIsTheLastReportThatTheOthersAreToldOf) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(RankReported{kFirst, Rank{1}, 12});
+  d.handle(came_to_its_end(1, 12));
+
+  // Rank 0 is in a long step, and may be behind: rank 1 makes no report 13.
+  EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 12));
+}
+
+TEST(GracefulStop, ACheckpointThatLacksThePartOfARankThatEndedIsWaitedForTwoSeconds) {
+  Driven d;
+  d.running();
+  d.handle(ctrl_c());
+  d.handle(came_to_its_end(1, 12));
+  d.handle(RankPaused{kFirst, Rank{0}, 5, 0});
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 12, 1, true}, seconds(1)), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3));
+
+  EXPECT_EQ(d.handle(Tick{}, seconds(3)), pause_all(Step::Finish, 12));
+}
+
+TEST(GracefulStop, WhereTheOthersGoFurtherTheirCheckpointThereHasItsOwnTwoSeconds) {
+  Driven d;
+  d.running(false);
+  for (int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}});
+  d.handle(RankReported{kFirst, Rank{0}, 5});  // rank 1 has not reported yet
+  d.handle(ctrl_c());
+  d.handle(RankPaused{kFirst, Rank{0}, 5, 0});
+  EXPECT_EQ(d.handle(Tick{}, seconds(2)), pause_all(Step::Advance, 5));
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 5, 1, true}, seconds(2)), Actions{});
+  EXPECT_EQ(d.handle(came_to_its_end(1, 12), seconds(9)), pause_all(Step::Advance, 12));
+
+  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 12, 2, true}, seconds(10)), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(12));
 }
 
 TEST(GracefulStop, PartsThatRanksMadeAtDifferentReportsAreNoCheckpoint) {

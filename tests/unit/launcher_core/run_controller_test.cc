@@ -146,6 +146,18 @@ TEST(RunController, CountsTheDeathsThatFollowAndKeepsTheFirstAsTheCause) {
   EXPECT_EQ(actions[2], RunAction(ended_by(kFirst, Rank{1}, killed(SIGSEGV), "node-b", 1)));
 }
 
+TEST(RunController, ANodeThatIsLostWhileTheGroupIsStoppedCountsAsADeathThatFollows) {
+  Driven d;
+  d.running();
+  d.handle(RankExited{kFirst, Rank{1}, killed(SIGSEGV)});
+  d.handle(NodeDown{kNodeA, "silent"});
+
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(only<AttemptEnded>(actions),
+            std::vector{ended_by(kFirst, Rank{1}, killed(SIGSEGV), "node-b", 1)});
+}
+
 TEST(RunController, AnOldAttemptsEventsChangeNothing) {
   Driven d(two_workers(1));
   d.running();
@@ -195,6 +207,19 @@ TEST(RunController, ACommandThatDoesNotExistIsNotTriedAgain) {
   EXPECT_EQ(d.handle(StartRefused{kFirst, kNodeB, Rank{1}, error}), Actions{});
   d.handle(NodeGroupGone{kFirst, kNodeA});
   EXPECT_EQ(d.run.state(), S::Errored);
+}
+
+TEST(RunController, ANodeThatRefusesBeforeItIsPreparedIsNoRanksFault) {
+  Driven d;
+  d.nodes();
+  const std::string cause = "no worker could be started on node-b: it is being drained";
+
+  const Actions refused =
+      d.handle(StartRefused{kFirst, kNodeB, Rank{0}, Error{Errc::Io, "it is being drained"}});
+
+  EXPECT_EQ(only<StopGroup>(refused), (std::vector{StopGroup{kFirst, kNodeA, seconds(1), cause}}));
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeA});
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).root_rank, std::nullopt);
 }
 
 TEST(RunController, AStartThatMayWorkLaterIsTriedAgain) {
@@ -297,6 +322,17 @@ TEST(RunController, NoticesASupervisorThatEndedWhileItsNodeWasOutOfReach) {
                      StopGroup{kFirst, kNodeA, seconds(1), cause}}));
 }
 
+TEST(RunController, KnowsWhereTheRanksOfTheCurrentAttemptAre) {
+  Driven d;
+  d.running();
+
+  EXPECT_EQ(d.run.node_of(kFirst, Rank{0}), kNodeA);
+  EXPECT_EQ(d.run.node_of(kFirst, Rank{1}), kNodeB);
+  EXPECT_EQ(d.run.node_of(kFirst, Rank{2}), std::nullopt);
+  EXPECT_EQ(d.run.node_of(kFirst, Rank{-1}), std::nullopt);
+  EXPECT_EQ(d.run.node_of(kSecond, Rank{0}), std::nullopt);
+}
+
 TEST(RunController, RanksThatDoNotExistChangeNothing) {
   Driven d;
   d.running();
@@ -349,6 +385,43 @@ TEST(RunController, TheLastNodeThatMayComeIsNotKeptWaiting) {
   d.handle(node_up(kNodeB), seconds(3) + milliseconds(1));
 
   EXPECT_EQ(d.run.state(), RunState::Preparing);
+}
+
+TEST(RunController, ARestartWaitsForNodesThatHaveNotAnsweredYet) {
+  Driven d(two_workers(1), {.checkpoint = {}, .expected_nodes = 3});
+  d.nodes();
+  d.handle(Tick{}, seconds(3));  // begins without node-c
+  d.started(kFirst);
+  d.handle(RankExited{kFirst, Rank{0}, exited(1)}, seconds(100));
+  d.handle(NodeGroupGone{kFirst, kNodeA}, seconds(100));
+
+  d.handle(NodeGroupGone{kFirst, kNodeB}, seconds(100));
+
+  EXPECT_EQ(d.run.state(), S::Scheduling);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(103));
+  d.handle(Tick{}, seconds(103));
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunController, EachWaitForRoomIsSaidAtOnceAndThenMoreAndMoreRarely) {
+  JobSpec spec = two_workers(1);
+  spec.scaling_config.placement_strategy = PlacementStrategy::StrictSpread;
+  Driven d(spec);
+  d.handle(node_up(kNodeA));
+  EXPECT_EQ(only<Note>(d.handle(Tick{}, seconds(3))).size(), 1U);
+  EXPECT_EQ(only<Note>(d.handle(Tick{}, seconds(4))).size(), 1U);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(6));
+  d.handle(node_up(kNodeB), seconds(5));
+  ASSERT_EQ(d.run.state(), S::Preparing);
+
+  d.handle(NodeDown{kNodeB, "silent"}, seconds(5));
+  const Actions waiting = d.handle(NodeGroupGone{kFirst, kNodeA}, seconds(5));
+
+  EXPECT_EQ(d.run.state(), S::Scheduling);
+  EXPECT_EQ(only<Note>(waiting).size(), 1U);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(6));
+  EXPECT_EQ(only<Note>(d.handle(Tick{}, seconds(6))).size(), 1U);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(8));
 }
 
 }  // namespace

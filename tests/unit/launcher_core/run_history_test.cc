@@ -92,6 +92,34 @@ TEST(RunHistory, KnowsWhichStopConditionWasMet) {
   EXPECT_EQ(journal.history.living()->stop_condition, "loss is 0.1");
 }
 
+TEST(RunHistory, TheStopConditionThatWasMetIsNotForgottenUnderALaterLauncher) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.state(S::Running);
+  StateChanged pausing{.from = S::Running,
+                       .to = S::Pausing,
+                       .trigger = RunTrigger::PauseAsked,
+                       .attempt = kFirst,
+                       .reason = "loss is 0.1",
+                       .stop_condition = true};
+  journal.add(record_of(pausing));
+  pausing.from = S::Attaching;
+  pausing.reason = "an earlier launcher had asked the ranks to stop";
+  journal.add(record_of(pausing));
+  EXPECT_EQ(journal.history.living()->stop_condition, "loss is 0.1");
+}
+
+TEST(RunHistory, KnowsThatTheWorkersWereBeingStopped) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.state(S::Running);
+  EXPECT_FALSE(journal.history.living()->ending);
+  journal.state(S::TearingDown);
+  EXPECT_TRUE(journal.history.living()->ending);
+}
+
 TEST(RunHistory, AnAttemptThatEndedDoesNotLive) {
   Journaled journal;
   journal.begin(kFirst);
@@ -126,6 +154,37 @@ TEST(RunHistory, ARunWhoseLauncherDiedAfterItsLastWorkerHasFinished) {
   journal.state(S::Finished);
 
   EXPECT_TRUE(journal.history.finished());
+}
+
+TEST(RunHistory, AnAttemptThatEndedWellHasNotFailed) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst);
+
+  ASSERT_EQ(journal.history.attempts().size(), 1U);
+  EXPECT_FALSE(journal.history.attempts()[0].failed);
+  EXPECT_EQ(journal.history.attempts()[0].cause, "");
+}
+
+TEST(RunHistory, ARunThatEndedInErrorHasNotFinished) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst, FailureKind::Worker);
+  journal.state(S::Errored);
+  journal.add(record_of(RunEnded{S::Errored, "no restart left", {}}));
+
+  EXPECT_FALSE(journal.history.finished());
+}
+
+TEST(RunHistory, ACheckpointsRecordSaysWhichOneItIs) {
+  EXPECT_EQ(checkpoint_record(kSecond, 4, checkpoint(7)),
+            (boost::json::object{{"event", "checkpoint_committed"},
+                                 {"attempt", 1u},
+                                 {"index", 4u},
+                                 {"checkpoint", 7u},
+                                 {"trained_epoch", 3}}));
 }
 
 TEST(RunHistory, RecordsSurviveBeingText) {
