@@ -66,7 +66,7 @@ TEST(GracefulStop, InLockstepTheRanksMeetOneReportFurther) {
   EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 6));
 }
 
-TEST(GracefulStop, ATickThatComesLateDoesAsWell) {
+TEST(GracefulStop, InLockstepTheyMeetAlsoWhenTheTickComesLate) {
   Driven d;
   d.running();
   d.handle(ctrl_c());
