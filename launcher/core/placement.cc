@@ -29,19 +29,12 @@ Counts room_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, i
   return room;
 }
 
-// PACK: as few nodes as possible. One node that takes all is best (the first such); else the
-// roomiest nodes first.
+// PACK: as few nodes as possible, the roomiest first; of those alike, the one that is listed first.
 Counts pack(const Counts& room, int max) {
   Counts order(room.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return room[a] > room[b]; });
   Counts taken(room.size(), 0);
-  for (std::size_t i = 0; i < room.size(); ++i) {
-    if (room[i] >= max) {
-      taken[i] = max;
-      return taken;
-    }
-  }
   int left = max;
   for (int i : order) {
     taken[i] = std::min(room[i], left);

@@ -345,7 +345,6 @@ void RunController::conclude_attempt() {
                      .root_node = "",
                      .start_error = {},
                      .collateral = attempt_.collateral};
-  const bool failed = attempt_.failure && !(stop_ && stop_->kind == StopKind::StopCondition);
   if (attempt_.failure) {
     ended.cause = attempt_.failure->cause;
     ended.failed = true;
@@ -362,7 +361,7 @@ void RunController::conclude_attempt() {
     return end_run(RunTrigger::EndedByRequest, stop_->reason);
   if (ends_well()) return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
   FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
-  if (failed) {
+  if (attempt_.failure) {
     const Failure& failure = *attempt_.failure;
     if (failure.node) count_node_failure(*failure.node);
     decision = policy_.on_failure(failure.kind, place_of(failure),
@@ -481,8 +480,8 @@ void RunController::change_state(RunTrigger trigger, std::string reason) {
   const RunState from = state_;
   state_ = next_state(from, trigger);
   const bool condition = !facts(state_).terminal && stop_ && stop_->kind == StopKind::StopCondition;
-  actions_.push_back(
-      StateChanged{from, state_, trigger, attempt_.id, std::move(reason), condition});
+  actions_.push_back(StateChanged{from, state_, trigger, attempt_.id, std::move(reason),
+                                  condition ? stop_->reason : ""});
 }
 
 void RunController::note(NoteLevel level, std::string text) {

@@ -289,7 +289,7 @@ struct StateChanged {  // for the journal, the screen and status
   RunTrigger trigger{};
   Attempt attempt;
   std::string reason;
-  bool stop_condition = false;  // one of the spec's is met, and the run is to end well
+  std::string stop_condition;  // which of the spec's is met: the run is to end well; "": none
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists

@@ -67,7 +67,7 @@ boost::json::object record_of(const StateChanged& change) {
                              {"trigger", to_string(change.trigger)},
                              {"attempt", change.attempt.value},
                              {"reason", words(change.reason)}};
-  if (change.stop_condition) record["stop_condition"] = true;
+  if (!change.stop_condition.empty()) record["stop_condition"] = words(change.stop_condition);
   return record;
 }
 
@@ -131,7 +131,7 @@ void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::ob
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;
   if (state == to_string(RunState::TearingDown) && living_) living_->ending = true;
   if (event.contains("stop_condition") && living_ && !living_->stop_condition)
-    living_->stop_condition = text_of(event, "reason");
+    living_->stop_condition = text_of(event, "stop_condition");
 }
 
 void RunHistory::attempt_began(Epoch epoch, const std::string& time,

@@ -51,7 +51,7 @@ inline Start start_of(Attempt attempt, NodeId node, int restarts,
 }
 inline StateChanged changed(RunState from, RunState to, RunTrigger trigger, Attempt attempt,
                             std::string reason = "") {
-  return {from, to, trigger, attempt, std::move(reason)};
+  return {from, to, trigger, attempt, std::move(reason), ""};
 }
 inline AttemptBegun begun(Attempt attempt, const Placement& placement,
                           std::vector<std::string> names, int restarts = 0,

@@ -331,6 +331,19 @@ TEST(RunController, AStopConditionThatAnEarlierLauncherSawMetStillEndsTheRunWell
   EXPECT_EQ(only<AttemptEnded>(actions).at(0).cause, "loss is 0.1");
 }
 
+// The journal names it, whatever the reason is for which the state changed.
+TEST(RunController, AStopConditionThatIsMetBeforeAllNodesAreBackIsNotForgotten) {
+  Taken taken(with_living(), 0);
+  taken.attach(kNodeA);
+  taken.handle(StopAsked{StopKind::StopCondition, "loss is 0.1"});
+
+  taken.handle(node_up(kNodeB, {kFirst}));
+  const auto changes = only<StateChanged>(taken.handle(SupervisorAttached{kFirst, kNodeB, true}));
+
+  ASSERT_FALSE(changes.empty());
+  for (const StateChanged& change : changes) EXPECT_EQ(change.stop_condition, "loss is 0.1");
+}
+
 TEST(RunController, RanksThatAnEarlierLauncherPausedForAStopConditionAreNotStartedAgain) {
   RunStart start = with_living(true);
   start.living->stop_condition = "loss is 0.1";

@@ -87,8 +87,8 @@ TEST(RunHistory, KnowsWhichStopConditionWasMet) {
                                      .to = S::TearingDown,
                                      .trigger = RunTrigger::GroupEnding,
                                      .attempt = kFirst,
-                                     .reason = "loss is 0.1",
-                                     .stop_condition = true}));
+                                     .reason = "every rank ended with 0",
+                                     .stop_condition = "loss is 0.1"}));
   EXPECT_EQ(journal.history.living()->stop_condition, "loss is 0.1");
 }
 
@@ -102,7 +102,7 @@ TEST(RunHistory, TheStopConditionThatWasMetIsNotForgottenUnderALaterLauncher) {
                        .trigger = RunTrigger::PauseAsked,
                        .attempt = kFirst,
                        .reason = "loss is 0.1",
-                       .stop_condition = true};
+                       .stop_condition = "loss is 0.1"};
   journal.add(record_of(pausing));
   pausing.from = S::Attaching;
   pausing.reason = "an earlier launcher had asked the ranks to stop";
