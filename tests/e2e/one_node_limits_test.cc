@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/e2e/cluster.h"
+#include "tests/e2e/outer_group.h"
 
 namespace train::e2e {
 namespace {
@@ -29,23 +29,14 @@ std::string job_of(const Cluster& cluster, const std::string& words, const std::
                      run_config);
 }
 
-/// The hierarchy of v1 that limits memory, where it is and we may write it.
-std::string memory_hierarchy() {
-  const std::string path = "/sys/fs/cgroup/memory";
-  return ::access((path + "/memory.limit_in_bytes").c_str(), F_OK) == 0 &&
-                 ::access((path + "/cgroup.procs").c_str(), W_OK) == 0
-             ? path
-             : "";
-}
-
-constexpr const char* kNoMemoryGroups = "needs root, and cgroup v1 with the memory controller";
-
 TEST(Limits, AWorkerThatWantsMoreMemoryThanItClaimedIsKilledAndTheLimitIsNamed) {
-  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group;
   Cluster cluster;
 
   EXPECT_EQ(cluster.run({job_of(cluster, "rank, 1, eat, 400",
-                                "num_workers: 2, resources_per_worker: {CPU: 0, memory: 200MiB}")}),
+                                "num_workers: 2, resources_per_worker: {CPU: 0, memory: 200MiB}")},
+                        group.inside()),
             137);
 
   const auto exit = cluster.exit_json("job");
@@ -58,13 +49,14 @@ TEST(Limits, AWorkerThatWantsMoreMemoryThanItClaimedIsKilledAndTheLimitIsNamed) 
 }
 
 TEST(Limits, SoIsOneWhoseChildWantsIt) {
-  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group;
   Cluster cluster;
   const std::string job =
       cluster.job("job", "command: \"" + program("plain_worker") + " eat 400; exec sleep 1000\"\n" +
                              "scaling_config: {resources_per_worker: {CPU: 0, memory: 100MiB}}");
 
-  EXPECT_EQ(cluster.run({job}), 137);
+  EXPECT_EQ(cluster.run({job}, group.inside()), 137);
 
   EXPECT_TRUE(
       contains(text_of(cluster.exit_json("job"), "cause"), " ran out of memory: 100 MiB of"))
@@ -72,7 +64,8 @@ TEST(Limits, SoIsOneWhoseChildWantsIt) {
 }
 
 TEST(Limits, AnOutOfMemoryKillIsAFailureLikeAnyOther) {
-  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group;
   Cluster cluster;
   const std::string job = cluster.job(
       "job",
@@ -80,7 +73,7 @@ TEST(Limits, AnOutOfMemoryKillIsAFailureLikeAnyOther) {
           " eat 400\"\nscaling_config: {resources_per_worker: {CPU: 0, memory: 200MiB}}",
       "  failure_config: {max_failures: 1, backoff: {initial: 10ms, max: 10ms}}");
 
-  EXPECT_EQ(cluster.run({job}), 0);
+  EXPECT_EQ(cluster.run({job}, group.inside()), 0);
 
   int restarts = 0;
   std::vector<std::string> causes;
@@ -106,52 +99,14 @@ TEST(Limits, AWorkerHasWhatItClaimedAndOneWithoutAClaimIsNotLimited) {
             0);
 }
 
-/// A group of a test, as Slurm or a container gives one to all that runs in it.
-class OuterGroup {
- public:
-  explicit OuterGroup(const std::string& name)
-      : path_(memory_hierarchy() + "/" + name + "-" + std::to_string(::getpid())) {
-    ::mkdir(path_.c_str(), 0755);
-  }
-  ~OuterGroup() {
-    EXPECT_TRUE(wait_until([&] { return ::rmdir(path_.c_str()) == 0; }));
-  }
-  OuterGroup(const OuterGroup&) = delete;
-  OuterGroup& operator=(const OuterGroup&) = delete;
-
-  const std::string& path() const { return path_; }
-  bool limit_mebibytes(int mebibytes) const {
-    std::ofstream file(path_ + "/memory.limit_in_bytes");
-    return static_cast<bool>((file << mebibytes << "M").flush());
-  }
-  /// What is started so is in it.
-  std::vector<std::string> prefix() const {
-    return {"sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
-  }
-  /// And can make no groups of its own.
-  std::vector<std::string> prefix_without_groups() const {
-    return {"unshare",
-            "--mount",
-            "sh",
-            "-c",
-            "echo $$ > " + path_ +
-                "/cgroup.procs && for m in /sys/fs/cgroup/*; do "
-                "mount -o remount,bind,ro $m; done; exec \"$@\"",
-            "sh"};
-  }
-
- private:
-  std::string path_;
-};
-
 TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
-  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
-  Cluster cluster;
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
   const OuterGroup slurm("slurm-test");
-  ASSERT_TRUE(slurm.limit_mebibytes(200));
+  Cluster cluster;
+  ASSERT_TRUE(slurm.limit_memory(200));
 
   EXPECT_EQ(cluster.run({job_of(cluster, "eat, 400", "resources_per_worker: {CPU: 0}")},
-                        {.env = {}, .prefix = slurm.prefix_without_groups(), .cwd = {}}),
+                        slurm.inside_without_groups()),
             137);
 
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
@@ -178,12 +133,12 @@ int times_in(const std::string& text, const std::string& part) {
 
 // Two thirds of it are somebody else's, and all that is left is churned by reading files.
 TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
-  if (memory_hierarchy().empty()) GTEST_SKIP() << kNoMemoryGroups;
-  Cluster cluster;
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
   const OuterGroup node("node");
+  Cluster cluster;
   constexpr int kMebibytes = 400;
-  ASSERT_TRUE(node.limit_mebibytes(kMebibytes));
-  const StartOptions inside{.env = {}, .prefix = node.prefix(), .cwd = {}};
+  ASSERT_TRUE(node.limit_memory(kMebibytes));
+  const StartOptions inside = node.inside();
   Process& run = cluster.train_run(
       {cluster.job(
           "job",
@@ -202,10 +157,8 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
       {"sh", "-c",
        "head -c 300M /dev/zero > " + file + "; while :; do cat " + file + "; done > /dev/null"},
       inside);
-  const auto used = [&] {
-    return std::stoull(cluster.read(node.path() + "/memory.usage_in_bytes")) >> 20;
-  };
-  ASSERT_TRUE(wait_until([&] { return used() >= kMebibytes * 95 / 100; })) << used();
+  ASSERT_TRUE(wait_until([&] { return node.memory_used() >= kMebibytes * 95 / 100; }))
+      << node.memory_used();
   std::ofstream(cluster.path("go") + "-0-3") << "go";
   ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() == 80; })) << run.err();
   const std::vector<Seen> daemons = cluster.processes("traind --private");
@@ -227,9 +180,10 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
 }
 
 /// Two workers that have begun, and wait for the file "go".
-Process& start_waiting(Cluster& cluster) {
+Process& start_waiting(Cluster& cluster, const StartOptions& options = {}) {
   Process& run = cluster.train_run({job_of(cluster, "print, ready, wait-for, " + cluster.path("go"),
-                                           "num_workers: 2, resources_per_worker: {CPU: 0}")});
+                                           "num_workers: 2, resources_per_worker: {CPU: 0}")},
+                                   options);
   EXPECT_TRUE(wait_until([&] {
     return contains(run.out(), "0] ready") && contains(run.out(), "1] ready");
   })) << run.out();
@@ -295,16 +249,14 @@ TEST(Limits, ThePagesOfTraindAreLocked) {
   EXPECT_EQ(run.wait(), 0);
 }
 
-bool has_pids_hierarchy() { return ::access("/sys/fs/cgroup/pids/cgroup.procs", W_OK) == 0; }
-
-constexpr const char* kNoPidsGroups = "needs root, and cgroup v1 with the pids controller";
-
 TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
-  if (!has_pids_hierarchy()) GTEST_SKIP() << kNoPidsGroups;
+  if (!can_limit("pids")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group("pids");
   Cluster cluster;
 
   EXPECT_EQ(cluster.run({job_of(cluster, "forks, 500, exit, 3",
-                                "resources_per_worker: {CPU: 0}, pids_per_worker: 50")}),
+                                "resources_per_worker: {CPU: 0}, pids_per_worker: 50")},
+                        group.inside()),
             3);
 
   EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
@@ -319,18 +271,21 @@ TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
 /// The folder of the group that counts its processes.
 fs::path pids_group_of(pid_t pid) {
   std::ifstream groups("/proc/" + std::to_string(pid) + "/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // 8:pids:/path
+  fs::path v2;
+  for (std::string line; std::getline(groups, line);) {  // 8:pids:/path, or 0::/path
     if (const auto at = line.find(":pids:"); at != std::string::npos)
       return "/sys/fs/cgroup/pids" + line.substr(at + 6);
+    if (line.starts_with("0::")) v2 = "/sys/fs/cgroup" + line.substr(3);
   }
-  return {};
+  return v2;
 }
 
 // Whoever forks without end leaves the machine enough to log in with.
 TEST(Limits, AllWorkersTogetherHaveHalfOfTheProcessesThatThereCanBe) {
-  if (!has_pids_hierarchy()) GTEST_SKIP() << kNoPidsGroups;
+  if (!can_limit("pids")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group("pids");
   Cluster cluster;
-  Process& run = start_waiting(cluster);
+  Process& run = start_waiting(cluster, group.inside());
   const fs::path of_one = pids_group_of(cluster.worker(0).value_or(-1));
   const auto number_in = [](const char* path) { return std::stoi(read_file(path)); };
   const int half =

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/e2e/cluster.h"
+#include "tests/e2e/outer_group.h"
 
 namespace train::e2e {
 namespace {
@@ -61,14 +61,14 @@ class WorkerUser : public testing::Test {
     }
     return found;
   }
-  Process& start_traind(std::vector<std::string> more = {"--run-as", kUser, "--run-as",
-                                                         kOtherUser}) {
+  Process& start_traind(std::vector<std::string> more = {"--run-as", kUser, "--run-as", kOtherUser},
+                        const std::vector<std::string>& prefix = {}) {
     std::vector<std::string> arguments{
         "--runtime-dir", cluster.path("node"), "--spool-dir", cluster.path("spool"),
         "--data-dir",    cluster.path("data"), "--listen",    socket()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     Process& traind = cluster.traind(
-        arguments, {.env = {{"ROOTS_SECRET", "canary-of-root"}}, .prefix = {}, .cwd = ""});
+        arguments, {.env = {{"ROOTS_SECRET", "canary-of-root"}}, .prefix = prefix, .cwd = ""});
     EXPECT_TRUE(wait_until([&] { return contains(traind.err(), "msg=listening"); }))
         << traind.err();
     return traind;
@@ -103,6 +103,7 @@ class WorkerUser : public testing::Test {
     return found;
   }
 
+  const LimitingGroup group_;
   Cluster cluster;
 };
 
@@ -264,10 +265,8 @@ TEST_F(WorkerUser, CheckpointsComeFromHisFoldersToTheRuns) {
 }
 
 TEST_F(WorkerUser, WhatHeClaimsIsWhatHeGets) {
-  const std::string hierarchy = "/sys/fs/cgroup/memory";
-  if (::access((hierarchy + "/memory.limit_in_bytes").c_str(), W_OK) != 0)
-    GTEST_SKIP() << "needs cgroup v1 with the memory controller";
-  start_traind();
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
+  start_traind({"--run-as", kUser}, group_.inside().prefix);
 
   EXPECT_EQ(cluster.run({job("[" + program("plain_worker") + ", eat, 400]", "",
                              "resources_per_worker: {CPU: 0, memory: 200MiB}")}),
