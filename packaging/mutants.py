@@ -103,9 +103,14 @@ class Kept:
 
 
 def object_of(build, source, file):
-    """What the compiler makes of it: build/launcher/CMakeFiles/….dir/core/journal.cc.o."""
-    below_part = file.relative_to(source).parts[1:]
-    found = [path for path in build.rglob(file.name + ".o") if path.parts[-len(below_part):-1] == below_part[:-1]]
+    """What the compiler makes of it: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o."""
+    wanted = file.relative_to(source).parent.parts
+
+    def folder_of(path):  # without CMakeFiles/….dir, which may stand at any level
+        parts = path.relative_to(build).parent.parts
+        at = parts.index("CMakeFiles")
+        return parts[:at] + parts[at + 2:]
+    found = [path for path in build.rglob(file.name + ".o") if folder_of(path) == wanted]
     if len(found) != 1:
         sys.exit(f"mutants: {len(found)} object files of {file}")
     return found[0]
