@@ -1,9 +1,9 @@
-# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan | mutants: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan | mutants | vm: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test sim chaos fuzz bench lint asan tsan mutants install
+.PHONY: demo build test sim chaos fuzz bench lint asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 # Ninja speaks only when there is work.
@@ -60,6 +60,12 @@ SAMPLE ?= 200
 mutants:
 	@$(call deps,mutants)
 	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE)
+
+# Test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".
+TESTS ?= one_node_limits_test one_node_worker_user_test
+vm: build
+	@$(call deps,vm)
+	@packaging/vm.sh build $(TESTS)
 
 lint:
 	@$(call deps,lint)

@@ -6,6 +6,7 @@
 #   packaging/deps/install.sh test      the same, and what the tests call: Python tools, Hadoop (hadoop.sh)
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
+#   packaging/deps/install.sh vm        QEMU, and a Linux kernel of Debian's for it, to run tests on (packaging/vm.sh)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its
@@ -98,6 +99,10 @@ venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-versio
 get_tools_venv() { venv tools-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_mutants_venv() { venv mutants-venv.txt; }
+get_vm_kernel() {  # not installed: only a virtual machine boots it
+  apt-get download -qq "$vm_kernel" && dpkg-deb -x linux-image-*.deb . && rm -- *.deb
+  /sbin/depmod -b . "${vm_kernel#linux-image-}"
+}
 get_ray_venv() { venv ray-venv.txt; }
 
 mkdir -p "$deps_dir"
@@ -116,6 +121,9 @@ case "$goal" in
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
   mutants) part mutants-venv-1 get_mutants_venv ;;
-  *) die "unknown goal '$goal': build, test, bench, fuzz, lint or mutants" ;;
+  vm) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
+      vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
+      part "vm-kernel-1" get_vm_kernel ;;
+  *) die "unknown goal '$goal': build, test, bench, fuzz, lint, mutants or vm" ;;
 esac
 printf '%s\n' "$deps_dir"
