@@ -101,6 +101,7 @@ TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
 TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
   PrepareAttempt message = attempt();
   message.local_world_size = 0;
+  message.per_worker.cpu = 0;
   message.stop_grace_ms = 0;
   message.upload_timeout_ms = 0;
   for (int i = 0; i < 1000; ++i) message.per_worker.custom["r" + std::to_string(i)] = 0;
@@ -109,6 +110,21 @@ TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
   message.per_worker.custom["one more"] = 0;
   EXPECT_EQ(check_order(message).error().message,
             "the number of resources is 1001, where 0 to 1000 is possible");
+}
+
+TEST(LauncherOrders, ALeaseIsSilentForADayAtMostAndOrphansWaitForAYear) {
+  constexpr std::int64_t kDayMs = 24LL * 3600 * 1000, kYearMs = 366 * kDayMs;
+  AttachRun message = lease();
+  message.heartbeat_ms = message.dead_after_ms = kDayMs;
+  message.orphan_timeout_ms = kYearMs;
+  EXPECT_TRUE(check_order(message));
+
+  for (std::int64_t AttachRun::*field :
+       {&AttachRun::heartbeat_ms, &AttachRun::dead_after_ms, &AttachRun::orphan_timeout_ms}) {
+    AttachRun more = message;
+    ++(more.*field);
+    EXPECT_EQ(check_order(more).error().code, Errc::InvalidArgument);
+  }
 }
 
 TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {

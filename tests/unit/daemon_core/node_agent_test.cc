@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace train {
 namespace {
 
@@ -141,11 +143,30 @@ TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
   node.handle(ask(kLink, kFirst, 3));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free.cpu, 1);
 
-  const auto refused = node.one<RefuseAttempt>(ask(kOther, kFirst, 2));
+  const auto actions = node.handle(ask(kOther, kFirst, 2));
 
-  EXPECT_EQ(refused.error,
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_EQ(std::get<RefuseAttempt>(actions[0]).error,
             (Error{Errc::ResourceExhausted, "node-a has too little free: CPU 2 wanted, 1 free"}));
+  EXPECT_EQ(std::get<SendOffer>(actions[1]).offer.free.cpu, 1);
 }
+
+TEST(NodeAgent, OffersTheOthersWhatARunThatEndedHadTaken) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(ask(kLink, kFirst, 3));
+  node.handle(attach(kOther, 1, "r2"));
+  std::map<LinkId, double> offered;
+
+  for (const NodeAction& action : node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"})) {
+    if (const auto* offer = std::get_if<SendOffer>(&action))
+      offered[offer->link] = offer->offer.free.cpu;
+  }
+
+  EXPECT_EQ(offered, (std::map<LinkId, double>{{kLink, 4}, {kOther, 4}}));
+}
+
+TEST(NodeAgent, ARunThatItDoesNotKnowIsNobodys) { EXPECT_EQ(Node().agent.user_of("r1"), ""); }
 
 TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
   ResourceAmounts total = cpus(4);
@@ -247,6 +268,16 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
   EXPECT_EQ(spawned.message.claimed, ResourceAmounts{});
   node.handle(up(kSecond, 0));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
+}
+
+TEST(NodeAgent, AnAttemptThatIsAskedForAgainStopsNobodyWhoStandsByForTheNext) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(ask_standby(kSecond));
+
+  for (const NodeAction& action : node.handle(ask(kLink, kFirst, 2)))
+    EXPECT_FALSE(std::holds_alternative<StopAttempt>(action));
 }
 
 TEST(NodeAgent, ThoseThatStandByNeedNothingThatIsFree) {
