@@ -55,5 +55,5 @@ truncate -s "$disk_size" "$work/disk"
 timeout "$limit_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$memory" -nographic -no-reboot -net none \
   -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1" \
   -drive "file=$work/disk,format=raw,if=virtio,cache=unsafe" \
-  -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | tr -d '\r' | tee "$work/log"
+  -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | stdbuf -oL tr -d '\r' | tee "$work/log"
 grep -q '^ALL HAVE RUN' "$work/log" && ! grep -q '^FAILED: ' "$work/log"
