@@ -160,7 +160,7 @@ TEST_F(WorkerUser, TheSpecNamesOneOfThem) {
   }
 }
 
-TEST_F(WorkerUser, WhoIsNotRootRunsThemAsHimselfOnly) {
+TEST_F(WorkerUser, WhoIsNotRootRunsThemAsItselfOnly) {
   const std::string id = std::to_string(uid_of(kUser));
   const std::vector<std::string> as{"setpriv", "--reuid",        id,  "--regid",
                                     id,        "--clear-groups", "--"};
@@ -203,7 +203,7 @@ TEST_F(WorkerUser, RootIsOneOfThemWithAllowRootOnlyAndNobodyUnknownIs) {
                std::string("the user ") + kUser + " may not enter " + cluster.path("closed/data")));
 }
 
-TEST_F(WorkerUser, WhatHeDoesToHisFoldersKeepsNobodyFromStarting) {
+TEST_F(WorkerUser, WhatAUserDoesToTheirFoldersKeepsNobodyFromStarting) {
   Process& first = start_traind();
   first.signal(SIGINT);
   ASSERT_EQ(first.wait(), 0);
@@ -244,7 +244,7 @@ TEST_F(WorkerUser, ARunStaysItsUsers) {
   EXPECT_EQ(cluster.workers().size(), 1u);
 }
 
-TEST_F(WorkerUser, CheckpointsComeFromHisFoldersToTheRuns) {
+TEST_F(WorkerUser, CheckpointsComeFromTheUsersFoldersToTheRuns) {
   start_traind();
   const std::string config =
       "train_loop_config: {mode: epochs, epochs: 6, die_rank: 1, die_epoch: 3, die_attempts: 1}\n";
@@ -264,7 +264,7 @@ TEST_F(WorkerUser, CheckpointsComeFromHisFoldersToTheRuns) {
   EXPECT_TRUE(wait_until([&] { return left().empty(); })) << left().front();
 }
 
-TEST_F(WorkerUser, WhatHeClaimsIsWhatHeGets) {
+TEST_F(WorkerUser, WhatTheUserClaimsIsWhatTheUserGets) {
   if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
   start_traind({"--run-as", kUser}, group_.inside().prefix);
 
@@ -277,7 +277,7 @@ TEST_F(WorkerUser, WhatHeClaimsIsWhatHeGets) {
       << text_of(cluster.exit_json("job"), "cause");
 }
 
-TEST_F(WorkerUser, HisSupervisorIsFoundAgainAndSweptByTheNextTraind) {
+TEST_F(WorkerUser, TheUsersSupervisorIsFoundAgainAndSweptByTheNextTraind) {
   Process& first = start_traind();
   const std::string path = job("[" + program("plain_worker") + ", family, hang]");
   Process& run = cluster.train_run({path});

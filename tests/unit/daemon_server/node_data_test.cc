@@ -212,7 +212,7 @@ class UsersNodeData : public NodeDataTest {
   fs::path own_;
 };
 
-TEST_F(UsersNodeData, ReadsForOthersWhatHeCouldRead) {
+TEST_F(UsersNodeData, ReadsForOthersWhatTheOwnerCouldRead) {
   make_theirs("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "theirs"; });
   // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
   fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/data-1-0.2/rank-0000/more");
@@ -224,7 +224,7 @@ TEST_F(UsersNodeData, ReadsForOthersWhatHeCouldRead) {
   EXPECT_EQ(refused.error_code, "permission") << refused.error;
 }
 
-TEST_F(UsersNodeData, RemovesWhatHeCouldRemove) {
+TEST_F(UsersNodeData, RemovesWhatTheOwnerCouldRemove) {
   make_theirs("r1", [](const fs::path&) {});
   // root's own, marked as one of ours, under a name that the user may choose
   ASSERT_TRUE(make_own_folder(own_ / "r2"));

@@ -33,7 +33,7 @@ TEST(SupervisorFiles, AreFoundAgainByTheirSockets) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(SupervisorFiles, OfAnotherUserLieInHisFolder) {
+TEST(SupervisorFiles, OfAnotherUserLieInThatUsersFolder) {
   const uid_t other = ::geteuid() + 7;
   const auto ours = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, ::geteuid());
   const auto theirs = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, other);

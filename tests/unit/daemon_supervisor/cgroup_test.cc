@@ -172,7 +172,7 @@ TEST_F(CgroupLimitsTest, AreThoseOfTheWorkerAlone) {
 }
 
 // As the supervisor of another user finds it.
-TEST(CgroupOfAnotherUser, HeUsesItAsHisOwnButForItsLimits) {
+TEST(CgroupOfAnotherUser, TheUserOwnsItButForItsLimits) {
   const auto group = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
   if (::geteuid() != 0 || !group) GTEST_SKIP() << "needs root, and a cgroup that can be written";
   const UserAccount user = find_account("nobody").value();

@@ -109,7 +109,7 @@ TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
   EXPECT_EQ(validation_environment(node, files, true).at("CUDA_VISIBLE_DEVICES"), "2,5");
 }
 
-TEST(WorkerEnvironment, OfAnotherUserIsHisWhereTheJobDoesNotSetIt) {
+TEST(WorkerEnvironment, OfAnotherUserIsThatUsersWhereTheJobDoesNotSetIt) {
   StartWorkers start;
   start.env = {{"HOME", "/home/alice"}, {"USER", "alice"},         {"LOGNAME", "alice"},
                {"SHELL", "/bin/sh"},    {"XDG_RUNTIME_DIR", "/r"}, {"XDG_CACHE_HOME", "/fast"},

@@ -53,7 +53,7 @@ class ActAsTest : public testing::Test {
   std::string folder_, secret_;
 };
 
-TEST_F(ActAsTest, FilesAreUsedWithHisRightsOnly) {
+TEST_F(ActAsTest, FilesAreUsedWithTheUsersRightsOnly) {
   {
     const ActAs other_user(other_);
     EXPECT_EQ(file_user(), other_.uid);
@@ -67,7 +67,7 @@ TEST_F(ActAsTest, FilesAreUsedWithHisRightsOnly) {
   EXPECT_EQ(made.st_gid, other_.gid);
 }
 
-TEST_F(ActAsTest, RootsGroupsOpenHimNothing) {
+TEST_F(ActAsTest, RootsGroupsOpenNothingForAnotherUser) {
   ASSERT_EQ(::chmod(secret_.c_str(), 0640), 0);
   const gid_t more[] = {0, 4};
   ASSERT_EQ(::setgroups(2, more), 0);
