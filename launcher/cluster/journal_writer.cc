@@ -59,10 +59,12 @@ asio::awaitable<void> JournalWriter::run() {
     changed_.notify();
     const bool failed_before = std::exchange(failing, !*written);
     if (*written) continue;
+    const bool replaced = written->error().code == Errc::Fenced;
     if (!failed_before)
       complain_("the journal cannot be written: " + written->error().describe() +
-                "; the run goes on, but could not be resumed");
-    if (written->error().code == Errc::Fenced) {
+                (replaced ? "; another train-run has taken this run over"
+                          : "; the run goes on, but could not be resumed"));
+    if (replaced) {
       fenced_ = true;
       tried_ = asked_;  // with what came meanwhile
       changed_.notify();
