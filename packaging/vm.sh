@@ -42,7 +42,7 @@ sys chmod 1777 /disk/tmp /disk/var
 sys mount -t devpts devpts /root/dev/pts; sys mount -t tmpfs shm /root/dev/shm; sys mount -t tmpfs run /root/run
 sys mount --bind /disk/tmp /root/tmp; sys mount --bind /disk/var /root/var/tmp
 sys mount -t cgroup2 cgroup /root/sys/fs/cgroup
-sys ip link set lo up
+sys ip link set lo up; sys hostname vm
 sys chroot /root /bin/sh -c 'export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin; cd "$build"
   for test in $*; do echo "== \$test"; ./tests/\$test --gtest_brief=1 || echo "FAILED: \$test"; done; echo "ALL HAVE RUN"' || true
 sys poweroff -f
