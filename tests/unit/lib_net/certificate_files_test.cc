@@ -39,7 +39,8 @@ TEST_F(CertificateFilesTest, KeysAreTheirOwnersOnly) {
   EXPECT_EQ(mode_of(path("n1")), 0700);
   EXPECT_EQ(mode_of(path("ca/ca.key")), 0600);
   EXPECT_EQ(mode_of(path("n1/tls.key")), 0600);
-  EXPECT_EQ(mode_of(path("n1/tls.crt")), 0644);
+  for (const char* certificate : {"ca/ca.crt", "n1/ca.crt", "n1/tls.crt"})
+    EXPECT_EQ(mode_of(path(certificate)), 0644) << certificate;
   EXPECT_EQ(read("n1/ca.crt"), read("ca/ca.crt"));
   EXPECT_FALSE(std::filesystem::exists(path("n1/ca.key")));
 }
@@ -59,6 +60,13 @@ TEST_F(CertificateFilesTest, NothingIsOverwrittenAndNothingIsLeftHalfDone) {
   EXPECT_EQ(read("n1/ca.crt"), "mine");
   EXPECT_FALSE(std::filesystem::exists(path("n1/tls.key")));
   EXPECT_FALSE(std::filesystem::exists(path("n1/tls.crt")));
+}
+
+TEST_F(CertificateFilesTest, AFileInPlaceOfTheFolderIsNotTakenForAnEarlierKey) {
+  std::ofstream(path("notes")) << "mine";
+  EXPECT_EQ(create_authority(path("notes"), "lab", now_).error().describe(),
+            "creating file " + path("notes") + "/ca.key: Not a directory");
+  EXPECT_EQ(read("notes"), "mine");
 }
 
 TEST_F(CertificateFilesTest, AnAuthoritysKeyThatOthersCanReadIsRefused) {

@@ -72,6 +72,31 @@ TEST(CertificateTest, IsValidAsLongAsItsAuthorityAtMost) {
   EXPECT_EQ(*end_of_validity(certificate_in(shorter.certificate).get()), around_now(3).until);
 }
 
+TEST(CertificateTest, IsValidFromTheSecondThatWasAskedFor) {
+  const Validity asked = around_now();
+  const PemPair lab = make_authority("lab", asked).value();
+  for (const PemPair& made :
+       {make_authority("lab", asked).value(), issue_certificate(lab, kNode, "n1", asked).value()}) {
+    std::tm begin{};
+    ASSERT_EQ(ASN1_TIME_to_tm(X509_get0_notBefore(certificate_in(made.certificate).get()), &begin),
+              1);
+    EXPECT_EQ(::timegm(&begin), asked.from);
+  }
+}
+
+// RFC 5280, 4.2.1: a chain is put together by these.
+TEST(CertificateTest, SaysWhichKeyItHasAndWhichSignedIt) {
+  const PemPair lab = authority_of("lab");
+  const auto authority = certificate_in(lab.certificate);
+  const auto node = certificate_in(certificate_of(lab, kNode, "n1").certificate);
+  const auto* signer = X509_get0_subject_key_id(authority.get());
+  ASSERT_NE(signer, nullptr);
+  ASSERT_NE(X509_get0_subject_key_id(node.get()), nullptr);
+  ASSERT_NE(X509_get0_authority_key_id(node.get()), nullptr);
+  EXPECT_EQ(ASN1_OCTET_STRING_cmp(X509_get0_authority_key_id(node.get()), signer), 0);
+  EXPECT_NE(ASN1_OCTET_STRING_cmp(X509_get0_subject_key_id(node.get()), signer), 0);
+}
+
 TEST(CertificateTest, RefusesNamesThatAreNone) {
   const PemPair lab = authority_of("lab");
   const std::string hint =

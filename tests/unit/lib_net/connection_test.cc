@@ -1,7 +1,12 @@
 #include "lib/net/connection.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/un.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "lib/wire/codec.h"
 #include "tests/unit/lib_net/net_fixture.h"
@@ -160,6 +165,30 @@ TEST_F(ConnectionTest, WrongBytesAreAProtocolError) {
   });
 }
 
+TEST_F(ConnectionTest, OverTcpASmallFrameLeavesAtOnceAndADeadHostIsNoticed) {
+  auto [accepted, fd] = tcp_connection_and_fd();
+  const auto connection = Connection::adopt(executor(), fd).value();
+  const auto option = [fd = fd](int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(fd, level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 30);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL), 10);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPCNT), 3);
+}
+
+TEST_F(ConnectionTest, AProgramThatIsStartedGetsNoConnection) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  const auto connection = Connection::adopt(executor(), fds[0]).value();
+  EXPECT_EQ(::fcntl(fds[0], F_GETFD), FD_CLOEXEC);
+  ::close(fds[1]);
+}
+
 // ---- connecting ----
 
 TEST_F(ConnectionTest, ConnectsOverTcpAndKnowsThePeer) {
@@ -231,6 +260,25 @@ TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
       EXPECT_EQ(unknown.error().code, Errc::Unavailable);
       EXPECT_NE(unknown.error().message.find("host 'no host' has no address: "), std::string::npos)
           << unknown.error().message;
+    }
+  });
+}
+
+// It may be answered first: then nobody is at that port.
+TEST_F(ConnectionTest, CancelledWhileANameIsLookedUpItSaysSo) {
+  run([&]() -> asio::awaitable<void> {
+    for (int turns = 0; turns < 4; ++turns) {
+      Scope scope(executor());
+      std::string seen;
+      const auto connect = [](asio::any_io_executor ex, std::string& out) -> asio::awaitable<void> {
+        auto connection = co_await Connection::connect(ex, Endpoint::tcp("localhost", 1), 10s);
+        out = connection.has_error() ? to_string(connection.error().code) : "connected";
+      };
+      scope.spawn("connect", connect(executor(), seen));
+      for (int i = 0; i < turns; ++i) co_await asio::post(executor(), asio::use_awaitable);
+      scope.cancel();
+      co_await scope.join();
+      EXPECT_TRUE(seen == "cancelled" || seen == "unavailable") << seen;
     }
   });
 }

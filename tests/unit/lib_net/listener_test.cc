@@ -4,11 +4,30 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <deque>
 #include <fstream>
 
 #include "tests/unit/lib_net/net_fixture.h"
+
+namespace {
+
+std::deque<int> accept_errors;  // of the next calls, first to last
+
+}  // namespace
+
+/// In place of the C library's, which cannot be made to fail.
+extern "C" int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  if (accept_errors.empty())
+    return static_cast<int>(::syscall(SYS_accept4, fd, address, size, flags));
+  errno = accept_errors.front();
+  accept_errors.pop_front();
+  return -1;
+}
 
 namespace train {
 namespace {
@@ -19,6 +38,29 @@ class ListenerTest : public NetTest {
     struct stat status {};
     EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
     return status.st_mode & 07777;
+  }
+  static asio::awaitable<void> store(std::optional<Result<std::unique_ptr<Connection>>>& out,
+                                     Task<std::unique_ptr<Connection>> task) {
+    out = co_await std::move(task);
+  }
+  /// What accept() comes to after these errors of the kernel, with a peer that comes later.
+  std::string accept_after(std::deque<int> errors) {
+    auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+    const Endpoint endpoint = listener->local_endpoint();
+    std::optional<Result<std::unique_ptr<Connection>>> accepted;
+    accept_errors = std::move(errors);
+    run([&]() -> asio::awaitable<void> {
+      Scope scope(executor());
+      scope.spawn("accept", store(accepted, listener->accept()));
+      while (!accept_errors.empty()) co_await asio::post(executor(), asio::use_awaitable);
+      auto peer = co_await Connection::connect(executor(), endpoint, 10s);
+      EXPECT_TRUE(peer.has_value());
+      co_await scope.join();
+    });
+    const std::string name = endpoint.text();
+    std::string text = accepted->has_value() ? "accepted" : accepted->error().describe();
+    if (const auto at = text.find(name); at != std::string::npos) text.replace(at, name.size(), "");
+    return text;
   }
 };
 
@@ -58,6 +100,15 @@ TEST_F(ListenerTest, NeverRemovesAFileThatIsNoSocket) {
             (Error{Errc::AlreadyExists, path.string() + " exists and is not a socket",
                    "choose another path, or remove it"}));
   EXPECT_EQ(std::filesystem::file_size(path), 8u);
+}
+
+TEST_F(ListenerTest, SaysWhyItCannotMakeTheFolder) {
+  const auto folder = folder_ / "notes" / "run";
+  std::ofstream(folder_ / "notes") << "precious";
+  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string()))
+                .error()
+                .describe(),
+            "creating " + folder.string() + ": Not a directory");
 }
 
 TEST_F(ListenerTest, RefusesAFolderThatIsOpenToOthers) {
@@ -153,6 +204,41 @@ TEST_F(ListenerTest, CloseWakesAccept) {
     co_await scope.join();
     EXPECT_EQ(seen, Errc::Unavailable);
   });
+}
+
+// Linux tells of what befell a connection that nobody has accepted yet.
+TEST_F(ListenerTest, OutlastsAPeerThatIsGoneBeforeItIsAccepted) {
+  for (const int error : {EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN,
+                          ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT})
+    EXPECT_EQ(accept_after({error, error}), "accepted") << ::strerror(error);
+  EXPECT_EQ(accept_after({EINVAL}), "accepting on : Invalid argument");
+}
+
+TEST_F(ListenerTest, OutlastsAFullTableWhileNobodyWaits) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM})
+    EXPECT_EQ(accept_after({error}), "accepted") << ::strerror(error);
+}
+
+TEST_F(ListenerTest, AFullTableTurnsEachPeerAwayThatWaits) {
+  for (const int between : {EINTR, ECONNABORTED}) {
+    run([&]() -> asio::awaitable<void> {
+      auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+      auto one = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+      auto two = co_await Connection::connect(executor(), listener->local_endpoint(), 10s);
+      EXPECT_TRUE(one.has_value() && two.has_value());
+      if (!one.has_value() || !two.has_value()) co_return;
+      accept_errors = {EMFILE, between};
+      Scope scope(executor());
+      std::optional<Result<std::unique_ptr<Connection>>> accepted;
+      scope.spawn("accept", store(accepted, listener->accept()));
+      for (const auto* peer : {&*one, &*two}) {
+        auto end = co_await within(10s, (*peer)->receive());
+        EXPECT_TRUE(end.has_error() && end.error().code == Errc::Unavailable);
+      }
+      listener->close();
+      co_await scope.join();
+    });
+  }
 }
 
 TEST_F(ListenerTest, TurnsPeersAwayWhileTheTableOfDescriptorsIsFull) {

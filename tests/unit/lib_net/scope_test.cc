@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "tests/unit/lib_net/net_fixture.h"
 
 namespace train {
@@ -135,6 +138,34 @@ TEST_F(ScopeTest, AnExceptionThatLeavesACoroutineIsABug) {
         io_.run();
       },
       "coroutine 'thrower' threw: lost its way");
+}
+
+TEST_F(ScopeTest, TheExceptionByWhichAsioEndsACancelledCoroutineIsNoBug) {
+  run([&]() -> asio::awaitable<void> {
+    Scope scope(executor());
+    const auto flow = [](asio::any_io_executor ex) -> asio::awaitable<void> {
+      asio::steady_timer timer(ex, 1h);
+      co_await timer.async_wait(asio::use_awaitable);
+    };
+    scope.spawn("waiter", flow(executor()));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_EQ(scope.size(), 0u);
+  });
+}
+
+TEST_F(ScopeTest, AnotherExceptionOfAsiosIsABug) {
+  EXPECT_DEATH(
+      {
+        Scope scope(executor());
+        const auto flow = []() -> asio::awaitable<void> {
+          throw boost::system::system_error(asio::error::connection_refused);
+          co_return;
+        };
+        scope.spawn("thrower", flow());
+        io_.run();
+      },
+      "coroutine 'thrower' threw: Connection refused");
 }
 
 class WithinTest : public NetTest {};

@@ -178,6 +178,22 @@ TEST_F(TlsTest, APeerByOpensslAloneWithTheRightKeyIsLetIn) {
   }
 }
 
+int find_psk_a(SSL* ssl, const unsigned char*, std::size_t, SSL_SESSION** session) {
+  *session = psk_of_a(ssl);
+  return 1;
+}
+
+// One that does not do the group that we try first asks for another: we begin again, with the PSK.
+TEST_F(TlsTest, AServerByOpensslAloneWithTheRightKeyIsTaken) {
+  for (const char* group : {"X25519", "P-256"}) {
+    const Foreign peer = foreign();
+    SSL_CTX_set_psk_find_session_callback(peer.get(), find_psk_a);
+    SSL_CTX_set1_groups_list(peer.get(), group);
+
+    EXPECT_EQ(meet(peer.get(), ConnectionSide::Connector).message, "it was let in") << group;
+  }
+}
+
 // psk_ke would do without Diffie-Hellman: whoever gets the token later could read it all.
 TEST_F(TlsTest, AKeyExchangeWithoutForwardSecrecyIsRefused) {
   const Foreign peer = foreign();
@@ -205,6 +221,29 @@ TEST_F(TlsTest, MoreBytesThanAHandshakeNeedsAreNotRead) {
   });
   EXPECT_EQ(error, (Error{Errc::Protocol, ours->peer() + " sends more than a handshake needs"}));
   ::close(fd);
+}
+
+TEST_F(TlsTest, ComesBeforeTheFirstFrameAndOnce) {
+  const TlsContext context = context_of('A');
+  auto [a, b] = tcp_pair();
+  const auto start = [](Connection& end, const TlsContext& with,
+                        ConnectionSide side) -> asio::awaitable<void> {
+    auto started = co_await end.start_tls(with, side);
+    EXPECT_TRUE(started.has_value());
+  };
+  const auto after_a_frame = [&, &a = a]() -> asio::awaitable<void> {
+    a->send(small_frame());
+    co_await start(*a, context, ConnectionSide::Connector);
+  };
+  const auto twice = [&, &a = a, &b = b]() -> asio::awaitable<void> {
+    Scope scope(executor());
+    scope.spawn("a", start(*a, context, ConnectionSide::Connector));
+    scope.spawn("b", start(*b, context, ConnectionSide::Listener));
+    co_await scope.join();
+    co_await start(*a, context, ConnectionSide::Connector);
+  };
+  EXPECT_DEATH(run(after_a_frame), "TLS comes before the first frame");
+  EXPECT_DEATH(run(twice), "TLS comes before the first frame");
 }
 
 // OpenSSL's own BIO writes without MSG_NOSIGNAL: this test would be ended by SIGPIPE.
@@ -405,16 +444,17 @@ TEST(TlsRecords, AHandshakeThatWasTamperedWithConnectsNobody) {
   }
 }
 
+void connect(Way& way) {
+  for (int round = 0; round < 4; ++round) {
+    for (int i : {0, 1}) {
+      (void)way.end(i).handshake();
+      way.give_to(1 - i, way.take_from(i));
+    }
+  }
+}
+
 TEST(TlsRecords, ARecordOfAnotherConnectionIsNotTaken) {
   const TlsContext context = context_of('A');
-  const auto connect = [](Way& way) {
-    for (int round = 0; round < 4; ++round) {
-      for (int i : {0, 1}) {
-        (void)way.end(i).handshake();
-        way.give_to(1 - i, way.take_from(i));
-      }
-    }
-  };
   Way one(context, context), other(context, context);
   connect(one);
   connect(other);
@@ -427,6 +467,18 @@ TEST(TlsRecords, ARecordOfAnotherConnectionIsNotTaken) {
   EXPECT_EQ(read_all(one.end(0)), "");
   one.give_to(1, record);
   EXPECT_EQ(read_all(one.end(1)), "stop");
+}
+
+TEST(TlsRecords, WhoHasHeardTheEndSaysNothingMore) {
+  const TlsContext context = context_of('A');
+  Way way(context, context);
+  connect(way);
+  way.end(0).close();
+  way.give_to(1, way.take_from(0));
+  char byte = 0;
+  EXPECT_EQ(way.end(1).read(&byte, 1).kind, IoStep::Ended);
+  way.end(1).close();
+  EXPECT_EQ(way.take_from(1), "");
 }
 
 TEST(TlsRecords, NoFrameOfOursLooksLikeTls) {

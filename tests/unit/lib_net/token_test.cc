@@ -2,10 +2,25 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+
+namespace {
+
+bool disk_fails = false;
+
+}  // namespace
+
+/// In place of the C library's.
+extern "C" int fsync(int fd) {
+  if (!disk_fails) return static_cast<int>(::syscall(SYS_fsync, fd));
+  errno = EIO;
+  return -1;
+}
 
 namespace train {
 namespace {
@@ -154,6 +169,20 @@ class AsUser {
   bool worked_;
 };
 
+TEST_F(TokenTest, OfOtherUsersFilesOnlyRootsAreRead) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ::chmod(folder_.c_str(), 0755);
+  const std::string path = file(std::string(32, 'x'), 0444);
+  for (const uid_t owner : {4710u, 4712u}) {
+    ASSERT_EQ(::chown(path.c_str(), owner, -1), 0);
+    const AsUser user(4711, 4711);
+    ASSERT_TRUE(user.worked());
+    EXPECT_EQ(read_token_file(path).error().message, "token file " + path + " belongs to uid " +
+                                                         std::to_string(owner) +
+                                                         ", not to uid 4711, who reads it");
+  }
+}
+
 // A secret volume, as the kubelet lays it out: for a pod of user 4711 with fsGroup 4712.
 TEST_F(TokenTest, ReadsAKubernetesSecret) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can lay out files of root's for another user";
@@ -191,6 +220,33 @@ TEST_F(TokenTest, CreatesATokenOnceWithModeSixHundred) {
             (Error{Errc::AlreadyExists, path + " exists already; a token is never overwritten",
                    "name a new file"}));
   EXPECT_NE(Token::generate().bytes(), Token::generate().bytes());
+}
+
+TEST_F(TokenTest, NothingIsLeftOfATokenThatTheDiskDoesNotKeep) {
+  const std::string path = (folder_ / "new").string();
+  disk_fails = true;
+  const auto created = create_token_file(path);
+  disk_fails = false;
+  ASSERT_TRUE(created.has_error());
+  EXPECT_EQ(created.error().describe(), "writing token " + path + ": Input/output error");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(TokenValue, IsReplacedByWhateverIsAssigned) {
+  const std::string a(32, 'a'), b(40, 'b');
+  for (const std::size_t to : {0u, 1u}) {  // in memory before the other, and after it
+    std::array<Token, 2> both{Token(a), Token(b)};
+    const std::string other = to == 0 ? b : a;
+    both[to] = both[1 - to];
+    EXPECT_EQ(both[0].bytes(), other);
+    EXPECT_EQ(both[1].bytes(), other);
+    both = {Token(a), Token(b)};
+    both[to] = std::move(both[1 - to]);
+    EXPECT_EQ(both[to].bytes(), other);
+    const Token& itself = both[to];
+    both[to] = itself;
+    EXPECT_EQ(both[to].bytes(), other);
+  }
 }
 
 }  // namespace
