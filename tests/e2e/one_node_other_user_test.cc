@@ -2,6 +2,7 @@
 // of ours and loses nothing to us. Needs root, to be somebody else (uid 65534).
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/wire/codec.h"
 #include "tests/e2e/cluster.h"
 
 namespace train::e2e {
@@ -209,6 +211,135 @@ TEST_F(OtherUser, RootsTraindIsOutOfHisReach) {
   }
   daemon.signal(SIGTERM);
   EXPECT_EQ(daemon.wait(), 0);
+}
+
+/// What a process of this user hears at a Unix socket until it is closed, or has said something;
+/// "(nothing comes)" after far more time than an answer takes.
+std::string answer_to(uid_t user, const std::string& socket, const std::string& said) {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (user != 0 && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(1);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socket.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) ::_exit(2);
+    (void)::send(fd, said.data(), said.size(), MSG_NOSIGNAL);
+    pollfd ready{fd, POLLIN, 0};
+    std::string heard(4096, '\0');
+    if (::poll(&ready, 1, 60'000) != 1) {
+      heard = "(nothing comes)";
+    } else {
+      const ssize_t got = ::recv(fd, heard.data(), heard.size(), 0);
+      heard.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    }
+    ::_exit(::write(ends[1], heard.data(), heard.size()) < 0 ? 3 : 0);
+  }
+  ::close(ends[1]);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << "uid " << user << " did not reach " << socket;
+  std::string heard(4096, '\0');
+  heard.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(ends[0], heard.data(), 4096))));
+  ::close(ends[0]);
+  return heard;
+}
+
+template <class Message>
+std::string frame_of(const Message& message, std::optional<Attempt> attempt = {}) {
+  std::string bytes;
+  append_frame(attempt ? encode(message, *attempt) : encode(message), bytes);
+  return bytes;
+}
+
+// The modes of the folders keep others out; were they wrong, the kernel still says whose a process
+// is.
+TEST_F(OtherUser, WhoReachesASocketAllTheSameIsTurnedAway) {
+  const std::string socket = cluster.path("rt2/traind.sock");
+  Process& daemon =
+      cluster.traind({"--allow-root", "--runtime-dir", cluster.path("rt2"), "--spool-dir",
+                      cluster.path("sp2"), "--listen", "unix:" + socket});
+  ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=listening"); })) << daemon.err();
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [" + program("plain_worker") + ", print, ready, wait-for, " +
+                              cluster.path("go") + "]\nscaling_config: {num_workers: 1}\n"),
+       "--hosts", "unix:" + socket});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "ready"); })) << run.out() << run.err();
+  std::map<std::string, std::string> sockets;  // by what listens
+  ::chmod(cluster.dir().c_str(), 0755);
+  for (const char* folder : {"rt2", "sp2"}) {
+    ::chmod(cluster.path(folder).c_str(), 0755);
+    for (const auto& entry : fs::recursive_directory_iterator(cluster.path(folder))) {
+      if (entry.is_directory()) ::chmod(entry.path().c_str(), 0755);
+      if (!entry.is_socket()) continue;
+      ::chmod(entry.path().c_str(), 0777);
+      const std::string name = entry.path().filename();
+      sockets[name.starts_with("s-") ? "supervisor" : name] = entry.path();
+    }
+  }
+  ASSERT_EQ(sockets.size(), 4u);
+  Hello launcher;
+  launcher.role = "launcher";
+  launcher.instance = std::string(16, 'i');
+  WorkerHello worker;
+  worker.rank = 0;
+  const std::map<std::string, std::string> said = {{"traind.sock", frame_of(launcher)},
+                                                   {"control.sock", frame_of(launcher)},
+                                                   {"supervisor", ""},  // it speaks first
+                                                   {"worker.sock", frame_of(worker, Attempt{0})}};
+
+  for (const auto& [what, path] : sockets) {
+    const std::string theirs = answer_to(kOther, path, said.at(what));
+    if (what == "worker.sock")
+      EXPECT_TRUE(contains(theirs, "this supervisor belongs to another user")) << theirs;
+    else
+      EXPECT_EQ(theirs, "") << what;
+  }
+  // Who is let in is answered. A supervisor would take us for its traind, and leave the real one.
+  for (const char* what : {"traind.sock", "control.sock", "worker.sock"}) {
+    const std::string ours = answer_to(0, sockets.at(what), said.at(what));
+    EXPECT_FALSE(ours.empty() || contains(ours, "another user") || ours == "(nothing comes)")
+        << what << ": " << ours;
+  }
+  EXPECT_TRUE(contains(daemon.err(), "is a process of uid 65534, neither of uid 0 nor of root"))
+      << daemon.err();
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0) << run.out();
+  daemon.signal(SIGTERM);
+  EXPECT_EQ(daemon.wait(), 0);
+}
+
+TEST_F(OtherUser, DataThatOthersMadeFirstOrLinkToIsNotUsed) {
+  const std::string precious = make_theirs("precious", 0755);
+  cluster.write("mine.txt", "years of work");
+  const auto refused = [&](const std::vector<std::string>& data) {
+    std::vector<std::string> words{
+        "--allow-root",     "--listen",          "unix:" + cluster.path("rt3/s.sock"),
+        "--runtime-dir",    cluster.path("rt3"), "--spool-dir",
+        cluster.path("sp3")};
+    words.insert(words.end(), data.begin(), data.end());
+    Process& daemon = cluster.traind(words);
+    EXPECT_EQ(daemon.wait(), 78) << daemon.err();
+    return daemon.err();
+  };
+
+  EXPECT_EQ(refused({"--data-dir", precious}),
+            "traind: error: '" + precious +
+                "' belongs to uid 65534, not to uid 0, who is to use it\n"
+                "traind: name a folder of your own\n");
+
+  // A spool of our own, and in it a link in place of the folder of data.
+  fs::create_directory_symlink(precious, cluster.path("sp3/data"));
+  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is no folder"));
+  fs::remove(cluster.path("sp3/data"));
+  fs::create_directory_symlink(cluster.dir(), cluster.path("sp3/data"));
+  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is no folder"))
+      << "wherever it leads";
+
+  EXPECT_TRUE(fs::is_empty(precious));
+  EXPECT_EQ(cluster.read(cluster.path("mine.txt")), "years of work");
 }
 
 }  // namespace
