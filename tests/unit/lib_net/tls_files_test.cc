@@ -6,14 +6,14 @@
 
 #include "lib/net/certificate_files.h"
 #include "tests/unit/lib_net/certificates.h"
-#include "tests/unit/lib_net/net_fixture.h"
+#include "tests/unit/lib_net/handshake_fixture.h"
 
 namespace train {
 namespace {
 
 constexpr auto kNode = CertificateRole::Node, kLauncher = CertificateRole::Launcher;
 
-class TlsFilesTest : public NetTest {
+class TlsFilesTest : public HandshakeTest {
  protected:
   TlsFilesTest() { EXPECT_TRUE(create_authority(path("ca"), "lab", now_).has_value()); }
 
@@ -29,6 +29,14 @@ class TlsFilesTest : public NetTest {
   }
   TlsFiles read(const std::string& folder, CertificateRole role = kNode) const {
     return TlsFiles::read({.token_file = "", .folder = path(folder)}, role).value();
+  }
+  /// Whether who connects with a token of this letter, 32 times, is known.
+  bool lets_in(const TlsFiles& files, char letter) {
+    const std::optional<TlsContext> theirs = TlsContext::from_token(Token(std::string(32, letter)));
+    auto [connector, listener] = tcp_pair();
+    const Ends ends = shake(*connector, *listener, theirs, files.context());
+    return ends.connector && ends.connector->has_value() && ends.listener &&
+           ends.listener->has_value();
   }
   const std::time_t now_ = std::time(nullptr);
   const TimePoint start_{std::chrono::hours(1)};
@@ -129,9 +137,15 @@ TEST_F(TlsFilesTest, ATokenIsReadAgainToo) {
   auto files = TlsFiles::read({path("token"), ""}, kNode);
   ASSERT_TRUE(files.has_value());
   EXPECT_EQ(files->name() + files->valid_until() + files->soon_over(now_), "");
-  std::ofstream(path("token")) << std::string(33, 'B');
+  EXPECT_TRUE(lets_in(*files, 'A'));
+  std::ofstream(path("token")) << std::string(32, 'B');
   EXPECT_TRUE(files->changed(start_));
+  EXPECT_TRUE(lets_in(*files, 'A')) << "it is not read yet";
+
   EXPECT_TRUE(files->read_again().has_value());
+
+  EXPECT_TRUE(lets_in(*files, 'B'));
+  EXPECT_FALSE(lets_in(*files, 'A'));
 }
 
 TEST_F(TlsFilesTest, WhatIsSoonOverIsSaid) {
