@@ -231,6 +231,17 @@ TEST(WorkerProgram, OneThatValidatesNothingSaysSo) {
   EXPECT_NE(ended.out.find("has registered no function for that"), std::string::npos) << ended.out;
 }
 
+TEST(CFace, WhateverItsFunctionsThrowIsAnErrorOfTheCall) {
+  Folder folder;
+
+  const Ended ended = run(folder.path, {WORKER, "c"});
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out,
+            "1 internal: something that is no std::exception was thrown\n"
+            "1 internal: row 7 of 5\n");
+}
+
 TEST(CFace, WorksFromPython) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";

@@ -186,6 +186,27 @@ TEST(SupervisedSession, ReportsNothingWhenADirectoryCannotBeStaged) {
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
 }
 
+TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsSize) {
+  Worker worker;
+  const std::string mebibyte(1 << 20, 'x');
+  Checkpoint checkpoint = writing("weights");
+  checkpoint.set_metadata({{"notes", mebibyte}});
+
+  // with {"notes":"…","team":"vision"} around it
+  EXPECT_EQ(failure_of([&] {
+              worker.session->report({{"epoch", 1}}, &checkpoint);
+            }),
+            "invalid_argument: report: 1048604 bytes of checkpoint metadata as JSON, at most "
+            "1048576 are kept (write what is large into a file of the checkpoint)");
+  checkpoint.set_metadata({{"notes", mebibyte.substr(28)}});
+  worker.session->report({{"epoch", 2}}, &checkpoint);
+
+  const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
+  EXPECT_EQ(staged.metadata_json.size(), 1048576u);
+  EXPECT_EQ(staged.index, 1u) << "the one that was refused counts";
+  EXPECT_EQ(worker.supervisor.reports().size(), 1u);
+}
+
 TEST(SupervisedSession, TellsWhyAWriterFailedAndGoesOn) {
   Worker worker;
   const Checkpoint broken =

@@ -234,6 +234,25 @@ TEST(SupervisedSession, StopsAWorkerThatWaitsInACollective) {
   EXPECT_EQ(waiting.get(), "stopped: stopped by SIGTERM");
 }
 
+TEST(SupervisedSession, TellsTheBeginningOfAnErrorHoweverLong) {
+  Worker worker;
+  const auto long_text = [](char letter) {
+    return std::string(1, letter) + std::string(5u << 20, 'x');  // no frame takes it
+  };
+
+  worker.session->send_error(
+      {.what = long_text('w'), .type = long_text('t'), .stack = long_text('s')});
+  worker.session->report({{"epoch", 1}}, nullptr);
+
+  const auto told = worker.supervisor.wait_for<WorkerError>().error;
+  for (const auto& [text, letter] : std::initializer_list<std::pair<std::string, char>>{
+           {told.what, 'w'}, {told.type, 't'}, {told.stack, 's'}}) {
+    EXPECT_EQ(text.size(), std::size_t{1} << 20) << letter;
+    EXPECT_EQ(text.substr(0, 2), std::string(1, letter) + "x");
+  }
+  EXPECT_EQ(worker.supervisor.wait_for_reports(1).size(), 1u);
+}
+
 TEST(SupervisedSession, SaysGoodbyeBehindEverythingElse) {
   Worker worker;
   const Checkpoint checkpoint = writing("x");

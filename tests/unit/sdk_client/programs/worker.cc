@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <train/train.h>
+#include <train/train_c.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -48,10 +49,23 @@ train::Dict validates(const train::Checkpoint& checkpoint, const train::Config& 
           {"worst", -std::numeric_limits<double>::infinity()}};
 }
 
+/// Functions that the C face calls, of a program that throws whatever it likes.
+int throws_through_c() {
+  const auto tell = [](int code) {
+    std::printf("%d %s: %s\n", code, trainrun_last_error_kind(), trainrun_last_error());
+  };
+  tell(trainrun_once_per_node(
+      "number", [](void*, char*, size_t) -> int { throw 7; }, nullptr));
+  tell(trainrun_once_per_node(
+      "text", [](void*, char*, size_t) -> int { throw std::out_of_range("row 7 of 5"); }, nullptr));
+  return trainrun_finish(nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "c") return throws_through_c();
   if (what == "validates") train::validation(validates);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
     if (what == "trains") return trains(config);
