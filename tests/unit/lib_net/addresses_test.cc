@@ -38,6 +38,20 @@ TEST_F(AddressesTest, ListensAndConnectsByIpv6) {
   });
 }
 
+TEST_F(AddressesTest, AllOfIpv6IsNotAllOfIpv4) {
+  if (!has_ipv6()) GTEST_SKIP() << "no IPv6 loopback address";
+  run([&]() -> asio::awaitable<void> {
+    for (const char* text : {"[::]:0", ":0"}) {
+      auto listener = Listener::listen(executor(), parse_endpoint(text).value()).value();
+      const auto port = listener->local_endpoint().port;
+      auto by_4 = co_await Connection::connect(executor(), Endpoint::tcp("127.0.0.1", port), 10s);
+      EXPECT_EQ(by_4.has_value(), std::string_view(text) == ":0") << text;
+      auto by_6 = co_await Connection::connect(executor(), Endpoint::tcp("::1", port), 10s);
+      EXPECT_TRUE(by_6.has_value()) << text;
+    }
+  });
+}
+
 TEST_F(AddressesTest, TriesTheNextAddressOfAHostWhereNobodyAnswersAtTheFirst) {
   if (!has_ipv6()) GTEST_SKIP() << "no IPv6 loopback address";
   run([&]() -> asio::awaitable<void> {

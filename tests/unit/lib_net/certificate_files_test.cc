@@ -69,6 +69,16 @@ TEST_F(CertificateFilesTest, AFileInPlaceOfTheFolderIsNotTakenForAnEarlierKey) {
   EXPECT_EQ(read("notes"), "mine");
 }
 
+TEST_F(CertificateFilesTest, FilesAreMadeWithoutAStandardInputToo) {
+  std::filesystem::create_directory(path("ca"));
+  const int input = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  const auto made = create_authority(path("ca"), "lab", now_);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  ::close(input);
+  EXPECT_TRUE(made.has_value()) << made.error().describe();
+}
+
 TEST_F(CertificateFilesTest, AnAuthoritysKeyThatOthersCanReadIsRefused) {
   ASSERT_TRUE(create_authority(path("ca"), "lab", now_).has_value());
   ::chmod(path("ca/ca.key").c_str(), 0644);

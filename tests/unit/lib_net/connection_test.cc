@@ -3,13 +3,29 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <deque>
 
 #include "lib/wire/codec.h"
 #include "tests/unit/lib_net/net_fixture.h"
+
+namespace {
+
+std::deque<int> connect_errors;  // of the next calls, first to last
+
+}  // namespace
+
+/// In place of the C library's, which does not fail by a network that is not there.
+extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
+  if (connect_errors.empty()) return static_cast<int>(::syscall(SYS_connect, fd, address, size));
+  errno = connect_errors.front();
+  connect_errors.pop_front();
+  return -1;
+}
 
 namespace train {
 namespace {
@@ -153,6 +169,23 @@ TEST_F(ConnectionTest, ACancelledReceiveLosesNothing) {
   });
 }
 
+TEST_F(ConnectionTest, AReceiveWhoseOwnerEndsItSaysSo) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    Scope scope(executor());
+    std::optional<Errc> seen;
+    const auto receive = [](Connection& connection,
+                            std::optional<Errc>& out) -> asio::awaitable<void> {
+      auto frame = co_await connection.receive();
+      if (frame.has_error()) out = frame.error().code;
+    };
+    scope.spawn("receive", receive(*a, seen));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_EQ(seen, Errc::Cancelled);
+  });
+}
+
 TEST_F(ConnectionTest, WrongBytesAreAProtocolError) {
   run([&]() -> asio::awaitable<void> {
     auto [a, fd] = connection_and_fd();
@@ -262,6 +295,31 @@ TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
           << unknown.error().message;
     }
   });
+}
+
+// What a network that knows of no way says is no more than silence: a host may come back.
+TEST_F(ConnectionTest, SilenceOfANetworkIsATimeout) {
+  const auto connect_after = [&](int error, const Endpoint& endpoint) {
+    std::string seen;
+    connect_errors = {error};
+    run([&]() -> asio::awaitable<void> {
+      auto connection = co_await Connection::connect(executor(), endpoint, 10s);
+      seen = connection.has_error() ? to_string(connection.error().code) : "connected";
+    });
+    return seen;
+  };
+  auto tcp = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
+  for (const int error : {EHOSTUNREACH, ENETUNREACH, ENETDOWN, ETIMEDOUT})
+    EXPECT_EQ(connect_after(error, tcp->local_endpoint()), "timeout") << ::strerror(error);
+  for (const int error : {ECONNREFUSED, ECONNRESET, EADDRNOTAVAIL, EPERM})
+    EXPECT_EQ(connect_after(error, tcp->local_endpoint()), "unavailable") << ::strerror(error);
+  const Endpoint path = Endpoint::unix_socket((folder_ / "s").string());
+  auto local = Listener::listen(executor(), path).value();
+  for (const int error : {EAGAIN, EINTR})
+    EXPECT_EQ(connect_after(error, path), "connected") << ::strerror(error);
+  for (const int error : {ECONNREFUSED, ENOENT})
+    EXPECT_EQ(connect_after(error, path), "unavailable") << ::strerror(error);
+  EXPECT_EQ(connect_after(EACCES, path), "permission");
 }
 
 // It may be answered first: then nobody is at that port.

@@ -1,6 +1,11 @@
 #include "lib/net/endpoint.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "lib/net/runtime_dir.h"
 
 namespace train {
 namespace {
@@ -60,6 +65,27 @@ TEST(Endpoint, KnowsWhatOnlyThisMachineReaches) {
   for (const char* text : {"0.0.0.0:1", "[::]:1", ":1", "10.0.0.7:1", "[::ffff:10.0.0.7]:1",
                            "[::ffff:0.0.0.0]:1", "[fe80::1]:1", "node-b:1", "128.0.0.1:1"}) {
     EXPECT_FALSE(parse_endpoint(text)->is_loopback()) << text;
+  }
+}
+
+TEST(RuntimeDir, OfRootAndOfAnotherUser) {
+  const bool root = ::geteuid() == 0;
+  if (root) {
+    EXPECT_EQ(default_runtime_dir(), "/run/trainrun");
+    ASSERT_EQ(::seteuid(4711), 0);
+  }
+  const std::string in_tmp = "/tmp/trainrun-" + std::to_string(::geteuid());
+  const char* set = std::getenv("XDG_RUNTIME_DIR");
+  const std::string before = set != nullptr ? set : "";
+  ::setenv("XDG_RUNTIME_DIR", "/run/user/4711", 1);
+  EXPECT_EQ(default_runtime_dir(), "/run/user/4711/trainrun");
+  ::setenv("XDG_RUNTIME_DIR", "", 1);
+  EXPECT_EQ(default_runtime_dir(), in_tmp);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(default_runtime_dir(), in_tmp);
+  if (set != nullptr) ::setenv("XDG_RUNTIME_DIR", before.c_str(), 1);
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
   }
 }
 

@@ -87,6 +87,21 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
   }
 }
 
+TEST_F(HandshakeTest, ABindingIsOfOneConnectionAndTheSameAtItsEnds) {
+  const auto binding_with = [&](char token) {
+    auto [a, b] = tcp_pair();
+    const Ends ends = shake(*a, *b, tls_of(token), tls_of(token));
+    EXPECT_EQ(text(ends.connector) + text(ends.listener), "okok");
+    EXPECT_EQ(a->binding(), b->binding());
+    return a->binding();
+  };
+  const std::string one = binding_with('A'), other = binding_with('A');
+  EXPECT_EQ(one.size(), 32u);
+  EXPECT_EQ(other.size(), 32u);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(binding_with('-'), "");
+}
+
 // One socket after the other, most of the same number: what woke the one before is not for the
 // next.
 TEST_F(HandshakeTest, ManyInARowOverANetwork) {
@@ -324,6 +339,33 @@ TEST_F(HostilePeerTest, APeerThatLeavesIsUnavailable) {
     EXPECT_TRUE(result.has_error() && result.error().code == Errc::Unavailable) << text(result);
   });
   EXPECT_FALSE(a->is_open());
+}
+
+TEST_F(HostilePeerTest, AReplyOfAVersionThatWasNotOfferedIsRefused) {
+  for (const std::uint32_t protocol : {1u, 2u, 4u, 5u}) {
+    auto [connector, fd] = connection_and_fd();
+    const std::string bytes = bytes_of(encode(HelloReply{.protocol = protocol,
+                                                         .build = "x",
+                                                         .role = "traind",
+                                                         .host = "h",
+                                                         .node_name = "",
+                                                         .pid = 1,
+                                                         .instance = std::string(16, 'x')}));
+    EXPECT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    std::string verdict;
+    run([&, &connector = connector]() -> asio::awaitable<void> {
+      auto result = co_await connect_handshake(*connector, kLauncher, std::nullopt,
+                                               {.protocol_min = 2, .protocol_max = 4});
+      verdict = text(result);
+    });
+    const bool offered = protocol == 2 || protocol == 4;
+    EXPECT_EQ(verdict, offered
+                           ? "ok"
+                           : "protocol: launcher 0.1.0+a speaks protocol 2 to 4, traind x speaks " +
+                                 std::to_string(protocol) +
+                                 " (install the same version of trainrun on both machines)");
+    ::close(fd);
+  }
 }
 
 TEST_F(HostilePeerTest, AnInstanceOfAnotherLengthIsRefused) {

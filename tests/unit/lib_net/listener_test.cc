@@ -76,6 +76,17 @@ TEST_F(ListenerTest, AUnixSocketIsPrivateAndGoesWithItsListener) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(ListenerTest, APathWithoutAFolderIsInTheCurrentOne) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  {
+    const auto listener = Listener::listen(executor(), Endpoint::unix_socket("x.sock"));
+    EXPECT_TRUE(listener.has_value()) << listener.error().describe();
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "x.sock"));
+  }
+  std::filesystem::current_path(before);
+}
+
 TEST_F(ListenerTest, ReplacesTheSocketOfTheDeadOnly) {
   const auto path = folder_ / "x.sock";
   auto living = Listener::listen(executor(), Endpoint::unix_socket(path.string())).value();

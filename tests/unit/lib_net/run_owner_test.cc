@@ -57,6 +57,8 @@ TEST(RunOwner, AnIdWithoutItsMarkIsNobodys) {
 
 TEST(RunOwner, TheMarkOfAKeyStaysTheSame) {
   EXPECT_EQ(owner_mark(std::string(64, '0')), "9527ea7ed3b2c4b0b70a7705572f5115");
+  const std::string digits = "0123456789abcdef";
+  EXPECT_EQ(owner_mark(digits + digits + digits + digits), "a3490ba76893d7b73b52e0521126af1c");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "lib/net/token.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -229,6 +230,19 @@ TEST_F(TokenTest, NothingIsLeftOfATokenThatTheDiskDoesNotKeep) {
   disk_fails = false;
   ASSERT_TRUE(created.has_error());
   EXPECT_EQ(created.error().describe(), "writing token " + path + ": Input/output error");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(TokenTest, NothingIsLeftOfATokenThatIsWrittenInPart) {
+  const std::string path = (folder_ / "new").string();
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit little{.rlim_cur = 10, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  const auto created = create_token_file(path);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_TRUE(created.has_error());
+  EXPECT_EQ(created.error().describe(), "writing token " + path + ": No space left on device");
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
