@@ -69,6 +69,14 @@ TEST_F(CertificateFilesTest, AFileInPlaceOfTheFolderIsNotTakenForAnEarlierKey) {
   EXPECT_EQ(read("notes"), "mine");
 }
 
+TEST_F(CertificateFilesTest, ANameThatIsNoneIsSaidBeforeAnythingIsRead) {
+  const auto why = [&](CertificateRole role) {
+    return create_certificate(path("ca"), role, "../x", path("n1"), 10, now_).error().message;
+  };
+  EXPECT_EQ(why(CertificateRole::Node), "'../x' cannot be the name of a node");
+  EXPECT_EQ(why(CertificateRole::Launcher), "'../x' cannot be the name of a user");
+}
+
 TEST_F(CertificateFilesTest, FilesAreMadeWithoutAStandardInputToo) {
   std::filesystem::create_directory(path("ca"));
   const int input = ::dup(STDIN_FILENO);

@@ -84,6 +84,22 @@ TEST(CertificateTest, IsValidFromTheSecondThatWasAskedFor) {
   }
 }
 
+TEST(CertificateTest, SerialNumbersAreOfFullLength) {
+  const PemPair lab = authority_of("lab");
+  for (int i = 0; i < 20; ++i) {
+    const auto made = certificate_in(certificate_of(lab, kNode, "n1").certificate);
+    const Openssl<BIGNUM> number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(made.get()), nullptr));
+    EXPECT_EQ(BN_num_bits(number.get()), 127);
+  }
+}
+
+TEST(CertificateTest, LongNamesAreKeptWhole) {
+  const std::string cluster(63, 'c'), name(63, 'n');
+  const PemPair made = certificate_of(authority_of(cluster), kLauncher, name);
+  EXPECT_EQ(name_in(certificate_in(made.certificate).get()),
+            (CertificateName{cluster, kLauncher, name}));
+}
+
 // RFC 5280, 4.2.1: a chain is put together by these.
 TEST(CertificateTest, SaysWhichKeyItHasAndWhichSignedIt) {
   const PemPair lab = authority_of("lab");
@@ -150,6 +166,13 @@ TEST(OwnCertificate, IsCheckedBeforeAPeerSeesIt) {
   PemPair mixed;
   mixed.certificate = good.certificate;
   mixed.key = certificate_of(lab, kNode, "n2").key;
+  EXPECT_EQ(why_not(lab, mixed),
+            "tls.key is not the key of tls.crt (the two files are made together)");
+  const Openssl<EVP_PKEY> of_another_kind(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+  const Openssl<BIO> memory(BIO_new(BIO_s_mem()));
+  PEM_write_bio_PKCS8PrivateKey(memory.get(), of_another_kind.get(), nullptr, nullptr, 0, nullptr,
+                                nullptr);
+  mixed.key = text_in(memory.get());
   EXPECT_EQ(why_not(lab, mixed),
             "tls.key is not the key of tls.crt (the two files are made together)");
   const std::time_t now = std::time(nullptr);

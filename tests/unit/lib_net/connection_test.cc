@@ -169,6 +169,20 @@ TEST_F(ConnectionTest, ACancelledReceiveLosesNothing) {
   });
 }
 
+TEST_F(ConnectionTest, WhatIsSentOnAClosedOrABrokenConnectionIsNotKept) {
+  run([&]() -> asio::awaitable<void> {
+    auto [a, b] = connected_pair();
+    a->close();
+    a->send(numbered(1));
+    EXPECT_EQ(a->queued_bytes(), 0u);
+    b->send(numbered(1));
+    auto lost = co_await within(10s, b->flush());
+    EXPECT_TRUE(lost.has_error());
+    b->send(numbered(2));
+    EXPECT_EQ(b->queued_bytes(), 0u);
+  });
+}
+
 TEST_F(ConnectionTest, AReceiveWhoseOwnerEndsItSaysSo) {
   run([&]() -> asio::awaitable<void> {
     auto [a, b] = connected_pair();

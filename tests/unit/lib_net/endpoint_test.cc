@@ -68,6 +68,17 @@ TEST(Endpoint, KnowsWhatOnlyThisMachineReaches) {
   }
 }
 
+TEST(Endpoint, AnswersOfOneWithoutRegardToTheOneBefore) {
+  const Endpoint v4 = Endpoint::tcp("127.0.0.1", 1), name = Endpoint::tcp("node-b", 1),
+                 far = Endpoint::tcp("10.0.0.7", 1), v6 = Endpoint::tcp("::1", 1);
+  const bool after_v4[] = {v4.is_loopback(), name.is_loopback()};
+  const bool after_far[] = {far.is_loopback(), v6.is_loopback()};
+  EXPECT_TRUE(after_v4[0]);
+  EXPECT_FALSE(after_v4[1]);
+  EXPECT_FALSE(after_far[0]);
+  EXPECT_TRUE(after_far[1]);
+}
+
 TEST(RuntimeDir, OfRootAndOfAnotherUser) {
   const bool root = ::geteuid() == 0;
   if (root) {

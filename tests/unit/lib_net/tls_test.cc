@@ -14,6 +14,7 @@
 
 #include "lib/net/hmac.h"
 #include "lib/wire/messages.h"
+#include "tests/unit/lib_net/certificates.h"
 #include "tests/unit/lib_net/net_fixture.h"
 
 namespace train {
@@ -223,27 +224,50 @@ TEST_F(TlsTest, MoreBytesThanAHandshakeNeedsAreNotRead) {
   ::close(fd);
 }
 
+asio::awaitable<void> start(Connection& end, const TlsContext& with, ConnectionSide side) {
+  auto started = co_await end.start_tls(with, side);
+  EXPECT_TRUE(started.has_value());
+}
+
+asio::awaitable<void> start_both(Connection& a, Connection& b, const TlsContext& with) {
+  Scope scope(co_await asio::this_coro::executor);
+  scope.spawn("a", start(a, with, ConnectionSide::Connector));
+  scope.spawn("b", start(b, with, ConnectionSide::Listener));
+  co_await scope.join();
+}
+
 TEST_F(TlsTest, ComesBeforeTheFirstFrameAndOnce) {
   const TlsContext context = context_of('A');
   auto [a, b] = tcp_pair();
-  const auto start = [](Connection& end, const TlsContext& with,
-                        ConnectionSide side) -> asio::awaitable<void> {
-    auto started = co_await end.start_tls(with, side);
-    EXPECT_TRUE(started.has_value());
-  };
   const auto after_a_frame = [&, &a = a]() -> asio::awaitable<void> {
     a->send(small_frame());
     co_await start(*a, context, ConnectionSide::Connector);
   };
   const auto twice = [&, &a = a, &b = b]() -> asio::awaitable<void> {
-    Scope scope(executor());
-    scope.spawn("a", start(*a, context, ConnectionSide::Connector));
-    scope.spawn("b", start(*b, context, ConnectionSide::Listener));
-    co_await scope.join();
+    co_await start_both(*a, *b, context);
     co_await start(*a, context, ConnectionSide::Connector);
   };
   EXPECT_DEATH(run(after_a_frame), "TLS comes before the first frame");
   EXPECT_DEATH(run(twice), "TLS comes before the first frame");
+}
+
+TEST_F(TlsTest, AReceiveWhoseOwnerEndsItSaysSo) {
+  const TlsContext context = context_of('A');
+  auto [a, b] = tcp_pair();
+  run([&, &a = a, &b = b]() -> asio::awaitable<void> {
+    co_await start_both(*a, *b, context);
+    Scope scope(executor());
+    std::optional<Errc> seen;
+    const auto receive = [](Connection& connection,
+                            std::optional<Errc>& out) -> asio::awaitable<void> {
+      auto frame = co_await connection.receive();
+      if (frame.has_error()) out = frame.error().code;
+    };
+    scope.spawn("receive", receive(*a, seen));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_EQ(seen, Errc::Cancelled);
+  });
 }
 
 // OpenSSL's own BIO writes without MSG_NOSIGNAL: this test would be ended by SIGPIPE.
@@ -256,17 +280,7 @@ TEST_F(TlsTest, APeerThatIsGoneRaisesNoSignal) {
     auto [a, b] = tcp_pair();
     const TlsContext context = context_of('A');
     run([&, &a = a, &b = b]() -> asio::awaitable<void> {
-      Scope scope(executor());
-      const auto start = [](Connection& end, const TlsContext& with,
-                            ConnectionSide side) -> asio::awaitable<void> {
-        auto started = co_await end.start_tls(with, side);
-        EXPECT_TRUE(started.has_value());
-      };
-      if (secure) {
-        scope.spawn("a", start(*a, context, ConnectionSide::Connector));
-        scope.spawn("b", start(*b, context, ConnectionSide::Listener));
-      }
-      co_await scope.join();
+      if (secure) co_await start_both(*a, *b, context);
       b->close();
       for (int i = 0; i < 100; ++i) {
         a->send(small_frame());
@@ -467,6 +481,37 @@ TEST(TlsRecords, ARecordOfAnotherConnectionIsNotTaken) {
   EXPECT_EQ(read_all(one.end(0)), "");
   one.give_to(1, record);
   EXPECT_EQ(read_all(one.end(1)), "stop");
+}
+
+TEST(TlsRecords, AHandshakeMayTakeSoManyBytesAndNoMore) {
+  const PemPair lab = authority_of("lab");
+  const TlsContext by_certificate =
+      context_of(lab, certificate_of(lab, CertificateRole::Node, "n1"));
+  const TlsContext by_token = context_of('A');
+  for (const auto& [context, size] :
+       {std::pair(&by_token, 4096u), std::pair(&by_certificate, 16384u)}) {
+    Way way(*context, *context);
+    std::string bytes("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03", 11);  // all but whole
+    bytes.resize(size - 1, 'x');
+    way.give_to(1, bytes);
+    EXPECT_EQ(way.end(1).handshake().kind, IoStep::NeedsRead) << size;
+    way.give_to(1, "x");
+    EXPECT_EQ(way.end(1).handshake().kind, IoStep::Refused) << size;
+    EXPECT_EQ(way.end(1).error("PEER"),
+              (Error{Errc::Protocol, "PEER sends more than a handshake needs"}));
+  }
+}
+
+TEST(TlsRecords, WhatIsNoTlsIsSaidToBeNone) {
+  for (const int side : {0, 1}) {
+    Way way(context_of('A'), context_of('A'));
+    (void)way.end(side).handshake();
+    way.give_to(side, "nonsense");
+    EXPECT_EQ(way.end(side).handshake().kind, IoStep::Refused);
+    EXPECT_EQ(way.end(side).error("PEER").describe(),
+              side == 0 ? "PEER speaks no TLS (start it with --token-file)"
+                        : "PEER: TLS: wrong version number");
+  }
 }
 
 TEST(TlsRecords, WhoHasHeardTheEndSaysNothingMore) {

@@ -51,6 +51,12 @@ TEST_F(TokenTest, ReadsATokenWithoutTheSpaceAtItsEnd) {
   EXPECT_EQ(token->bytes(), "0123456789abcdef0123456789abcdef");
 }
 
+TEST_F(TokenTest, ReadsATokenAfterACallThatASignalEnded) {
+  const std::string path = file(std::string(32, 'x'));
+  errno = EINTR;
+  EXPECT_TRUE(read_token_file(path).has_value());
+}
+
 TEST_F(TokenTest, RefusesATokenThatIsTooShortOrTooLong) {
   const std::string path = file("0123456789abcdef0123456789abcde\n");
   EXPECT_EQ(
