@@ -104,6 +104,8 @@ TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
   message.per_worker.cpu = 0;
   message.stop_grace_ms = 0;
   message.upload_timeout_ms = 0;
+  message.output_bytes_max = 4096;
+  message.per_worker.memory_bytes = std::uint64_t{1} << 60;
   for (int i = 0; i < 1000; ++i) message.per_worker.custom["r" + std::to_string(i)] = 0;
   EXPECT_TRUE(check_order(message));
 
@@ -136,8 +138,8 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.per_worker.gpu = std::numeric_limits<double>::infinity(); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -std::nan(""); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -0.5; },
-      [](PrepareAttempt& m) { m.per_worker.memory_bytes = std::uint64_t{1} << 63; },
-      [](PrepareAttempt& m) { m.output_bytes_max = 0; },
+      [](PrepareAttempt& m) { m.per_worker.memory_bytes = (std::uint64_t{1} << 60) + 1; },
+      [](PrepareAttempt& m) { m.output_bytes_max = 4095; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },
       [](PrepareAttempt& m) { m.replicas = -1; },

@@ -185,19 +185,21 @@ TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
 }
 
 TEST(NodeAgent, WhatTheUserHasNamedIsCountedToo) {
-  const auto refusal_of = [](const std::string& name, double wanted) -> std::string {
+  const auto refusal_of = [](const std::string& name, double wanted, int workers = 1) {
     ResourceAmounts total = cpus(4);
     total.custom["tape"] = 2;
     NodeAgent agent("node-a", "host-a", {}, total);
     agent.handle(attach(kLink, 1));
-    AttemptAsked event = ask(kLink, kFirst, 1);
+    AttemptAsked event = ask(kLink, kFirst, workers);
     event.message.per_worker.custom[name] = wanted;
     const auto actions = agent.handle(event);
     const auto* refused = actions.empty() ? nullptr : std::get_if<RefuseAttempt>(&actions[0]);
-    return refused == nullptr ? "" : refused->error.message;
+    return refused == nullptr ? std::string() : refused->error.message;
   };
   EXPECT_EQ(refusal_of("tape", 1), "");
   EXPECT_EQ(refusal_of("tape", 2), "");
+  EXPECT_EQ(refusal_of("tape", 1, 2), "");
+  EXPECT_EQ(refusal_of("tape", 1, 3), "node-a has too little free: tape 3 wanted, 2 free");
   EXPECT_EQ(refusal_of("tape", 2.5), "node-a has too little free: tape 2.5 wanted, 2 free");
   EXPECT_EQ(refusal_of("disk", 1), "node-a has too little free: disk 1 wanted, 0 free");
 }
