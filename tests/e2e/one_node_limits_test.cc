@@ -12,6 +12,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/e2e/outer_group.h"
 
@@ -318,6 +319,36 @@ TEST(Limits, AWorkerMayHaveAsManyOpenFilesAsTheRunWasStartedWith) {
 
   EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
             "1000\n2000\n");
+}
+
+/// The soft and the hard limit, as /proc has them.
+std::pair<int, int> open_files_of(pid_t pid) {
+  std::istringstream limits(read_file("/proc/" + std::to_string(pid) + "/limits"));
+  constexpr std::string_view kName = "Max open files";
+  std::pair<int, int> found{-1, -1};
+  for (std::string line; std::getline(limits, line);) {
+    if (line.starts_with(kName))
+      std::istringstream(line.substr(kName.size())) >> found.first >> found.second;
+  }
+  return found;
+}
+
+TEST(Limits, TraindAndSupervisorsMayHaveAsManyOpenFilesAsTheyCanGet) {
+  Cluster cluster;
+  Process& run = start_waiting(cluster, with_open_files(1000, 2000));
+  const std::vector<Seen> daemons = cluster.processes("traind --private");
+  const std::vector<Seen> supervisors = cluster.processes(" supervise --run ");
+  ASSERT_EQ(daemons.size(), 1u);
+  ASSERT_EQ(supervisors.size(), 1u);
+  ASSERT_EQ(cluster.workers().size(), 2u);
+
+  EXPECT_EQ(open_files_of(daemons[0].pid), std::pair(2000, 2000));
+  EXPECT_EQ(open_files_of(supervisors[0].pid), std::pair(2000, 2000));
+  for (const Seen& worker : cluster.workers())
+    EXPECT_EQ(open_files_of(worker.pid), std::pair(1000, 2000));
+
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
 }
 
 TEST(Limits, MoreWorkersThanANodeHasOpenFilesForAreRefusedWithItsLimit) {

@@ -87,6 +87,34 @@ TEST(Secrets, StandInNoFileOfARunButItsSpec) {
   EXPECT_TRUE(contains(run.out(), "<redacted:DB_PASSWORD>")) << run.out();
 }
 
+TEST(Secrets, OfADetachedRunAreInTheNoteOfItsControllerOnly) {
+  Cluster cluster;
+  const std::string job = job_with_canaries(cluster);
+  cluster.write("fail.py", "import os, time\nwhile not os.path.exists('" + cluster.path("go") +
+                               "'): time.sleep(0.01)\n" + cluster.read(cluster.path("fail.py")));
+
+  Process& run = cluster.train_run({"--detach", job}, outer_environment());
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  ASSERT_TRUE(wait_until([&] { return cluster.worker(0).has_value(); }));
+  const std::vector<std::string> notes = files_with(cluster.runtime_dir(), kCanary);
+  const std::vector<std::string> logs = files_with(cluster.runtime_dir(), "msg=");
+
+  ASSERT_EQ(notes.size(), 1u) << ::testing::PrintToString(notes);
+  EXPECT_TRUE(fs::path(notes[0]).filename().string().starts_with("c-")) << notes[0];
+  EXPECT_EQ(fs::path(notes[0]).extension(), ".kept");
+  EXPECT_EQ(mode_of(cluster.runtime_dir() + "/" + notes[0]), 0600u);
+  ASSERT_EQ(logs.size(), 1u) << ::testing::PrintToString(logs);
+  EXPECT_EQ(fs::path(logs[0]).filename(), "traind.log");
+
+  cluster.write("go", "");
+  ASSERT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/exit.json"); }));
+  EXPECT_TRUE(nothing_left(cluster));
+  EXPECT_TRUE(contains(cluster.read(cluster.run_dir("job") + "/launcher.log"), "no login with "));
+  EXPECT_EQ(files_with(cluster.run_dir("job"), kCanary),
+            (std::vector<std::string>{"spec.resolved.yaml", "spec.yaml"}));
+  EXPECT_FALSE(contains(run.out() + run.err(), kCanary)) << run.out() << run.err();
+}
+
 TEST(Secrets, AreInNothingThatACommandShows) {
   Cluster cluster;
   const std::string job = job_with_canaries(cluster);

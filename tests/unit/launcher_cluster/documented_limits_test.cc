@@ -7,6 +7,7 @@
 #include "daemon/core/pending_handshakes.h"
 #include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/part_writers.h"
+#include "launcher/cluster/file_relay.h"
 #include "launcher/cluster/output_log.h"
 #include "launcher/cluster/part_collector.h"
 #include "launcher/core/run_controller.h"
@@ -95,6 +96,8 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
        "less when answers take longer than 0.4 s"},
       {"kFetchedAtOnce", kFetchedAtOnce == 16, "docs/checkpoints.md",
        "At most 16 parts are fetched at a time."},
+      {"kHoldersAwayMax", kHoldersAwayMax == seconds(60), "docs/checkpoints.md",
+       "it is waited for 60 s (a line says so)"},
       {"kServedBytesMax", kServedBytesMax == kMiB, "lib/wire/PROTOCOL.md",
        "as many as were asked for, up to 1 MiB"},
       {"ObjectStoreOptions::patience", ObjectStoreOptions{}.patience == minutes(5),
