@@ -2,9 +2,12 @@
 // it lost.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "tests/e2e/cluster.h"
@@ -114,6 +117,44 @@ TEST(Output, AsJsonIsALineOfJsonEach) {
                           [](const auto& event) { return text_of(event, "event") == "end"; }),
             1);
   EXPECT_EQ(log_of(cluster, 0, "stdout"), "hello\n");  // output is in the files only
+}
+
+TEST(Output, WhatAFullDiskDoesNotTakeIsCountedAndTheRunGoesOn) {
+  Cluster cluster;
+  const std::string spool = cluster.path("spool"), socket = cluster.path("rt2/traind.sock");
+  ASSERT_EQ(::mkdir(spool.c_str(), 0700), 0);
+  Process& probe = cluster.start({"unshare", "--mount", "mount", "-t", "tmpfs", "none", spool});
+  if (::geteuid() != 0 || probe.wait() != 0)
+    GTEST_SKIP() << "SKIPPED: needs root, and a right to mount";
+  Process& daemon = cluster.traind(
+      {"--allow-root", "--runtime-dir", cluster.path("rt2"), "--spool-dir", spool, "--listen",
+       "unix:" + socket},
+      {.env = {},
+       .prefix = {"unshare", "--mount", "sh", "-c",
+                  "mount -t tmpfs -o size=1m,mode=0700 none " + spool + " && exec \"$@\"", "sh"},
+       .cwd = ""});
+  ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=listening"); })) << daemon.err();
+  constexpr std::size_t kBytes = 8u << 20;
+
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: \"yes 0123456789abcde | head -c " + std::to_string(kBytes) +
+                              "\"\nscaling_config: {num_workers: 1}\n"),
+       "--hosts", "unix:" + socket});
+
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  const std::string log = log_of(cluster, 0, "stdout");
+  const std::regex note(R"(\n\[trainrun: (\d+) bytes of output are lost: [^\n]*: )"
+                        R"(No space left on device\]\n)");
+  std::size_t lost = 0, notes = 0, bytes = log.size();
+  for (std::sregex_iterator at(log.begin(), log.end(), note), end; at != end; ++at, ++notes) {
+    lost += std::stoul((*at)[1]);
+    bytes -= static_cast<std::size_t>(at->length());
+  }
+  EXPECT_GT(notes, 0u);
+  EXPECT_GT(lost, kBytes / 2);
+  EXPECT_EQ(bytes + lost, kBytes) << notes;
+  daemon.signal(SIGTERM);
+  EXPECT_EQ(daemon.wait(), 0);
 }
 
 }  // namespace
