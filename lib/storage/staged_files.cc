@@ -13,7 +13,6 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kDigestsBytesMax = 64 << 20;
-constexpr std::size_t kPartFilesMax = 60000;
 constexpr std::size_t kPartListBytesMax = 5u << 19;  // of a frame's 4 MiB
 constexpr std::size_t kListedFileBytes = 64;         // size and digest of one, beside its path
 
@@ -44,12 +43,12 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
 Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::string& folder) {
   std::size_t bytes = 0;
   for (const StagedFile& file : files) bytes += file.path.size() + kListedFileBytes;
-  if (files.size() <= kPartFilesMax && bytes <= kPartListBytesMax) return Unit{};
+  if (bytes <= kPartListBytesMax) return Unit{};
   return Error{
       Errc::ResourceExhausted,
-      fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; a rank's "
-                  "part may have {} files, and a list of {} bytes",
-                  folder, files.size(), bytes, kPartFilesMax, kPartListBytesMax),
+      fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; that of a "
+                  "rank's part may take {}, {} a file beside its path",
+                  folder, files.size(), bytes, kPartListBytesMax, kListedFileBytes),
       "write fewer, larger files"};
 }
 
