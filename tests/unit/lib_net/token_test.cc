@@ -255,17 +255,16 @@ TEST_F(TokenTest, NothingIsLeftOfATokenThatIsWrittenInPart) {
 TEST(TokenValue, IsReplacedByWhateverIsAssigned) {
   const std::string a(32, 'a'), b(40, 'b');
   for (const std::size_t to : {0u, 1u}) {  // in memory before the other, and after it
-    std::array<Token, 2> both{Token(a), Token(b)};
     const std::string other = to == 0 ? b : a;
-    both[to] = both[1 - to];
-    EXPECT_EQ(both[0].bytes(), other);
-    EXPECT_EQ(both[1].bytes(), other);
-    both = {Token(a), Token(b)};
-    both[to] = std::move(both[1 - to]);
-    EXPECT_EQ(both[to].bytes(), other);
-    const Token& itself = both[to];
-    both[to] = itself;
-    EXPECT_EQ(both[to].bytes(), other);
+    std::array<Token, 2> copied{Token(a), Token(b)}, moved{Token(a), Token(b)};
+    copied[to] = copied[1 - to];
+    EXPECT_EQ(copied[0].bytes(), other);
+    EXPECT_EQ(copied[1].bytes(), other);
+    moved[to] = std::move(moved[1 - to]);
+    EXPECT_EQ(moved[to].bytes(), other);
+    const Token& itself = moved[to];
+    moved[to] = itself;
+    EXPECT_EQ(moved[to].bytes(), other);
   }
 }
 
