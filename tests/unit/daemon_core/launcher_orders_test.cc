@@ -142,6 +142,8 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.output_bytes_max = 4095; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },
+      [](PrepareAttempt& m) { m.upload_timeout_ms = -1; },
+      [](PrepareAttempt& m) { m.node_rank = -1; },
       [](PrepareAttempt& m) { m.replicas = -1; },
   };
   for (const auto& spoil : wrong) {
