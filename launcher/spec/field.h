@@ -20,7 +20,7 @@ enum class Kind {
   Version,  // 1
   Extends,  // another file, taken care of before the table is read
   Name,     // becomes a folder's name
-  Text,
+  Text,     // of at most `max` bytes
   Path,         // made absolute
   Storage,      // a path, or s3://bucket/folder and its like
   Command,      // a list, or a string for the shell

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu"
                                                       "memlock", "nofile", "nproc", "stack"};
 
 constexpr std::int64_t kPidsMax = 4'194'304;  // of Linux
+constexpr std::int64_t kUserBytesMax = 255;    // of Linux: LOGIN_NAME_MAX
 constexpr std::int64_t kDayMs = 86'400'000;
 
 // clang-format off
@@ -94,7 +95,7 @@ constexpr std::array kFields{
     Field{"run_config.checkpoint_config.num_to_keep", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.num_to_keep; },
           "How many checkpoints are kept: the best ones, and always the newest.", {}, 1, std::numeric_limits<int>::max(), "all"},
     Field{"run_config.checkpoint_config.checkpoint_score_attribute", Kind::Text, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.score_attribute; },
-          "The metric that says which checkpoint is best.", {}, 0, 0, "none: the newest is the best", R"("val_acc")"},
+          "The metric that says which checkpoint is best.", {}, 0, std::numeric_limits<int>::max(), "none: the newest is the best", R"("val_acc")"},
     Field{"run_config.checkpoint_config.checkpoint_score_order", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.checkpoint_config.score_order); },
           "Whether the best has the greatest or the smallest score.", kOrders},
     Field{"run_config.checkpoint_config.replicas", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.checkpoint_config.replicas; },
@@ -121,7 +122,7 @@ constexpr std::array kFields{
     Field{"run_config.rlimits", Kind::Limits, [](const Target& t) -> Ref { return &t.spec->run_config.rlimits; },
           "Limits of each worker, as prlimit(1) names them (as, core, cpu, data, fsize, memlock, nofile, nproc, stack) → a number, or unlimited. All others are those of traind.", {}, 0, 0, {}, R"({"nofile": 65536, "core": "unlimited"})"},
     Field{"run_config.user", Kind::Text, [](const Target& t) -> Ref { return &t.spec->run_config.user; },
-          "The user of the nodes that the workers run as; the traind of each node must allow it (traind --run-as).", {}, 0, 0, "the first user that traind's --run-as names, or the one that the launcher's certificate names; without --run-as, the user that traind runs as", R"("alice")"},
+          "The user of the nodes that the workers run as; the traind of each node must allow it (traind --run-as).", {}, 0, kUserBytesMax, "the first user that traind's --run-as names, or the one that the launcher's certificate names; without --run-as, the user that traind runs as", R"("alice")"},
     Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
           "true: workers of root keep root's capabilities, as those of a container that must read files of other users. false: they have none. Neither can gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},

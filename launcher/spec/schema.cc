@@ -98,8 +98,12 @@ json::object kind_schema(const Field& field) {
     case Kind::Version:
       return {{"const", 1}};
     case Kind::Extends:
-    case Kind::Text:
       return text_type();
+    case Kind::Text: {
+      json::object text = text_type();
+      if (field.max < std::numeric_limits<int>::max()) text["maxLength"] = field.max;
+      return text;
+    }
     case Kind::Name:
       return {{"type", "string"},
               {"pattern", R"(^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|.*\$\{.*\}.*)$)"}};

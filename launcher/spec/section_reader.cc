@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/spec/fields.h"
 #include "launcher/spec/kind_readers.h"
@@ -51,10 +52,13 @@ void read_integer(const Cursor& cursor, const Field& field, const FieldRef& ref)
   }
 }
 
-void read_text(const Cursor& cursor, const FieldRef& ref) {
+void read_text(const Cursor& cursor, const Field& field, const FieldRef& ref) {
   auto value = cursor.text();
   if (!value) return;
   if (value->empty()) return cursor.error("is empty", "write a text, or remove the key");
+  if (std::cmp_greater(value->size(), field.max))
+    return cursor.error(fmt::format("has {} bytes, and may have {}", value->size(), field.max),
+                        "write a shorter one");
   *std::get<std::optional<std::string>*>(ref) = std::move(*value);
 }
 
@@ -133,7 +137,7 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
     case Kind::Name:
       return read_run_name(reading, cursor, ref);
     case Kind::Text:
-      return read_text(cursor, ref);
+      return read_text(cursor, field, ref);
     case Kind::Path:
       if (auto path = read_path(reading, cursor)) *std::get<std::string*>(ref) = std::move(*path);
       return;

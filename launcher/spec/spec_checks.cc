@@ -135,18 +135,6 @@ void check_cluster(Reading& reading) {
       with_place(reading, tls->at, "remove one of them", "cluster.token_file"));
 }
 
-/// As long as Linux lets a name of a user be (LOGIN_NAME_MAX, limits.h).
-void check_user(Reading& reading, const RunConfig& config) {
-  constexpr std::size_t kUserBytesMax = 255;
-  const Origin* user = reading.given("run_config.user");
-  if (user != nullptr && config.user && config.user->size() > kUserBytesMax)
-    reading.diagnostics.error(user->at,
-                              fmt::format("run_config.user has {} bytes; a user's name has at most "
-                                          "{}",
-                                          config.user->size(), kUserBytesMax),
-                              "write the name of a user of the nodes");
-}
-
 void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
   const Origin* order = reading.given("run_config.checkpoint_config.checkpoint_score_order");
   if (order == nullptr || checkpoint.score_attribute) return;
@@ -186,7 +174,6 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_checkpoints(reading, spec.run_config.checkpoint_config);
   check_replicas(reading, spec);
   check_cluster(reading);
-  check_user(reading, spec.run_config);
   check_validation(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }
