@@ -96,7 +96,8 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 all ranks finished; the failing rank's own code (1, 3-63), or 128+signal; 2 "
       "usage; 69 no cluster;\n"
-      "75 stopped by SIGTERM, SIGHUP or SIGUSR1, please requeue; 78 bad spec; 130 stopped by Ctrl-C "
+      "75 stopped by SIGTERM, SIGHUP or SIGUSR1, please requeue; 78 bad spec; 130 stopped by "
+      "Ctrl-C "
       "or train-run stop.");
 
   train::JobOptions job;

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "lib/base/utf8.h"
 #include "launcher/report/checkpoint_table.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {

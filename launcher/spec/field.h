@@ -15,12 +15,12 @@ namespace train::spec {
 
 /// What a field takes; the reader, the writer and the schema each have one case for it.
 enum class Kind {
-  Section,  // a mapping of known keys: further rows below its path
-  Entries,  // a mapping of names that the user chooses; rows below "<path>.*"
-  Version,  // 1
-  Extends,  // another file, taken care of before the table is read
-  Name,     // becomes a folder's name
-  Text,     // of at most `max` bytes
+  Section,      // a mapping of known keys: further rows below its path
+  Entries,      // a mapping of names that the user chooses; rows below "<path>.*"
+  Version,      // 1
+  Extends,      // another file, taken care of before the table is read
+  Name,         // becomes a folder's name
+  Text,         // of at most `max` bytes
   Path,         // made absolute
   Storage,      // a path, or s3://bucket/folder and its like
   Command,      // a list, or a string for the shell

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu"
                                                       "memlock", "nofile", "nproc", "stack"};
 
 constexpr std::int64_t kPidsMax = 4'194'304;  // of Linux
-constexpr std::int64_t kUserBytesMax = 255;    // of Linux: LOGIN_NAME_MAX
+constexpr std::int64_t kUserBytesMax = 255;   // of Linux: LOGIN_NAME_MAX
 constexpr std::int64_t kDayMs = 86'400'000;
 
 // clang-format off

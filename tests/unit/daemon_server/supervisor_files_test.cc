@@ -38,7 +38,8 @@ TEST(SupervisorFiles, OfAnotherUserLieInThatUsersFolder) {
   const auto ours = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, ::geteuid());
   const auto theirs = supervisor_files("/rt", "/spool", {"r1", Attempt{0}}, other);
 
-  EXPECT_TRUE(theirs.spool.starts_with("/spool/user-" + std::to_string(other) + "/")) << theirs.spool;
+  EXPECT_TRUE(theirs.spool.starts_with("/spool/user-" + std::to_string(other) + "/"))
+      << theirs.spool;
   EXPECT_FALSE(ours.spool.starts_with("/spool/user-")) << ours.spool;
   EXPECT_NE(theirs.socket, ours.socket);
 }

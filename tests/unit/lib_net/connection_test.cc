@@ -20,6 +20,7 @@ std::deque<int> connect_errors;  // of the next calls, first to last
 }  // namespace
 
 /// In place of the C library's, which does not fail by a network that is not there.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
   if (connect_errors.empty()) return static_cast<int>(::syscall(SYS_connect, fd, address, size));
   errno = connect_errors.front();

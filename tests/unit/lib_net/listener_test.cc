@@ -21,6 +21,7 @@ std::deque<int> accept_errors;  // of the next calls, first to last
 }  // namespace
 
 /// In place of the C library's, which cannot be made to fail.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   if (accept_errors.empty())
     return static_cast<int>(::syscall(SYS_accept4, fd, address, size, flags));

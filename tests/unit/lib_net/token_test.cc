@@ -17,6 +17,7 @@ bool disk_fails = false;
 }  // namespace
 
 /// In place of the C library's.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int fsync(int fd) {
   if (!disk_fails) return static_cast<int>(::syscall(SYS_fsync, fd));
   errno = EIO;
