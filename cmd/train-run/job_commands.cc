@@ -19,6 +19,7 @@
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
+#include "lib/base/text_file.h"
 
 namespace train {
 namespace {
@@ -84,11 +85,6 @@ SpecSource source_of(const JobOptions& job, std::string* error) {
   if (!job.token_file.empty()) source.overrides.push_back("cluster.token_file=" + job.token_file);
   if (!job.tls.empty()) source.overrides.push_back("cluster.tls=" + job.tls);
   return source;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {

@@ -19,6 +19,7 @@
 #include "launcher/report/output_lines.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
+#include "lib/base/text_file.h"
 #include "lib/observe/metrics_log.h"
 
 namespace train {
@@ -61,10 +62,8 @@ class Life {
 };
 
 boost::json::object read_json(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
   boost::system::error_code ec;
-  auto json = boost::json::parse(text, ec);
+  auto json = boost::json::parse(read_text(path), ec);
   return !ec && json.is_object() ? json.as_object() : boost::json::object{};
 }
 

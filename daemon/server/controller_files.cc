@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "lib/base/text_file.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/wire/codec.h"
 
@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "c-", kSuffix = ".kept";
 constexpr std::size_t kTailBytes = 16u << 10;
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace
 
@@ -57,7 +52,7 @@ Result<Unit> write_note(const std::string& path, const KeptNote& note) {
 }
 
 std::optional<KeptNote> read_note(const std::string& path) {
-  const std::string text = read_all(path);
+  const std::string text = read_text(path);
   const auto newline = text.find('\n');
   if (newline == std::string::npos) return std::nullopt;
   KeptNote note;
@@ -72,7 +67,7 @@ std::optional<KeptNote> read_note(const std::string& path) {
 }
 
 std::string process_start(pid_t pid) {
-  const std::string stat = read_all(fmt::format("/proc/{}/stat", pid));
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
   const auto name_end = stat.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos) return "";
   std::istringstream words(stat.substr(name_end + 1));
@@ -89,7 +84,7 @@ std::string exit_mark(const std::string& run_dir) {
 }
 
 std::string tail_of(const std::string& path) {
-  const std::string text = read_all(path);
+  const std::string text = read_text(path);
   return text.size() <= kTailBytes ? text : text.substr(text.size() - kTailBytes);
 }
 

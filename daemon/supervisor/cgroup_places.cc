@@ -1,10 +1,11 @@
 #include "daemon/supervisor/cgroup_places.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <vector>
+
+#include "lib/base/text_file.h"
 
 namespace train {
 namespace {
@@ -48,11 +49,6 @@ std::optional<std::string> folder_of(const Mount& mount, std::string_view group)
   return mount.point + (group == "/" ? "" : std::string(group));
 }
 
-std::string text_of(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 }  // namespace
 
 CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view own_groups) {
@@ -84,7 +80,7 @@ CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view ow
 
 CgroupPlaces own_cgroup_places() {
   CgroupPlaces places =
-      parse_cgroup_places(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
+      parse_cgroup_places(read_text("/proc/self/mountinfo"), read_text("/proc/self/cgroup"));
   const std::string end = "/" + std::string(kDaemonGroup);
   if (places.v2 && places.v2->ends_with(end)) places.v2->resize(places.v2->size() - end.size());
   return places;

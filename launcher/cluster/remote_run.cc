@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "launcher/cluster/store_trouble.h"
 #include "lib/base/host.h"
+#include "lib/base/text_file.h"
 #include "lib/base/time.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -50,11 +52,6 @@ std::string working_folder(const std::string& url) {
   const auto scheme = url.find("://");
   return fmt::format("{}/trainrun/remote/{}/{}", state_folder(), url.substr(0, scheme),
                      url.substr(scheme + 3));
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void make_private_folders(const fs::path& path) {
@@ -314,7 +311,9 @@ Result<Unit> RemoteRun::put_metrics() {
   std::ifstream file(join_path(folder_, "metrics.jsonl"), std::ios::binary);
   if (!file) return Unit{};
   file.seekg(static_cast<std::streamoff>(metrics_bytes_));
-  std::string lines{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream read;
+  read << file.rdbuf();
+  std::string lines = std::move(read).str();
   lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
   if (lines.empty()) return Unit{};
   std::vector<StoredObject> before;

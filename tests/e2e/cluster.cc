@@ -141,7 +141,9 @@ std::string tools_python() {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;  // an istreambuf_iterator would throw where a process has ended
+  text << file.rdbuf();
+  return std::move(text).str();
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }

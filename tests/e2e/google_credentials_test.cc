@@ -68,6 +68,8 @@ TEST_F(GoogleTokens, WhoeverCannotHaveOneIsToldWhy) {
   host = "127.0.0.1:1";
   EXPECT_EQ((*find(""))->token().error().code, Errc::Permission) << "it is no machine of Google's";
   EXPECT_TRUE(contains(token("absent.json"), "(GOOGLE_APPLICATION_CREDENTIALS) cannot be read"));
+  EXPECT_TRUE(
+      contains(token("runs"), "(GOOGLE_APPLICATION_CREDENTIALS) cannot be read"));  // a folder
   cluster.write("federated.json", R"({"type": "external_account"})");
   EXPECT_TRUE(contains(token("federated.json"),
                        "holds credentials of type 'external_account', which are not known here"));

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <ctime>
-#include <fstream>
 #include <iterator>
 #include <vector>
 
+#include "lib/base/text_file.h"
 #include "lib/storage/remote/store_environment.h"
 
 namespace train::remote {
@@ -115,9 +115,8 @@ Result<std::unique_ptr<GoogleCredentials>> GoogleCredentials::find(
       named.empty()
           ? variable(options, "HOME") + "/.config/gcloud/application_default_credentials.json"
           : named;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) {
+  const std::string text = read_text(path);
+  if (text.empty()) {
     if (named.empty()) return found;
     return Error{Errc::InvalidArgument,
                  fmt::format("'{}' (GOOGLE_APPLICATION_CREDENTIALS) cannot be read", path),

@@ -1,0 +1,12 @@
+// Small files of ours, as texts.
+#pragma once
+
+#include <string>
+
+namespace train {
+
+/// The whole file; "" where it cannot be read: no file, a folder, a disk that fails. (A
+/// std::istreambuf_iterator would throw there.) Blocks.
+std::string read_text(const std::string& path);
+
+}  // namespace train
