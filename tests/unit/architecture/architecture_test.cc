@@ -131,6 +131,15 @@ TEST(Architecture, AwaitedResultsHaveANameBeforeTheyAreNegated) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
+/// It throws where a file can be opened and not read: a folder, a disk that fails (read_text() of
+/// lib/base).
+TEST(Architecture, FilesAreReadByNothingThatThrows) {
+  const auto found = lines_with(R"(istreambuf_iterator<char>\()",
+                                [](const std::string& path) { return !in(path, "tests"); });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
 /// Else what others wrote reaches a terminal as it is, and a full disk ends the program. The SDK is
 /// part of its user's program, whose output train-run prints.
 TEST(Architecture, TextsArePrintedInOnePlace) {
