@@ -134,9 +134,9 @@ TEST(Architecture, AwaitedResultsHaveANameBeforeTheyAreNegated) {
 /// It throws where a file can be opened and not read: a folder, a disk that fails (read_text() of
 /// lib/base).
 TEST(Architecture, FilesAreReadByNothingThatThrows) {
-  const auto found = lines_with(
-      R"(istreambuf_iterator<char>\()",
-      [](const std::string& path) { return !in(path, "tests") && !in(path, "benchmarks"); });
+  const auto found = lines_with(R"(istreambuf_iterator<char>\()", [](const std::string& path) {
+    return !in(path, "tests") && !in(path, "benchmarks");
+  });
 
   EXPECT_EQ(found, std::vector<std::string>{});
 }
