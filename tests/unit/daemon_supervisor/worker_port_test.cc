@@ -74,7 +74,7 @@ class WorkerPortTest : public NetTest {
     }
     ::close(ends[1]);
     int status = -1;
-    run([&]() -> asio::awaitable<void> {
+    run_beside([&]() -> asio::awaitable<void> {
       while (::waitpid(child, &status, WNOHANG) == 0) (void)co_await pause_for(5ms);
     });
     EXPECT_EQ(status, 0) << "it could not connect";
@@ -91,7 +91,7 @@ class WorkerPortTest : public NetTest {
 };
 
 TEST_F(WorkerPortTest, ASecondProcessOfARankIsRefusedWhileTheFirstIsConnected) {
-  run([&]() -> asio::awaitable<void> {
+  run_beside([&]() -> asio::awaitable<void> {
     std::unique_ptr<Connection> first, second, other;
     const Frame welcomed = co_await join(first, 1, 100);
     EXPECT_EQ(welcomed.type, MessageType::Welcome);
@@ -115,7 +115,7 @@ TEST_F(WorkerPortTest, ASecondProcessOfARankIsRefusedWhileTheFirstIsConnected) {
 }
 
 TEST_F(WorkerPortTest, TheNextProgramOfARankJoinsOnceTheOneBeforeHasLeft) {
-  run([&]() -> asio::awaitable<void> {
+  run_beside([&]() -> asio::awaitable<void> {
     std::unique_ptr<Connection> first, second;
     const Frame welcomed = co_await join(first, 1, 100);
     EXPECT_EQ(welcomed.type, MessageType::Welcome);
@@ -139,7 +139,7 @@ TEST_F(WorkerPortTest, AProcessOfAnotherUserIsRefused) {
 
 TEST_F(WorkerPortTest, AWorkerThatReadsNothingIsPutOutBeforeItFillsOurMemory) {
   std::size_t sent = 0;
-  run([&]() -> asio::awaitable<void> {
+  run_beside([&]() -> asio::awaitable<void> {
     std::unique_ptr<Connection> worker;
     const Frame welcomed = co_await join(worker, 1, 100);
     EXPECT_EQ(welcomed.type, MessageType::Welcome);

@@ -33,20 +33,24 @@ class NetTest : public testing::Test {
 
   asio::any_io_executor executor() { return io_.get_executor(); }
 
-  /// Run a flow to its end; fails where it takes longer than the deadline.
-  void run(std::function<asio::awaitable<void>()> flow) {
+  /// Run a flow, and all that it has begun, to the end; fails where that takes longer than the
+  /// deadline. `alone`: only the flow itself.
+  void run(std::function<asio::awaitable<void>()> flow, bool alone = false) {
     bool ended = false;
     std::exception_ptr exception;
     asio::co_spawn(io_, flow(), [&](std::exception_ptr e) {
       ended = true;
       exception = e;
-      io_.stop();  // whatever still listens
+      if (alone) io_.stop();
     });
     io_.restart();
     io_.run_for(20s);
     ASSERT_TRUE(ended) << "the flow did not end";
     if (exception) std::rethrow_exception(exception);
   }
+
+  /// A flow beside something that goes on after it, and is not waited for.
+  void run_beside(std::function<asio::awaitable<void>()> flow) { run(std::move(flow), true); }
 
   /// Two ends of one Unix socket.
   std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> connected_pair() {
