@@ -65,6 +65,7 @@ mutants:
 TESTS ?= one_node_limits_test one_node_worker_user_test
 vm: build
 	@$(call deps,vm)
+	@$(call compile,build,$(TESTS))
 	@packaging/vm.sh build $(TESTS)
 
 lint:

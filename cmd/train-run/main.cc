@@ -97,8 +97,7 @@ int main(int argc, char** argv) {
       "Exit codes: 0 all ranks finished; the failing rank's own code (1, 3-63), or 128+signal; 2 "
       "usage; 69 no cluster;\n"
       "75 stopped by SIGTERM, SIGHUP or SIGUSR1, please requeue; 78 bad spec; 130 stopped by "
-      "Ctrl-C "
-      "or train-run stop.");
+      "Ctrl-C or train-run stop.");
 
   train::JobOptions job;
   train::RunCommand run;

@@ -1,7 +1,7 @@
 // A run whose storage_path is an object store, as a launcher on this machine has it: a working
 // folder here, which is a run's folder like any other but for its checkpoints, and what makes it
 // last in the store. The journal is put there group by group before it counts; reports, logs and
-// the rest follow every few seconds (FORMAT.md section 6).
+// the rest follow every few seconds (FORMAT.md section 7).
 #pragma once
 
 #include <condition_variable>

@@ -18,7 +18,7 @@ namespace train {
 const std::string& process_instance();
 
 struct Identity {
-  std::string build, role, host;  // role: launcher | status | traind | supervisor | …
+  std::string build, role, host;  // role: launcher | control | traind
   std::int64_t pid = 0;
   std::string node_name;
   std::string instance = process_instance();

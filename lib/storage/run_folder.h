@@ -31,9 +31,7 @@ class RunFolder {
   std::string stdout_log(Attempt id, Rank number) const;
   std::string stderr_log(Attempt id, Rank number) const;
   std::string error_json(Attempt id, Rank number) const;
-  std::string placement_json(Attempt id) const;
   std::string cause_json(Attempt id) const;
-  std::string stacks(Attempt id) const;
 
  private:
   std::string in(std::string_view name) const { return join_path(path_, name); }

@@ -99,7 +99,7 @@ constexpr bool is_relayed(MessageType type) {
 struct Hello {  // first frame of the side that connected
   static constexpr MessageType kType = MessageType::Hello;
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
-  std::string build, role;  // role: launcher | status
+  std::string build, role;  // role: launcher | control
   std::string host, node_name;
   std::int64_t pid = 0;
   std::string instance;  // random, of the process: nobody is to talk to itself

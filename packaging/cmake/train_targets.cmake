@@ -13,7 +13,7 @@ function(train_library name)
   endif()
 endfunction()
 
-# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds ARGS ..): a GoogleTest program, registered test by test.
+# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds ARGS ..): a GoogleTest program, one entry of ctest.
 # `tests_<label>` builds all of a label. SERIAL: never beside another test (network namespaces, timing of real processes).
 function(train_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})

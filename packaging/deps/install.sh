@@ -6,7 +6,8 @@
 #   packaging/deps/install.sh test      the same, and what the tests call: Python tools, Hadoop (hadoop.sh)
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
-#   packaging/deps/install.sh vm        QEMU, and a Linux kernel of Debian's for it, to run tests on (packaging/vm.sh)
+#   packaging/deps/install.sh mutants   the same as build, and universalmutator (packaging/mutants.py)
+#   packaging/deps/install.sh vm        the same as build, QEMU, and a Linux kernel of Debian's for it, to run tests on (packaging/vm.sh)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its

@@ -19,9 +19,7 @@ TEST(RunFolder, SaysWhereThingsAre) {
   EXPECT_EQ(run.stdout_log(Attempt{1}, Rank{3}), "/results/vit/attempts/001/ranks/0003/stdout.log");
   EXPECT_EQ(run.stderr_log(Attempt{1}, Rank{3}), "/results/vit/attempts/001/ranks/0003/stderr.log");
   EXPECT_EQ(run.error_json(Attempt{1}, Rank{3}), "/results/vit/attempts/001/ranks/0003/error.json");
-  EXPECT_EQ(run.placement_json(Attempt{1}), "/results/vit/attempts/001/placement.json");
   EXPECT_EQ(run.cause_json(Attempt{1}), "/results/vit/attempts/001/cause.json");
-  EXPECT_EQ(run.stacks(Attempt{1}), "/results/vit/attempts/001/stacks");
 }
 
 TEST(RunFolder, IsNewOrRefused) {
