@@ -106,6 +106,14 @@ void expect_one_attempt(const Cluster& cluster, const std::string& run, int rank
   for (const auto& [report, seen] : times) EXPECT_EQ(seen, 1) << report;
 }
 
+Process& start_waiting_worker(Cluster& cluster, const std::string& then) {
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
+                              cluster.path("go") + then + "]\nscaling_config: {num_workers: 1}")});
+  EXPECT_TRUE(wait_until([&] { return contains(run.out(), "before"); })) << run.err();
+  return run;
+}
+
 bool nothing_left(const Cluster& cluster) {
   return wait_until(
       [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); });

@@ -114,6 +114,9 @@ class Cluster {
 
 /// The log holds `count` reports of each of `ranks` ranks, each once, and all by attempt 0.
 void expect_one_attempt(const Cluster& cluster, const std::string& run, int ranks, int count);
+/// A run "job" (of job.yaml) whose one worker has said "before" and waits for the file "go"; `then`
+/// is what plain_worker does after it: ", print, after".
+Process& start_waiting_worker(Cluster& cluster, const std::string& then = "");
 /// No process is left, and no folder of a private traind.
 bool nothing_left(const Cluster& cluster);
 /// kill(2) on one process of a test: 0 and −1, which are many others, fail the test instead.

@@ -118,11 +118,7 @@ TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
 // $XDG_RUNTIME_DIR is memory on most machines; checkpoints on their way to a store are not small.
 TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
   Cluster cluster;
-  const std::string go = cluster.path("go");
-  Process& run = cluster.train_run(
-      {cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
-                              go + "]\nscaling_config: {num_workers: 1}")});
-  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+  Process& run = start_waiting_worker(cluster);
 
   std::string spools;
   for (const auto& file : std::filesystem::recursive_directory_iterator(cluster.dir())) {

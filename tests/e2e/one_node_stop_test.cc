@@ -237,11 +237,7 @@ TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
 
 TEST(Attach, FollowsARunToItsEndAndEndsWithItsExitCode) {
   Cluster cluster;
-  const std::string go = cluster.path("go");
-  Process& run = cluster.train_run({cluster.job(
-      "job", "command: [" + program("plain_worker") + ", print, before, wait-for, " + go +
-                 ", print, after, exit, '7']\nscaling_config: {num_workers: 1}")});
-  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+  Process& run = start_waiting_worker(cluster, ", print, after, exit, '7'");
 
   Process& attached = cluster.train_run({"attach", cluster.run_dir("job")});
   ASSERT_TRUE(wait_until([&] {
@@ -257,11 +253,7 @@ TEST(Attach, FollowsARunToItsEndAndEndsWithItsExitCode) {
 
 TEST(Attach, SaysThatTheLauncherDied) {
   Cluster cluster;
-  const std::string go = cluster.path("go");
-  Process& run = cluster.train_run(
-      {cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
-                              go + "]\nscaling_config: {num_workers: 1}")});
-  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "before"); }));
+  Process& run = start_waiting_worker(cluster);
   Process& attached = cluster.train_run({"attach", cluster.run_dir("job")});
   ASSERT_TRUE(wait_until([&] { return contains(attached.out(), "checkpoint:"); }));
 
@@ -302,14 +294,9 @@ TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
 
 TEST(Resume, AForcedLauncherTakesTheRunFromALivingOne) {
   Cluster cluster;
-  const std::string go = cluster.path("go");
-  const std::string job =
-      cluster.job("job", "command: [" + program("plain_worker") + ", print, before, wait-for, " +
-                             go + "]\nscaling_config: {num_workers: 1}");
-  Process& first = cluster.train_run({job});
-  ASSERT_TRUE(wait_until([&] { return contains(first.out(), "before"); }));
+  Process& first = start_waiting_worker(cluster);
 
-  Process& second = cluster.train_run({job, "--force"});
+  Process& second = cluster.train_run({cluster.path("job.yaml"), "--force"});
 
   EXPECT_EQ(first.wait(), 73);
   EXPECT_TRUE(contains(first.out(), "goes on without this train-run")) << first.out();

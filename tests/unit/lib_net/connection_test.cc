@@ -187,17 +187,7 @@ TEST_F(ConnectionTest, WhatIsSentOnAClosedOrABrokenConnectionIsNotKept) {
 TEST_F(ConnectionTest, AReceiveWhoseOwnerEndsItSaysSo) {
   run([&]() -> asio::awaitable<void> {
     auto [a, b] = connected_pair();
-    Scope scope(executor());
-    std::optional<Errc> seen;
-    const auto receive = [](Connection& connection,
-                            std::optional<Errc>& out) -> asio::awaitable<void> {
-      auto frame = co_await connection.receive();
-      if (frame.has_error()) out = frame.error().code;
-    };
-    scope.spawn("receive", receive(*a, seen));
-    scope.cancel();
-    co_await scope.join();
-    EXPECT_EQ(seen, Errc::Cancelled);
+    co_await expect_a_cancelled_receive_says_so(*a);
   });
 }
 

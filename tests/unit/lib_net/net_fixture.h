@@ -12,6 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "lib/net/connection.h"
@@ -96,6 +97,19 @@ class NetTest : public testing::Test {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     return {Connection::adopt(executor(), fds[0]).value(), fds[1]};
+  }
+
+  asio::awaitable<void> expect_a_cancelled_receive_says_so(Connection& connection) {
+    std::optional<Errc> seen;
+    const auto receive = [](Connection& from, std::optional<Errc>& out) -> asio::awaitable<void> {
+      auto frame = co_await from.receive();
+      if (frame.has_error()) out = frame.error().code;
+    };
+    Scope scope(executor());
+    scope.spawn("receive", receive(connection, seen));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_EQ(seen, Errc::Cancelled);
   }
 
   asio::io_context io_{1};

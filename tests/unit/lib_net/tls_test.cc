@@ -256,17 +256,7 @@ TEST_F(TlsTest, AReceiveWhoseOwnerEndsItSaysSo) {
   auto [a, b] = tcp_pair();
   run([&, &a = a, &b = b]() -> asio::awaitable<void> {
     co_await start_both(*a, *b, context);
-    Scope scope(executor());
-    std::optional<Errc> seen;
-    const auto receive = [](Connection& connection,
-                            std::optional<Errc>& out) -> asio::awaitable<void> {
-      auto frame = co_await connection.receive();
-      if (frame.has_error()) out = frame.error().code;
-    };
-    scope.spawn("receive", receive(*a, seen));
-    scope.cancel();
-    co_await scope.join();
-    EXPECT_EQ(seen, Errc::Cancelled);
+    co_await expect_a_cancelled_receive_says_so(*a);
   });
 }
 
