@@ -12,7 +12,6 @@ namespace train {
 namespace {
 constexpr Duration kHelloLimit = seconds(5);
 constexpr Duration kLeaveLimit = seconds(1);  // a rank's program ended, and its next one connects
-constexpr Duration kLookEvery = milliseconds(5);
 }  // namespace
 
 Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
@@ -30,6 +29,7 @@ WorkerPort::WorkerPort(asio::any_io_executor executor, std::unique_ptr<Listener>
     : listener_(std::move(listener)),
       attempt_(attempt),
       handlers_(std::move(handlers)),
+      left_(executor),
       scope_(executor) {}
 
 WorkerPort::~WorkerPort() = default;
@@ -72,6 +72,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   if (const auto found = connections_.find(rank);
       found != connections_.end() && found->second == connection.get()) {
     connections_.erase(found);
+    left_.notify();
     handlers_.closed(rank);
   }
 }
@@ -83,8 +84,9 @@ Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHell
   auto welcome = co_await handlers_.welcome(hello);
   if (!welcome) co_return welcome.error();
   const Rank rank{welcome->rank};
-  for (Duration waited{}; connected(rank); waited += kLookEvery) {
-    if (waited >= kLeaveLimit) {
+  const TimePoint until = std::chrono::steady_clock::now() + kLeaveLimit;
+  for (bool in_time = true; connected(rank);) {
+    if (!in_time) {
       const auto first = connections_.at(rank)->credentials();
       co_return Error{Errc::AlreadyExists,
                       fmt::format("process {} is connected as rank {} already",
@@ -92,8 +94,7 @@ Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHell
                       "one process of a rank at a time may use the SDK; take TRAINRUN_SOCKET out "
                       "of the environment of programs that it starts"};
     }
-    const auto paused = co_await pause_for(kLookEvery);
-    if (paused.has_error()) co_return paused.error();
+    CO_TRY(in_time, co_await left_.wait_until(until));
   }
   co_return std::move(*welcome);
 }

@@ -12,6 +12,7 @@
 
 #include "lib/net/connection.h"
 #include "lib/net/listener.h"
+#include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/task.h"
 #include "lib/wire/messages.h"
@@ -54,6 +55,7 @@ class WorkerPort {
   Attempt attempt_;
   Handlers handlers_;
   std::map<Rank, Connection*> connections_;  // owned by their serve()
+  Notifier left_;                            // one of them has gone
   Scope scope_;
 };
 
