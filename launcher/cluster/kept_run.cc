@@ -85,8 +85,12 @@ Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options
     return daemon;
   } else {
     const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);
-    if (!options.unique_name) daemon = PrivateDaemon::find(join_path(folder, kDaemonNote));
-    if (!daemon) daemon.emplace();
+    const std::string note = join_path(folder, kDaemonNote);
+    if (!options.unique_name) daemon = PrivateDaemon::find(note);
+    if (!daemon) {
+      if (!options.unique_name) PrivateDaemon::clean_up_lost(note);
+      daemon.emplace();
+    }
   }
   if (daemon->ended()) TRY_VOID(daemon->start());
   return daemon;

@@ -18,25 +18,64 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/text_file.h"
 #include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
+#include "lib/storage/posix_file_system.h"
 
 namespace train {
 namespace {
 
+constexpr std::size_t kRootBytesMax = 39;  // sockets lie below it: a path of theirs has 107 bytes
+
+/// Nobody else can exchange what we make in it: it is ours or root's, and others may write to it
+/// only where it is sticky.
+bool is_safe_root(const std::string& path) {
+  struct stat status {};
+  if (!path.starts_with('/') || ::stat((path + "/").c_str(), &status) != 0) return false;
+  const bool closed = (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return (status.st_uid == ::geteuid() || status.st_uid == 0) &&
+         (closed || (status.st_mode & S_ISVTX) != 0);
+}
+
+bool is_usable_root(const std::string& path) {
+  return path.size() <= kRootBytesMax && is_safe_root(path) &&
+         ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 std::string runtime_root() {
-  if (const char* dir = std::getenv("XDG_RUNTIME_DIR");
-      dir != nullptr && *dir != '\0' && std::string_view(dir).size() < 40)
-    return dir;
-  return "/tmp";
+  const std::string named = variable("XDG_RUNTIME_DIR");
+  return is_usable_root(named) ? named : "/tmp";
 }
 
 /// For worker output and checkpoints on their way, which may be large: the runtime folder is often
-/// memory.
-std::string spool_root() {
-  const char* dir = std::getenv("TMPDIR");
-  return dir != nullptr && *dir == '/' ? dir : "/var/tmp";
+/// memory. The best first; a batch system may have left a TMPDIR that is not on this machine.
+std::vector<std::string> spool_roots() {
+  std::vector<std::string> roots{variable("TMPDIR"), "/var/tmp", runtime_root()};
+  std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
+  return roots;
 }
+
+/// Not every file system of a TMPDIR can.
+bool holds_sockets(const std::string& folder) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = folder + "/.socket";
+  if (path.size() >= sizeof address.sun_path) return false;
+  path.copy(address.sun_path, path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool bound =
+      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(fd);
+  return bound && ::unlink(path.c_str()) == 0;
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
 
@@ -54,10 +93,9 @@ bool is_gone(pid_t pid) {
 
 PrivateDaemon::PrivateDaemon() {
   const std::string chance = random_bytes(5);  // nobody else can have made a folder of that name
-  std::string name = fmt::format("/trainrun-{}-", ::geteuid());
+  std::string name = fmt::format("trainrun-{}-", ::geteuid());
   for (const char c : chance) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  runtime_dir_ = runtime_root() + name;
-  spool_dir_ = spool_root() + name;
+  runtime_dir_ = runtime_root() + "/" + name;
 }
 
 std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
@@ -67,12 +105,22 @@ std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
   return at(runtime_dir);
 }
 
+void PrivateDaemon::clean_up_lost(const std::string& note) {
+  std::ifstream file(note);
+  std::string runtime_dir, spool_dir;
+  if (!std::getline(file, runtime_dir) || !std::getline(file, spool_dir)) return;
+  const auto runtime = check_own_folder(runtime_dir);
+  const bool lost = !runtime && runtime.error().code == Errc::NotFound;
+  if (lost && last_part(spool_dir) == last_part(runtime_dir) && is_safe_root(parent_path(spool_dir)))
+    (void)remove_own_folder(spool_dir);
+}
+
 std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
-  if (!check_own_folder(runtime_dir)) return std::nullopt;
+  if (!is_safe_root(parent_path(runtime_dir)) || !check_own_folder(runtime_dir))
+    return std::nullopt;
   PrivateDaemon daemon;
   daemon.runtime_dir_ = runtime_dir;
-  std::ifstream spool_note(runtime_dir + std::string(kSpoolNote));
-  std::getline(spool_note, daemon.spool_dir_);
+  daemon.spool_dir_ = read_text(runtime_dir + std::string(kSpoolNote));
   daemon.made_ = true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -93,7 +141,7 @@ std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
 }
 
 void PrivateDaemon::remember(const std::string& note) const {
-  std::ofstream(note) << runtime_dir_ << "\n";
+  std::ofstream(note) << runtime_dir_ << "\n" << spool_dir_ << "\n";
 }
 
 Result<std::string> find_traind() {
@@ -113,6 +161,17 @@ Result<std::string> find_traind() {
 }
 
 Result<Unit> PrivateDaemon::start() {
+  auto started = spawn();
+  if (started) {
+    not_started_.reset();
+  } else {
+    not_started_ = started.error();
+    ++failures_;
+  }
+  return started;
+}
+
+Result<Unit> PrivateDaemon::spawn() {
   TRY(const std::string program, find_traind());
   auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
   // The previous traind removes it as it ends.
@@ -138,7 +197,7 @@ Result<Unit> PrivateDaemon::start() {
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
   // It may have done so since.
-  if (error == ENOENT && make_own_folder(runtime_dir_))
+  if (error == ENOENT && make_own_folder(runtime_dir_) && make_spool())
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -148,14 +207,27 @@ Result<Unit> PrivateDaemon::start() {
   return Unit{};
 }
 
+/// Its note is there before it. What the note names is gone when a batch system has removed the
+/// TMPDIR of its job: then there is another one, unless supervisors may still use the first.
 Result<Unit> PrivateDaemon::make_spool() {
-  auto spool = check_own_folder(spool_dir_);
-  if (!spool && spool.error().code == Errc::NotFound) spool = make_own_folder(spool_dir_);
-  TRY_VOID(spool);
-  std::ofstream note(runtime_dir_ + std::string(kSpoolNote));
-  note << spool_dir_ << std::endl;
-  if (!note) return system_error(errno, "writing " + runtime_dir_ + std::string(kSpoolNote));
-  return Unit{};
+  const std::string note = runtime_dir_ + std::string(kSpoolNote);
+  if (!spool_dir_.empty()) {
+    const auto kept = check_own_folder(spool_dir_);
+    if (kept && read_text(note) == spool_dir_) return Unit{};
+    if (!kept && has_supervisors())
+      return Error{kept.error()}.with_context("the folder for output of this run");
+  }
+  Error why{Errc::NotFound, "neither $TMPDIR nor /var/tmp is a folder that is safe to use",
+            "set TMPDIR to a folder of yours that others cannot write to"};
+  for (const std::string& root : spool_roots()) {
+    spool_dir_ = root + "/" + last_part(runtime_dir_);
+    TRY_VOID(replace_private_file(note, spool_dir_));
+    const auto made = make_own_folder(spool_dir_);
+    if (made && holds_sockets(spool_dir_)) return Unit{};
+    if (made) (void)remove_own_folder(spool_dir_);
+    why = made ? Error{Errc::Io, "no socket can be made in " + spool_dir_} : made.error();
+  }
+  return why;
 }
 
 bool PrivateDaemon::ended() {
@@ -170,6 +242,7 @@ bool PrivateDaemon::ended() {
 }
 
 Error PrivateDaemon::last_error() const {
+  if (not_started_) return *not_started_;
   constexpr std::streamoff kTailBytes = 4096;
   std::ifstream log(runtime_dir_ + "/traind.log", std::ios::binary);
   log.seekg(0, std::ios::end);

@@ -126,15 +126,134 @@ TEST_F(PrivateDaemonTest, NothingIsStartedInAFolderThatSomebodyMadeFirst) {
   EXPECT_TRUE(fs::exists(daemon.runtime_dir()));
 }
 
-TEST_F(PrivateDaemonTest, NorWhereItsSpoolIsSomebodyElses) {
+TEST_F(PrivateDaemonTest, ASpoolThatSomebodyMadeFirstIsLeftAlone) {
   PrivateDaemon daemon;
   const std::string spool = in("spool/") + fs::path(daemon.runtime_dir()).filename().string();
   fs::create_directory(spool);
 
-  EXPECT_FALSE(daemon.start());
+  EXPECT_TRUE(daemon.start());
 
-  EXPECT_EQ(daemon.pid(), -1);
+  EXPECT_TRUE(daemon.spool_dir().starts_with("/var/tmp/")) << daemon.spool_dir();
+  daemon.stop();
   EXPECT_TRUE(fs::is_empty(spool));
+}
+
+/// Where a daemon that is started now has its spool; nothing of it is left.
+std::string spool_of_a_new_one() {
+  PrivateDaemon daemon;
+  const auto started = daemon.start();
+  EXPECT_TRUE(started) << started.error().describe();
+  const std::string spool = daemon.spool_dir();
+  EXPECT_TRUE(check_own_folder(spool));
+  daemon.stop();
+  EXPECT_FALSE(fs::exists(spool));
+  return spool;
+}
+
+TEST_F(PrivateDaemonTest, ASpoolThatCannotBeInTmpdirIsElsewhere) {
+  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun-")));
+  // Left by a batch system; no path; below which a socket's path has too many bytes; where no
+  // socket can be made at all, nor any folder.
+  for (const std::string& unusable :
+       {in("none"), std::string("spool"), std::string(40, '/'), std::string("/proc")}) {
+    ::setenv("TMPDIR", unusable.c_str(), 1);
+    EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-")) << unusable;
+  }
+}
+
+TEST_F(PrivateDaemonTest, FoldersThatOthersMayExchangeAreNotUsed) {
+  fs::permissions(in("spool"), fs::perms::all);
+  fs::permissions(in("rt"), fs::perms::all);
+  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-"));
+  EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with("/tmp/trainrun-"));
+
+  fs::permissions(in("spool"), fs::perms::all | fs::perms::sticky_bit);
+  fs::permissions(in("rt"), fs::perms::all | fs::perms::sticky_bit);
+  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun-")));
+  EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with(in("rt/trainrun-")));
+
+  fs::permissions(in("rt"), fs::perms::all);
+  ASSERT_TRUE(make_own_folder(in("rt/own")));
+  EXPECT_FALSE(PrivateDaemon::at(in("rt/own")));
+}
+
+TEST_F(PrivateDaemonTest, NorAreThoseOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: needs root, to act as another user";
+  for (const char* name : {"spool", "rt"})
+    ASSERT_EQ(::chown(in(name).c_str(), kOther, kOther), 0);  // as `su` leaves them
+
+  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-"));
+  EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with("/tmp/trainrun-"));
+}
+
+TEST_F(PrivateDaemonTest, OneWhoseTmpdirIsGoneGetsAnotherSpoolUnlessSupervisorsHaveTheFirst) {
+  PrivateDaemon first;
+  ASSERT_TRUE(first.start());
+  fs::remove_all(in("spool"));
+  std::ofstream(first.runtime_dir() + "/s-job").flush();
+  auto found = PrivateDaemon::at(first.runtime_dir());
+  ASSERT_TRUE(found);
+
+  const auto refused = found->start();
+
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::NotFound);
+  EXPECT_EQ(found->failures(), 1);
+  EXPECT_EQ(found->last_error(), refused.error());
+
+  fs::remove(first.runtime_dir() + "/s-job");
+  const auto started = found->start();
+
+  EXPECT_TRUE(started) << started.error().describe();
+  EXPECT_TRUE(found->spool_dir().starts_with("/var/tmp/trainrun-")) << found->spool_dir();
+  EXPECT_EQ(PrivateDaemon::at(first.runtime_dir())->spool_dir(), found->spool_dir());
+  found->stop();
+  first.stop();
+}
+
+TEST_F(PrivateDaemonTest, TheSpoolOfOneWhoseRuntimeFolderIsGoneGoesToo) {
+  PrivateDaemon lost;
+  ASSERT_TRUE(lost.start());
+  lost.remember(in("note"));
+  PrivateDaemon::clean_up_lost(in("note"));
+  EXPECT_TRUE(fs::exists(lost.spool_dir()));  // it is not lost yet
+
+  fs::remove_all(lost.runtime_dir());
+  ASSERT_TRUE(make_own_folder(in("spool/of-another-run")));
+  std::ofstream(in("forged")) << lost.runtime_dir() << "\n" << in("spool/of-another-run") << "\n";
+  PrivateDaemon::clean_up_lost(in("forged"));
+  EXPECT_TRUE(fs::exists(in("spool/of-another-run")));
+
+  PrivateDaemon::clean_up_lost(in("note"));
+  EXPECT_FALSE(fs::exists(lost.spool_dir()));
+  lost.stop();
+}
+
+TEST_F(PrivateDaemonTest, ALaterLauncherHasTheSameSpoolWhateverItsTmpdirIs) {
+  PrivateDaemon first;
+  ASSERT_TRUE(first.start());
+  ::unsetenv("TMPDIR");
+
+  auto found = PrivateDaemon::at(first.runtime_dir());
+
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->spool_dir(), first.spool_dir());
+  found->clean_up();
+  EXPECT_FALSE(fs::exists(first.spool_dir()));
+  EXPECT_FALSE(fs::exists(first.runtime_dir()));
+  first.stop();
+}
+
+TEST_F(PrivateDaemonTest, OneThatDiedBeforeItHadASpoolIsStartedAllTheSame) {
+  ASSERT_TRUE(make_own_folder(in("own")));
+  auto found = PrivateDaemon::at(in("own"));
+  ASSERT_TRUE(found);
+
+  const auto started = found->start();
+
+  EXPECT_TRUE(started) << started.error().describe();
+  EXPECT_TRUE(fs::is_directory(found->spool_dir()));
+  found->stop();
 }
 
 }  // namespace
