@@ -4,8 +4,8 @@
 universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. A random sample of those that change code
 (not a comment, not a text), compile, and give another object file than the original (a compiler that optimizes shows many that mean the
 same: "trivial compiler equivalence", Papadakis et al., ICSE 2015) is tried, one at a time, in a copy of the tree in
-build-mutants/MODULE: the module's tests run until one fails, hangs or crashes. What survives is printed as a diff. docs/testing.md says
-what the scores were. No end-to-end program runs. Modules may be tried side by side.
+build-mutants/MODULE: the module's tests run until one fails, hangs or crashes; for what is no core, the fast ones of the end-to-end
+programs too. What survives is printed as a diff. docs/testing.md says what the scores were. Modules may be tried side by side.
 """
 import argparse
 import difflib
@@ -21,13 +21,19 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = {  # the fastest first
     "launcher/core": ["launcher_core_test", "run_sim_test"],
-    "launcher/cluster": ["launcher_cluster_test"],
+    "launcher/cluster": ["launcher_cluster_test", "one_node_checkpoints_test", "one_node_reports_test", "one_node_output_test",
+                         "one_node_exit_codes_test", "one_node_restart_test", "one_node_resume_test", "one_node_stop_test",
+                         "one_node_validation_test"],
     "daemon/core": ["daemon_core_test", "run_sim_test"],
-    "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test"],
+    "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test", "one_node_checkpoints_test", "one_node_standby_test",
+                          "one_node_output_test", "one_node_exit_codes_test", "one_node_restart_test", "one_node_hostile_test",
+                          "one_node_stop_test", "one_node_limits_test"],
     "lib/net": ["lib_net_test"],
-    "lib/storage": ["storage_test", "storage_journal_test", "storage_object_test", "storage_posix_test"],
+    "lib/storage": ["storage_test", "storage_journal_test", "storage_object_test", "storage_posix_test", "one_node_checkpoints_test",
+                    "one_node_resume_test"],
     "lib/data": ["lib_data_plan_test", "lib_data_files_test"],
-    "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test"],
+    "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test",
+                   "one_node_reports_test", "one_node_checkpoints_test", "one_node_restart_test"],
 }
 TEXT_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
