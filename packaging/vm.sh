@@ -6,6 +6,7 @@
 set -euo pipefail
 
 readonly limit_s=1200 disk_size=8G memory=6G
+[[ $# -ge 2 ]] || { echo "usage: packaging/vm.sh BUILD_FOLDER TEST..." >&2; exit 2; }
 build="$(realpath "$1")"
 shift
 deps="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
@@ -44,7 +45,8 @@ sys mount --bind /disk/tmp /root/tmp; sys mount --bind /disk/var /root/var/tmp
 sys mount -t cgroup2 cgroup /root/sys/fs/cgroup
 sys ip link set lo up; sys hostname vm
 sys chroot /root /bin/sh -c 'export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin; cd "$build"
-  for test in $*; do echo "== \$test"; ./tests/\$test --gtest_brief=1 || echo "FAILED: \$test"; done; echo "ALL HAVE RUN"' || true
+  failed=; for test in $*; do echo "== \$test"; ./tests/\$test --gtest_brief=1 || failed="\$failed \$test"; done
+  printf "\nall have run, failed:%s\n" "\${failed:- none}"' || true
 sys poweroff -f
 EOF
 chmod +x "$work/init/init"
@@ -56,4 +58,4 @@ timeout "$limit_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m
   -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=-1" \
   -drive "file=$work/disk,format=raw,if=virtio,cache=unsafe" \
   -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | stdbuf -oL tr -d '\r' | tee "$work/log"
-grep -q '^ALL HAVE RUN' "$work/log" && ! grep -q '^FAILED: ' "$work/log"
+grep -qx 'all have run, failed: none' "$work/log"

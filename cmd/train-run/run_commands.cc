@@ -19,7 +19,6 @@
 #include "launcher/report/output_lines.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
-#include "lib/base/text_file.h"
 #include "lib/observe/metrics_log.h"
 
 namespace train {
@@ -61,9 +60,13 @@ class Life {
   std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
 };
 
+/// Of a run that may be somebody else's.
 boost::json::object read_json(const std::string& path) {
+  constexpr std::uint64_t kBytesMax = 1 << 20;
+  PosixFileSystem files;
+  const auto text = read_small_file(files, path, kBytesMax);
   boost::system::error_code ec;
-  auto json = boost::json::parse(read_text(path), ec);
+  auto json = boost::json::parse(text ? *text : "", ec);
   return !ec && json.is_object() ? json.as_object() : boost::json::object{};
 }
 

@@ -58,23 +58,14 @@ std::optional<KeptNote> read_note(const std::string& path) {
   KeptNote note;
   std::istringstream words(text.substr(0, newline));
   if (!(words >> note.pid >> note.pid_start >> note.exit_at_keep)) return std::nullopt;
-  if (note.exit_at_keep == "-") note.exit_at_keep.clear();
+  for (std::string* word : {&note.pid_start, &note.exit_at_keep}) {
+    if (*word == "-") word->clear();
+  }
   auto request =
       decode<KeepController>(Frame{KeepController::kType, kNoAttempt, text.substr(newline + 1)});
   if (!request || request->resume_argv.empty()) return std::nullopt;
   note.request = std::move(*request);
   return note;
-}
-
-std::string process_start(pid_t pid) {
-  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  const auto name_end = stat.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return "";
-  std::istringstream words(stat.substr(name_end + 1));
-  std::string word, state;
-  words >> state;
-  for (int field = 4; field <= 22; ++field) words >> word;
-  return state == "Z" || state == "X" ? "" : word;
 }
 
 std::string exit_mark(const std::string& run_dir) {

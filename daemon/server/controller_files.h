@@ -33,8 +33,6 @@ void remove_controller_files(const ControllerFiles& files);
 Result<Unit> write_note(const std::string& path, const KeptNote& note);
 std::optional<KeptNote> read_note(const std::string& path);
 
-/// When a process was started, in the kernel's ticks; "" where it is gone, or a zombie.
-std::string process_start(pid_t pid);
 /// Which exit.json the run has; "" for none. Another mark than before: the run has ended meanwhile.
 std::string exit_mark(const std::string& run_dir);
 /// The end of a log, at most 16 KiB.

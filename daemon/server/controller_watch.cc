@@ -4,13 +4,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
+#include "daemon/server/process_watch.h"
 #include "daemon/supervisor/spawn.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
@@ -19,23 +15,6 @@ namespace train {
 namespace {
 
 constexpr Duration kTellLimit = seconds(1);
-constexpr Duration kLookAgainAfter = seconds(1);
-
-/// Until a process that need not be our child has ended.
-Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {
-  int fd = -1;
-  while ((fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) < 0) {
-    // No descriptor is left, say: that tells nothing of the process.
-    if (errno == ESRCH || process_start(pid) != start) co_return Unit{};
-    CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
-  }
-  asio::posix::stream_descriptor watcher(executor, fd);
-  if (process_start(pid) != start) co_return Unit{};  // the pid was given to another one
-  const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,
-                                                   asio::as_tuple(asio::use_awaitable));
-  if (error) co_return Error{Errc::Cancelled, "waiting for a process was cancelled"};
-  co_return Unit{};
-}
 
 std::string text_of(const ControllerEnd& end) {
   switch (end.how) {

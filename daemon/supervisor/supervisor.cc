@@ -574,7 +574,11 @@ void Supervisor::send_exit(WorkerSeat& seat) {
 // The rank that it was started with, or, of one that stands by, the one that it will have: not
 // before its output is read.
 Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
-  if (hello.standby < 0) co_return Rank{hello.rank};
+  if (hello.standby < 0) {
+    if (start_) co_return Rank{hello.rank};
+    co_return Error{Errc::Unavailable, "no worker of this supervisor has a rank yet",
+                    "a program that stands by connects as what TRAINRUN_STANDBY says"};
+  }
   for (;;) {
     const auto rank = standbys_.rank_of(hello.standby);
     if (rank && seats_.at(*rank).pid > 0) co_return *rank;

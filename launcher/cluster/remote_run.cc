@@ -8,9 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "launcher/cluster/store_trouble.h"
 #include "lib/base/host.h"
@@ -97,6 +95,14 @@ Result<std::string> read_metrics(ObjectStore& store) {
   return text;
 }
 
+/// In a folder that may be somebody else's. "" where there is none.
+std::string read_note(const RunFolder& folder, const char* name) {
+  constexpr std::uint64_t kBytesMax = 64 << 10;
+  PosixFileSystem files;
+  const auto note = read_small_file(files, join_path(folder.path(), name), kBytesMax);
+  return note ? *note : "";
+}
+
 }  // namespace
 
 std::string run_place(const std::string& storage_path, const std::string& name) {
@@ -111,12 +117,12 @@ std::string run_path(const std::string& storage_path, const std::string& name) {
 }
 
 std::string place_of_run(const RunFolder& folder) {
-  const std::string url = read_text(join_path(folder.path(), kUrlNote));
+  const std::string url = read_note(folder, kUrlNote);
   return url.empty() ? folder.path() : url;
 }
 
 std::string running_elsewhere(const RunFolder& folder) {
-  const boost::json::object owner = parse(read_text(join_path(folder.path(), kOwnerNote)));
+  const boost::json::object owner = parse(read_note(folder, kOwnerNote));
   const auto age = std::chrono::system_clock::now() - parse_utc(member(owner, "at"));
   const bool here =
       member(owner, "host") == host_name() && member(owner, "folder") == folder.path();
@@ -177,7 +183,7 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
   }
   TRY_VOID(write_text(folder.journal(), journal));
   const std::string newest = std::to_string(replay_journal(journal).epoch().value);
-  if (read_text(join_path(folder.path(), kOwnedNote)) == newest) return Unit{};
+  if (read_note(folder, kOwnedNote) == newest) return Unit{};
   TRY(const std::string metrics, read_metrics(*store_));
   if (!metrics.empty()) TRY_VOID(write_text(folder.metrics(), metrics));
   std::vector<std::string> keys{"spec.yaml", "spec.resolved.yaml", "run.json",
@@ -306,14 +312,11 @@ Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key
 }
 
 /// Whole lines that are new, as the next segment; the first has all, and then those of earlier
-/// launchers can go.
+/// launchers can go. So nothing is put of a file that cannot be read to its end.
 Result<Unit> RemoteRun::put_metrics() {
-  std::ifstream file(join_path(folder_, "metrics.jsonl"), std::ios::binary);
-  if (!file) return Unit{};
-  file.seekg(static_cast<std::streamoff>(metrics_bytes_));
-  std::ostringstream read;
-  read << file.rdbuf();
-  std::string lines = std::move(read).str();
+  auto read = read_text_from(join_path(folder_, "metrics.jsonl"), metrics_bytes_);
+  if (!read && read.error().code == Errc::NotFound) return Unit{};
+  TRY(std::string lines, std::move(read));
   lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
   if (lines.empty()) return Unit{};
   std::vector<StoredObject> before;

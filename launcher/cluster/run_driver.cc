@@ -485,7 +485,8 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   co_await last_writes_.wait_for(all_released());
   finished_ = true;
   journal_.remember(record_of(ended));
-  co_await links_.detach(left_on_nodes);
+  // The nodes of a run that goes on without us hear nothing: they may have no other launcher yet.
+  if (!ledger_.replaced()) co_await links_.detach(left_on_nodes);
   co_await last_writes_.wait_for(journal_.written());
   if (last_writes_.in_time()) {  // else its thread may hang, too
     pipeline_->finish();

@@ -184,7 +184,6 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
   summary.run = record_.name();
   summary.path = record_.place();
   summary.logs = record_.folder().path() + "/attempts";
-  const bool replaced = refused_ && refused_->code == Errc::Fenced;
   switch (ended.outcome) {
     case RunState::Finished:
       summary.outcome = Outcome::Succeeded;
@@ -194,7 +193,7 @@ RunSummary RunLedger::summary(const RunEnded& ended, const Metrics& last_metrics
           ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
       break;
     default:
-      summary.outcome = replaced         ? Outcome::Replaced
+      summary.outcome = replaced()       ? Outcome::Replaced
                         : began_attempt_ ? Outcome::Failed
                                          : Outcome::Refused;
   }

@@ -23,6 +23,8 @@ class RunLedger {
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
+  /// Whether another launcher has the run, which goes on.
+  bool replaced() const { return refused_ && refused_->code == Errc::Fenced; }
   void placed(const Placement& placement) { placement_ = placement; }
   void attempt_started(Attempt attempt, int world_size);
   /// Writes the rank's error.json where it failed.

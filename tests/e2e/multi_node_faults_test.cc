@@ -201,6 +201,20 @@ TEST_F(MultiNodeFaults, DaemonsThatAreKilledAndRestartedCostNothing) {
   expect_nothing_lost(run);
 }
 
+TEST_F(MultiNodeFaults, ALauncherThatWasReplacedEndsNothingOnNodesThatOnlyItHasReached) {
+  const std::string yaml = job("checkpoint_every: 0, hold_at: [6]", kPatientNoFailure);
+  Process& first = nodes->train_run(yaml, 3);
+  ASSERT_TRUE(wait_until([&] { return all_reported(0, 5); })) << first.out() << first.err();
+
+  nodes->daemon(1).signal(SIGSTOP);
+  Process& second = nodes->train_run(yaml, 3, {"--force"});
+  EXPECT_EQ(first.wait(), 73) << first.out() << first.err();
+  nodes->daemon(1).signal(SIGCONT);
+  go_on(0, 6);
+
+  expect_nothing_lost(second);
+}
+
 TEST_F(MultiNodeFaults, TwoNodesLostLeaveARunThatWaitsAndGoesOnWhenOneComesBack) {
   Process& run = nodes->train_run(job("hold_at: [6]", kOneLoss), 3);
   ASSERT_TRUE(wait_until([&] { return all_wait(); })) << run.out() << run.err();

@@ -134,5 +134,19 @@ TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
       << ::testing::PrintToString(cluster.runtime_folders());
 }
 
+// A cleaner of old files has been at it, say.
+TEST(PrivateDaemon, EndsItsRunByNameWhereItCannotBeStartedAgain) {
+  Cluster cluster;
+  Process& run = start_waiting_worker(cluster);
+  for (const std::string& folder : cluster.runtime_folders())
+    std::filesystem::remove(folder + "/.made-by-trainrun");
+
+  send_signal(cluster.processes("traind --private").at(0).pid, SIGKILL);
+
+  EXPECT_EQ(run.wait(), 1) << run.out();
+  EXPECT_TRUE(contains(run.out(), "the traind of this run cannot start: ")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "lacks the mark")) << run.out();
+}
+
 }  // namespace
 }  // namespace train::e2e

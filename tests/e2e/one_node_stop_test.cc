@@ -2,8 +2,10 @@
 // at a run: status, logs, resume.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
 #include <map>
 
 #include "tests/e2e/cluster.h"
@@ -233,6 +235,17 @@ TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
   EXPECT_EQ(followed.out(), "hello from 1\nbye from 1\n");
   EXPECT_EQ(all.wait(), 0);
   EXPECT_EQ(all.out(), "[0] hello from 0\n[0] bye from 0\n[1] hello from 1\n[1] bye from 1\n");
+}
+
+TEST(Status, IsNotHeldUpByAPipeInTheRunsFolder) {
+  Cluster cluster;
+  ASSERT_EQ(
+      cluster.run({cluster.job("job", "command: ['true']\nscaling_config: {num_workers: 1}")}), 0);
+  const std::string exit = cluster.run_dir("job") + "/exit.json";
+  std::filesystem::remove(exit);
+  ASSERT_EQ(::mkfifo(exit.c_str(), 0600), 0);
+
+  EXPECT_TRUE(cluster.train_run({"status", cluster.run_dir("job")}).wait());
 }
 
 TEST(Attach, FollowsARunToItsEndAndEndsWithItsExitCode) {

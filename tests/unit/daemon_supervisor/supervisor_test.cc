@@ -12,6 +12,8 @@
 #include <fstream>
 #include <map>
 
+#include "lib/base/text_file.h"
+#include "tests/fakes/eventually.h"
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
 
 namespace train {
@@ -242,6 +244,36 @@ while data := link.recv(65536):
     sys.stdout.buffer.flush()
 )";
 
+std::string hello_of_rank_0() {
+  std::string bytes;
+  append_frame(encode(WorkerHello{.rank = 0, .attempt = SupervisorProcess::kAttempt.value},
+                      SupervisorProcess::kAttempt),
+               bytes);
+  return bytes;
+}
+
+TEST(Supervisor, RefusesWhoHasARankBeforeThereAreAny) {
+  SupervisorProcess supervisor;
+  const std::string go = supervisor.dir() + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
+  std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
+  supervisor.attach(1);
+  supervisor.stand_by(
+      1, "unset TRAINRUN_STANDBY; python3 late.py > said; echo told > told; exec sleep 1000");
+
+  ::close(::open(go.c_str(), O_WRONLY | O_CLOEXEC));
+
+  const std::string told = supervisor.dir() + "/told";
+  ASSERT_TRUE(fakes::eventually([&] { return ::access(told.c_str(), F_OK) == 0; }));
+  FrameReader reader;
+  reader.feed(read_text(supervisor.dir() + "/said"));
+  const auto frame = reader.next();
+  ASSERT_TRUE(frame && *frame);
+  EXPECT_EQ(decode<Refused>(**frame)->message, "no worker of this supervisor has a rank yet");
+  EXPECT_EQ(supervisor.start({"true"}).stood_by, 1);
+}
+
 /// Frames that a rank's standard output consists of, until one of this type.
 std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, MessageType type) {
   FrameReader reader;
@@ -263,11 +295,7 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
   SupervisorProcess supervisor;
   const std::string go = supervisor.dir() + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
-  std::string hello;
-  append_frame(encode(WorkerHello{.rank = 0, .attempt = SupervisorProcess::kAttempt.value},
-                      SupervisorProcess::kAttempt),
-               hello);
-  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello;
+  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
   std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
   supervisor.attach(1);
   supervisor.start({"exec python3 late.py"});

@@ -1,45 +1,19 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
-#include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "daemon/supervisor/spawn.h"
 #include "lib/base/open_files.h"
+#include "tests/fakes/full_table.h"
 
 namespace train {
 namespace {
-
-/// No file can be opened as long as it lives, however many we were started with.
-class FullTable {
- public:
-  FullTable() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlim_t highest = 0;
-    for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd"))
-      highest = std::max<rlim_t>(highest, std::stoul(open.path().filename()));
-    const rlimit few{highest + 1, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) files_.push_back(fd);
-  }
-  ~FullTable() {
-    for (const int fd : files_) ::close(fd);
-    ::setrlimit(RLIMIT_NOFILE, &before_);
-  }
-
- private:
-  rlimit before_{};
-  std::vector<int> files_;
-};
 
 TEST(WaitForEnd, WithNoDescriptorLeftADeathIsSeenAllTheSame) {
   asio::io_context context;
@@ -52,7 +26,7 @@ TEST(WaitForEnd, WithNoDescriptorLeftADeathIsSeenAllTheSame) {
     [[maybe_unused]] const auto got = ::read(go[0], &byte, 1);
     ::_exit(7);
   }
-  const FullTable full;
+  const fakes::FullTable full;
   std::optional<Result<WaitStatus>> ended;
   asio::co_spawn(
       context,
@@ -76,7 +50,7 @@ TEST(WaitForEnd, WithNoDescriptorLeftADeathIsSeenAllTheSame) {
 
 TEST(ReservedFiles, MakeRoomWhereTheTableIsFull) {
   ReservedFiles reserved(4);
-  const FullTable full;
+  const fakes::FullTable full;
   EXPECT_LT(::open("/dev/null", O_RDONLY), 0);
   reserved.release();
   const int fd = ::open("/dev/null", O_RDONLY);

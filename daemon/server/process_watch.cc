@@ -1,0 +1,55 @@
+#include "daemon/server/process_watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <sstream>
+
+#include "lib/base/text_file.h"
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kLookAgainAfter = seconds(1);
+
+}  // namespace
+
+std::string process_start(pid_t pid) {
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return "";
+  std::istringstream words(stat.substr(name_end + 1));
+  std::string word, state;
+  words >> state;
+  for (int field = 4; field <= 22; ++field) words >> word;
+  return state == "Z" || state == "X" ? "" : word;
+}
+
+Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {
+  int fd = -1;
+  while ((fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) < 0) {
+    // No descriptor is left, say: that tells nothing of the process, nor could /proc be read.
+    if (errno == ESRCH) co_return Unit{};
+    CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
+  }
+  asio::posix::stream_descriptor watcher(executor, fd);
+  // Nobody knows when it began where that could not be read then; it may be so now, too.
+  for (std::string found; !start.empty() && (found = process_start(pid)) != start;) {
+    pollfd ended{fd, POLLIN, 0};
+    if (!found.empty() || ::poll(&ended, 1, 0) > 0) co_return Unit{};  // the pid is another one's
+    CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
+  }
+  const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,
+                                                   asio::as_tuple(asio::use_awaitable));
+  if (error) co_return Error{Errc::Cancelled, "waiting for a process was cancelled"};
+  co_return Unit{};
+}
+
+}  // namespace train
