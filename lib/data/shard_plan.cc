@@ -128,7 +128,7 @@ PlannedBatch ShardPlan::batch(std::int64_t index) const {
   const Slice slice = slice_of_step(end - begin);
   PlannedBatch planned{.ranges = {}, .valid_rows = slice.valid, .rows_consumed = end};
   append_rows(begin, end, slice.begin, slice.valid, planned.ranges);
-  if (slice.padded > slice.valid) append_repeats(slice.padded - slice.valid, planned.ranges);
+  if (slice.padded > slice.valid) append_repeat(planned.ranges);  // by one row, never more
   return planned;
 }
 
@@ -187,20 +187,12 @@ void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
   }
 }
 
-/// Append `count` rows of this rank's own share: those of its first batch, again and again when
-/// they are few.
-void ShardPlan::append_repeats(std::int64_t count, std::vector<RowRange>& out) const {
+/// Append the first row of this rank's own share, or of the order where it has none.
+void ShardPlan::append_repeat(std::vector<RowRange>& out) const {
   const std::int64_t begin = input_.rows_consumed;
   const std::int64_t end = std::min(begin + step_rows_, total_rows_);
   const Slice own = slice_of_step(end - begin);
-  const std::int64_t skip =
-      own.valid > 0 ? own.begin : 0;  // a rank without any row borrows the order's first
-  const std::int64_t available = std::max<std::int64_t>(own.valid, 1);
-  while (count > 0) {
-    const std::int64_t taken = std::min(count, available);
-    append_rows(begin, end, skip, taken, out);
-    count -= taken;
-  }
+  append_rows(begin, end, own.valid > 0 ? own.begin : 0, 1, out);
 }
 
 }  // namespace train::data

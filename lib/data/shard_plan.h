@@ -89,7 +89,7 @@ class ShardPlan {
   void append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
                    std::vector<RowRange>& out) const;
   void append_sequence(std::int64_t first, std::int64_t count, std::vector<RowRange>& out) const;
-  void append_repeats(std::int64_t count, std::vector<RowRange>& out) const;
+  void append_repeat(std::vector<RowRange>& out) const;
   std::int64_t group_at(std::int64_t place) const;
 
   PlanInput input_;

@@ -63,6 +63,9 @@ TEST(FindFiles, SaysWhatIsMissing) {
   EXPECT_EQ(
       find_files(folder / "*.parquet").error().describe(),
       "no file is named like " + folder / "*.parquet" + " (check the path in the job's YAML)");
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  EXPECT_EQ(find_files(folder / "loop/a.parquet").error().describe(),
+            "cannot read " + folder / "loop/a.parquet: Too many levels of symbolic links");
 }
 
 TEST(OpenFiles, KnowsTheRowGroupsOfAllFiles) {
