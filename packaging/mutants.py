@@ -31,7 +31,7 @@ TESTS = {  # the fastest first
     "lib/net": ["lib_net_test"],
     "lib/storage": ["storage_test", "storage_journal_test", "storage_object_test", "storage_posix_test", "one_node_checkpoints_test",
                     "one_node_resume_test"],
-    "lib/data": ["lib_data_plan_test", "lib_data_files_test"],
+    "lib/data": ["lib_data_plan_test", "lib_data_files_test", "sdk_data_test"],
     "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test",
                    "one_node_reports_test", "one_node_checkpoints_test", "one_node_restart_test"],
 }

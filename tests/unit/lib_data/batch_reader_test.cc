@@ -61,6 +61,13 @@ TEST_F(BatchReaderTest, GathersRowsAcrossGroupsAndFiles) {
   EXPECT_THAT(ids_of(*reader.read(2)->rows), ElementsAre(8, 9));
 }
 
+TEST_F(BatchReaderTest, GivesABatchAgain) {
+  BatchReader reader = reader_of(source_of(10, 2), {.batch_sizes = {4}});
+
+  for (const int again : {0, 1})
+    EXPECT_THAT(ids_of(*reader.read(0)->rows), ElementsAre(0, 1, 2, 3)) << again;
+}
+
 TEST_F(BatchReaderTest, KeepsRowsWholeWhenItShuffles) {
   const auto source = source_of(300, 10);
   BatchReader reader = reader_of(source, {.batch_sizes = {32}, .shuffle = true, .seed = 3});

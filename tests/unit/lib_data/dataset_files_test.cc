@@ -118,6 +118,11 @@ TEST(OpenFiles, NamesBothFilesWhoseSchemasDiffer) {
             "files of one dataset differ: column 'x' is int64 in " + folder / "a.parquet" +
                 ", but nothing in " + folder / "c.parquet" +
                 " (rewrite one of them, or select the columns that agree with `columns`)");
+  write_parquet(folder / "d.parquet", one_column("id", arrow::int64()), 3);
+  write_parquet(folder / "e.parquet", numbered_rows(0, 3), 3);
+  EXPECT_THAT(refusal_of({.path = folder / "[de]*", .columns = {}}),
+              StartsWith("files of one dataset differ: column 'name' is nothing in " +
+                         folder / "d.parquet" + ", but string in " + folder / "e.parquet"));
 }
 
 TEST(OpenFiles, NamesAFileThatIsNotWhole) {

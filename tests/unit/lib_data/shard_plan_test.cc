@@ -121,6 +121,14 @@ TEST(ShardPlan, RepeatsRowsOfItsOwnShareWhenItRunsOut) {
             (PlannedBatch{.ranges = {{0, 3, 1}, {0, 3, 1}}, .valid_rows = 1, .rows_consumed = 4}));
 }
 
+TEST(ShardPlan, RepeatsRowsOfItsOwnShareBehindACursorToo) {
+  const ShardPlan plan =
+      plan_of({.group_rows = {7}, .batch_sizes = {2, 2, 2}, .rank = 2, .rows_consumed = 3});
+
+  EXPECT_EQ(plan.batch(0),
+            (PlannedBatch{.ranges = {{0, 6, 1}, {0, 6, 1}}, .valid_rows = 1, .rows_consumed = 7}));
+}
+
 TEST(ShardPlan, LendsTheFirstRowToARankWithoutAny) {
   const ShardPlan plan = plan_of({.group_rows = {2}, .batch_sizes = {4, 4, 4}, .rank = 2});
 
@@ -265,6 +273,16 @@ TEST(ShardPlan, KeepsItsOrderForEver) {
           .batch(0);
 
   EXPECT_THAT(rows_of(batch.ranges), ElementsAre(2, 1, 4, 1000002, 0, 3, 1000000, 1000001));
+
+  // Groups that are not mixed with all others have an order of groups, and one in each.
+  const PlannedBatch of_many = plan_of({.group_rows = std::vector<std::int64_t>(20, 500),
+                                        .batch_sizes = {10},
+                                        .shuffle = true,
+                                        .seed = 42,
+                                        .epoch = 1})
+                                   .batch(0);
+  EXPECT_THAT(rows_of(of_many.ranges), ElementsAre(2000210, 2000492, 382, 40, 10000287, 15000141,
+                                                   18000056, 3000295, 16000366, 4000441));
 }
 
 TEST(ShardPlan, OpensFewGroupsARankWhenThereAreMany) {
