@@ -373,6 +373,18 @@ TEST_F(ObjectCheckpoint, WhoseManifestCannotBeReadNowLosesNothing) {
   for (const std::string& key : before) EXPECT_TRUE(objects->has(key)) << key;
 }
 
+TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
+  const auto parts = *run.upload(kOne);
+  Launcher next(objects);
+  next.handle->before_each([&](const std::string& operation) {
+    if (operation.starts_with("put-new")) next.handle->at(1, Fault::Fails);
+  });
+
+  EXPECT_TRUE(next.store.open(Epoch{2}).has_error());
+
+  EXPECT_TRUE(run.store.commit(request_of(kOne, 1, parts), kYes));  // it is still the owner
+}
+
 TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
   ASSERT_TRUE(run.save(kOne, 1));
   ASSERT_TRUE(run.save(kTwo, 2));

@@ -107,6 +107,12 @@ TEST_F(Posix, ALockHoldsUntilItsOwnerDies) {
   ::close(ready[1]);
 }
 
+TEST_F(Posix, WhatIsMissingIsOnNoFileSystem) {
+  EXPECT_TRUE(*fs.same_file_system(folder, folder));
+  EXPECT_EQ(fs.same_file_system(in("none"), folder).error().code, Errc::NotFound);
+  EXPECT_EQ(fs.same_file_system(folder, in("none")).error().code, Errc::NotFound);
+}
+
 TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   std::string pattern = "/dev/shm/storage-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
