@@ -27,7 +27,7 @@ TESTS = {  # the fastest first
     "daemon/core": ["daemon_core_test", "run_sim_test"],
     "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test", "one_node_checkpoints_test", "one_node_standby_test",
                           "one_node_output_test", "one_node_exit_codes_test", "one_node_restart_test", "one_node_hostile_test",
-                          "one_node_stop_test", "one_node_limits_test"],
+                          "one_node_stop_test", "one_node_limits_test", "one_node_orphans_test"],
     "lib/net": ["lib_net_test"],
     "lib/storage": ["storage_test", "storage_journal_test", "storage_object_test", "storage_posix_test", "one_node_checkpoints_test",
                     "one_node_resume_test"],

@@ -55,5 +55,17 @@ TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
   }
 }
 
+TEST(PartResult, OfWhatCouldNotBeStoredIsWhy) {
+  PartWritten part = part_of(Rank{3}, {.index = 7, .metadata_json = "{}"});
+
+  set_outcome(part, Error{Errc::NoSpace, "the disk is full", "free some"});
+
+  EXPECT_EQ(part.rank, 3);
+  EXPECT_EQ(part.index, 7u);
+  EXPECT_EQ(part.error, "the disk is full (free some)");
+  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.files.empty());
+}
+
 }  // namespace
 }  // namespace train

@@ -84,7 +84,11 @@ TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) 
 }
 
 TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
-  const StartWorkers start = two_of_four();
+  StartWorkers start = two_of_four();
+  for (const char* of_an_outer_launcher :
+       {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    start.env[of_an_outer_launcher] = "7";
   const NodeEnvironment node{start, Attempt{1}, "/run/x.sock", {2, 5}};
   const ValidationFiles files{"/runs/vit/checkpoints/checkpoint_000012", "/v/result", "/v/error",
                               "/v/spec"};

@@ -166,6 +166,8 @@ TEST(ShardPlan, RefusesAnEmptyBatch) {
 
   ASSERT_TRUE(plan.has_error());
   EXPECT_EQ(plan.error().describe(), "batch_size is 0 on rank 1 (give at least 1)");
+  EXPECT_EQ(ShardPlan::make({.group_rows = {11}, .batch_sizes = {0, -1}}).error().describe(),
+            "batch_size is 0 on rank 0 (give at least 1)");
 }
 
 TEST(ShardPlan, GivesEveryRowOnceInEqualSharesAndEqualSteps) {

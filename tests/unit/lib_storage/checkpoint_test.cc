@@ -294,6 +294,18 @@ TEST_F(Checkpoints, SurviveAnyOneFailingOperation) {
   }
 }
 
+TEST_F(Checkpoints, APartForWhichNoFolderCanBeMadeIsAnErrorAtOnce) {
+  disk.put("/staging/0/model.pt", "model");
+  ASSERT_TRUE(write(0, {.move = false}));
+  std::uint64_t at = 0;
+  while (disk.trace().at(at).find("/.rank-0000") == std::string::npos) ++at;
+  Checkpoints_APartForWhichNoFolderCanBeMadeIsAnErrorAtOnce_Test fresh;
+  fresh.disk.put("/staging/0/model.pt", "model");
+  fresh.disk.fail_at(at - fresh.disk.changes() + 1, EIO);
+
+  EXPECT_EQ(fresh.write(0, {.move = false}).error().code, Errc::Io) << disk.trace().at(at);
+}
+
 TEST_F(Checkpoints, AreCommittedByALaterLauncherWhereTheFirstDiedInTheMiddle) {
   auto first = write(0), second = write(1);
   const auto fenced = [] { return Result<Unit>(Error{Errc::Fenced, "it died here"}); };

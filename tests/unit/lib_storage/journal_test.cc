@@ -202,14 +202,31 @@ TEST(Journal, RefusesEventsThatCouldNotBeReadBack) {
   auto journal = Journal::open(*disk, kPath);
   ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
 
-  EXPECT_EQ((*journal)->append({{{"seq", 1}}}, kTime).error().message,
-            "journal: an event may not have a member 'seq' of its own");
+  for (const std::string member : {"seq", "group", "epoch", "t", "xxh3"})
+    EXPECT_EQ((*journal)->append({{{member, 1}}}, kTime).error().message,
+              "journal: an event may not have a member '" + member + "' of its own");
   EXPECT_EQ((*journal)->append({{{"event", "epoch_taken"}}}, kTime).error().message,
             "journal: 'epoch_taken' is the journal's own event");
   EXPECT_TRUE((*journal)->append({{{"text", "\xff"}}}, kTime).has_error());
   EXPECT_EQ((*journal)->append({{{"text", std::string(2 << 20, 'x')}}}, kTime).error().code,
             Errc::ResourceExhausted);
   EXPECT_EQ(read_journal(*disk, kPath)->records.size(), 8U);
+}
+
+TEST(Journal, SaysWhatToDoAboutADiskThatFailsOrIsFull) {
+  const std::vector<std::pair<int, std::string>> advice{
+      {EIO, "is the disk of '/run' failing (dmesg)? what was acknowledged before is kept"},
+      {ENOSPC, "free space on the disk of '/run'; the journal then goes on"},
+      {EROFS,
+       "make '/run' writable for this user; a disk may be mounted read-only because it fails "
+       "(dmesg). What was acknowledged before is kept"}};
+  for (const auto& [number, hint] : advice) {
+    auto disk = disk_with_journal();
+    auto journal = Journal::open(*disk, kPath);
+    ASSERT_TRUE((*journal)->take_epoch(kTime, {}));
+    disk->fail_at(1, number);
+    EXPECT_EQ((*journal)->append({event(1)}, kTime).error().hint, hint);
+  }
 }
 
 TEST(RunLock, NamesTheHolderToASecondOne) {

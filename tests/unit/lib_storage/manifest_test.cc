@@ -223,6 +223,10 @@ TEST(FilePath, AllowsWhatUsersWrite) {
   for (const char* path :
        {"model.pt", "rank-0003/rng.bin", "a b/ü/日本.bin", "x..y", "a-b_c+d=e@f,g"})
     EXPECT_FALSE(check_file_path(path).has_error()) << path;
+  std::string deepest = "a";
+  for (int folder = 1; folder < 32; ++folder) deepest += "/a";
+  EXPECT_FALSE(check_file_path(deepest).has_error());
+  EXPECT_EQ(check_file_path(deepest + "/a").error().code, Errc::InvalidArgument);
   for (const std::string& path :
        {std::string("a/../b"), std::string("./a"), std::string("a/"), std::string("a/.hidden"),
         std::string("a\0b", 3), std::string("a\nb"), std::string("\xc0\xaf"),

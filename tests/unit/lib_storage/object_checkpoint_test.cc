@@ -385,6 +385,23 @@ TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
   EXPECT_TRUE(run.store.commit(request_of(kOne, 1, parts), kYes));  // it is still the owner
 }
 
+TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
+  const auto parts = *run.upload(kOne);
+  const std::string key = manifest_key(CheckpointNumber{1});
+  bool first = true;
+  run.handle->before_each([&](const std::string& operation) {
+    if (first && operation.starts_with("put-new")) run.handle->at(1, Fault::AnswerIsLost);
+    // nor can be asked whether it is there
+    if (first && operation == "get " + key) run.handle->at(1, Fault::Fails), first = false;
+  });
+  (void)run.store.commit(request_of(kOne, 1, parts), kYes);
+  run.handle->before_each(nullptr);
+
+  EXPECT_TRUE(run.store.discard_before(Attempt{9}));
+
+  EXPECT_EQ(broken(objects, {1}), "");
+}
+
 TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
   ASSERT_TRUE(run.save(kOne, 1));
   ASSERT_TRUE(run.save(kTwo, 2));
@@ -462,6 +479,28 @@ TEST_F(ObjectCheckpoint, FilesRememberNoSizeOfWhatWasReplaced) {
   EXPECT_EQ(run.files.status(kUrl + "/run.json")->bytes, 10u);
   ASSERT_TRUE(run.files.remove_file(kUrl + "/run.json"));
   EXPECT_EQ(run.files.status(kUrl + "/run.json").error().code, Errc::NotFound);
+  objects->put("exit.json", "there");
+  run.handle->at(1, Fault::Fails);
+  EXPECT_EQ(run.files.status(kUrl + "/exit.json").error().code, Errc::Unavailable);
+  run.handle->at(1, Fault::Fails);
+  EXPECT_EQ(remove_tree(run.files, kUrl + "/checkpoints").error().code, Errc::Unavailable);
+}
+
+TEST(StoreEnvironment, IsWhatClientsOfStoresReadAndNothingElse) {
+  const std::map<std::string, std::string> read{{"AWS_SECRET_ACCESS_KEY", "a"},
+                                                {"GOOGLE_APPLICATION_CREDENTIALS", "b"},
+                                                {"HADOOP_CONF_DIR", "c"},
+                                                {"STORAGE_EMULATOR_HOST", "d"},
+                                                {"GCE_METADATA_HOST", "e"},
+                                                {"CLASSPATH", "f"},
+                                                {"JAVA_HOME", "g"},
+                                                {"KRB5CCNAME", "h"},
+                                                {"ARROW_LIBHDFS_DIR", "i"},
+                                                {"LIBHDFS_OPTS", "j"}};
+  auto all = read;
+  all.insert({{"HF_TOKEN", "k"}, {"PATH", "l"}, {"MY_AWS_KEY", "m"}, {"JAVA_HOME_2", "n"}});
+
+  EXPECT_EQ(store_environment(all), read);
 }
 
 Result<std::string> manifest_text(const CommitRequest& request) {

@@ -39,6 +39,7 @@ TEST_F(StorageMark, IsFoundAndNothingElseIsLeft) {
   EXPECT_EQ(disk.tree(kRun), (Paths{"/shared/vit/.probe-2", "/shared/vit/events.jsonl"}));
   remove_storage_marks(disk, kRun);
   EXPECT_EQ(disk.tree(kRun), (Paths{"/shared/vit/events.jsonl"}));
+  remove_storage_marks(disk, "/not/there");
 }
 
 TEST_F(StorageMark, IsMissingInALocalFolderOfTheSameName) {
