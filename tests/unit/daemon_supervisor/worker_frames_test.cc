@@ -87,6 +87,18 @@ TEST_F(ErrorFile, IsReadAsTorchelasticWritesIt) {
   EXPECT_EQ(*error, (UserError{"boom", "", "at x"}));
 }
 
+TEST_F(ErrorFile, OfAnotherShapeSaysWhatItCan) {
+  std::ofstream(path_) << R"({"message": "boom"})";
+  EXPECT_EQ(*read_error_file(path_), (UserError{"boom", "", ""}));
+  std::ofstream(path_) << R"({"message": {"message": "boom", "extraInfo": 7}})";
+  EXPECT_EQ(*read_error_file(path_), (UserError{"boom", "", ""}));
+  for (const char* useless :
+       {"", "{}", "[]", "boom", R"({"message": 7})", R"({"massage": "boom"})"}) {
+    std::ofstream(path_) << useless;
+    EXPECT_FALSE(read_error_file(path_)) << useless;
+  }
+}
+
 TEST_F(ErrorFile, AFifoIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_FALSE(read_error_file(path_));
