@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutants.py MODULE [--sample N] [--seed S] [--only K...] [--jobs J]: do the tests notice small faults in a module of the product?
+"""mutants.py MODULE [--sample N] [--seed S] [--from K] [--only K...] [--jobs J]: do the tests notice small faults in a module of the product?
 
 universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. A random sample of those that change code
 (not a comment, not a text), compile, and give another object file than the original (a compiler that optimizes shows many that mean the
@@ -69,10 +69,36 @@ def ninja(build, *targets, jobs=1):
     return subprocess.run(["ninja", "-C", build, f"-j{jobs}", *targets], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
+# A mutant may remove any file and kill any process that its user may: one of lib/storage removed folders of "/". So its tests see no
+# processes but their own, and may write to their build folder, to temporary folders of their own, and to control groups.
+CAGE = """
+set -e
+mount --bind "$1" "$1"
+while read -r _ _ _ _ place _; do
+  case "$place" in
+    "$1" | /proc* | /sys* | /dev*) ;;
+    *) mount -o remount,bind,ro "$place" 2>/dev/null || [ "$place" != / ] ;;
+  esac
+done < /proc/self/mountinfo
+for folder in /tmp /var/tmp /run; do mount -t tmpfs -o mode=1777 none "$folder"; done
+cd "$1"
+shift
+exec "$@"
+"""
+
+
+def caged(build, command):
+    for place in ("/tmp", "/var/tmp", "/run"):
+        if build.is_relative_to(place):
+            sys.exit(f"mutants: the checkout may not lie below {place}, which its tests have of their own")
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", CAGE, "sh", build, *command]
+
+
 def passes(build, test, limit_s):
     try:
-        done = subprocess.run([build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"], cwd=build, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
+        done = subprocess.run(caged(build, [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"]), cwd=build,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -127,6 +153,7 @@ def main():
     arguments.add_argument("module", choices=TESTS)
     arguments.add_argument("--sample", type=int, default=200)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--from", dest="first", type=int, default=0, metavar="K", help="where a call that Ctrl-C ended says it was")
     arguments.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers that an earlier call with this seed printed")
     arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = arguments.parse_args()
@@ -153,7 +180,7 @@ def main():
     random.Random(options.seed).shuffle(pool)
     killed, survived, stillborn, same = 0, 0, 0, 0
     for number, (file, text) in enumerate(pool):
-        if options.only and number not in options.only:
+        if number < options.first or options.only and number not in options.only:
             continue
         if killed + survived == options.sample:
             break
@@ -174,6 +201,9 @@ def main():
                 before = original.content.decode().splitlines()
                 diff = difflib.unified_diff(before, text.splitlines(), name, name, lineterm="", n=1)
                 print(f"mutant {number}:", *diff, sep="\n", flush=True)
+        except KeyboardInterrupt:
+            print(f"stopped at mutant {number}; --from {number} goes on")
+            break
         finally:
             original.put_back()
             compiled.put_back()

@@ -28,9 +28,12 @@ namespace {
 
 constexpr std::size_t kRootBytesMax = 39;  // sockets lie below it: a path of theirs has 107 bytes
 
+constexpr const char *kTmp = "/tmp", *kVarTmp = "/var/tmp";
+
 /// Nobody else can exchange what we make in it: it is ours or root's, and others may write to it
-/// only where it is sticky.
+/// only where it is sticky. The system's own are so, also where a user namespace hides their owner.
 bool is_safe_root(const std::string& path) {
+  if (path == kTmp || path == kVarTmp) return true;
   struct stat status {};
   if (!path.starts_with('/') || ::stat((path + "/").c_str(), &status) != 0) return false;
   const bool closed = (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -50,13 +53,13 @@ std::string variable(const char* name) {
 
 std::string runtime_root() {
   const std::string named = variable("XDG_RUNTIME_DIR");
-  return is_usable_root(named) ? named : "/tmp";
+  return is_usable_root(named) ? named : kTmp;
 }
 
 /// For worker output and checkpoints on their way, which may be large: the runtime folder is often
 /// memory. The best first; a batch system may have left a TMPDIR that is not on this machine.
 std::vector<std::string> spool_roots() {
-  std::vector<std::string> roots{variable("TMPDIR"), "/var/tmp", runtime_root()};
+  std::vector<std::string> roots{variable("TMPDIR"), kVarTmp, kTmp};
   std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
   return roots;
 }
@@ -75,7 +78,13 @@ bool holds_sockets(const std::string& folder) {
   return bound && ::unlink(path.c_str()) == 0;
 }
 
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+/// "trainrun_0-5118976aab" of "/tmp/trainrun-0-5118976aab": both may lie in one folder. As long as
+/// that, for a path of a socket has no byte to spare.
+std::string spool_name(const std::string& runtime_dir) {
+  std::string name = runtime_dir.substr(runtime_dir.rfind('/') + 1);
+  if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
+  return name;
+}
 
 constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
 
@@ -111,7 +120,8 @@ void PrivateDaemon::clean_up_lost(const std::string& note) {
   if (!std::getline(file, runtime_dir) || !std::getline(file, spool_dir)) return;
   const auto runtime = check_own_folder(runtime_dir);
   const bool lost = !runtime && runtime.error().code == Errc::NotFound;
-  if (lost && last_part(spool_dir) == last_part(runtime_dir) && is_safe_root(parent_path(spool_dir)))
+  if (lost && join_path(parent_path(spool_dir), spool_name(runtime_dir)) == spool_dir &&
+      is_safe_root(parent_path(spool_dir)))
     (void)remove_own_folder(spool_dir);
 }
 
@@ -220,7 +230,7 @@ Result<Unit> PrivateDaemon::make_spool() {
   Error why{Errc::NotFound, "neither $TMPDIR nor /var/tmp is a folder that is safe to use",
             "set TMPDIR to a folder of yours that others cannot write to"};
   for (const std::string& root : spool_roots()) {
-    spool_dir_ = root + "/" + last_part(runtime_dir_);
+    spool_dir_ = root + "/" + spool_name(runtime_dir_);
     TRY_VOID(replace_private_file(note, spool_dir_));
     const auto made = make_own_folder(spool_dir_);
     if (made && holds_sockets(spool_dir_)) return Unit{};

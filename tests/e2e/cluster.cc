@@ -347,7 +347,7 @@ std::vector<std::string> Cluster::runtime_folders() const {
   std::vector<std::string> folders;
   for (const std::string& where : {runtime_dir(), path("tmp")}) {
     for (const auto& entry : fs::directory_iterator(where)) {
-      if (where == runtime_dir() || entry.path().filename().string().starts_with("trainrun-"))
+      if (where == runtime_dir() || entry.path().filename().string().starts_with("trainrun"))
         folders.push_back(entry.path().string());
     }
   }

@@ -126,7 +126,7 @@ TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
       spools += file.path().string() + "\n";
   }
 
-  EXPECT_TRUE(contains(spools, cluster.path("tmp") + "/trainrun-")) << spools;
+  EXPECT_TRUE(contains(spools, cluster.path("tmp") + "/trainrun_")) << spools;
   EXPECT_FALSE(contains(spools, cluster.runtime_dir())) << spools;
   cluster.write("go", "");
   EXPECT_EQ(run.wait(), 0);

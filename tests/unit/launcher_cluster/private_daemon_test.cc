@@ -128,7 +128,8 @@ TEST_F(PrivateDaemonTest, NothingIsStartedInAFolderThatSomebodyMadeFirst) {
 
 TEST_F(PrivateDaemonTest, ASpoolThatSomebodyMadeFirstIsLeftAlone) {
   PrivateDaemon daemon;
-  const std::string spool = in("spool/") + fs::path(daemon.runtime_dir()).filename().string();
+  std::string name = fs::path(daemon.runtime_dir()).filename();
+  const std::string spool = in("spool/") + name.replace(name.find('-'), 1, "_");
   fs::create_directory(spool);
 
   EXPECT_TRUE(daemon.start());
@@ -151,25 +152,30 @@ std::string spool_of_a_new_one() {
 }
 
 TEST_F(PrivateDaemonTest, ASpoolThatCannotBeInTmpdirIsElsewhere) {
-  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun-")));
+  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun_")));
   // Left by a batch system; no path; below which a socket's path has too many bytes; where no
   // socket can be made at all, nor any folder.
   for (const std::string& unusable :
        {in("none"), std::string("spool"), std::string(40, '/'), std::string("/proc")}) {
     ::setenv("TMPDIR", unusable.c_str(), 1);
-    EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-")) << unusable;
+    EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun_")) << unusable;
   }
+}
+
+TEST_F(PrivateDaemonTest, BothItsFoldersMayLieInOne) {
+  ::setenv("TMPDIR", in("rt").c_str(), 1);
+  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("rt/trainrun_")));
 }
 
 TEST_F(PrivateDaemonTest, FoldersThatOthersMayExchangeAreNotUsed) {
   fs::permissions(in("spool"), fs::perms::all);
   fs::permissions(in("rt"), fs::perms::all);
-  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-"));
+  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun_"));
   EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with("/tmp/trainrun-"));
 
   fs::permissions(in("spool"), fs::perms::all | fs::perms::sticky_bit);
   fs::permissions(in("rt"), fs::perms::all | fs::perms::sticky_bit);
-  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun-")));
+  EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun_")));
   EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with(in("rt/trainrun-")));
 
   fs::permissions(in("rt"), fs::perms::all);
@@ -182,7 +188,7 @@ TEST_F(PrivateDaemonTest, NorAreThoseOfAnotherUser) {
   for (const char* name : {"spool", "rt"})
     ASSERT_EQ(::chown(in(name).c_str(), kOther, kOther), 0);  // as `su` leaves them
 
-  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun-"));
+  EXPECT_TRUE(spool_of_a_new_one().starts_with("/var/tmp/trainrun_"));
   EXPECT_TRUE(PrivateDaemon().runtime_dir().starts_with("/tmp/trainrun-"));
 }
 
@@ -205,7 +211,7 @@ TEST_F(PrivateDaemonTest, OneWhoseTmpdirIsGoneGetsAnotherSpoolUnlessSupervisorsH
   const auto started = found->start();
 
   EXPECT_TRUE(started) << started.error().describe();
-  EXPECT_TRUE(found->spool_dir().starts_with("/var/tmp/trainrun-")) << found->spool_dir();
+  EXPECT_TRUE(found->spool_dir().starts_with("/var/tmp/trainrun_")) << found->spool_dir();
   EXPECT_EQ(PrivateDaemon::at(first.runtime_dir())->spool_dir(), found->spool_dir());
   found->stop();
   first.stop();
