@@ -25,11 +25,11 @@ class PrivateDaemon {
   static std::optional<PrivateDaemon> find(const std::string& note);
   /// The one of a runtime folder, as find() finds it.
   static std::optional<PrivateDaemon> at(const std::string& runtime_dir);
-  /// Remove the spool of one whose runtime folder is gone, with a restart of the machine say: nobody
-  /// else knows of it. `note` is remember()'s file.
+  /// Remove the spool of one whose runtime folder is gone, with a restart of the machine say:
+  /// nobody else knows of it. `note` is remember()'s file.
   static void clean_up_lost(const std::string& note);
-  /// Leave word for a later launcher where the daemon that was started is. Not synced: after a power
-  /// cut it is not there either.
+  /// Leave word for a later launcher where the daemon that was started is. Not synced: after a
+  /// power cut it is not there either.
   void remember(const std::string& note) const;
 
   Result<Unit> start();
