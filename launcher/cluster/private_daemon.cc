@@ -64,17 +64,24 @@ std::vector<std::string> spool_roots() {
   return roots;
 }
 
-/// Not every file system of a TMPDIR can.
-bool holds_sockets(const std::string& folder) {
+/// Nothing where the path is too long for one.
+std::optional<sockaddr_un> socket_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = folder + "/.socket";
-  if (path.size() >= sizeof address.sun_path) return false;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
   path.copy(address.sun_path, path.size());
+  return address;
+}
+
+/// Not every file system of a TMPDIR does.
+bool holds_sockets(const std::string& folder) {
+  const std::string path = folder + "/.socket";
+  const auto address = socket_address(path);
+  if (!address) return false;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool bound =
-      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(fd);
+      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
+  if (fd >= 0) ::close(fd);
   return bound && ::unlink(path.c_str()) == 0;
 }
 
@@ -132,16 +139,14 @@ std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
   daemon.runtime_dir_ = runtime_dir;
   daemon.spool_dir_ = read_text(runtime_dir + std::string(kSpoolNote));
   daemon.made_ = true;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = daemon.endpoint().host_or_path;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  path.copy(address.sun_path, path.size());
+  const auto address = socket_address(daemon.endpoint().host_or_path);
+  if (!address) return std::nullopt;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ucred peer{};
   socklen_t size = sizeof peer;
   const bool answers =
-      fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      fd >= 0 &&
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
       ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
   if (fd >= 0) ::close(fd);
   if (!answers) return daemon;  // it has died: another one finds the supervisors by their folder

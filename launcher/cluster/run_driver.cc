@@ -281,7 +281,12 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
       if (!daemon_->has_supervisors()) daemon_->clean_up();
       co_return;
     }
-    if (const auto started = daemon_->start(); !started) screen_.warn(started.error().describe());
+    const auto started = daemon_->start();
+    if (!started) screen_.warn(started.error().describe());
+    if (started)  // its spool may be another one
+      asio::post(disk_, [daemon = *daemon_, folder = record_->folder()] {
+        remember_daemon(daemon, folder);
+      });
   }
 }
 
