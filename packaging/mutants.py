@@ -77,7 +77,7 @@ mount --bind "$1" "$1"
 while read -r _ _ _ _ place _; do
   case "$place" in
     "$1" | /proc* | /sys* | /dev*) ;;
-    *) mount -o remount,bind,ro "$place" 2>/dev/null || [ "$place" != / ] ;;
+    *) mount -o remount,bind,ro "$place" ;;
   esac
 done < /proc/self/mountinfo
 for folder in /tmp /var/tmp /run; do mount -t tmpfs -o mode=1777 none "$folder"; done

@@ -15,7 +15,7 @@
 
 namespace train {
 
-constexpr std::time_t kTestDay{24 * 3600};
+constexpr std::time_t kTestDay = std::time_t{24} * 3600;
 
 inline Validity around_now(std::time_t days = 10) {
   const std::time_t now = std::time(nullptr);
