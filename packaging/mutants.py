@@ -8,6 +8,7 @@ build-mutants/MODULE: the module's tests run until one fails, hangs or crashes; 
 programs too. What survives is printed as a diff. docs/testing.md says what the scores were. Modules may be tried side by side.
 """
 import argparse
+import collections
 import difflib
 import os
 import pathlib
@@ -126,19 +127,8 @@ def mutants_of(files, work):
     return found
 
 
-class Kept:
-    """A file as it was, with its time of change: once it is put back, ninja has nothing to do for it."""
-
-    def __init__(self, path):
-        self.path, self.content, self.stat = path, path.read_bytes(), path.stat()
-
-    def put_back(self):
-        self.path.write_bytes(self.content)
-        os.utime(self.path, ns=(self.stat.st_atime_ns, self.stat.st_mtime_ns))
-
-
-def object_of(build, source, file):
-    """What the compiler makes of it: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o."""
+def objects_of(build, source, file):
+    """What the compiler makes of it, for each library: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o, and its bytes."""
     wanted = file.relative_to(source).parent.parts
 
     def folder_of(path):  # without CMakeFiles/….dir, which may stand at any level
@@ -146,9 +136,9 @@ def object_of(build, source, file):
         at = parts.index("CMakeFiles")
         return parts[:at] + parts[at + 2:]
     found = [path for path in build.rglob(file.name + ".o") if folder_of(path) == wanted]
-    if len(found) != 1:
-        sys.exit(f"mutants: {len(found)} object files of {file}")
-    return found[0]
+    if not found:
+        sys.exit(f"mutants: no object file of {file}")
+    return {path: path.read_bytes() for path in found}
 
 
 def main():
@@ -179,6 +169,8 @@ def main():
             sys.exit(f"mutants: {test} fails before anything was changed")
         limits[test] = 30 + 10 * (time.monotonic() - began)
 
+    noticed_by = collections.Counter()  # how often each test noticed a mutant of each file
+    objects = {file: objects_of(build, source, file) for file in files}
     pool = mutants_of(files, work)
     random.Random(options.seed).shuffle(pool)
     killed, survived, stillborn, same = 0, 0, 0, 0
@@ -187,29 +179,33 @@ def main():
             continue
         if killed + survived == options.sample:
             break
-        original, compiled = Kept(file), Kept(object_of(build, source, file))
+        original = file.read_text(encoding="utf-8")
         try:
             file.write_text(text, encoding="utf-8")
-            if not ninja(build, compiled.path.relative_to(build)):
+            if not ninja(build, *(path.relative_to(build) for path in objects[file])):
                 stillborn += 1
-            elif compiled.path.read_bytes() == compiled.content:
+                continue
+            if all(path.read_bytes() == content for path, content in objects[file].items()):
                 same += 1
-            elif not ninja(build, *tests):
-                stillborn += 1
-            elif not all(passes(build, test, limits[test]) for test in tests):
-                killed += 1
+                continue
+            for test in sorted(tests, key=lambda name: -noticed_by[file, name]):  # who noticed others of this file goes first
+                if not ninja(build, test):
+                    stillborn += 1
+                    break
+                if not passes(build, test, limits[test]):
+                    noticed_by[file, test] += 1
+                    killed += 1
+                    break
             else:
                 survived += 1
                 name = str(file.relative_to(source))
-                before = original.content.decode().splitlines()
-                diff = difflib.unified_diff(before, text.splitlines(), name, name, lineterm="", n=1)
+                diff = difflib.unified_diff(original.splitlines(), text.splitlines(), name, name, lineterm="", n=1)
                 print(f"mutant {number}:", *diff, sep="\n", flush=True)
         except KeyboardInterrupt:
             print(f"stopped at mutant {number}; --from {number} goes on")
             break
         finally:
-            original.put_back()
-            compiled.put_back()
+            file.write_text(original, encoding="utf-8")  # with a new time of change: else its library would keep the mutant
     tried = killed + survived
     print(f"{options.module}: {killed} of {tried} mutants noticed ({100 * killed / max(tried, 1):.0f} %), seed {options.seed}; "
           f"{same} more meant the same, {stillborn} did not compile, of {len(pool)} in all")
