@@ -59,9 +59,11 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (info().validating && checkpoint != nullptr)
     throw Failure("invalid_argument", "report: a process that validates makes no checkpoints");
   const bool kept = checkpoint != nullptr && info().world_rank == 0;
-  if (kept) stage(flat, ordinal_ + 1, *checkpoint);
+  std::optional<CheckpointStager::Job> job;
+  if (kept) job = stage(flat, ordinal_ + 1, *checkpoint);
   ++ordinal_;
   print(fmt::format("report {}: {}", ordinal_, to_line(flat)));
+  if (job) stager_.add(std::move(*job));  // behind the report's line: settle() prints one too
   if (checkpoint != nullptr && !kept && index_++ == 0) {
     std::fprintf(
         stderr,
@@ -70,9 +72,9 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   }
 }
 
-/// Files into the staging folder, the rest on the stager's thread. report_order_ is held.
-void SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
-                        const Checkpoint& checkpoint) {
+/// Files into the staging folder; the rest is a job for the stager's thread. report_order_ is held.
+CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
+                                         const Checkpoint& checkpoint) {
   if (!folder_lock_) open_store();
   {
     std::unique_lock lock(mutex_);
@@ -92,8 +94,8 @@ void SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
     const std::lock_guard lock(mutex_);
     unsettled_.emplace(staged.index, metrics);
   }
-  stager_.add({.staged = std::move(staged),
-               .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
+  return {.staged = std::move(staged),
+          .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr};
 }
 
 std::optional<std::filesystem::path> SoloSession::wait_for_checkpoint() {

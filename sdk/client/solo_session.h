@@ -40,7 +40,8 @@ class SoloSession final : public WorkerSession {
   void abandon_in_fork_child() override {}
 
  private:
-  void stage(const Metrics& metrics, std::uint64_t ordinal, const Checkpoint& checkpoint);
+  CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t ordinal,
+                              const Checkpoint& checkpoint);
   void open_store();
   void settle(CheckpointStaged staged);
   Result<std::string> commit(const CheckpointStaged& staged, Metrics metrics);
