@@ -61,6 +61,43 @@ TEST_F(AdoptedTest, IsKilledByWhatItBeganWith) {
   EXPECT_EQ(kill_adopted({}), 2);
 }
 
+TEST_F(AdoptedTest, IsKilledByAnyOfSomeVariables) {
+  const pid_t first = orphan("exec sleep 1000", {{"RANK", "1"}});
+  const pid_t second = orphan("exec sleep 1000", {{"TRAINRUN_STANDBY", "2"}});
+  const pid_t other = orphan("exec sleep 1000", {{"RANK", "3"}, {"OLDRANK", "1"}});
+
+  EXPECT_EQ(kill_adopted_with_any({"RANK=1", "TRAINRUN_STANDBY=2", "RANK=7"}), 2);
+  EXPECT_EQ(kill_adopted_with_any({}), 0);
+
+  ::waitpid(first, nullptr, 0);
+  ::waitpid(second, nullptr, 0);
+  EXPECT_FALSE(lives(first) || lives(second));
+  EXPECT_TRUE(lives(other));
+  EXPECT_EQ(kill_adopted({"RANK=3"}), 1);
+}
+
+TEST_F(AdoptedTest, IsKilledByTheUserThatItRunsAs) {
+  const pid_t ours = orphan("exec sleep 1000");
+
+  EXPECT_EQ(kill_adopted_of(::geteuid() + 1), 0);
+  EXPECT_TRUE(lives(ours));
+  EXPECT_EQ(kill_adopted_of(::geteuid()), 1);
+
+  ::waitpid(ours, nullptr, 0);
+  EXPECT_FALSE(lives(ours));
+}
+
+TEST_F(AdoptedTest, IsKnownByItsWholeEnvironmentHoweverLarge) {
+  const std::map<std::string, std::string> large{
+      {"A", std::string(100'000, 'a')}, {"B", std::string(100'000, 'b')}, {"RANK", "1"}};
+  const pid_t first = orphan("exec sleep 1000", large);
+
+  EXPECT_EQ(kill_adopted({"RANK=1"}), 1);
+
+  ::waitpid(first, nullptr, 0);
+  EXPECT_FALSE(lives(first));
+}
+
 TEST_F(AdoptedTest, WhatWeSpawnedIsNot) {
   const auto ours = spawn_process(context_.get_executor(), {.argv = {"sleep", "1000"}});
   ASSERT_TRUE(ours);

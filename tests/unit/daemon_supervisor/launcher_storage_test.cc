@@ -6,6 +6,7 @@
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
+#include "tests/fakes/eventually.h"
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
 
 namespace train {
@@ -65,6 +66,110 @@ TEST_F(LauncherStorage, HandsOutNothingElse) {
     EXPECT_EQ(answer.error_code, "invalid_argument") << folder << " " << path;
     EXPECT_EQ(answer.data, "") << folder << " " << path;
   }
+}
+
+/// Once the supervisor's disk has done what it was told.
+bool goes(const std::string& path) {
+  return fakes::eventually([&] { return !fs::exists(path); });
+}
+
+TEST_F(LauncherStorage, WhatWasMadeHereOfACommittedCheckpointStaysAndOlderOnesGo) {
+  write(checkpoints() + "/.tmp-5-3.2/.rank-0000/state", "0");
+  write(checkpoints() + "/.tmp-5-3.2/.rank-0001/rank-0001/deep/rng", "1");
+  write(checkpoints() + "/checkpoint_000007/state", "here already");
+  for (const char* made :
+       {"checkpoint_000001", "checkpoint_000002", ".from-0123456789abcdef", ".tmp-5-3.3", "other"})
+    write(checkpoints() + "/" + made + "/state", "x");
+
+  supervisor_.send(
+      CheckpointOutcome{.index = 2,
+                        .path = supervisor_.dir() + "/nowhere/checkpoints/checkpoint_000007",
+                        .error = "",
+                        .keep = {"checkpoint_000002"}});
+
+  EXPECT_TRUE(goes(checkpoints() + "/.tmp-5-3.2"));
+  EXPECT_TRUE(fs::exists(checkpoints() + "/checkpoint_000007/rank-0001/deep/rng"));
+  std::string text;
+  std::ifstream(checkpoints() + "/checkpoint_000007/state") >> text;
+  EXPECT_EQ(text, "here");
+  for (const char* made : {"checkpoint_000001", ".from-0123456789abcdef"})
+    EXPECT_FALSE(fs::exists(checkpoints() + "/" + made)) << made;
+  for (const char* made : {"checkpoint_000002", ".tmp-5-3.3", "other"})
+    EXPECT_TRUE(fs::exists(checkpoints() + "/" + made)) << made;
+}
+
+TEST_F(LauncherStorage, ACheckpointThatIsNotTheRunsOwnHasAnotherName) {
+  write(checkpoints() + "/.tmp-5-3.2/.rank-0000/state", "0");
+
+  supervisor_.send(CheckpointOutcome{
+      .index = 2, .path = "/other/checkpoints/checkpoint_000007", .error = "", .keep = {}});
+
+  EXPECT_TRUE(goes(checkpoints() + "/.tmp-5-3.2"));
+  EXPECT_FALSE(fs::exists(checkpoints() + "/checkpoint_000007"));
+  int elsewhere = 0;
+  for (const auto& entry : fs::directory_iterator(checkpoints()))
+    elsewhere += entry.path().filename().string().starts_with(".from-") ? 1 : 0;
+  EXPECT_EQ(elsewhere, 1);
+}
+
+TEST_F(LauncherStorage, OfACheckpointThatIsNotToBeNothingStays) {
+  write(checkpoints() + "/.tmp-5-3.2/.rank-0000/state", "0");
+  write(checkpoints() + "/.tmp-5-3.3/.rank-0000/state", "0");
+  write(checkpoints() + "/checkpoint_000001/state", "x");
+
+  supervisor_.send(CheckpointOutcome{.index = 2, .path = "", .error = "no space", .keep = {}});
+
+  EXPECT_TRUE(goes(checkpoints() + "/.tmp-5-3.2"));
+  EXPECT_TRUE(fs::exists(checkpoints() + "/.tmp-5-3.3/.rank-0000/state"));
+  EXPECT_TRUE(fs::exists(checkpoints() + "/checkpoint_000001/state"));
+}
+
+TEST_F(LauncherStorage, WithItsAttemptEverythingThatIsPendingGoes) {
+  for (const char* made : {".tmp-5-3.2", ".tmp-5-4.1", ".staging-3", "checkpoint_000001"})
+    write(checkpoints() + "/" + made + "/state", "x");
+
+  supervisor_.send(ReleaseAttempt{});
+
+  EXPECT_EQ(supervisor_.wait_for_end(), 0);
+  EXPECT_FALSE(fs::exists(checkpoints() + "/.tmp-5-3.2"));
+  EXPECT_FALSE(fs::exists(checkpoints() + "/.staging-3"));
+  EXPECT_TRUE(fs::exists(checkpoints() + "/.tmp-5-4.1"));
+  EXPECT_TRUE(fs::exists(checkpoints() + "/checkpoint_000001"));
+}
+
+/// A folder for the run's data that was there before this attempt.
+class OlderData : public SupervisorWithData {
+ protected:
+  OlderData() {
+    write(checkpoints() + "/checkpoint_000001/state", "x");
+    fs::permissions(supervisor_.dir() + "/data", fs::perms::owner_all);
+  }
+  static void travel(PrepareAttempt& order) { order.may_travel = order.no_access = true; }
+};
+
+TEST_F(OlderData, OfAttemptsBeforeOnlyCommittedCheckpointsStay) {
+  for (const char* made : {".tmp-5-2.1", ".tmp-4-1.7", ".tmp-5-3.1", ".staging-2", ".staging-3"})
+    write(checkpoints() + "/" + made + "/state", "x");
+
+  prepare(travel);
+
+  for (const char* made : {".tmp-5-2.1", ".tmp-4-1.7", ".staging-2"})
+    EXPECT_FALSE(fs::exists(checkpoints() + "/" + made)) << made;
+  for (const char* made : {".tmp-5-3.1", ".staging-3", "checkpoint_000001"})
+    EXPECT_TRUE(fs::exists(checkpoints() + "/" + made)) << made;
+}
+
+TEST_F(OlderData, AFolderThatOthersMayChangeIsNotUsed) {
+  fs::permissions(supervisor_.dir() + "/data", fs::perms::all);
+  supervisor_.attach(5);
+  PrepareAttempt order{.local_world_size = 1, .epoch = 5};
+  order.run_dir = supervisor_.dir() + "/nowhere";
+  order.storage_mark = "mark";
+  travel(order);
+
+  supervisor_.send(order);
+
+  EXPECT_EQ(supervisor_.wait_for<StartFailed>().code, "permission");
 }
 
 /// A committed checkpoint in a folder of the test's, served to the supervisor.

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace train {
 namespace {
@@ -93,6 +97,35 @@ TEST(OutOfMemory, NamesContainersAndOtherGroupsByTheirPath) {
   EXPECT_EQ(owner("/sys/fs/cgroup/memory/docker/4f1c"), "container");
   EXPECT_EQ(owner("/sys/fs/cgroup/machine.slice/libpod-4f1c.scope"), "container");
   EXPECT_EQ(owner("/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0"), "slurm");
+}
+
+TEST(OutOfMemory, OfAContainerThatSeesItsOwnGroupAsTheTopmostOne) {
+  const std::vector<MemoryGroup> before{{.path = "/sys/fs/cgroup", .limit = kMebibyte}};
+  auto after = before;
+  after[0].kills = after[0].limit_hits = 1;
+  ASSERT_EQ(::setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1), 0);
+  EXPECT_EQ(verdict(before, after, false, true), "pod 1 0");
+  EXPECT_EQ(verdict(before, after, true, true), "claim 1 0");
+  ::unsetenv("KUBERNETES_SERVICE_HOST");
+}
+
+TEST(OutOfMemory, OfAGroupWithoutALimitIsNot) {
+  auto before = groups(), after = groups();
+  before[0].limit = after[0].limit = 0;
+  after[0].kills = 1;
+  after[0].limit_hits = 5;
+  EXPECT_EQ(verdict(before, after, true, true), "node 0 0");
+}
+
+TEST(OomKills, AreThoseThatEitherVersionCounts) {
+  char name[] = "/tmp/group-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  EXPECT_EQ(oom_kills(folder), 0u);
+  std::ofstream(folder + "/memory.events") << "low 1\nhigh 2\nmax 3\noom 4\noom_kill 5\n";
+  EXPECT_EQ(oom_kills(folder), 5u);
+  std::ofstream(folder + "/memory.oom_control") << "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n";
+  EXPECT_EQ(oom_kills(folder), 7u);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
-#include "tests/unit/daemon_supervisor/supervisor_process.h"
+#include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {
 namespace {
@@ -113,6 +113,56 @@ TEST_F(ReplicaStorageTest, RemovesWhatIsNotKeptAndNothingNewer) {
     EXPECT_TRUE(gone(checkpoints() + "/" + made)) << made;
   for (const char* made : {"data-5-3.2", "data-5-3.3", "data-4-2.8", "checkpoint_000002"})
     EXPECT_TRUE(fs::exists(checkpoints() + "/" + made)) << made;
+}
+
+/// A worker whose parts stay on its node.
+class ReplicaWorker : public WorkerLink {
+ protected:
+  void SetUp() override {
+    supervisor_.order().replicas = 1;
+    WorkerLink::SetUp();
+  }
+  CheckpointStaged staged(std::uint64_t index, const std::string& text) {
+    CheckpointStaged message;
+    message.index = index;
+    message.report_ordinal = 9;
+    message.dir = staging_ + "/ckpt-" + std::to_string(index);
+    fs::create_directories(message.dir);
+    std::ofstream(message.dir + "/state") << text;
+    return message;
+  }
+};
+
+TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
+  const std::string data = supervisor_.dir() + "/data/checkpoints/";
+  say(staged(1, "hello"));
+
+  const auto part = supervisor_.wait_for<PartWritten>();
+
+  EXPECT_EQ(part.error, "");
+  EXPECT_TRUE(part.on_node);
+  EXPECT_EQ(part.index, 1u);
+  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_EQ(part.dir, "data-0-3.1/rank-0000");
+  ASSERT_EQ(part.files.size(), 1u);
+  EXPECT_EQ(part.files[0].path, "state");
+  EXPECT_EQ(part.files[0].size, 5u);
+  EXPECT_TRUE(fs::exists(data + "data-0-3.1/rank-0000/state"));
+  EXPECT_FALSE(fs::exists(data + ".tmp-0-3.1"));
+  EXPECT_FALSE(fs::exists(staging_ + "/ckpt-1"));
+}
+
+TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
+  CheckpointStaged failed = staged(1, "half");
+  failed.error = "the disk is full";
+  failed.error_code = "no_space";
+  say(failed);
+
+  const auto part = supervisor_.wait_for<PartWritten>();
+
+  EXPECT_EQ(part.error, "the disk is full");
+  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_FALSE(fs::exists(supervisor_.dir() + "/data/checkpoints/data-0-3.1"));
 }
 
 /// A checkpoint that is nowhere but on nodes; of one of its parts this node has a file.

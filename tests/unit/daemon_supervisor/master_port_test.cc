@@ -1,0 +1,129 @@
+#include "daemon/supervisor/master_port.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "lib/base/file_descriptor.h"
+
+namespace train {
+namespace {
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+int family_of(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size), 0);
+  return bound.ss_family;
+}
+
+/// Another program, as `reuse` says, binds the port on 127.0.0.1.
+bool can_bind(std::uint16_t port, bool reuse) {
+  const FileDescriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = reuse ? 1 : 0;
+  ::setsockopt(other.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const sockaddr_in address = loopback(port);
+  return ::bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+bool has_ipv6() {
+  const FileDescriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+TEST(MasterPort, IsHeldAndARankThatBindsBesideItMay) {
+  const auto port = MasterPort::bind("127.0.0.1");
+
+  ASSERT_TRUE(port) << port.error().describe();
+  EXPECT_NE(port->port(), 0);
+  EXPECT_EQ(family_of(port->fd()), AF_INET);
+  EXPECT_FALSE(can_bind(port->port(), /*reuse=*/false));
+  EXPECT_TRUE(can_bind(port->port(), /*reuse=*/true));
+}
+
+TEST(MasterPort, OfAllAddressesIsThatOfIpv4AndIpv6) {
+  const auto port = MasterPort::bind("");
+
+  ASSERT_TRUE(port) << port.error().describe();
+  EXPECT_NE(port->port(), 0);
+  EXPECT_FALSE(can_bind(port->port(), /*reuse=*/false));
+  // Rank 0 listens on it; a peer comes by IPv4.
+  ASSERT_EQ(::listen(port->fd(), 1), 0);
+  const FileDescriptor peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port->port());
+  EXPECT_EQ(::connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(family_of(port->fd()), has_ipv6() ? AF_INET6 : AF_INET);
+}
+
+TEST(MasterPort, OfAnIpv6Address) {
+  if (!has_ipv6()) GTEST_SKIP() << "needs IPv6";
+  const auto port = MasterPort::bind("::1");
+
+  ASSERT_TRUE(port) << port.error().describe();
+  EXPECT_NE(port->port(), 0);
+  EXPECT_EQ(family_of(port->fd()), AF_INET6);
+}
+
+TEST(MasterPort, ClosesWhatItHolds) {
+  std::uint16_t number = 0;
+  int fd = -1;
+  {
+    auto first = MasterPort::bind("127.0.0.1");
+    ASSERT_TRUE(first);
+    number = first->port();
+    fd = first->fd();
+    const MasterPort moved(std::move(*first));
+    EXPECT_EQ(moved.fd(), fd);
+    EXPECT_EQ(moved.port(), number);
+  }
+  EXPECT_LT(::fcntl(fd, F_GETFD), 0);
+  EXPECT_TRUE(can_bind(number, /*reuse=*/false));
+}
+
+TEST(MasterPort, AssignedToAnotherItIsThatOnes) {
+  auto first = MasterPort::bind("127.0.0.1"), second = MasterPort::bind("127.0.0.1");
+  ASSERT_TRUE(first && second);
+  const int fd = second->fd();
+  const std::uint16_t port = second->port();
+
+  *first = std::move(*second);
+
+  EXPECT_EQ(first->fd(), fd);
+  EXPECT_EQ(first->port(), port);
+  EXPECT_GE(::fcntl(fd, F_GETFD), 0);
+}
+
+TEST(MasterPort, IsNotInheritedByItself) {
+  const auto port = MasterPort::bind("127.0.0.1");
+  ASSERT_TRUE(port);
+  EXPECT_EQ(::fcntl(port->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+TEST(MasterPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
+  const auto name = MasterPort::bind("node-a");
+  ASSERT_FALSE(name);
+  EXPECT_EQ(name.error().code, Errc::InvalidArgument);
+  EXPECT_EQ(name.error().message, "'node-a' is no numeric address");
+
+  const auto elsewhere = MasterPort::bind("203.0.113.7");  // RFC 5737: nobody's
+  ASSERT_FALSE(elsewhere);
+  EXPECT_EQ(elsewhere.error().message,
+            "binding the master port on 203.0.113.7: Cannot assign requested address");
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,70 @@
+#include "tests/unit/daemon_supervisor/worker_link.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace train {
+namespace {
+
+constexpr timeval kPatience{60, 0};  // far more than any step takes
+
+}  // namespace
+
+void WorkerLink::SetUp() {
+  supervisor_.attach(1);
+  supervisor_.start({"exec sleep 1000"});
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = supervisor_.dir() + "/spool/worker.sock";
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  link_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::setsockopt(link_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  ASSERT_EQ(::connect(link_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  WorkerHello hello;
+  hello.rank = 0;
+  hello.attempt = kAttempt.value;
+  ASSERT_TRUE(say(hello));
+  const auto welcome = hear<Welcome>();
+  ASSERT_TRUE(welcome);
+  staging_ = welcome->staging_dir;
+}
+
+bool WorkerLink::say_frame(const Frame& frame) {
+  std::string bytes;
+  append_frame(frame, bytes);
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const auto sent = ::send(link_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    rest.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+std::optional<Frame> WorkerLink::hear_frame() {
+  char buffer[65536];
+  for (;;) {
+    auto frame = reader_.next();
+    if (!frame) return std::nullopt;
+    if (*frame) return std::move(**frame);
+    const auto got = ::recv(link_.get(), buffer, sizeof buffer, 0);
+    if (got <= 0) return std::nullopt;
+    reader_.feed({buffer, static_cast<std::size_t>(got)});
+  }
+}
+
+void WorkerLink::expect_ended_for(const std::string& why) {
+  const auto refused = hear<Refused>();
+  ASSERT_TRUE(refused) << "the connection was not ended, or without a word";
+  EXPECT_EQ(refused->code, "resource_exhausted");
+  EXPECT_EQ(refused->message, why);
+  EXPECT_FALSE(hear<GoodbyeAck>()) << "it goes on";
+  supervisor_.attach(2);
+  AttemptSnapshot snapshot;
+  do snapshot = supervisor_.wait_for<AttemptSnapshot>();
+  while (snapshot.alive.empty());  // that of the first launcher
+  EXPECT_FALSE(snapshot.alive[0].joined);
+}
+
+}  // namespace train

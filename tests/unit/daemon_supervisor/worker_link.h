@@ -1,0 +1,45 @@
+// A supervisor with one worker whose program does nothing: the test speaks for it, over a
+// connection as the SDK's.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lib/base/file_descriptor.h"
+#include "tests/unit/daemon_supervisor/supervisor_process.h"
+
+namespace train {
+
+class WorkerLink : public testing::Test {
+ protected:
+  static constexpr Attempt kAttempt = SupervisorProcess::kAttempt;
+
+  void SetUp() override;
+
+  /// False once the connection is ended.
+  template <class Message>
+  bool say(const Message& message) {
+    return say_frame(encode(message, kAttempt));
+  }
+  /// The next of this kind; nothing where the connection ends before, or nothing comes.
+  template <class Message>
+  std::optional<Message> hear() {
+    while (const auto frame = hear_frame()) {
+      if (frame->type == Message::kType) return *decode<Message>(*frame);
+    }
+    return std::nullopt;
+  }
+  void expect_ended_for(const std::string& why);
+
+  SupervisorProcess supervisor_;
+  FileDescriptor link_;
+  std::string staging_;  // where it makes the files of its checkpoints
+
+ private:
+  bool say_frame(const Frame& frame);
+  std::optional<Frame> hear_frame();
+
+  FrameReader reader_;
+};
+
+}  // namespace train

@@ -1,0 +1,269 @@
+// What a worker says: the launcher hears it, and so does each launcher after it for as long as
+// nobody has answered.
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "daemon/supervisor/worker_frames.h"
+#include "tests/unit/daemon_supervisor/worker_link.h"
+
+namespace train {
+namespace {
+
+using Names = std::vector<std::string>;
+
+const std::set<std::string> kOfEveryGroup{"Prepared", "WorkersStarted", "WorkerJoined",
+                                          "OutputChunk"};
+
+class WorkerMessagesTest : public WorkerLink {
+ protected:
+  /// What a launcher of this epoch hears when it attaches, between the snapshot and the next one.
+  std::vector<Frame> told(std::uint64_t epoch) {
+    supervisor_.attach(epoch);
+    supervisor_.attach(epoch);
+    snapshot_ = supervisor_.wait_for<AttemptSnapshot>();
+    std::vector<Frame> frames = supervisor_.until(MessageType::AttemptSnapshot);
+    frames.pop_back();
+    return frames;
+  }
+  /// Their names, without those that every launcher of this group hears.
+  static Names names(const std::vector<Frame>& frames) {
+    Names all;
+    for (const Frame& frame : frames) {
+      const std::string name(to_string(frame.type));
+      if (!kOfEveryGroup.contains(name)) all.push_back(name);
+    }
+    return all;
+  }
+  /// The supervisor has handled all that was said before.
+  void wait_until_handled() {
+    say(WorkerGoodbye{});
+    EXPECT_TRUE(hear<GoodbyeAck>());
+  }
+  pid_t pid() {
+    (void)told(1);
+    EXPECT_EQ(snapshot_.alive.size(), 1u);
+    return static_cast<pid_t>(snapshot_.alive.at(0).pid);
+  }
+  CheckpointStaged staged(std::uint64_t index, const std::string& text) {
+    CheckpointStaged message;
+    message.index = index;
+    message.report_ordinal = 9;
+    message.dir = staging_ + "/ckpt-" + std::to_string(index);
+    message.metadata_json = R"({"a":1})";
+    std::filesystem::create_directories(message.dir);
+    std::ofstream(message.dir + "/state") << text;
+    return message;
+  }
+
+  AttemptSnapshot snapshot_;
+};
+
+TEST_F(WorkerMessagesTest, TheLauncherHearsThatItHasJoined) {
+  const auto frames = told(2);
+
+  ASSERT_EQ(frames.back().type, MessageType::WorkerJoined);
+  EXPECT_EQ(decode<WorkerJoined>(frames.back())->rank, 0);
+  ASSERT_EQ(snapshot_.alive.size(), 1u);
+  EXPECT_TRUE(snapshot_.alive[0].joined);
+}
+
+TEST_F(WorkerMessagesTest, ACollectiveCallIsSaidAgainUntilItIsAnswered) {
+  say(CollectiveJoin{.rank = 7, .sequence = 4, .name = "sum", .data = "x"});
+  const auto join = supervisor_.wait_for<CollectiveJoin>();
+  EXPECT_EQ(join.rank, 0);
+  EXPECT_EQ(join.sequence, 4u);
+  EXPECT_EQ(join.data, "x");
+
+  const auto frames = told(2);
+  EXPECT_EQ(names(frames), Names{"CollectiveJoin"});
+  EXPECT_EQ(decode<CollectiveJoin>(frames.front())->rank, 0);
+  supervisor_.send(CollectiveResult{.sequence = 4, .parts = {"y"}, .error = ""});
+
+  const auto result = hear<CollectiveResult>();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->parts, std::vector<std::string>{"y"});
+  EXPECT_EQ(names(told(2)), Names{});
+}
+
+TEST_F(WorkerMessagesTest, AQuestionForCheckpointsIsSaidAgainUntilItIsAnswered) {
+  say(AskCheckpoints{.rank = 7, .request = 3});
+  EXPECT_EQ(supervisor_.wait_for<AskCheckpoints>().rank, 0);
+
+  EXPECT_EQ(names(told(2)), Names{"AskCheckpoints"});
+  supervisor_.send(ReportedCheckpoints{.rank = 5, .request = 3, .checkpoints = {}});  // nobody here
+  supervisor_.send(ReportedCheckpoints{.rank = 0, .request = 3, .checkpoints = {}});
+
+  const auto answer = hear<ReportedCheckpoints>();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->rank, 0);
+  EXPECT_EQ(answer->request, 3u);
+  EXPECT_EQ(names(told(2)), Names{});
+}
+
+TEST_F(WorkerMessagesTest, ReportsAreSaidAgainUntilTheyAreAcknowledged) {
+  say(ReportBatch{7, 1, 2, "ab"});
+  say(ReportBatch{7, 3, 1, "c"});
+  EXPECT_EQ(supervisor_.wait_for<ReportBatch>().rank, 0);
+  EXPECT_EQ(supervisor_.wait_for<ReportBatch>().first_ordinal, 3u);
+  EXPECT_EQ(names(told(2)), (Names{"ReportBatch", "ReportBatch"}));
+  EXPECT_EQ(snapshot_.alive.at(0).reported, 3u);
+
+  supervisor_.send(AckReports{{{5, 3}, {0, 2}}});
+
+  const auto acked = hear<AckReports>();
+  ASSERT_TRUE(acked);
+  ASSERT_EQ(acked->acks.size(), 1u);
+  EXPECT_EQ(acked->acks[0].ordinal, 2u);
+  const auto frames = told(2);
+  EXPECT_EQ(names(frames), Names{"ReportBatch"});
+  EXPECT_EQ(decode<ReportBatch>(frames.front())->first_ordinal, 3u);
+}
+
+TEST_F(WorkerMessagesTest, APauseAndAResultAreSaidToEveryLauncher) {
+  say(WorkerPaused{.rank = 7, .ordinal = 5, .checkpoint_index = 2, .arrived = true});
+  say(WorkerResult{7, "[1]"});
+  EXPECT_EQ(supervisor_.wait_for<WorkerPaused>().rank, 0);
+  EXPECT_EQ(supervisor_.wait_for<WorkerResult>().json, "[1]");
+
+  const auto frames = told(2);
+
+  EXPECT_EQ(names(frames), (Names{"WorkerPaused", "WorkerResult"}));
+  EXPECT_EQ(decode<WorkerResult>(frames.back())->rank, 0);
+}
+
+TEST_F(WorkerMessagesTest, WhatIsDoneOnceIsDoneByTheFirstWhoAsks) {
+  const auto verdict = [this](const std::string& name) {
+    say(OnceBegin{name});
+    const auto reply = hear<OnceReply>();
+    return reply ? reply->name + " " + reply->verdict + " " + reply->error : "none";
+  };
+  EXPECT_EQ(verdict("download"), "download run ");
+  say(OnceEnd{"download", ""});
+  EXPECT_EQ(verdict("download"), "download done ");
+  EXPECT_EQ(verdict("unpack"), "unpack run ");
+  say(OnceEnd{"unpack", "no space"});
+  EXPECT_EQ(verdict("unpack"), "unpack failed no space");
+}
+
+TEST_F(WorkerMessagesTest, WhatUserCodeThrewIsToldWithItsEnd) {
+  const pid_t worker = pid();
+  say(ReportBatch{0, 1, 2, "ab"});
+  say(WorkerError{{"boom", "std::runtime_error", "at x"}});
+  wait_until_handled();
+
+  ::kill(worker, SIGKILL);
+
+  const auto exited = supervisor_.wait_for<WorkerExited>();
+  EXPECT_EQ(exited.rank, 0);
+  EXPECT_EQ(exited.pid, worker);
+  EXPECT_TRUE(exited.signaled);
+  EXPECT_EQ(exited.status, SIGKILL);
+  EXPECT_FALSE(exited.stop_requested);
+  EXPECT_FALSE(exited.oom_killed);
+  EXPECT_GT(exited.wall_us, 0);
+  EXPECT_EQ(exited.last_ordinal, 2u);
+  EXPECT_EQ(exited.errors, (std::vector<UserError>{{"boom", "std::runtime_error", "at x"}}));
+}
+
+TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
+  ::kill(pid(), SIGKILL);
+  (void)supervisor_.wait_for<WorkerExited>();
+
+  say(WorkerResult{0, "[2]"});
+  EXPECT_EQ(supervisor_.wait_for<WorkerResult>().json, "[2]") << "the group is gone before";
+  link_.reset();
+
+  (void)supervisor_.wait_for<GroupGone>();
+}
+
+TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled) {
+  say(staged(1, "hello"));
+
+  const auto part = supervisor_.wait_for<PartWritten>();
+  EXPECT_EQ(part.error, "");
+  EXPECT_EQ(part.rank, 0);
+  EXPECT_EQ(part.index, 1u);
+  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_EQ(part.metadata_json, R"({"a":1})");
+  EXPECT_FALSE(part.on_node);
+  ASSERT_EQ(part.files.size(), 1u);
+  EXPECT_EQ(part.files[0].path, "state");
+  EXPECT_EQ(part.files[0].size, 5u);
+  const std::string pending = supervisor_.dir() + "/run/checkpoints/.tmp-0-3.1/";
+  EXPECT_TRUE(std::filesystem::exists(pending + part.dir + "/state")) << part.dir;
+  EXPECT_FALSE(std::filesystem::exists(staging_ + "/ckpt-1"));
+  EXPECT_EQ(names(told(2)), Names{"PartWritten"});
+  EXPECT_EQ(snapshot_.settled_checkpoint, 0u);
+
+  supervisor_.send(CheckpointOutcome{.index = 1, .path = "checkpoint_000001", .error = ""});
+
+  const auto outcome = hear<CheckpointOutcome>();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->path, "checkpoint_000001");
+  EXPECT_EQ(names(told(2)), Names{});
+  EXPECT_EQ(snapshot_.settled_checkpoint, 1u);
+}
+
+TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy) {
+  CheckpointStaged failed = staged(1, "half");
+  failed.error = "the disk is full";
+  failed.error_code = "no_space";
+  say(failed);
+  auto part = supervisor_.wait_for<PartWritten>();
+  EXPECT_EQ(part.error, "the disk is full");
+  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.files.empty());
+
+  const CheckpointStaged gone = staged(2, "");
+  std::filesystem::remove_all(gone.dir);
+  say(gone);
+  part = supervisor_.wait_for<PartWritten>();
+  EXPECT_EQ(part.index, 2u);
+  EXPECT_EQ(part.error_code, "not_found");
+  EXPECT_NE(part.error, "");
+}
+
+TEST_F(WorkerMessagesTest, AnAttemptThatIsReleasedLeavesNothingOfWhatWasStaged) {
+  staged(1, "never handed over");
+
+  supervisor_.send(StopWorkers{.grace_ms = 0, .reason = "Ctrl-C"});
+  (void)supervisor_.wait_for<WorkerExited>();
+  link_.reset();
+  (void)supervisor_.wait_for<GroupGone>();
+  supervisor_.send(ReleaseAttempt{});
+
+  EXPECT_EQ(supervisor_.wait_for_end(), 0);
+  EXPECT_FALSE(std::filesystem::exists(supervisor_.dir() + "/run/checkpoints/.staging-3"));
+  EXPECT_FALSE(std::filesystem::exists(supervisor_.dir() + "/spool"));
+}
+
+TEST_F(WorkerMessagesTest, CallsThatNobodyAnswersEndItsConnection) {
+  for (std::uint64_t sequence = 1; sequence <= 257; ++sequence)
+    say(CollectiveJoin{.rank = 0, .sequence = sequence, .name = "sum", .data = ""});
+
+  expect_ended_for("more than 256 calls that nobody has answered");
+}
+
+TEST_F(WorkerMessagesTest, QuestionsThatNobodyAnswersEndItsConnection) {
+  for (std::uint64_t request = 1; request <= 257; ++request)
+    say(AskCheckpoints{.rank = 0, .request = request});
+
+  expect_ended_for("more than 256 calls that nobody has answered");
+}
+
+TEST_F(WorkerMessagesTest, ACallThatIsTooLargeEndsItsConnection) {
+  const CollectiveJoin large{
+      .rank = 0, .sequence = 1, .name = "sum", .data = std::string(kCallBytesMax, 'x')};
+  const std::size_t bytes = encode(large, kAttempt).payload.size();
+
+  say(large);
+
+  expect_ended_for("a call with " + std::to_string(bytes) + " bytes; at most 131072 travel");
+}
+
+}  // namespace
+}  // namespace train
