@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -160,6 +161,15 @@ void SupervisorProcess::send_frame(const Frame& frame) {
     if (size <= 0) throw std::runtime_error("the supervisor takes nothing");
     sent += static_cast<std::size_t>(size);
   }
+}
+
+bool ends(pid_t pid) {
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return errno == ESRCH;
+  pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
+  const bool ended = ::poll(&ready, 1, kPatienceMs) == 1;
+  ::close(pidfd);
+  return ended;
 }
 
 Prepared SupervisorWithData::prepare(const std::function<void(PrepareAttempt&)>& add) {

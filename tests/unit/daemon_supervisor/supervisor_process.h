@@ -69,6 +69,9 @@ class SupervisorProcess {
   FrameReader reader_;
 };
 
+/// Whether a process ends, whether or not its parent looks. Waits for it.
+bool ends(pid_t pid);
+
 /// A test of a supervisor whose checkpoints wait on the disk of their node: the run's folder is not
 /// to be seen there.
 class SupervisorWithData : public testing::Test {

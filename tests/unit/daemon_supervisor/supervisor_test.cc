@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -163,15 +161,6 @@ class PidPipe {
  private:
   int fd_ = -1;
 };
-
-/// It has ended, whether or not its parent has looked.
-bool ends(pid_t pid) {
-  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) return errno == ESRCH;
-  const bool ended = readable(pidfd);
-  ::close(pidfd);
-  return ended;
-}
 
 /// What the first rank of a supervisor prints first.
 std::string first_output(SupervisorProcess& supervisor) {
