@@ -219,7 +219,8 @@ std::uint64_t bytes_below(const fs::path& folder) {
   for (auto it = fs::recursive_directory_iterator(folder, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     std::error_code unread;
-    const std::uintmax_t size = it->is_regular_file(unread) ? it->file_size(unread) : 0;
+    const bool is_file = it->symlink_status(unread).type() == fs::file_type::regular;
+    const std::uintmax_t size = is_file ? it->file_size(unread) : 0;
     if (!unread) bytes += size;
   }
   return bytes;

@@ -1,12 +1,15 @@
 // The link to the supervisor by itself: a socket pair, and nobody at the other end.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <vector>
 
+#include "lib/wire/codec.h"
 #include "sdk/client/supervisor_link.h"
 
 namespace train::sdk {
@@ -17,6 +20,59 @@ TEST(SupervisorLink, NamesTheSocketThatNobodyAnswers) {
             "no supervisor answers at TRAINRUN_SOCKET=/tmp/no-such-socket: No such file or "
             "directory (unset TRAINRUN_SOCKET to run this "
             "program by hand)");
+}
+
+TEST(SupervisorLink, RefusesAPathThatNoSocketHas) {
+  const std::string longest(sizeof(sockaddr_un{}.sun_path) - 1, 'x');
+  EXPECT_EQ(connect_supervisor(longest).error().code, Errc::Unavailable);
+  EXPECT_EQ(connect_supervisor(longest + "x").error().code, Errc::InvalidArgument);
+}
+
+/// What a worker that says hello makes of a supervisor that answers with `bytes`, and then closes.
+Result<JoinedSocket> joined_by(const std::string& bytes) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  EXPECT_EQ(::send(ends[1], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  ::shutdown(ends[1], SHUT_WR);
+  auto joined = join_supervisor(ends[0], WorkerHello{});
+  EXPECT_EQ(::fcntl(ends[0], F_GETFD) == -1, joined.has_error()) << "a failed one closes its end";
+  ::close(ends[1]);
+  return joined;
+}
+template <class Message>
+std::string bytes_of(const Message& message) {
+  std::string bytes;
+  append_frame(encode(message, Attempt{0}), bytes);
+  return bytes;
+}
+
+TEST(SupervisorLink, SaysWhyNobodyWelcomedTheWorker) {
+  EXPECT_EQ(joined_by("").error().describe(),
+            "the supervisor closed the connection instead of welcoming this worker");
+  EXPECT_EQ(joined_by(bytes_of(Refused{.message = "no such rank", .hint = "ask again"}))
+                .error()
+                .describe(),
+            "the supervisor refused this worker: no such rank (ask again)");
+  EXPECT_EQ(joined_by(bytes_of(GoodbyeAck{})).error().describe(),
+            "the supervisor answered hello with GoodbyeAck");
+}
+
+TEST(SupervisorLink, JoinsASupervisorOfItsOwnProtocolOnly) {
+  Welcome welcome;
+  for (const std::uint32_t protocol : {kProtocolMin - 1, kProtocolMax + 1}) {
+    welcome.protocol = protocol;
+    EXPECT_EQ(joined_by(bytes_of(welcome)).error().code, Errc::Protocol) << protocol;
+  }
+  for (const std::uint32_t protocol : {kProtocolMin, kProtocolMax}) {
+    welcome.protocol = protocol;
+    welcome.run_name = "vit";
+    const auto joined = joined_by(bytes_of(welcome) + bytes_of(GoodbyeAck{}));
+    ASSERT_FALSE(joined.has_error()) << joined.error().describe();
+    EXPECT_EQ(joined->welcome.run_name, "vit");
+    FrameReader behind = joined->reader;
+    EXPECT_EQ(behind.next()->value().type, MessageType::GoodbyeAck);
+    ::close(joined->fd);
+  }
 }
 
 TEST(SupervisorLink, TouchesNoDescriptorOfTheProgramOnceItIsStopped) {

@@ -1,6 +1,10 @@
 // The SDK's pure parts.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <limits>
 
 #include "sdk/client/environment.h"
@@ -36,6 +40,41 @@ TEST(ReportQueue, HasRoomForOneReportHoweverLarge) {
   queue.append("x");
   EXPECT_TRUE(queue.has_room((8u << 20) - 1));
   EXPECT_FALSE(queue.has_room(8u << 20));
+}
+
+TEST(ReportQueue, CountsWhatIsNotSentYetAndKeepsALargeBuffer) {
+  ReportQueue queue;
+  EXPECT_EQ(queue.append("abc"), 1u);
+  EXPECT_EQ(queue.append("de"), 2u);
+  EXPECT_EQ(queue.unsent_bytes(), 5u);
+  EXPECT_EQ(queue.taken_ordinal(), 0u);
+
+  const auto batch = queue.take();
+
+  EXPECT_EQ(batch->data, "abcde");
+  EXPECT_EQ(queue.unsent_bytes(), 0u);
+  EXPECT_EQ(queue.held_bytes(), 5u);
+  EXPECT_EQ(queue.taken_ordinal(), 2u);
+  EXPECT_EQ(queue.last_ordinal(), 2u);
+  std::string large(5000, 'x');
+  const char* const memory = large.data();
+  queue.recycle(std::move(large));
+  queue.recycle(std::string(100, 'y'));
+  EXPECT_EQ(queue.append("f"), 3u);
+  const auto next = queue.take();
+  EXPECT_EQ(next->data, "f");
+  EXPECT_EQ(next->data.data(), memory);
+  queue.acknowledge(3);
+  EXPECT_EQ(queue.held_bytes(), 0u);
+}
+
+TEST(ReportQueue, FillsABatchToItsLastByte) {
+  ReportQueue queue;
+  queue.append(std::string(kReportBatchBytesMax - 1, 'r'));
+  queue.append("r");
+  queue.append("r");
+  EXPECT_EQ(queue.take()->count, 2u);
+  EXPECT_EQ(queue.take()->count, 1u);
 }
 
 TEST(StopGate, LetsRanksBehindReachTheTarget) {
@@ -101,6 +140,34 @@ TEST(MetricsDict, WritesALine) {
             R"(epoch=3 loss=0.25 bad=nan low=-inf ok=true note="a b")");
 }
 
+TEST(MetricsDict, NamesInfinityByItsSign) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(to_line({{"a", inf}, {"b", -inf}, {"c", 0.0}}), "a=inf b=-inf c=0.0");
+}
+
+TEST(MetricsDict, IsFlatAndComesBack) {
+  const Metrics flat{
+      {"a", 1.5}, {"b.c", std::int64_t{2}}, {"b.d.e", true}, {"f", std::string("text")}};
+  EXPECT_EQ(flatten({{"a", 1.5}, {"b", Dict{{"c", 2}, {"d", Dict{{"e", true}}}}}, {"f", "text"}}),
+            flat);
+  EXPECT_EQ(to_dict(flat), (Dict{{"a", 1.5}, {"b.c", 2}, {"b.d.e", true}, {"f", "text"}}));
+}
+
+std::string mistake_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Failure& why) {
+    return why.kind() + ": " + why.what();
+  }
+  return "none";
+}
+
+TEST(MetricsDict, RefusesAMetricWithoutAName) {
+  for (const Dict& metrics : {Dict{{"", 1}}, Dict{{"a", Dict{{"", 1}}}}, Dict{{"a.", 1}}})
+    EXPECT_TRUE(mistake_of([&] { flatten(metrics); }).ends_with("has an empty name"))
+        << to_json(metrics);
+}
+
 Environment of(std::map<std::string, std::string> values) {
   return [values = std::move(values)](const char* name) -> const char* {
     const auto found = values.find(name);
@@ -147,6 +214,73 @@ TEST(Environment, NamesAVariableThatCannotBe) {
         why.what(),
         "RANK='8' is no whole number from 0 to 7 (the launcher sets it; unset it to run by hand)");
   }
+}
+
+TEST(Environment, TakesTheBoundsOfEachVariable) {
+  const auto mistake = [](const std::string& name, const std::string& value) {
+    std::map<std::string, std::string> values{
+        {"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"GROUP_WORLD_SIZE", "2"}};
+    values[name] = value;
+    return mistake_of([&] { info_from_environment(of(values)); });
+  };
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"RANK", "0"},
+           {"WORLD_SIZE", "1048576"},
+           {"LOCAL_WORLD_SIZE", "4"},
+           {"LOCAL_RANK", "1"},
+           {"GROUP_WORLD_SIZE", "4"},
+           {"GROUP_RANK", "1"},
+           {"TORCHELASTIC_RESTART_COUNT", "1073741824"},
+           {"MASTER_PORT", "65535"}})
+    EXPECT_EQ(mistake(name, value), "none") << name;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"RANK", "4"},
+           {"RANK", "-1"},
+           {"RANK", "1x"},
+           {"RANK", ""},
+           {"WORLD_SIZE", "0"},
+           {"WORLD_SIZE", "1048577"},
+           {"LOCAL_WORLD_SIZE", "5"},
+           {"LOCAL_WORLD_SIZE", "0"},
+           {"LOCAL_RANK", "2"},
+           {"GROUP_WORLD_SIZE", "5"},
+           {"GROUP_WORLD_SIZE", "0"},
+           {"GROUP_RANK", "2"},
+           {"TORCHELASTIC_RESTART_COUNT", "1073741825"},
+           {"MASTER_PORT", "65536"}})
+    EXPECT_TRUE(mistake(name, value).starts_with("invalid_argument: " + name + "='" + value + "'"))
+        << mistake(name, value);
+}
+
+TEST(Environment, ReadsTheSpec) {
+  const std::string path = ::testing::TempDir() + "sdk-spec-" + std::to_string(::getpid());
+  const auto read = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    WorkerInfo info;
+    const std::string mistake = mistake_of([&] { read_spec(path, info); });
+    return std::pair(info, mistake);
+  };
+
+  const auto [info, none] = read(
+      R"({"train_loop_config":{"lr":0.5},"metadata":{"team":"vision"},"datasets":{"train":{}}})");
+  EXPECT_EQ(none, "none");
+  EXPECT_EQ(info.config.values(), (Dict{{"lr", 0.5}}));
+  EXPECT_EQ(info.metadata, (Dict{{"team", "vision"}}));
+  EXPECT_EQ(info.datasets, (Dict{{"train", Dict{}}}));
+  EXPECT_EQ(read(R"({"metadata":null})").second, "none");
+  EXPECT_EQ(read(R"({"metadata":[1]})").second,
+            "invalid_argument: " + path + ": 'metadata' is no dict");
+  EXPECT_EQ(read("[1]").second, "invalid_argument: " + path + ": 'the file' is no dict");
+  EXPECT_EQ(read(R"({"lr":1})").second,
+            "invalid_argument: " + path +
+                ": unknown key 'lr' (known: train_loop_config, metadata, datasets)");
+  EXPECT_NE(read("{").second.find(": " + path + ": "), std::string::npos) << read("{").second;
+  std::filesystem::remove(path);
+  WorkerInfo other;
+  EXPECT_EQ(mistake_of([&] { read_spec(path, other); }),
+            "not_found: cannot read the spec '" + path +
+                "': No such file or directory (--trainrun-spec and TRAINRUN_SPEC name a JSON "
+                "file)");
 }
 
 TEST(Environment, FindsTheSpecInArgumentsThenInTheEnvironment) {

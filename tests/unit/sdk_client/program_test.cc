@@ -11,6 +11,7 @@
 #include <future>
 #include <map>
 
+#include "lib/wire/reports.h"
 #include "tests/unit/sdk_client/fake_supervisor.h"
 
 namespace train {
@@ -182,6 +183,64 @@ TEST(WorkerProgram, WithoutTrainRunEachRankReportsAndRankZerosCheckpointsAreKept
   EXPECT_THAT(together.out,
               testing::HasSubstr("'barrier' needs trainrun to connect 2 ranks, and this "
                                  "program was started without it"));
+}
+
+TEST(WorkerProgram, KnowsItsContextInBothFaces) {
+  Welcome w;
+  w.world_size = 8, w.rank = 5;
+  w.local_world_size = 4, w.local_rank = 1;
+  w.node_count = 3, w.node_rank = 2;
+  w.attempt = 6;
+  w.run_id = "id-7", w.run_name = "vit", w.run_dir = "/runs/vit";
+  w.config_json = R"({"lr":0.5})";
+  w.metadata_json = R"({"team":"vision"})";
+  w.restored_epoch = 9;
+  FakeSupervisor supervisor(w);
+
+  const Ended ended = run(supervisor.folder(), {WORKER, "context"}, under(supervisor));
+
+  const std::string both =
+      "rank 5 of 8, 1 of 4 here, node 2 of 3, attempt 6, supervised 1\n"
+      "vit (id-7) in /runs/vit, {\"lr\":0.5} {\"team\":\"vision\"}\n";
+  EXPECT_EQ(ended.out, both + both +
+                           "from epoch 10, share of 22: 3\n"
+                           "per_worker_batch: a global batch of 7 is less than one row for each of "
+                           "8 workers\n");
+}
+
+TEST(WorkerProgram, ReducesOverAllRanks) {
+  Welcome w = alone();
+  w.world_size = w.local_world_size = 2;
+  w.rank = w.local_rank = 1;
+  FakeSupervisor supervisor(w);
+  auto running = std::async(std::launch::async, [&] {
+    return run(supervisor.folder(), {WORKER, "reduces"}, under(supervisor));
+  });
+  std::string first;  // what rank 0 says
+  append_report(0, false, {{"n", std::int64_t{4}}, {"x", 0.25}}, first);
+  std::string one;
+  append_report(0, false, {{"n", std::int64_t{1}}}, one);
+  for (std::size_t call = 0; call < 6; ++call) {
+    const auto join = supervisor.wait_for<CollectiveJoin>(call);
+    EXPECT_EQ(join.name, "reduce");
+    supervisor.send(CollectiveResult{
+        .sequence = join.sequence, .parts = {call == 4 ? one : first, join.data}, .error = ""});
+  }
+  const auto join = supervisor.wait_for<CollectiveJoin>(6);
+  EXPECT_EQ(join.data, "");  // only rank 0's value travels
+  supervisor.send(
+      CollectiveResult{.sequence = join.sequence, .parts = {R"("of rank 0")", ""}, .error = ""});
+
+  EXPECT_EQ(running.get().out,
+            "{\"n\":3.5,\"x\":0.875}\n"
+            "{\"n\":7,\"x\":1.75}\n"
+            "{\"n\":3,\"x\":0.25}\n"
+            "{\"n\":4,\"x\":1.5}\n"
+            "{\"n\":9223372036854775808.0}\n"
+            "reduce: rank 0 and rank 1 give different metrics, first at 'x' (all ranks give the "
+            "same names)\n"
+            "reduce: 'x' is no number\n"
+            "\"of rank 0\"\n");
 }
 
 /// A folder with a checkpoint of epoch 0, and what a process that validates it is started with.

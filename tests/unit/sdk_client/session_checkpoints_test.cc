@@ -271,6 +271,47 @@ TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
   EXPECT_EQ(worker.session->wait_for_checkpoint(), "/c2");
 }
 
+TEST(SupervisedSession, ALateOutcomeReplacesNoLaterOne) {
+  Worker worker;
+  worker.supervisor.settle_checkpoints(false);
+  const Checkpoint checkpoint = writing("x");
+  worker.session->report({}, &checkpoint);
+  worker.session->report({}, &checkpoint);
+  worker.supervisor.wait_for<CheckpointStaged>(1);
+
+  worker.supervisor.send(CheckpointOutcome{.index = 2, .path = "/c2", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "/c1", .error = ""});
+
+  EXPECT_EQ(worker.session->wait_for_checkpoint(), "/c2");
+}
+
+TEST(SupervisedSession, WaitsForNoCheckpointOnceNobodyAnswers) {
+  for (const bool stopped : {true, false}) {
+    Worker worker;
+    worker.supervisor.settle_checkpoints(false);
+    const Checkpoint checkpoint = writing("x");
+    worker.session->report({}, &checkpoint);
+    worker.supervisor.wait_for<CheckpointStaged>();
+    auto waiting = std::async(std::launch::async, [&] {
+      return failure_of([&] { worker.session->wait_for_checkpoint(); });
+    });
+    auto asking = std::async(std::launch::async, [&] {
+      return failure_of(
+          [&] { worker.session->reported_checkpoints(true, std::chrono::milliseconds::max()); });
+    });
+
+    if (stopped)
+      worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+    else
+      worker.supervisor.hang_up();
+
+    const std::string why =
+        stopped ? "stopped: enough" : "unavailable: the supervisor closed the connection";
+    EXPECT_EQ(waiting.get(), why);
+    EXPECT_EQ(asking.get(), why);
+  }
+}
+
 TEST(SupervisedSession, WaitsForACheckpointThatIsGivenUp) {
   Worker worker;
   worker.supervisor.settle_checkpoints(false);

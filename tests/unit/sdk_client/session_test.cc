@@ -25,6 +25,45 @@ TEST(SupervisedSession, KnowsWhatTheWelcomeSays) {
   EXPECT_EQ(info.restored_epoch, std::nullopt);
 }
 
+TEST(SupervisedSession, ReadsTheWholeWelcome) {
+  Welcome w;
+  w.world_size = 8, w.rank = 5, w.local_rank = 1, w.local_world_size = 4;
+  w.node_rank = 2, w.node_count = 3, w.attempt = 6;
+  w.run_id = "id", w.run_name = "name", w.run_dir = "/run", w.staging_dir = "/staging";
+  w.config_json = R"({"lr":0.5})";
+  w.metadata_json = "null";
+  w.datasets_json = R"({"train":{"path":"x"}})";
+  w.master_addr = "10.0.0.1", w.master_port = 29500, w.master_listen_fd = 7;
+  w.collectives = "gloo", w.collective_timeout_ms = 1234;
+  w.restore_dir = "/run/checkpoints/checkpoint_000003", w.restored_epoch = 0;
+
+  const WorkerInfo info = to_worker_info(w);
+
+  EXPECT_EQ(info.world_size, 8);
+  EXPECT_EQ(info.world_rank, 5);
+  EXPECT_EQ(info.local_rank, 1);
+  EXPECT_EQ(info.local_world_size, 4);
+  EXPECT_EQ(info.node_rank, 2);
+  EXPECT_EQ(info.node_count, 3);
+  EXPECT_EQ(info.attempt, 6u);
+  EXPECT_EQ(info.run_id, "id");
+  EXPECT_EQ(info.run_name, "name");
+  EXPECT_EQ(info.run_dir, "/run");
+  EXPECT_EQ(info.staging_dir, "/staging");
+  EXPECT_EQ(info.config.values(), (Dict{{"lr", 0.5}}));
+  EXPECT_EQ(info.metadata, Dict{});
+  EXPECT_EQ(info.datasets, (Dict{{"train", Dict{{"path", "x"}}}}));
+  EXPECT_EQ(info.master_addr, "10.0.0.1");
+  EXPECT_EQ(info.master_port, 29500);
+  EXPECT_EQ(info.master_listen_fd, 7);
+  EXPECT_EQ(info.collectives, "gloo");
+  EXPECT_EQ(info.collective_timeout, std::chrono::milliseconds(1234));
+  EXPECT_EQ(info.restore_dir, "/run/checkpoints/checkpoint_000003");
+  EXPECT_EQ(info.restored_epoch, 0);
+  w.restored_epoch = -1;
+  EXPECT_EQ(to_worker_info(w).restored_epoch, std::nullopt);
+}
+
 TEST(SupervisedSession, SendsReportsInOrderWithFlatNames) {
   Worker worker;
 
@@ -167,6 +206,101 @@ TEST(SupervisedSession, RunsOnceWhenTheNodeSaysSoAndTellsHowItWent) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(SupervisedSession, TellsTheNodeWhateverWasThrownInACallOnce) {
+  Worker worker;
+  const auto once = [&](const std::string& name, const std::function<void()>& f) {
+    const std::size_t before = worker.supervisor.count(MessageType::OnceEnd);
+    auto running = std::async(std::launch::async, [&] {
+      try {
+        worker.session->once_per_node(name, f);
+      } catch (const Failure& why) {
+        return std::string(why.what());
+      } catch (...) {
+        return std::string("rethrown");
+      }
+      return std::string();
+    });
+    worker.supervisor.wait_for<OnceBegin>(before);
+    worker.supervisor.send(OnceReply{.name = name, .verdict = "run", .error = ""});
+    const std::string told = worker.supervisor.wait_for<OnceEnd>(before).error;
+    return std::pair(told, running.get());
+  };
+
+  EXPECT_EQ(once("number", [] { throw 7; }),
+            std::pair(std::string("something that is no std::exception was thrown"),
+                      std::string("rethrown")));
+  EXPECT_EQ(once("silent", [] { throw std::runtime_error(""); }),
+            std::pair(std::string("an exception without a text"), std::string("rethrown")));
+  const std::string nested = "once_per_node('nested') is called by its own function";
+  EXPECT_EQ(once("nested", [&] { worker.session->once_per_node("nested", [] {}); }),
+            std::pair(nested, nested));
+}
+
+TEST(SupervisedSession, ACallOnceEndsWithTheRun) {
+  Worker worker;
+  auto asking = std::async(std::launch::async, [&] {
+    return failure_of([&] { worker.session->once_per_node("prepare", [] {}); });
+  });
+  worker.supervisor.wait_for<OnceBegin>();
+  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = ""});
+
+  EXPECT_EQ(asking.get(), "stopped: the run is being stopped");
+}
+
+TEST(SupervisedSession, RefusesACollectiveThatOtherRanksAreMissingFrom) {
+  Worker worker(welcome(2));
+  auto gathering = std::async(std::launch::async, [&] {
+    return failure_of(
+        [&] { worker.session->all_gather("rows", "", std::chrono::milliseconds::max()); });
+  });
+  worker.supervisor.wait_for<CollectiveJoin>();
+  worker.supervisor.send(CollectiveResult{.sequence = 1, .parts = {"one"}, .error = ""});
+
+  EXPECT_EQ(gathering.get(),
+            "protocol: 'rows': the launcher answered with the parts of 1 ranks, this attempt has "
+            "2");
+}
+
+TEST(SupervisedSession, LetsGoOfASupervisorThatSpeaksNonsense) {
+  const auto reason = [](auto message) {
+    Worker worker(welcome(2));
+    worker.supervisor.send(message);
+    return failure_of(
+        [&] { worker.session->all_gather("rows", "", std::chrono::milliseconds::max()); });
+  };
+  EXPECT_EQ(reason(WorkerGoodbye{}),
+            "unavailable: the supervisor sent a WorkerGoodbye frame, which is not for workers");
+  EXPECT_EQ(reason(PauseWorkers{.step = "rest", .ordinal = 0, .reason = ""}),
+            "unavailable: PauseWorkers with the unknown step 'rest'");
+}
+
+TEST(SupervisedSession, RefusesAResultThatIsTooLarge) {
+  Worker worker;
+  worker.session->set_result(std::string(1 << 20, 'x'));
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerResult>().json.size(), 1u << 20);
+  EXPECT_EQ(failure_of([&] { worker.session->set_result(std::string((1 << 20) + 1, 'x')); }),
+            "invalid_argument: set_result: 1048577 bytes of JSON, at most 1048576 fit");
+}
+
+TEST(SupervisedSession, MakesRoomForItsOwnRanksAcknowledgementsOnly) {
+  Worker worker(welcome(2, 1));
+  worker.supervisor.ack_reports(false);
+  const std::string large(60'000, 'x');
+  std::atomic<int> reported = 0;
+  auto reporting = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 140; ++i, ++reported) worker.session->report({{"text", large}}, nullptr);
+  });
+  worker.supervisor.wait_for_reports(139);  // more do not fit
+  worker.supervisor.answer_collectives(true);
+
+  worker.supervisor.send(AckReports{.acks = {{.rank = 0, .ordinal = 139}}});
+  worker.session->all_gather("settle", "", std::chrono::milliseconds::max());
+  EXPECT_LE(reported, 139);
+  worker.supervisor.send(
+      AckReports{.acks = {{.rank = 0, .ordinal = 139}, {.rank = 1, .ordinal = 139}}});
+  reporting.get();
+}
+
 TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   Worker worker;
   worker.session->on_stop([] { return writing("last"); });
@@ -273,6 +407,27 @@ TEST(SupervisedSession, SaysGoodbyeBehindEverythingElse) {
             "unavailable: this worker has said goodbye: the loop is over");
   worker.session->finish();
   EXPECT_EQ(worker.supervisor.count(MessageType::WorkerGoodbye), 1u);
+}
+
+TEST(SupervisedSession, EndsWithoutAGoodbyeWhereTheSupervisorIsGone) {
+  Worker worker;
+  worker.supervisor.answer_collectives(true);
+  worker.supervisor.hang_up();
+  EXPECT_EQ(failure_of([&] {
+              worker.session->all_gather("barrier", "", std::chrono::milliseconds::max());
+            }),
+            "unavailable: the supervisor closed the connection");
+  EXPECT_EQ(failure_of([&] { worker.session->set_result("1"); }),
+            "unavailable: the supervisor closed the connection");
+  EXPECT_EQ(failure_of([&] { worker.session->once_per_node("prepare", [] {}); }),
+            "unavailable: the supervisor closed the connection");
+
+  testing::internal::CaptureStderr();
+  worker.session->finish();
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "trainrun: rank 0 ended before its supervisor had taken all reports: the supervisor "
+            "closed the connection\n");
 }
 
 TEST(SupervisedSession, FailsEveryCallOnceTheSupervisorIsGone) {

@@ -61,6 +61,51 @@ int throws_through_c() {
   return trainrun_finish(nullptr);
 }
 
+/// Who it is, as both faces tell it.
+int tells_its_context() {
+  const train::Context& me = train::get_context();
+  std::printf("rank %d of %d, %d of %d here, node %d of %d, attempt %d, supervised %d\n",
+              me.world_rank(), me.world_size(), me.local_rank(), me.local_world_size(),
+              me.node_rank(), me.node_count(), me.attempt(), me.supervised() ? 1 : 0);
+  std::printf("%s (%s) in %s, %s %s\n", me.run_name().c_str(), me.run_id().c_str(),
+              me.storage_path().c_str(), train::to_json(me.config().values()).c_str(),
+              train::to_json(me.metadata()).c_str());
+  std::printf("rank %d of %d, %d of %d here, node %d of %d, attempt %d, supervised %d\n",
+              trainrun_world_rank(), trainrun_world_size(), trainrun_local_rank(),
+              trainrun_local_world_size(), trainrun_node_rank(), trainrun_node_count(),
+              trainrun_attempt(), trainrun_supervised());
+  std::printf("%s (%s) in %s, %s %s\n", trainrun_run_name(), trainrun_run_id(),
+              trainrun_storage_path(), trainrun_config_json(), trainrun_metadata_json());
+  std::printf("from epoch %d, share of 22: %d\n", trainrun_start_epoch(),
+              train::per_worker_batch(22));
+  try {
+    train::per_worker_batch(7);
+  } catch (const train::Failure& why) {
+    std::printf("%s\n", why.what());
+  }
+  return 0;
+}
+
+/// Each kind of reduction, and what they refuse.
+int reduces() {
+  const auto tell = [](const train::Dict& metrics, train::Reduce how) {
+    try {
+      std::printf("%s\n", train::to_json(train::reduce(metrics, how)).c_str());
+    } catch (const train::Failure& why) {
+      std::printf("%s\n", why.what());
+    }
+  };
+  const train::Dict mine{{"n", 3}, {"x", 1.5}};
+  for (const auto how :
+       {train::Reduce::Mean, train::Reduce::Sum, train::Reduce::Min, train::Reduce::Max})
+    tell(mine, how);
+  tell({{"n", std::numeric_limits<std::int64_t>::max()}}, train::Reduce::Sum);
+  tell({{"n", 3}, {"y", 1.5}}, train::Reduce::Sum);
+  tell({{"n", 3}, {"x", "text"}}, train::Reduce::Sum);
+  std::printf("%s\n", train::to_json(train::broadcast_from_rank_zero("of rank 1")).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,6 +118,8 @@ int main(int argc, char** argv) {
       train::report({{"epoch", 0}}, train::Checkpoint::from_json(train::Dict{{"epoch", 0}}));
       return 0;
     }
+    if (what == "context") return tells_its_context();
+    if (what == "reduces") return reduces();
     if (what == "throws") throw std::out_of_range("row 7 of 5");
     if (what == "exits") {
       train::report({{"step", 1}});
