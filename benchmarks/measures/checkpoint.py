@@ -1,6 +1,6 @@
 """Checkpoints of a state that two ranks hold half each: how long the loop stands still, and when all is safe on disk.
 
-Of each sample the first checkpoint is left out: buffers are made with it. Beside the times stand their ratios to a memcpy
+Of each sample, ours and the peers', the first checkpoint is left out: buffers are made, and a process is started, with it. Beside the times stand their ratios to a memcpy
 of the same bytes in the same loop, and to `cp && sync` of the same files right after the run.
 """
 
@@ -78,7 +78,7 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     missing = lab.missing(lab.torch_python)
 
     def peer(name: str, how: str) -> Subject:
-        return Subject(name, lambda: pytorch(lab, how), lab.count(1, 5), missing)
+        return Subject(name, lambda: pytorch(lab, how), 5, missing)
 
     return [
         Case("save", f"A checkpoint of {WORKERS * MIB} MiB by {WORKERS} ranks, from the second one on",
@@ -86,6 +86,7 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
               Metric("stall_ratio", "stands still / memcpy", "count", goal=Goal(at_most=1.6)),
               Metric("committed", "safe on disk"), Metric("cp", "cp && sync of the same files"),
               Metric("committed_ratio", "safe on disk / cp && sync", "count", goal=Goal(at_most=1.2))],
-             [Subject("ours", lambda: ours(lab), lab.count(2, 10), lab.missing(lab.train_run, lab.program("checkpoint_worker"))),
-              peer("dcp async", "async"), peer("dcp sync", "sync"), peer("torch.save", "save")]),
+             [Subject("ours", lambda: ours(lab), lab.count(5, 10), lab.missing(lab.train_run, lab.program("checkpoint_worker"))),
+              peer("dcp async", "async"), peer("dcp async, tuned", "tuned"), peer("dcp async, process", "process"),
+              peer("dcp sync", "sync"), peer("torch.save", "save")]),
     ]
