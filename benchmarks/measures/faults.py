@@ -1,11 +1,17 @@
 """The same faults for all: SIGKILL of a worker, of the launcher, of the node's daemon, while two workers step every 20 ms.
 
+Ours reports each step through the SDK, also during the outage, and the reports that metrics.jsonl lacks at the end are
+counted. "ours, together" agrees after each step by a collective that goes through the launcher, so that it cannot step
+while there is none. torchrun's workers are the same program; the SDK then prints their reports. Ray's do not report: its
+report() waits for the controller's next poll, 2 s apart.
+
 Nobody helps after a worker's death. After the launcher's, and after that of Ray's daemon, the harness does at once what a
 user would do: `train-run resume RUN`, or the same command again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -25,57 +31,95 @@ READY_TIMEOUT_S = 90.0
 END_TIMEOUT_S = 60.0
 CALM_S = 3.0  # after the last help; then every rank must step again
 
-Fault = Callable[[Scope, Child, list[Event]], Child]  # kills something, helps; gives the command to wait for
+# kills something, helps; gives the command to wait for, and when it was typed where it had to be typed again
+Fault = Callable[[Scope, Child, list[Event]], tuple[Child, int | None]]
 
 
 def now_ns() -> int:
     return time.monotonic_ns()
 
 
-def stood_still_s(steps: list[Event], old: dict[int, int], killed_ns: int) -> float:
-    """The longest that a rank had no step: until the first one of the process that took its place, if one did."""
+def steps_of(scope: Scope) -> list[Event]:
+    return [event for event in scope.events() if event.name == "step"]
+
+
+def without_step_s(steps: list[Event], killed_ns: int) -> float:
+    """The longest time from the kill on in which a rank had no step, of any process that had this rank."""
     longest = 0.0
-    for rank, pid in old.items():
-        mine = sorted((step for step in steps if step.rank == rank), key=lambda step: step.at_ns)
-        new = [step.at_ns for step in mine if step.pid != pid]
-        before = max(step.at_ns for step in mine if step.pid == pid and step.at_ns <= killed_ns)
-        times = [before, new[0]] if new else [before, *(step.at_ns for step in mine if step.at_ns > killed_ns)]
-        longest = max([longest, *((b - a) / 1e9 for a, b in zip(times, times[1:]))])
+    for rank in range(WORKERS):
+        times = sorted(step.at_ns for step in steps if step.rank == rank)
+        first = max(index for index, at_ns in enumerate(times) if at_ns <= killed_ns)
+        longest = max([longest, *((b - a) / 1e9 for a, b in zip(times[first:], times[first + 1:]))])
     return longest
 
 
-def sample(lab: Lab, start: Callable[[Scope], Child], fault: Fault) -> dict[str, float]:
+def new_group_ns(steps: list[Event], old: set[int]) -> int | None:
+    """When the last rank of new processes had its first step, if there are any."""
+    first: dict[int, int] = {}
+    for step in steps:
+        if step.pid not in old:
+            first[step.rank] = min(step.at_ns, first.get(step.rank, step.at_ns))
+    return max(first.values()) if first else None
+
+
+def lost_reports(scope: Scope) -> float:
+    """Steps that were reported and are not in the run's metrics.jsonl."""
+    kept: dict[int, set[tuple[int, int]]] = {rank: set() for rank in range(WORKERS)}
+    for line in (run_folder(scope) / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        report = json.loads(line)
+        kept[report["rank"]].add((report["attempt"], report["ordinal"]))
+    steps = steps_of(scope)
+    return float(sum(max(0, sum(step.rank == rank for step in steps) - len(kept[rank])) for rank in kept))
+
+
+def stepping_again(scope: Scope, old: set[int]) -> bool:
+    """Whether each rank has a step of a process that is not an old one."""
+    return {step.rank for step in steps_of(scope) if step.pid not in old} == set(range(WORKERS))
+
+
+def sample(lab: Lab, start: Callable[[Scope], Child], fault: Fault, is_ours: bool) -> dict[str, float]:
     with Scope() as scope:
         scope.hold()
         child = start(scope)
         ready = scope.wait_events(child, "step", WORKERS, READY_TIMEOUT_S)
-        old = {event.rank: event.pid for event in ready}
+        old = {event.pid for event in ready}
         killed_ns = now_ns()
-        child = fault(scope, child, ready)
+        child, typed_ns = fault(scope, child, ready)
         time.sleep(CALM_S)
+        if not is_ours and not scope.wait_until(lambda: stepping_again(scope, old), lab.hang_s):  # ours may keep its workers
+            raise Failed("hung", f"no new workers stepped after {lab.hang_s:.0f} s: {child.describe()}")
         scope.wait_events(child, "step", WORKERS, lab.hang_s, after_ns=now_ns())
-        steps = [event for event in scope.events() if event.name == "step"]
-        started = {step.pid for step in steps} - set(old.values())
-        beside = sum(alive(pid) for pid in old.values()) if started else 0
+        steps = steps_of(scope)
+        started = {step.pid for step in steps} - old
+        values = {"still": without_step_s(steps, killed_ns), "started": float(len(started)),
+                  "beside": float(sum(alive(pid) for pid in old) if started else 0)}
+        again_ns = new_group_ns(steps, old)
+        if again_ns is not None:
+            values["again"] = (again_ns - killed_ns) / 1e9
+            if typed_ns is not None:
+                values["typed"] = (again_ns - typed_ns) / 1e9
         scope.release()
         code = child.wait(END_TIMEOUT_S)
         if code != 0:
             raise Failed("failed", f"training went on, but the command ended with {code}: {child.describe()}")
-        return {"still": stood_still_s(steps, old, killed_ns), "started": float(len(started)), "beside": float(beside)}
+        if is_ours:
+            values["lost"] = lost_reports(scope)
+        return values
 
 
-def kill_worker(scope: Scope, child: Child, ready: list[Event]) -> Child:
+def kill_worker(scope: Scope, child: Child, ready: list[Event]) -> tuple[Child, None]:
     del scope
     os.kill(next(event.pid for event in ready if event.rank == 1), signal.SIGKILL)
-    return child
+    return child, None
 
 
 def kill_launcher(again: Callable[[Scope], Child]) -> Fault:
-    def fault(scope: Scope, child: Child, ready: list[Event]) -> Child:
+    def fault(scope: Scope, child: Child, ready: list[Event]) -> tuple[Child, int]:
         del ready
         child.kill(signal.SIGKILL)
         child.wait(END_TIMEOUT_S)
-        return again(scope)
+        typed_ns = now_ns()
+        return again(scope), typed_ns
     return fault
 
 
@@ -92,24 +136,25 @@ def pids_of(scope: Scope, word: str) -> list[int]:
     return found
 
 
-def kill_traind(scope: Scope, child: Child, ready: list[Event]) -> Child:
+def kill_traind(scope: Scope, child: Child, ready: list[Event]) -> tuple[Child, None]:
     del ready
     pids = pids_of(scope, "traind")
     if len(pids) != 1:
         raise Failed("failed", f"one traind was expected, there are {pids}")
     os.kill(pids[0], signal.SIGKILL)
-    return child
+    return child, None
 
 
 def kill_raylet(ray: RayCluster, again: Callable[[Scope], Child]) -> Fault:
-    def fault(scope: Scope, child: Child, ready: list[Event]) -> Child:
+    def fault(scope: Scope, child: Child, ready: list[Event]) -> tuple[Child, int]:
         del ready
         for pid in pids_of(ray.scope, "raylet"):
             os.kill(pid, signal.SIGKILL)
         # what is left of the cluster is of no use: a user stops it, and starts anew
         child.kill(signal.SIGKILL)
         ray.stop()
-        return again(scope)
+        typed_ns = now_ns()
+        return again(scope), typed_ns
     return fault
 
 
@@ -118,8 +163,8 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     del options
     program = str(lab.program("stepper"))
 
-    def ours(restarts: int) -> Callable[[Scope], Child]:
-        return lambda scope: start_ours(lab, scope, [program], WORKERS, max_failures=restarts)
+    def ours(restarts: int, *arguments: str) -> Callable[[Scope], Child]:
+        return lambda scope: start_ours(lab, scope, [program, *arguments], WORKERS, max_failures=restarts)
 
     def resume(scope: Scope) -> Child:
         return scope.start([str(lab.train_run), "resume", str(run_folder(scope))])
@@ -130,25 +175,29 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     def driver(restarts: int) -> Callable[[Scope], Child]:
         return lambda scope: ray.start_driver(scope, "step", WORKERS, arguments=[f"--max-failures={restarts}"])
 
-    def subject(name: str, start: Callable[[Scope], Child], fault: Fault, quick: int) -> Subject:
-        needed = {"ours": (lab.train_run, lab.program("stepper")), "torchrun": (lab.torch_python, lab.program("stepper")),
-                  "ray": (lab.ray_python,)}[name]
+    def subject(name: str, start: Callable[[Scope], Child], fault: Fault) -> Subject:
+        is_ours = name.startswith("ours")
+        needed = (lab.train_run, lab.program("stepper")) if is_ours else {
+            "torchrun": (lab.torch_python, lab.program("stepper")), "ray": (lab.ray_python,)}[name]
 
         def take() -> dict[str, float]:
             if name == "ray":
                 ray.warm_up()
-            return sample(lab, start, fault)
-        return Subject(name, take, lab.count(quick, 10), lab.missing(*needed))
+            return sample(lab, start, fault, is_ours)
+        return Subject(name, take, lab.count(3 if name == "ray" else 5, 10), lab.missing(*needed))
 
-    metrics = [Metric("still", "training stood still"), Metric("started", "workers started again", "count"),
-               Metric("beside", "old workers beside new ones", "count")]
+    metrics = [Metric("still", "longest time without a step of a rank"), Metric("again", "kill → first step of new workers"),
+               Metric("typed", "command typed again → first step of new workers"),
+               Metric("started", "workers started again", "count"), Metric("beside", "old workers beside new ones", "count"),
+               Metric("lost", "reports that are not in metrics.jsonl", "count")]
     return [
         Case("worker", "SIGKILL of a worker", metrics,
-             [subject("ours", ours(RESTARTS), kill_worker, 3), subject("torchrun", torchrun(RESTARTS), kill_worker, 2),
-              subject("ray", driver(RESTARTS), kill_worker, 1)]),
+             [subject("ours", ours(RESTARTS), kill_worker), subject("torchrun", torchrun(RESTARTS), kill_worker),
+              subject("ray", driver(RESTARTS), kill_worker)]),
         Case("launcher", "SIGKILL of the launcher (torchrun's agent, Ray's driver); the user starts it again at once", metrics,
-             [subject("ours", ours(0), kill_launcher(resume), 3), subject("torchrun", torchrun(0), kill_launcher(torchrun(0)), 2),
-              subject("ray", driver(0), kill_launcher(driver(0)), 1)]),
+             [subject("ours", ours(0), kill_launcher(resume)), subject("ours, together", ours(0, "together"), kill_launcher(resume)),
+              subject("torchrun", torchrun(0), kill_launcher(torchrun(0))), subject("ray", driver(0), kill_launcher(driver(0)))]),
         Case("daemon", "SIGKILL of the node's daemon (traind, the raylet; torchrun's is its launcher); nobody helps ours, Ray's head is started again", metrics,
-             [subject("ours", ours(0), kill_traind, 3), subject("ray", driver(0), kill_raylet(ray, driver(0)), 1)]),
+             [subject("ours", ours(0), kill_traind), subject("ours, together", ours(0, "together"), kill_traind),
+              subject("ray", driver(0), kill_raylet(ray, driver(0)))]),
     ]
