@@ -34,11 +34,14 @@ def run_folder(scope: Scope) -> Path:
 
 
 def start_torchrun(lab: Lab, scope: Scope, command: list[str], workers: int, *, max_restarts: int = 0,
-                   python: bool = False) -> Child:
-    """`torchrun --standalone`. Called as a module, which is what the torchrun script does."""
+                   python: bool = False, own_store: bool = False) -> Child:
+    """`torchrun --standalone`. Called as a module, which is what the torchrun script does.
+
+    By default torchrun's agent serves the workers' c10d store, one for all restarts. With `own_store` rank 0 serves it."""
     return scope.start([str(lab.torch_python), "-m", "torch.distributed.run", "--standalone",
                         f"--nproc-per-node={workers}", f"--max-restarts={max_restarts}",
-                        *([] if python else ["--no-python"]), *[str(part) for part in command]])
+                        *([] if python else ["--no-python"]), *[str(part) for part in command]],
+                       {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if own_store else None)
 
 
 def start_bare(scope: Scope, command: list[str], workers: int) -> list[Child]:

@@ -73,14 +73,14 @@ def noop_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
         f"noop-{workers}", f"Launch → first line of the last of {workers} no-op workers",
         [Metric("first_line", "first line", goal=goal)],
         [
-            Subject("bare", lambda: launches.bare("first_line"), lab.count(3, 10), lab.missing(program)),
-            Subject("ours", lambda: launches.ours([str(program)], names), lab.count(5, 20),
+            Subject("bare", lambda: launches.bare("first_line"), lab.count(5, 10), lab.missing(program)),
+            Subject("ours", lambda: launches.ours([str(program)], names), lab.count(10, 20),
                     lab.missing(lab.train_run, program)),
             Subject("torchrun", lambda: launches.torchrun([str(program)], names, python=False),
-                    lab.count(2, 5) if many else lab.count(3, 10), lab.missing(lab.torch_python, program)),
-            Subject("ray-warm", lambda: launches.ray_warm("noop", names), 1 if many else lab.count(1, 5),
+                    5 if many else lab.count(5, 10), lab.missing(lab.torch_python, program)),
+            Subject("ray-warm", lambda: launches.ray_warm("noop", names), 1 if many else lab.count(3, 5),
                     too_slow or lab.missing(lab.ray_python)),
-            *([] if many else [Subject("ray-cold", lambda: launches.ray_cold("noop", names), lab.count(1, 3),
+            *([] if many else [Subject("ray-cold", lambda: launches.ray_cold("noop", names), 3,
                                        lab.missing(lab.ray_python))]),
         ])
 
@@ -94,14 +94,16 @@ def torch_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
         f"torch-{workers}", f"Launch → first line of the last of {workers} torch workers",
         [Metric("first_line", "first line, LibTorch loaded", goal=Goal(over_bare=0.05)), Metric("joined", "gloo joined")],
         [
-            Subject("bare", lambda: launches.bare("torch_worker", "load"), lab.count(3, 10), lab.missing(program)),
-            Subject("ours", lambda: launches.ours([str(program)], names), lab.count(3, 10),
+            Subject("bare", lambda: launches.bare("torch_worker", "load"), lab.count(5, 10), lab.missing(program)),
+            Subject("ours", lambda: launches.ours([str(program)], names), lab.count(5, 10),
                     lab.missing(lab.train_run, program)),
-            Subject("ours, python", lambda: launches.ours([str(lab.torch_python), script], names), lab.count(1, 5),
+            Subject("ours, python", lambda: launches.ours([str(lab.torch_python), script], names), 5,
                     lab.missing(lab.train_run, lab.torch_python)),
-            Subject("torchrun", lambda: launches.torchrun([script], names, python=True), lab.count(2, 7),
+            Subject("torchrun", lambda: launches.torchrun([script], names, python=True), lab.count(5, 7),
                     lab.missing(lab.torch_python)),
-            Subject("ray-warm", lambda: launches.ray_warm("torch", names), lab.count(1, 5), lab.missing(lab.ray_python)),
+            Subject("torchrun, C++", lambda: launches.torchrun([str(program)], names, python=False),
+                    lab.count(5, 7), lab.missing(lab.torch_python, program)),
+            Subject("ray-warm", lambda: launches.ray_warm("torch", names), lab.count(3, 5), lab.missing(lab.ray_python)),
         ])
 
 

@@ -45,6 +45,10 @@ class Starter:
         if self._name == "torchrun":
             python = self._kind == "torch"
             return start_torchrun(lab, scope, [script if python else program], WORKERS, max_restarts=restarts, python=python)
+        if self._name == "torchrun, C++":
+            return start_torchrun(lab, scope, [program], WORKERS, max_restarts=restarts)
+        if self._name == "torchrun, own store":
+            return start_torchrun(lab, scope, [script], WORKERS, max_restarts=restarts, python=True, own_store=True)
         return self._ray.start_driver(scope, self._kind, WORKERS, arguments=[f"--max-failures={restarts}"])
 
     def prepare(self) -> None:
@@ -59,6 +63,7 @@ class Starter:
         return {"ours": lab.missing(lab.train_run, program), "ours, standby": lab.missing(lab.train_run, program),
                 "ours, python": lab.missing(lab.train_run, lab.torch_python),
                 "torchrun": lab.missing(lab.torch_python, *([program] if self._kind == "noop" else [])),
+                "torchrun, own store": lab.missing(lab.torch_python), "torchrun, C++": lab.missing(lab.torch_python, program),
                 "ray": lab.missing(lab.ray_python)}[self._name]
 
     def wait_for_standbys(self, scope: Scope) -> None:
@@ -159,20 +164,21 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     return [
         Case("restart-noop", "SIGKILL of a worker → first line of the restarted group, 2 no-op workers",
              [Metric("again", "first line again", goal=Goal(at_most=0.04))],
-             [subject("ours", "noop", again, lab.count(5, 20)), subject("torchrun", "noop", again, lab.count(2, 7)),
-              subject("ray", "noop", again, lab.count(1, 5))]),
+             [subject("ours", "noop", again, lab.count(10, 20)), subject("torchrun", "noop", again, lab.count(5, 7)),
+              subject("ray", "noop", again, lab.count(3, 5))]),
         Case("restart-torch", "SIGKILL of a worker → first step of the restarted group, 2 torch workers over gloo",
              [Metric("again", "first step again", goal=Goal(at_most=0.5))],
-             [subject("ours", "torch", again, lab.count(10, 100)), subject("ours, standby", "torch", again, lab.count(2, 10)),
-              subject("ours, python", "torch", again, lab.count(1, 7)),
-              subject("torchrun", "torch", again, lab.count(2, 10)), subject("ray", "torch", again, lab.count(1, 5))]),
+             [subject("ours", "torch", again, lab.count(20, 100)), subject("ours, standby", "torch", again, lab.count(5, 10)),
+              subject("ours, python", "torch", again, lab.count(5, 7)),
+              subject("torchrun", "torch", again, lab.count(5, 10)), subject("torchrun, own store", "torch", again, lab.count(5, 10)),
+              subject("torchrun, C++", "torch", again, lab.count(5, 10)), subject("ray", "torch", again, lab.count(3, 5))]),
         Case("exit", "SIGKILL of a worker with no restarts left → the command has ended",
              [Metric("exit", "exit", goal=Goal(at_most=0.05))],
-             [subject("ours", "noop", ended, lab.count(5, 20)), subject("torchrun", "noop", ended, lab.count(2, 7)),
-              subject("ray", "noop", ended, lab.count(1, 5))]),
+             [subject("ours", "noop", ended, lab.count(10, 20)), subject("torchrun", "noop", ended, lab.count(5, 7)),
+              subject("ray", "noop", ended, lab.count(3, 5))]),
         Case("orphans", f"SIGKILL of the launcher → left {ORPHAN_WAIT_S:.0f} s later (ours with orphan_timeout {ORPHAN_TIMEOUT})",
              [Metric("workers", "workers left", "count", goal=Goal(at_most=0)),
               Metric("others", "other processes left", "count", goal=Goal(at_most=0))],
-             [subject("ours", "noop", left(False), lab.count(1, 3)), subject("torchrun", "noop", left(False), lab.count(1, 3)),
-              subject("ray", "noop", left(True), lab.count(1, 2))]),
+             [subject("ours", "noop", left(False), 5), subject("torchrun", "noop", left(False), 5),
+              subject("ray", "noop", left(True), 3)]),
     ]
