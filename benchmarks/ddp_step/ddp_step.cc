@@ -1,5 +1,5 @@
 // One data-parallel training step, timed. Started as one rank by torchrun's variables or by
-// train-run; ddp_step.py is the same in PyTorch, and compare.py runs the two in turn.
+// train-run; ddp_step.py is the same in PyTorch, and run.py runs the two in turn.
 //   ddp_step --model mlp|vit --steps N [--optimizer sgd|adamw|fused]
 #include <train/torch.h>
 #include <train/train.h>

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Run ddp_step (ours) and ddp_step.py (PyTorch DDP) in turn on this machine, over gloo, one thread a process.
 
-    run.py --build BUILD [--python VENV/bin/python] [--json FILE] [--quick] [--case NAME] [--rounds N]
+    run.py --build BUILD [--python VENV/bin/python] [--json FILE] [--case NAME] [--rounds N]
 
-Prints medians and their ratio; --json writes what benchmarks/measures/ddp_step.py reads. Each value is the median step of one
-group that was started anew; the sides alternate, so that a busy minute of the machine meets both.
+PyTorch is measured twice: like for like, with gradients as views of their buckets, as ours keeps them ("pytorch, bucket
+view"), and with its default, which copies them. Prints medians and the ratio to the first of these; --json writes what
+benchmarks/measures/ddp_step.py reads. Each value is the median step of one group that was started anew; the sides
+alternate, so that a busy minute of the machine meets all of them.
 """
 
 import argparse
@@ -19,14 +21,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT_S = 180
 WORLD_SIZE = 2
-# name: title, model, optimizer, steps, rounds
+# name: title, model, optimizer, steps, rounds (at least 5, fewer show nothing)
 CASES = {
     "mlp": ("10M-parameter MLP, batch 32, AdamW", "mlp", "adamw", 40, 5),
-    "mlp_fused": ("10M-parameter MLP, batch 32, fused AdamW", "mlp", "fused", 40, 5),
-    "mlp_sgd": ("10M-parameter MLP, batch 32, SGD", "mlp", "sgd", 40, 5),
     "vit": ("ViT 32x32/4, 12 layers of 384, batch 16, AdamW", "vit", "adamw", 5, 5),
 }
-QUICK_ROUNDS = 2
+LIKE_FOR_LIKE = "pytorch, bucket view"
 
 
 def default_python():
@@ -71,11 +71,12 @@ def measure(options, name):
     title, model, optimizer, steps, rounds = CASES[name]
     flags = ["--model", model, "--steps", str(steps), "--optimizer", optimizer]
     ours = [str(pathlib.Path(options.build) / "bin" / "benchmarks" / "ddp_step"), *flags]
-    sides = {"ours": (ours, WORLD_SIZE), "pytorch": ([options.python, str(HERE / "ddp_step.py"), *flags], WORLD_SIZE),
+    theirs = [options.python, str(HERE / "ddp_step.py"), *flags]
+    sides = {"ours": (ours, WORLD_SIZE), LIKE_FOR_LIKE: ([*theirs, "--bucket-view"], WORLD_SIZE), "pytorch": (theirs, WORLD_SIZE),
              "one process": (ours, 1)}
     seconds = {side: [] for side in sides}
     failures = {side: [] for side in sides}
-    for _ in range(options.rounds or (QUICK_ROUNDS if options.quick else rounds)):
+    for _ in range(options.rounds or rounds):
         for side, (command, world_size) in sides.items():
             step, failure = median_step(command, world_size)
             if failure is None:
@@ -89,7 +90,7 @@ def describe(case):
     shown = [f"{side} {statistics.median(values) * 1000:.1f} ms ({min(values) * 1000:.1f}-{max(values) * 1000:.1f})"
              for side, values in case["seconds"].items() if values]
     failed = [f"{side} {kind}: {why}" for side, found in case["failures"].items() for kind, why in found]
-    ours, theirs = case["seconds"]["ours"], case["seconds"]["pytorch"]
+    ours, theirs = case["seconds"]["ours"], case["seconds"][LIKE_FOR_LIKE]
     ratio = f"ratio {statistics.median(ours) / statistics.median(theirs):.2f}" if ours and theirs else "no ratio"
     return f"{case['name']}: " + ", ".join([*shown, ratio, *failed])
 
@@ -99,7 +100,6 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--python", default=default_python(), help="one with PyTorch")
     parser.add_argument("--json", help="write the figures into this file")
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--case", action="append", choices=sorted(CASES))
     options = parser.parse_args()
