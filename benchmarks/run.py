@@ -43,7 +43,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"of {', '.join(MEASURES)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer samples")
     parser.add_argument("--only", action="append", default=[], metavar="SUBJECT",
-                        help="bare, ours, 'ours, standby', 'ours, python', torchrun, pytorch, ray, ray-warm, ray-cold, ray-poll-0; repeatable")
+                        help="as the tables name them: ours, 'ours, python', torchrun, 'torchrun, C++', ray, …; repeatable")
     parser.add_argument("--case", action="append", default=[], metavar="CASE", help="as printed; repeatable")
     parser.add_argument("--workers", action="append", default=[], type=int, metavar="N", help="world sizes of launch")
     parser.add_argument("--repeat", type=int, metavar="N", help="samples of each subject")
