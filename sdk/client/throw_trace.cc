@@ -89,6 +89,8 @@ __attribute__((noinline)) ThrowFunction note_throw(const void* exception) {
     last_trace.exception = exception;
     last_trace.count = count > 0 ? count : 0;
     for (int i = 0; i < last_trace.count; ++i) last_trace.frames[i] = frames[i + kOwnFrames];
+  } else {
+    last_trace.exception = nullptr;  // this exception may lie where the traced one did
   }
   return next;
 }

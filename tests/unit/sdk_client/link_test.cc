@@ -1,12 +1,15 @@
 // The link to the supervisor by itself: a socket pair, and nobody at the other end.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <future>
+#include <utility>
 #include <vector>
 
 #include "lib/wire/codec.h"
@@ -75,6 +78,27 @@ TEST(SupervisorLink, JoinsASupervisorOfItsOwnProtocolOnly) {
   }
 }
 
+TEST(SupervisorLink, EndsWhereTheSupervisorWentWithoutReading) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  std::promise<Error> closed;
+  bool filled = false;
+  SupervisorLink::Owner owner;
+  owner.fill = [&](std::string& out) {
+    if (!std::exchange(filled, true)) out = "a frame that nobody reads";
+  };
+  owner.on_frame = [](const Frame&) -> Result<Unit> { return Unit{}; };
+  owner.on_closed = [&](const Error& error) { closed.set_value(error); };
+  SupervisorLink link(ends[0], FrameReader(), std::move(owner));
+  pollfd unread{.fd = ends[1], .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&unread, 1, -1), 1);
+
+  ::close(ends[1]);  // a reset, not an end
+
+  EXPECT_EQ(closed.get_future().get(),
+            (Error{Errc::Unavailable, "the supervisor closed the connection"}));
+}
+
 TEST(SupervisorLink, TouchesNoDescriptorOfTheProgramOnceItIsStopped) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -84,6 +108,8 @@ TEST(SupervisorLink, TouchesNoDescriptorOfTheProgramOnceItIsStopped) {
   owner.on_closed = [](const Error&) {};
   SupervisorLink link(ends[0], FrameReader(), std::move(owner));
   link.stop();
+  char byte = 0;
+  EXPECT_EQ(::recv(ends[1], &byte, 1, MSG_DONTWAIT), 0) << "the link's end is open still";
   std::vector<int> files;  // the numbers that the link has let go of are among them
   for (int i = 0; i < 4; ++i) files.push_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 

@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <limits>
 
 #include "sdk/client/environment.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/report_queue.h"
 #include "sdk/client/stop_gate.h"
+#include "sdk/client/throw_trace.h"
 
 namespace train::sdk {
 namespace {
@@ -128,6 +130,40 @@ TEST(StopGate, AStopTakesThePlaceOfAMeeting) {
   EXPECT_EQ(gate.after_report(3, false), Next::Checkpoint);
 }
 
+TEST(StopGate, AStopWithItsTargetTakesThePlaceOfAMeeting) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  EXPECT_FALSE(gate.pause(true));
+  EXPECT_FALSE(gate.advance(3, true));
+  EXPECT_FALSE(gate.advance(5, true));
+  EXPECT_EQ(gate.after_report(4, true), Next::GoOn);
+  EXPECT_EQ(gate.after_report(5, true), Next::Checkpoint);
+
+  EXPECT_TRUE(gate.advance(6));
+
+  EXPECT_TRUE(gate.stopping());
+  EXPECT_EQ(gate.after_report(5, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(6, false), Next::Checkpoint);
+}
+
+TEST(StopGate, NothingComesAfterItsEnd) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  EXPECT_FALSE(gate.stopping());
+  EXPECT_FALSE(gate.finished());
+  EXPECT_FALSE(gate.pause(true));
+  gate.finish("first");
+  gate.finish("second");
+
+  EXPECT_FALSE(gate.pause());
+  EXPECT_FALSE(gate.pause(true));
+  EXPECT_FALSE(gate.advance(1));
+  EXPECT_TRUE(gate.finished());
+  EXPECT_TRUE(gate.stopping());
+  EXPECT_EQ(gate.reason(), "first");
+  EXPECT_EQ(gate.after_report(1, false), Next::Stop);
+}
+
 TEST(MetricsDict, WritesALine) {
   const double nan = std::numeric_limits<double>::quiet_NaN(),
                inf = std::numeric_limits<double>::infinity();
@@ -160,6 +196,13 @@ std::string mistake_of(const std::function<void()>& call) {
     return why.kind() + ": " + why.what();
   }
   return "none";
+}
+
+TEST(MetricsDict, RefusesANameThatComesTwiceWithOthersBetween) {
+  EXPECT_EQ(mistake_of([] {
+              flatten({{"a", Dict{{"b", 1}}}, {"a!", 2}, {"a.b", 3}});
+            }),
+            "invalid_argument: report: two metrics have the name 'a.b'");
 }
 
 TEST(MetricsDict, RefusesAMetricWithoutAName) {
@@ -290,6 +333,46 @@ TEST(Environment, FindsTheSpecInArgumentsThenInTheEnvironment) {
             "b.json");
   EXPECT_EQ(spec_path({}, of({})), "");
 }
+
+// ---- where something was thrown
+
+std::exception_ptr thrown() {
+  try {
+    throw std::runtime_error("x");
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+TEST(ThrowTrace, NamesFunctionsAsTheyAreWritten) {
+  void* const frames[] = {reinterpret_cast<void*>(&std::terminate)};
+  const std::string text = describe_frames(frames, 1);
+  EXPECT_NE(text.find("(std::terminate()+0"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("]\n")) << text;
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+TEST(ThrowTrace, IsOfTheLastOfTheThreadsFirstExceptions) {
+  const std::exception_ptr before = thrown();
+  EXPECT_EQ(throw_stack(before), "") << "nobody watches yet";
+  watch_throws();
+
+  const std::exception_ptr first = thrown();
+  EXPECT_NE(throw_stack(first), "");
+  const std::exception_ptr second = thrown();
+
+  EXPECT_EQ(throw_stack(first), "");
+  const std::string stack = throw_stack(second);
+  EXPECT_NE(stack.find("sdk_client_parts_test"), std::string::npos) << stack;
+  EXPECT_EQ(stack.find("__cxa_throw"), std::string::npos) << stack;
+  EXPECT_EQ(throw_stack(nullptr), "");
+  EXPECT_EQ(std::async(std::launch::async, [&] { return throw_stack(second); }).get(), "");
+
+  std::exception_ptr last;
+  for (int i = 0; i < 10'000; ++i) last = thrown();  // in a hot loop, it costs too much
+  EXPECT_EQ(throw_stack(last), "");
+}
+#endif
 
 }  // namespace
 }  // namespace train::sdk

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/json.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <map>
 
 #include "lib/wire/reports.h"
+#include "sdk/client/solo_session.h"
 #include "tests/unit/sdk_client/fake_supervisor.h"
 
 namespace train {
@@ -54,6 +56,16 @@ Ended run(const fs::path& folder, const std::vector<std::string>& command,
           .out = std::string(std::istreambuf_iterator<char>(file), {})};
 }
 
+/// Leaves one checkpoint in `folder`, of a writer's files; the working directory may be another.
+void leave_checkpoint(const fs::path& folder) {
+  sdk::SoloSession solo({}, (folder / "checkpoints").string());
+  Checkpoint checkpoint = Checkpoint::from_writer(
+      [](const fs::path& made) { std::ofstream(made / "weights") << "weights"; });
+  checkpoint.set_metadata({{"note", "best"}});
+  solo.report({{"epoch", 4}}, &checkpoint);
+  solo.finish();
+}
+
 Welcome alone() {
   Welcome w;
   w.world_size = w.local_world_size = w.node_count = 1;
@@ -75,6 +87,10 @@ TEST(WorkerProgram, TellsWhatItsLoopThrew) {
   const auto error = supervisor.wait_for<WorkerError>().error;
   EXPECT_EQ(error.what, "row 7 of 5");
   EXPECT_EQ(error.type, "std::out_of_range");
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_THAT(error.stack, testing::HasSubstr("sdk_client_worker"));
+  EXPECT_THAT(ended.out, testing::HasSubstr("thrown at, innermost first:\n" + error.stack));
+#endif
   EXPECT_NE(
       ended.out.find("trainrun: rank 0: the training loop threw std::out_of_range: row 7 of 5"),
       std::string::npos)
@@ -112,6 +128,46 @@ TEST(WorkerProgram, DiesByItsOwnSignalAfterAStack) {
       << ended.out;
 #endif
   EXPECT_EQ(supervisor.count(MessageType::WorkerGoodbye), 0u);
+}
+
+TEST(WorkerProgram, TellsWhatLeftAThread) {
+  FakeSupervisor supervisor(alone());
+  const Ended ended = run(supervisor.folder(), {WORKER, "terminates"}, under(supervisor));
+
+  EXPECT_EQ(ended.code, 128 + SIGABRT);
+  EXPECT_EQ(supervisor.wait_for<WorkerError>().error.what, "row 7 of 5");
+  EXPECT_THAT(ended.out,
+              testing::HasSubstr("trainrun: rank 0: an exception left a thread or a noexcept "
+                                 "function: std::out_of_range: row 7 of 5\n"));
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_THAT(ended.out, testing::HasSubstr("trainrun: rank 0 was hit by SIGABRT; native stack"));
+#endif
+}
+
+TEST(WorkerProgram, EndsWellWhereTheRunStopsInItsLoop) {
+  FakeSupervisor supervisor(alone());
+  auto running = std::async(std::launch::async, [&] {
+    return run(supervisor.folder(), {WORKER, "loops"}, under(supervisor));
+  });
+  supervisor.wait_for_reports(1);
+  supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+
+  EXPECT_EQ(running.get().code, 0);
+  EXPECT_EQ(supervisor.count(MessageType::WorkerError), 0u);
+  EXPECT_EQ(supervisor.frame_names().back(), "WorkerGoodbye");
+}
+
+TEST(WorkerProgram, StartedAheadFindsItsEnvironmentOnceItHasARank) {
+  Welcome w = alone();
+  w.env = {{"RANK", "0"}, {"EXTRA", "x"}};
+  FakeSupervisor supervisor(w);
+
+  const Ended ended =
+      run(supervisor.folder(), {WORKER, "environment"},
+          {{"TRAINRUN_SOCKET", supervisor.socket()}, {"TRAINRUN_STANDBY", "3"}, {"RANK", "9"}});
+
+  EXPECT_EQ(ended.out, "RANK 0, EXTRA x, TRAINRUN_STANDBY none\n");
+  EXPECT_EQ(supervisor.wait_for<WorkerHello>().standby, 3);
 }
 
 TEST(WorkerProgram, IsToldThatAForksChildCannotReport) {
@@ -208,6 +264,78 @@ TEST(WorkerProgram, KnowsItsContextInBothFaces) {
                            "8 workers\n");
 }
 
+TEST(WorkerProgram, ByHandIsAWorldOfOne) {
+  Folder folder;
+  const std::string both =
+      "rank 0 of 1, 0 of 1 here, node 0 of 1, attempt 0, supervised 0\n"
+      "sdk_client_worker () in , {} {}\n";
+  EXPECT_EQ(run(folder.path, {WORKER, "context"}).out,
+            both + both + "from epoch 0, share of 22: 22\n");
+}
+
+TEST(WorkerProgram, SaysHelloAsTheRankThatItIs) {
+  FakeSupervisor supervisor(alone());
+  EXPECT_EQ(
+      run(supervisor.folder(), {WORKER, "silent"},
+          {{"TRAINRUN_SOCKET", supervisor.socket()}, {"RANK", "2"}, {"TRAINRUN_ATTEMPT", "5"}})
+          .code,
+      0);
+  const auto hello = supervisor.wait_for<WorkerHello>();
+  EXPECT_EQ(hello.rank, 2);
+  EXPECT_EQ(hello.attempt, 5u);
+  EXPECT_GT(hello.pid, 0);
+  EXPECT_NE(hello.pid, ::getpid());
+  EXPECT_EQ(hello.standby, -1);
+  EXPECT_TRUE(hello.build.starts_with("trainrun ")) << hello.build;
+}
+
+TEST(WorkerProgram, EndsAtOnceWhereItsSupervisorIsNotThere) {
+  Folder folder;
+  const Ended ended = run(folder.path, {WORKER, "silent"}, {{"TRAINRUN_SOCKET", "/none"}});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.out,
+            "trainrun: no supervisor answers at TRAINRUN_SOCKET=/none: No such file or directory "
+            "(unset TRAINRUN_SOCKET to run this program by hand)\n");
+}
+
+TEST(WorkerProgram, LeavesFlagsBehindTwoDashesToTheProgram) {
+  Folder folder;
+  EXPECT_EQ(run(folder.path, {WORKER, "silent", "--", "--trainrun-fast"}).code, 0);
+  EXPECT_EQ(run(folder.path, {WORKER, "silent", "--own", "--trainrun-fast"}).code, 2);
+}
+
+TEST(WorkerProgram, IsToldWhichCheckpointsThereAre) {
+  FakeSupervisor supervisor(alone());
+  leave_checkpoint(supervisor.folder());
+  const std::string kept = supervisor.folder() + "/checkpoints/checkpoint_000001";
+  std::vector<AnsweredCheckpoint> answers;
+  std::uint64_t number = 0;
+  for (const char* status : {"committed", "pending_validation", "validated", "failed", "timeout"}) {
+    answers.push_back({++number, number == 1 ? kept : "/c", status, "", number > 3 ? "why" : ""});
+    append_report(0, true, {{"n", static_cast<std::int64_t>(number)}}, answers.back().metrics);
+  }
+  auto running = std::async(std::launch::async, [&] {
+    return run(supervisor.folder(), {WORKER, "asks"}, under(supervisor));
+  });
+  for (const std::size_t call : {0u, 1u}) {
+    const auto ask = supervisor.wait_for<AskCheckpoints>(call);
+    EXPECT_EQ(ask.validated, call == 0);
+    supervisor.send(ReportedCheckpoints{0, ask.request, answers});
+  }
+
+  const auto json = [](const std::string& directory, const char* rest) {
+    return "{\"directory\":\"" + directory + "\"," + rest + "}";
+  };
+  EXPECT_EQ(
+      running.get().out,
+      "[" + json(kept, R"("error":"","metrics":{"n":1},"number":1,"status":"committed")") + "," +
+          json("/c", R"("error":"","metrics":{"n":2},"number":2,"status":"pending_validation")") +
+          "," + json("/c", R"("error":"","metrics":{"n":3},"number":3,"status":"validated")") +
+          "," + json("/c", R"("error":"why","metrics":{"n":4},"number":4,"status":"failed")") +
+          "," + json("/c", R"("error":"why","metrics":{"n":5},"number":5,"status":"timeout")") +
+          "]\n0 {\"note\":\"best\"}\n1 {}\n2 {}\n4 {}\n3 {}\n");
+}
+
 TEST(WorkerProgram, ReducesOverAllRanks) {
   Welcome w = alone();
   w.world_size = w.local_world_size = 2;
@@ -243,6 +371,36 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
             "\"of rank 0\"\n");
 }
 
+TEST(WorkerProgram, FindsWhatTheRunBeforeItLeft) {
+  Folder folder;
+  EXPECT_EQ(run(folder.path, {WORKER, "resumes"}).out, "from epoch 0, of 0 ranks\n");
+  leave_checkpoint(folder.path);
+
+  const Ended alone = run(folder.path, {WORKER, "resumes"});
+  const Ended one_of_two =
+      run(folder.path, {WORKER, "resumes"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}});
+
+  const std::string found = "checkpoints/checkpoint_000001 {\"note\":\"best\"} {\"epoch\":4}\n";
+  EXPECT_THAT(alone.out, testing::HasSubstr("from epoch 5, of 1 ranks\n" + found));
+  EXPECT_THAT(alone.out,
+              testing::HasSubstr("checkpoint 'checkpoints/checkpoint_000001' has no state.json: "
+                                 "it was not made by Checkpoint::from_json"));
+  EXPECT_THAT(one_of_two.out,
+              testing::HasSubstr("from epoch 5, of 1 ranks\nresized 1 to 2\n" + found));
+}
+
+TEST(WorkerProgram, NamesTheCheckpointThatItCannotResumeFrom) {
+  Welcome w = alone();
+  w.restore_dir = "/none/checkpoint_000001";
+  FakeSupervisor supervisor(w);
+
+  const Ended ended = run(supervisor.folder(), {WORKER, "resumes"}, under(supervisor));
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(supervisor.wait_for<WorkerError>().error.what,
+            "opening '/none/checkpoint_000001/.manifest.json': No such file or directory");
+}
+
 /// A folder with a checkpoint of epoch 0, and what a process that validates it is started with.
 std::map<std::string, std::string> validating(const Folder& folder, const std::string& config) {
   EXPECT_EQ(run(folder.path, {WORKER, "trains"}).code, 0);
@@ -251,7 +409,9 @@ std::map<std::string, std::string> validating(const Folder& folder, const std::s
           {"TRAINRUN_CHECKPOINT_DIR", folder.path / "checkpoints/checkpoint_000001"},
           {"TRAINRUN_RESULT_FILE", folder.path / "result.json"},
           {"TORCHELASTIC_ERROR_FILE", folder.path / "error.json"},
-          {"TRAINRUN_SPEC", folder.path / "spec.json"}};
+          {"TRAINRUN_SPEC", folder.path / "spec.json"},
+          {"TRAINRUN_RUN_NAME", "vit"},
+          {"TRAINRUN_RUN_ID", "id-7"}};
 }
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
@@ -264,8 +424,10 @@ TEST(WorkerProgram, ValidatesACheckpointInPlaceOfItsLoop) {
   const Ended ended = run(folder.path, {WORKER, "validates"}, validating(folder, R"({"lr":0.5})"));
 
   EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.out, "report 1: rows=3\n");
-  EXPECT_EQ(text_of(folder.path / "result.json"), "{\"val.acc\": 0.5, \"worst\": -Infinity}\n");
+  EXPECT_EQ(ended.out, "report 1: rows=3\nvit (id-7)\n");
+  EXPECT_EQ(text_of(folder.path / "result.json"),
+            R"({"best": Infinity, "by": "a \"script\"", "other": NaN, "val.acc": 0.5, )"
+            "\"worst\": -Infinity}\n");
   EXPECT_FALSE(fs::exists(folder.path / "checkpoints/checkpoint_000002"));
 }
 
@@ -279,6 +441,32 @@ TEST(WorkerProgram, AValidationThatThrowsLeavesItsErrorAndNoResult) {
   EXPECT_NE(text_of(folder.path / "error.json").find(R"("message":"row 7 of 5")"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(folder.path / "result.json"));
+}
+
+TEST(WorkerProgram, AResultThatCannotBeWrittenIsAFailedValidation) {
+  Folder folder;
+  auto environment = validating(folder, R"({"lr":0.5})");
+  environment["TRAINRUN_RESULT_FILE"] = "/none/result.json";
+  EXPECT_THAT(run(folder.path, {WORKER, "validates"}, environment).out,
+              testing::HasSubstr("train::Failure: cannot write '/none/result.json'\n"));
+  environment.erase("TRAINRUN_RESULT_FILE");
+  environment.erase("TORCHELASTIC_ERROR_FILE");
+  const Ended ended = run(folder.path, {WORKER, "validates"}, environment);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, testing::HasSubstr("train::Failure: this process was not started to "
+                                            "validate a checkpoint\n"));
+}
+
+TEST(WorkerProgram, ValidatesNoCheckpointThatIsNotNamed) {
+  Folder folder;
+  auto environment = validating(folder, "{}");
+  environment.erase("TRAINRUN_CHECKPOINT_DIR");
+
+  const Ended ended = run(folder.path, {WORKER, "validates"}, environment);
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, testing::HasSubstr("trainrun: the validation failed: train::Failure: "
+                                            "TRAINRUN_CHECKPOINT_DIR is not set\n"));
 }
 
 TEST(WorkerProgram, OneThatValidatesNothingSaysSo) {
@@ -299,6 +487,56 @@ TEST(CFace, WhateverItsFunctionsThrowIsAnErrorOfTheCall) {
   EXPECT_EQ(ended.out,
             "1 internal: something that is no std::exception was thrown\n"
             "1 internal: row 7 of 5\n");
+}
+
+TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
+  Folder folder;
+  fs::create_directory(folder.path / "mine");
+
+  const Ended ended = run(folder.path, {WORKER, "uses_c"});
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, R"(1 invalid_argument: metrics_json is NULL
+1 invalid_argument: JSON, byte 1: a key in double quotes is wanted here
+1 invalid_argument: checkpoint is NULL
+1 invalid_argument: reduce: unknown 'median' (known: mean, sum, min, max)
+1 invalid_argument: how is NULL
+1 invalid_argument: f is NULL
+1 invalid_argument: name is NULL
+1 unavailable: the function returned 3
+1 unavailable: no route
+1 not_found: the checkpoint's folder 'none' is no folder: No such file or directory
+1 invalid_argument: metadata_json is no JSON object
+NULL
+0
+{"note":"best"}
+report 1: epoch=2
+checkpoint of report 1: checkpoints/checkpoint_000001
+0
+report 2: epoch=3
+checkpoint of report 2: checkpoints/checkpoint_000002
+report 3: epoch=3
+checkpoint of report 3: checkpoints/checkpoint_000003
+checkpoints/checkpoint_000003
+0
+{"a":[1]}
+0
+{"n":1.0}
+0
+{"n":1}
+0
+{"n":1}
+0
+{"n":1}
+)");
+  const auto metadata = [&](std::uint64_t number) {
+    PosixFileSystem files;
+    const CheckpointStore store(files, (folder.path / "checkpoints").string());
+    return store.find(CheckpointNumber{number})->manifest->metadata;
+  };
+  EXPECT_EQ(metadata(1), (boost::json::object{{"note", "best"}}));
+  EXPECT_EQ(metadata(2), (boost::json::object{{"note", "third"}}));
+  EXPECT_EQ(metadata(3), boost::json::object{});
 }
 
 TEST(CFace, WorksFromPython) {

@@ -1,11 +1,13 @@
 // What a worker's session does with checkpoints.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <future>
 
 #include "lib/wire/reports.h"
+#include "sdk/client/checkpoint_stager.h"
 #include "tests/unit/sdk_client/supervised_worker.h"
 
 namespace train::sdk {
@@ -233,6 +235,42 @@ TEST(SupervisedSession, SaysThatAWriterFoundNoSpace) {
   EXPECT_EQ(staged.error_code, "no_space");
   EXPECT_NE(staged.error.find("No space left on device: 4 bytes were written, "), std::string::npos)
       << staged.error;
+}
+
+TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
+  Worker worker;
+  const fs::path mine = worker.supervisor.folder() + "/mine";
+  fs::create_directories(mine);
+  std::ofstream(mine / "state") << "last";
+  worker.session->on_stop([&] { return Checkpoint::from_directory(mine); });
+  worker.supervisor.send(PauseWorkers{.step = "advance", .ordinal = 1, .reason = ""});
+  auto loop = std::async(std::launch::async, [&] {
+    return failure_of([&] {
+      while (!worker.session->should_stop()) std::this_thread::yield();
+      worker.session->report({{"step", 1}}, nullptr);
+    });
+  });
+
+  const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
+  EXPECT_EQ(text_of(staged.dir + "/state"), "last");
+  EXPECT_EQ(staged.metrics_json, R"({"step":1})");
+  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "done"});
+  EXPECT_EQ(loop.get(), "stopped: done");
+}
+
+TEST(CheckpointStager, AWriterMayWaitForAllThatIsStaged) {  // as one does that ends the program
+  fs::path folder = ::testing::TempDir() + "sdk-stager-" + std::to_string(::getpid());
+  std::promise<CheckpointStaged> handed_over;
+  {
+    CheckpointStager stager([&](CheckpointStaged staged) { handed_over.set_value(staged); });
+    CheckpointStaged staged;
+    staged.index = 7;
+    staged.dir = folder.string();
+    stager.add({.staged = staged, .write = [&](const fs::path&) { stager.drain(); }});
+    EXPECT_EQ(handed_over.get_future().get().index, 7u);
+    stager.drain();
+  }
+  fs::remove_all(folder);
 }
 
 TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -45,8 +46,13 @@ train::Dict validates(const train::Checkpoint& checkpoint, const train::Config& 
   const auto epoch = checkpoint.to_value().as<train::Dict>().at("epoch").as<int>();
   if (config.get<bool>("throws", false)) throw std::out_of_range("row 7 of 5");
   train::report({{"rows", 3}});  // a line of its log
+  std::printf("%s (%s)\n", train::get_context().run_name().c_str(),
+              train::get_context().run_id().c_str());
   return {{"val", train::Dict{{"acc", config.get<double>("lr") + epoch}}},
-          {"worst", -std::numeric_limits<double>::infinity()}};
+          {"best", std::numeric_limits<double>::infinity()},
+          {"worst", -std::numeric_limits<double>::infinity()},
+          {"other", std::numeric_limits<double>::quiet_NaN()},
+          {"by", "a \"script\""}};
 }
 
 /// Functions that the C face calls, of a program that throws whatever it likes.
@@ -106,11 +112,97 @@ int reduces() {
   return 0;
 }
 
+/// What it finds of the run before it.
+int resumes() {
+  std::printf("from epoch %d, of %d ranks\n", train::start_epoch(), train::restored_world_size());
+  train::on_resize([](int before, int now) { std::printf("resized %d to %d\n", before, now); });
+  const auto checkpoint = train::get_checkpoint();
+  if (!checkpoint) return 0;
+  std::printf("%s %s %s\n", checkpoint->as_directory().c_str(),
+              train::to_json(checkpoint->metadata()).c_str(),
+              train::to_json(checkpoint->metrics()).c_str());
+  std::printf("%s\n", train::to_json(checkpoint->to_value()).c_str());
+  return 0;
+}
+
+/// What was started ahead of its attempt finds in its environment.
+int tells_its_environment() {
+  const auto variable = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? text : "none";
+  };
+  std::printf("RANK %s, EXTRA %s, TRAINRUN_STANDBY %s\n", variable("RANK"), variable("EXTRA"),
+              variable("TRAINRUN_STANDBY"));
+  return 0;
+}
+
+/// Which checkpoints of the run there are.
+int asks() {
+  const char* out = nullptr;
+  if (trainrun_reported_checkpoints(1, -1, &out) != 0) return 1;
+  std::printf("%s\n", out);
+  for (const train::ReportedCheckpoint& one :
+       train::get_all_reported_checkpoints({.consistency = train::Consistency::Committed}))
+    std::printf("%d %s\n", static_cast<int>(one.status),
+                train::to_json(one.checkpoint.metadata()).c_str());
+  return 0;
+}
+
+/// The C face, with what it takes and what it refuses.
+int uses_c() {
+  const auto tell = [](int code) {
+    if (code == 0)
+      std::printf("0\n");
+    else
+      std::printf("%d %s: %s\n", code, trainrun_last_error_kind(), trainrun_last_error());
+  };
+  const auto show = [](const char* text) { std::printf("%s\n", text != nullptr ? text : "NULL"); };
+  const char* out = nullptr;
+  int one = 1;
+  tell(trainrun_report(nullptr));
+  tell(trainrun_report("{"));
+  tell(trainrun_report_checkpoint("{}", nullptr));
+  tell(trainrun_reduce(R"({"n":1})", "median", &out));
+  tell(trainrun_reduce(R"({"n":1})", nullptr, &out));
+  tell(trainrun_once_per_node("none", nullptr, nullptr));
+  tell(trainrun_once_per_node(
+      nullptr, [](void*, char*, size_t) { return 0; }, nullptr));
+  tell(trainrun_once_per_node(
+      "three", [](void*, char*, size_t) { return 3; }, nullptr));
+  tell(trainrun_once_per_node(
+      "text",
+      [](void* user, char* error, size_t size) {
+        return *static_cast<int*>(user) + std::snprintf(error, size, "no route");
+      },
+      &one));
+  tell(trainrun_checkpoint_from_directory("none") == nullptr ? 1 : 0);
+  trainrun_checkpoint* made = trainrun_checkpoint_from_json(R"({"step":1})");
+  tell(trainrun_checkpoint_set_metadata(made, "[1]"));
+  show(trainrun_checkpoint_directory(made));
+  tell(trainrun_checkpoint_set_metadata(made, R"({"note":"best"})"));
+  show(trainrun_checkpoint_metadata_json(made));
+  tell(trainrun_report_checkpoint_sync(R"({"epoch":2})", made));
+  trainrun_checkpoint_free(made);
+  for (const char* metadata : {R"({"note":"third"})", static_cast<const char*>(nullptr)})
+    if (trainrun_report_directory(R"({"epoch":3})", "mine", metadata) != 0 ||
+        trainrun_wait_for_checkpoint(&out) != 0)
+      return 1;
+  show(out);
+  tell(trainrun_broadcast_from_rank_zero(R"({"a":[1]})", &out));
+  show(out);
+  for (const char* how : {"mean", "sum", "min", "max"}) {
+    tell(trainrun_reduce(R"({"n":1})", how, &out));
+    show(out);
+  }
+  return trainrun_finish(nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "c") return throws_through_c();
+  if (what == "uses_c") return uses_c();
   if (what == "validates") train::validation(validates);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
     if (what == "trains") return trains(config);
@@ -120,6 +212,12 @@ int main(int argc, char** argv) {
     }
     if (what == "context") return tells_its_context();
     if (what == "reduces") return reduces();
+    if (what == "resumes") return resumes();
+    if (what == "asks") return asks();
+    if (what == "environment") return tells_its_environment();
+    if (what == "loops")
+      while (true) train::report({{"step", 1}});
+    if (what == "terminates") std::thread([] { throw std::out_of_range("row 7 of 5"); }).join();
     if (what == "throws") throw std::out_of_range("row 7 of 5");
     if (what == "exits") {
       train::report({{"step", 1}});
