@@ -67,6 +67,15 @@ TEST_F(OwnFolder, ATakenNameIsNoOwnFolderWhateverIsThere) {
   EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 4);
 }
 
+TEST_F(OwnFolder, ANameThatCannotBeIsNotTaken) {
+  const auto made = make_own_folder(in(std::string(256, 'x')));
+
+  ASSERT_TRUE(made.has_error());
+  EXPECT_NE(made.error().code, Errc::AlreadyExists);
+  EXPECT_TRUE(made.error().message.ends_with("': File name too long")) << made.error().message;
+  EXPECT_TRUE(fs::is_empty(root_));
+}
+
 TEST_F(OwnFolder, AFolderThatOthersMayWriteOrOwnIsRefused) {
   ASSERT_TRUE(make_own_folder(in("own")));
   for (const mode_t mode : {0770u, 0702u, 0777u}) {

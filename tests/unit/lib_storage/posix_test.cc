@@ -113,6 +113,17 @@ TEST_F(Posix, WhatIsMissingIsOnNoFileSystem) {
   EXPECT_EQ(fs.same_file_system(folder, in("none")).error().code, Errc::NotFound);
 }
 
+TEST_F(Posix, SaysWhatADeviceCannotDo) {
+  auto null = fs.open_to_append("/dev/null"), full = fs.open_to_append("/dev/full");
+  ASSERT_TRUE(null && full);
+  EXPECT_EQ((*full)->write("x").error(),
+            (Error{Errc::NoSpace, "writing '/dev/full': No space left on device"}));
+  EXPECT_EQ((*null)->sync().error().message, "syncing '/dev/null': Invalid argument");
+  EXPECT_EQ((*null)->truncate(0).error().message, "truncating '/dev/null': Invalid argument");
+  EXPECT_EQ(fs.open_to_read("/dev/null").error(),
+            (Error{Errc::Io, "'/dev/null' is no regular file"}));
+}
+
 TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   std::string pattern = "/dev/shm/storage-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
