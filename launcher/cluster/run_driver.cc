@@ -434,7 +434,7 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
   for (const Start& action : actions) {
     set_node(message, action);
-    links_.send(action.node, encode(message, action.attempt));
+    links_.send(action.placed.node, encode(message, action.attempt));
     co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
   }
   // The handshakes and starts of a large cluster are over, and what they took is not needed again.

@@ -292,6 +292,7 @@ void RunRecord::read_history(const JobSpec& spec) {
     history.add(record.epoch, record.time, record.event);
   start_.first_attempt = history.next_attempt();
   start_.failures = history.failures();
+  start_.placed = history.placed();
   start_.living = history.living();
   start_.finished = history.finished();
   if (!history.attempts().empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);

@@ -134,13 +134,11 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
 }
 
 void set_node(StartWorkers& message, const Start& action) {
+  const PlacedNode& placed = action.placed;
+  message.node_rank = placed.node_rank.value;
   message.workers.clear();
-  for (const PlacedNode& placed : action.placement->nodes) {
-    if (placed.node != action.node) continue;
-    message.node_rank = placed.node_rank.value;
-    for (std::int32_t local = 0; local < placed.local_world_size; ++local)
-      message.workers.push_back({placed.first_rank.value + local, local});
-  }
+  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
+    message.workers.push_back({placed.first_rank.value + local, local});
 }
 
 DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,

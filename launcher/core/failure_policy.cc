@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace train {
 namespace {
@@ -33,10 +34,10 @@ std::optional<FailureKind> failure_kind_of(std::string_view name) {
 FailurePolicy::Budget FailurePolicy::budget_of(FailureKind kind) {
   const bool preempted =
       kind == FailureKind::Preempted || (kind == FailureKind::NodeLost && elastic_);
-  if (preempted) return {&used_.preemptions, config_.max_preemptions, "max_preemptions"};
+  if (preempted) return {&memory_.counts.preemptions, config_.max_preemptions, "max_preemptions"};
   if (kind == FailureKind::Start)
-    return {&used_.start_failures, config_.max_start_failures, "max_start_failures"};
-  return {&used_.failures, config_.max_failures, "max_failures"};
+    return {&memory_.counts.start_failures, config_.max_start_failures, "max_start_failures"};
+  return {&memory_.counts.failures, config_.max_failures, "max_failures"};
 }
 
 FailureDecision FailurePolicy::on_failure(FailureKind kind,
@@ -55,19 +56,23 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
   }
   remember(place);
   // Always on one node, and the next attempt is elsewhere: the step is not to blame yet.
-  const bool perhaps_the_node = place_ && place_->one_node && moves_away;
-  if (place_ && place_->times >= kSamePlaceMax && !perhaps_the_node) {
-    const std::string where = place_->furthest == 0
+  const bool perhaps_the_node = memory_.place && memory_.place->one_node && moves_away;
+  if (memory_.place && memory_.place->times >= kSamePlaceMax && !perhaps_the_node) {
+    const std::string where = memory_.place->furthest == 0
                                   ? "at its first report"
-                                  : fmt::format("after its report {}", place_->furthest);
+                                  : fmt::format("after its report {}", memory_.place->furthest);
     return {.restart = false,
             .delay = {},
             .reason = fmt::format("rank {} died {} {} times in a row, with no newer checkpoint: a "
                                   "restart would end the same way",
-                                  place->rank.value, where, place_->times)};
+                                  place->rank.value, where, memory_.place->times)};
   }
   ++*budget.used;
-  const Duration delay = backoff_delay(config_.backoff, used_.restarts_without_progress++);
+  // A preemption says nothing about the next attempt: that one waits for nothing.
+  const Duration delay =
+      kind == FailureKind::Preempted
+          ? Duration{0}
+          : backoff_delay(config_.backoff, memory_.counts.restarts_without_progress++);
   const std::string which = budget.allowed == kUnlimited
                                 ? fmt::format("restart {}", *budget.used)
                                 : fmt::format("restart {} of {}", *budget.used, budget.allowed);
@@ -77,7 +82,7 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
               delay.count() == 0 ? which : fmt::format("{} in {}", which, format_duration(delay))};
 }
 
-bool FailurePolicy::SamePlace::includes(const FailurePlace& place) const {
+bool SamePlace::includes(const FailurePlace& place) const {
   // What a worker reported as it died may be known of one attempt and not of another: a report, or
   // as many as are on their way at once where they come fast.
   const std::uint64_t unknown = std::max<std::uint64_t>(1, first.report / 100);
@@ -87,16 +92,55 @@ bool FailurePolicy::SamePlace::includes(const FailurePlace& place) const {
 }
 
 void FailurePolicy::remember(const std::optional<FailurePlace>& place) {
-  if (!place) return place_.reset();
-  if (!place_ || !place_->includes(*place)) place_ = SamePlace{.first = *place};
-  ++place_->times;
-  place_->furthest = std::max(place_->furthest, place->report);
-  place_->one_node &= place->node == place_->first.node;
+  if (!place) return memory_.place.reset();
+  if (!memory_.place || !memory_.place->includes(*place))
+    memory_.place = SamePlace{.first = *place};
+  ++memory_.place->times;
+  memory_.place->furthest = std::max(memory_.place->furthest, place->report);
+  memory_.place->one_node &= place->node == memory_.place->first.node;
 }
 
 void FailurePolicy::on_progress() {
-  used_ = {};
-  place_.reset();
+  memory_.counts = {};
+  memory_.place.reset();
+  memory_.node_failures.clear();
+}
+
+// ---- nodes
+
+void FailurePolicy::recall(FailureMemory memory, TimePoint now) {
+  memory_ = std::move(memory);
+  for (const NodeId node : std::exchange(memory_.quarantined, {})) quarantine(node, now);
+}
+
+bool FailurePolicy::node_failed(NodeId node, TimePoint now) {
+  if (++memory_.node_failures[node] < kNodeFailuresMax || nodes_ < 2) return false;
+  quarantine(node, now);
+  return true;
+}
+
+void FailurePolicy::quarantine(NodeId node, TimePoint now) {
+  if (nodes_ < 2) return;
+  memory_.node_failures.erase(node);
+  memory_.quarantined.insert(node);
+  cooldown_until_[node] = now + kNodeCooldown;
+}
+
+bool FailurePolicy::readmit(TimePoint now) {
+  const std::size_t over =
+      std::erase_if(cooldown_until_, [now](const auto& entry) { return entry.second <= now; });
+  if (over == 0) return false;
+  std::erase_if(memory_.quarantined,
+                [this](NodeId node) { return cooldown_until_.count(node) == 0; });
+  return true;
+}
+
+std::optional<TimePoint> FailurePolicy::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [node, until] : cooldown_until_) {
+    if (!next || until < *next) next = until;
+  }
+  return next;
 }
 
 }  // namespace train

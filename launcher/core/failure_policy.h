@@ -1,9 +1,13 @@
 // What to do when a worker group failed: restart it, and when, or give up, with the reason in
-// words. Budgets are those of failure_config; a newer committed checkpoint refills them.
+// words; and which nodes the next group does without. Budgets are those of failure_config; a newer
+// committed checkpoint refills them. All rules about failures are here, and what a later launcher
+// must know of earlier failures is one value, FailureMemory.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -44,24 +48,58 @@ struct FailurePlace {
   NodeId node;
   std::uint64_t report = 0;      // its last one that is known; what it said as it died may be lost
   std::uint64_t checkpoint = 0;  // that the attempt began from
+  bool operator==(const FailurePlace&) const = default;
 };
 inline constexpr int kSamePlaceMax = 3;
+inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is quarantined
+inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
+
+/// Consecutive deaths at one place.
+struct SamePlace {
+  FailurePlace first;
+  std::uint64_t furthest = 0;  // report
+  int times = 0;
+  bool one_node = true;
+  bool includes(const FailurePlace& place) const;
+  bool operator==(const SamePlace&) const = default;
+};
+
+/// What the policy remembers, so that a resumed run does not forget a crash loop or a bad node.
+struct FailureMemory {
+  FailureCounts counts = {};
+  std::optional<SamePlace> place = {};       // of the newest failures
+  std::map<NodeId, int> node_failures = {};  // since the last progress
+  std::set<NodeId> quarantined = {};         // since when is a launcher's own matter
+  bool operator==(const FailureMemory&) const = default;
+};
 
 class FailurePolicy {
  public:
-  /// `elastic`: the group may shrink, so a lost node counts as a preemption.
-  explicit FailurePolicy(const FailureConfig& config, bool elastic = false,
-                         const FailureCounts& used = {})
-      : config_(config), elastic_(elastic), used_(used) {}
+  /// `elastic`: the group may shrink, so a lost node counts as a preemption. `nodes`: how many the
+  /// job names; the only one is never quarantined.
+  explicit FailurePolicy(const FailureConfig& config, bool elastic = false, std::size_t nodes = 2)
+      : config_(config), elastic_(elastic), nodes_(nodes) {}
+  /// Go on from what earlier launchers remembered. Nodes that they had quarantined are so for the
+  /// whole cooldown again: their clock is not ours.
+  void recall(FailureMemory memory, TimePoint now);
 
-  /// Count a failure and decide. `place`: of a worker that died in a group that had reported;
-  /// `moves_away`: the next attempt does without that node.
+  /// Count a failure that was `node`'s. True where it is quarantined by that.
+  bool node_failed(NodeId node, TimePoint now);
+  /// Count a failure of the group and decide. `place`: of a worker that died in a group that had
+  /// reported; `moves_away`: the next attempt does without that node.
   FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {},
                              bool moves_away = false);
   /// A newer checkpoint is committed: failures before it no longer count.
   void on_progress();
 
-  const FailureCounts& counts() const { return used_; }
+  /// To be left out of the next attempt, as long as there is room without it.
+  bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
+  /// Readmit the nodes whose cooldown is over. True where there were any.
+  bool readmit(TimePoint now);
+  /// When the next cooldown is over.
+  std::optional<TimePoint> next_deadline() const;
+
+  const FailureMemory& memory() const { return memory_; }
 
  private:
   struct Budget {
@@ -70,19 +108,14 @@ class FailurePolicy {
     const char* key;
   };
   Budget budget_of(FailureKind kind);
-  struct SamePlace {
-    FailurePlace first;
-    std::uint64_t furthest = 0;  // report
-    int times = 0;
-    bool one_node = true;
-    bool includes(const FailurePlace& place) const;
-  };
+  void quarantine(NodeId node, TimePoint now);
   void remember(const std::optional<FailurePlace>& place);
 
   FailureConfig config_;
   bool elastic_ = false;
-  FailureCounts used_;
-  std::optional<SamePlace> place_;  // of the newest failures
+  std::size_t nodes_ = 2;
+  FailureMemory memory_;
+  std::map<NodeId, TimePoint> cooldown_until_;  // of those that are quarantined
 };
 
 }  // namespace train

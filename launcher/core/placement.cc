@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace train {
 namespace {
@@ -77,6 +79,52 @@ Counts choose(const ScalingConfig& scaling, const Counts& room) {
   return {};
 }
 
+// The nodes of the attempt before in the order of their ranks, then the others as they were named.
+std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Placement& before) {
+  std::map<NodeId, std::size_t> rank;
+  for (const PlacedNode& placed : before.nodes) rank.emplace(placed.node, rank.size());
+  const auto rank_of = [&](const NodeCapacity& node) {
+    const auto found = rank.find(node.node);
+    return found == rank.end() ? rank.size() : found->second;
+  };
+  std::stable_sort(nodes.begin(), nodes.end(), [&](const NodeCapacity& a, const NodeCapacity& b) {
+    return rank_of(a) < rank_of(b);
+  });
+  return nodes;
+}
+
+// The chosen nodes in the order of their ranks: those of the attempt before keep their turn, and a
+// new one takes the turn of one that is gone, best of one that had as many workers.
+std::vector<PlacedNode> kept_in_place(const std::vector<PlacedNode>& chosen,
+                                      const std::vector<PlacedNode>& before) {
+  std::set<NodeId> used;
+  for (const PlacedNode& old : before) used.insert(old.node);
+  std::map<NodeId, PlacedNode> stay;
+  std::vector<PlacedNode> fresh;
+  for (const PlacedNode& placed : chosen) {
+    if (used.count(placed.node) != 0)
+      stay.emplace(placed.node, placed);
+    else
+      fresh.push_back(placed);
+  }
+  std::vector<PlacedNode> ordered;
+  for (const PlacedNode& old : before) {
+    if (const auto stays = stay.find(old.node); stays != stay.end()) {
+      ordered.push_back(stays->second);
+      continue;
+    }
+    auto heir = std::find_if(fresh.begin(), fresh.end(), [&](const PlacedNode& placed) {
+      return placed.local_world_size == old.local_world_size;
+    });
+    if (heir == fresh.end()) heir = fresh.begin();
+    if (heir == fresh.end()) continue;
+    ordered.push_back(*heir);
+    fresh.erase(heir);
+  }
+  ordered.insert(ordered.end(), fresh.begin(), fresh.end());
+  return ordered;
+}
+
 std::string amount(double value) { return fmt::format("{:g}", value); }
 
 std::string describe_claim(const Resources& claim) {
@@ -129,10 +177,11 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
   return fit;
 }
 
-Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                std::size_t expected_nodes) {
+Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& named_nodes,
+                std::size_t expected_nodes, const Placement& before) {
   const int max = scaling.num_workers.max;
   const Resources& claim = scaling.resources_per_worker;
+  const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
   const Counts room = room_of(nodes, claim, max, false);
   const Counts taken = choose(scaling, room);
   const int placed = std::accumulate(taken.begin(), taken.end(), 0);
@@ -147,16 +196,16 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
                                      placement.never ? possible : placed, placement.never);
     return placement;
   }
-  placement.world_size = placed;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (taken[i] == 0) continue;
-    const int before = placement.nodes.empty() ? 0
-                                               : placement.nodes.back().first_rank.value +
-                                                     placement.nodes.back().local_world_size;
-    placement.nodes.push_back({.node = nodes[i].node,
-                               .node_rank = NodeRank{static_cast<int>(placement.nodes.size())},
-                               .first_rank = Rank{before},
-                               .local_world_size = taken[i]});
+    placement.nodes.push_back(
+        {.node = nodes[i].node, .node_rank = {}, .first_rank = {}, .local_world_size = taken[i]});
+  }
+  placement.nodes = kept_in_place(placement.nodes, before.nodes);
+  for (PlacedNode& node : placement.nodes) {
+    node.node_rank = NodeRank{static_cast<int>(&node - placement.nodes.data())};
+    node.first_rank = Rank{placement.world_size};
+    placement.world_size += node.local_world_size;
   }
   return placement;
 }

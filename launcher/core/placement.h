@@ -39,11 +39,14 @@ struct Placement {
 int workers_that_fit(const Resources& available, const Resources& claim, int max);
 
 /// Place as many workers as fit, at most max and at least min of `scaling.num_workers`, on `nodes`
-/// (in the order in which they were named, which is the order of node ranks). PACK fills one node
-/// after the other, the roomiest first where one node can take all; SPREAD goes round; the STRICT
-/// forms insist on one node, or on one worker a node. `expected_nodes`: how many daemons the job
-/// names; with fewer known, nothing is "never".
+/// (in the order in which they were named, which is the order of node ranks at first). PACK fills
+/// one node after the other, the roomiest first where one node can take all; SPREAD goes round; the
+/// STRICT forms insist on one node, or on one worker a node. `expected_nodes`: how many daemons the
+/// job names; with fewer known, nothing is "never". `before`: where the previous attempt's workers
+/// were. What the strategy leaves open is decided for those nodes, and their ranks stay there: a
+/// node that is new takes the place of one that is gone, so that caches, data shares and standby
+/// processes of the others stay useful.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                std::size_t expected_nodes);
+                std::size_t expected_nodes, const Placement& before = {});
 
 }  // namespace train

@@ -14,14 +14,16 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       finished_before_(start.finished),
       now_(now),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
-              start.failures),
+              start.expected_nodes),
       next_attempt_(start.first_attempt),
       newest_(std::move(start.checkpoint)),
       older_(std::move(start.older)),
       last_checkpoint_number_(start.last_checkpoint_number),
       restart_count_(start.restarts),
       validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
+      placed_(std::move(start.placed)),
       schedule_at_(now) {
+  policy_.recall(std::move(start.failures), now);
   if (start.living) adopt(*start.living);
 }
 
@@ -54,7 +56,7 @@ void RunController::advance_scheduling() {
   place_due_ = nodes_may_come() && now_ < placed_at_ + kPlaceEvery;
   if (place_due_) return;
   placed_at_ = now_;
-  Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
+  Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_, placed_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
   if (waiting_note_at_ && now_ < *waiting_note_at_) return;
@@ -67,7 +69,7 @@ void RunController::begin_attempt(Placement placement) {
   attempt_ = AttemptState{};
   attempt_.id = next_attempt_;
   next_attempt_ = next_attempt_.next();
-  attempt_.placement = placement;
+  attempt_.placement = placed_ = placement;
   attempt_.members.resize(placement.world_size);
   attempt_.collectives = CollectiveBoard(placement.world_size);
   attempt_.checkpoints = CheckpointLedger(placement.world_size);
@@ -116,8 +118,8 @@ void RunController::advance_preparing() {
       attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_[first.node].address;
   const SharedValue<Placement> placement(attempt_.placement);
   for (const PlacedNode& placed : attempt_.placement.nodes) {
-    Start start{attempt_.id,          placed.node, placement,     master_addr,
-                attempt_.master_port, newest_,     restart_count_};
+    Start start{attempt_.id,          placed,  placement,     master_addr,
+                attempt_.master_port, newest_, restart_count_};
     attempt_.hosts[placed.node].start = start;
     actions_.push_back(std::move(start));
   }
@@ -273,7 +275,7 @@ void RunController::on(const NodeGroupGone& event) {
 void RunController::advance_running() {
   if (attempt_.failure) return;
   if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
-  forgive_nodes();
+  readmit_nodes();
   consider_standbys();
   advance_validations();
   consider_growth();
@@ -349,6 +351,8 @@ void RunController::conclude_attempt() {
     ended.cause = attempt_.failure->cause;
     ended.failed = true;
     ended.failure = attempt_.failure->kind;
+    ended.node = attempt_.failure->node;
+    ended.place = place_of(*attempt_.failure);
     ended.root_rank = attempt_.failure->rank;
     ended.root_end = attempt_.failure->end;
     if (attempt_.failure->node) ended.root_node = node_name(*attempt_.failure->node);
@@ -356,6 +360,7 @@ void RunController::conclude_attempt() {
   } else if (attempt_.reform && attempt_.reform->preempted) {
     ended.failure = FailureKind::Preempted;
   }
+  const std::optional<FailurePlace> failure_place = ended.place;
   actions_.push_back(std::move(ended));
   if (stop_ && stop_->kind != StopKind::StopCondition)
     return end_run(RunTrigger::EndedByRequest, stop_->reason);
@@ -363,12 +368,16 @@ void RunController::conclude_attempt() {
   FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
   if (attempt_.failure) {
     const Failure& failure = *attempt_.failure;
-    if (failure.node) count_node_failure(*failure.node);
-    decision = policy_.on_failure(failure.kind, place_of(failure),
+    if (failure.node && policy_.node_failed(*failure.node, now_)) {
+      note(NoteLevel::Warning,
+           fmt::format("node {} failed {} times in a row without a newer checkpoint: it is set "
+                       "aside for {}, as long as there is room elsewhere",
+                       node_name(*failure.node), kNodeFailuresMax, format_duration(kNodeCooldown)));
+    }
+    decision = policy_.on_failure(failure.kind, failure_place,
                                   failure.node && !may_be_used(*failure.node));
   } else if (attempt_.reform->preempted) {
     decision = policy_.on_failure(FailureKind::Preempted);
-    decision.delay = {};
   }
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
   ++restart_count_;
@@ -453,7 +462,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
   if (state_ == RunState::Running) {
     if (grow_at_ && now_ < *grow_at_) consider(grow_at_);  // then the next report is waited for
     if (!attempt_.standbys_asked) consider(attempt_.standbys_at);
-    for (const auto& [node, until] : set_aside_) consider(until);
+    consider(policy_.next_deadline());
   }
   if (state_ == RunState::Pausing) {
     if (attempt_.pause.deadline != TimePoint::max()) consider(attempt_.pause.deadline);

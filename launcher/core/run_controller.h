@@ -35,8 +35,6 @@ inline constexpr Duration kGrowSettle =
     seconds(3);  // from the last news of more room to asking the group to re-form
 inline constexpr Duration kStandbySettle =
     seconds(3);  // from the last rank's hello to workers that stand by, without progress
-inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is set aside
-inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 inline constexpr int kWithoutSpaceMax =
     3;  // checkpoints in a row that are not kept for want of space; then the run fails
 inline constexpr Duration kCommitWarnAfter = seconds(60);
@@ -58,11 +56,12 @@ struct RunStart {
   std::vector<CheckpointInfo> older = {};  // that are kept beside it, oldest first
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;                // how many daemons the job names
-  FailureCounts failures = {};                   // of the budgets, used by earlier launchers
+  FailureMemory failures = {};                   // under earlier launchers
   int restarts = 0;                              // of the worker group, so far
   bool finished = false;                         // an earlier launcher died before it said so
   std::vector<CheckpointInfo> unvalidated = {};  // that are to be, the oldest first
   std::optional<LivingAttempt> living = {};  // its workers may still run: they are looked for first
+  Placement placed = {};  // of the newest attempt: ranks stay on its nodes where these still are
 };
 
 class RunController {
@@ -218,8 +217,7 @@ class RunController {
   void begin_attempt(Placement placement);
   std::vector<NodeCapacity> usable_nodes();
   bool may_be_used(NodeId node);
-  void count_node_failure(NodeId node);
-  void forgive_nodes();
+  void readmit_nodes();
   void begin_stop();
   bool can_pause() const;
   void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
@@ -295,10 +293,8 @@ class RunController {
   std::map<NodeId, NodeUp> nodes_;
   std::map<NodeId, std::string> node_names_;  // of all that were ever heard of
   std::set<NodeId> lost_nodes_;
-  std::map<NodeId, TimePoint> draining_;   // and when its grace ends
-  std::map<NodeId, int> node_failures_;    // since the last progress
-  std::map<NodeId, TimePoint> set_aside_;  // until when
-  bool room_changed_ = false;              // since growth was considered
+  std::map<NodeId, TimePoint> draining_;  // and when its grace ends
+  bool room_changed_ = false;             // since growth was considered
   std::optional<TimePoint> grow_at_;
   std::map<NodeId, int> standbys_;  // how many wait there for next_attempt_
   bool useless_standbys_told_ = false;
@@ -313,6 +309,7 @@ class RunController {
   ValidationBoard validations_;
   AttemptState attempt_;
   std::optional<Stop> stop_;
+  Placement placed_;                          // of the newest attempt
   TimePoint schedule_at_;                     // not before: backoff
   TimePoint placed_at_;                       // when nodes were last looked at for a placement
   bool place_due_ = false;                    // that look is put off

@@ -90,7 +90,6 @@ void RunController::take_committed(const CheckpointInfo& checkpoint,
     return std::count(removed.begin(), removed.end(), old.number) != 0;
   });
   policy_.on_progress();
-  node_failures_.clear();
 }
 
 // For want of space: not for ever, for a run that stores nothing loses everything with its first

@@ -161,12 +161,12 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
 /// Where workers may go now. Nodes that are set aside are left out as long as there is room without
 /// them.
 std::vector<NodeCapacity> RunController::usable_nodes() {
-  forgive_nodes();
+  readmit_nodes();
   std::vector<NodeCapacity> all, good;
   for (const auto& [id, node] : nodes_) {
     if (draining_.count(id) != 0) continue;
     all.push_back(node.capacity);
-    if (set_aside_.count(id) == 0) good.push_back(node.capacity);
+    if (!policy_.quarantined(id)) good.push_back(node.capacity);
   }
   if (good.size() == all.size()) return all;
   return place(spec_.scaling_config, good, expected_nodes_).world_size > 0 ? good : all;
@@ -178,21 +178,9 @@ bool RunController::may_be_used(NodeId node) {
                      [node](const NodeCapacity& capacity) { return capacity.node == node; });
 }
 
-// Their time is over: there is more room.
-void RunController::forgive_nodes() {
-  const auto is_over = [this](const auto& entry) { return entry.second <= now_; };
-  if (std::erase_if(set_aside_, is_over) > 0) room_changed_ = true;
-}
-
-void RunController::count_node_failure(NodeId node) {
-  if (++node_failures_[node] < kNodeFailuresMax || expected_nodes_ < 2) return;
-  node_failures_.erase(node);
-  set_aside_[node] = now_ + kNodeCooldown;
-  note(NoteLevel::Warning,
-       fmt::format(
-           "node {} failed {} times in a row without a newer checkpoint: it is set aside for "
-           "{}, as long as there is room elsewhere",
-           node_name(node), kNodeFailuresMax, format_duration(kNodeCooldown)));
+// Their cooldown is over: there is more room.
+void RunController::readmit_nodes() {
+  if (policy_.readmit(now_)) room_changed_ = true;
 }
 
 }  // namespace train

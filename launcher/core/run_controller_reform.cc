@@ -15,7 +15,7 @@ namespace train {
 void RunController::adopt(const LivingAttempt& living) {
   state_ = RunState::Attaching;
   attempt_.id = living.id;
-  attempt_.placement = living.placement;
+  attempt_.placement = placed_ = living.placement;
   attempt_.restored = living.restored;
   attempt_.adopted = true;
   attempt_.was_pausing = living.pausing;

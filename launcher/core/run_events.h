@@ -208,7 +208,7 @@ struct Prepare {
 };
 struct Start {
   Attempt attempt;
-  NodeId node;
+  PlacedNode placed;
   SharedValue<Placement> placement;  // of the whole group
   std::string master_addr;
   std::uint32_t master_port = 0;
@@ -306,6 +306,8 @@ struct AttemptEnded {  // for cause.json and the summary
   bool failed = false;
   bool reformed = false;                    // it ended so that a group of another size could begin
   std::optional<FailureKind> failure = {};  // where it failed
+  std::optional<NodeId> node = {};          // whose failure it was
+  std::optional<FailurePlace> place = {};   // of a worker that died in a group that had reported
   std::optional<Rank> root_rank;
   std::optional<RankEnd> root_end;
   std::string root_node;

@@ -41,6 +41,16 @@ std::optional<CheckpointInfo> checkpoint_of(const boost::json::object& event) {
                         text_of(object, "path"), number_of(object, "trained_epoch", -1)};
 }
 
+std::optional<FailurePlace> place_of(const boost::json::object& event) {
+  const auto* place = event.if_contains("place");
+  if (place == nullptr || !place->is_object()) return std::nullopt;
+  const boost::json::object& object = place->as_object();
+  return FailurePlace{.rank = Rank{static_cast<std::int32_t>(number_of(object, "rank"))},
+                      .node = NodeId{static_cast<std::int32_t>(number_of(object, "node"))},
+                      .report = static_cast<std::uint64_t>(number_of(object, "report")),
+                      .checkpoint = static_cast<std::uint64_t>(number_of(object, "checkpoint"))};
+}
+
 Placement placement_of(const boost::json::object& event, std::vector<std::string>& names) {
   Placement placement;
   const auto* nodes = event.if_contains("nodes");
@@ -93,6 +103,13 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
                              {"cause", words(cause)},
                              {"failed", ended.failed}};
   if (ended.failure) record["failure"] = to_string(*ended.failure);
+  if (ended.node) record["node"] = ended.node->value;
+  if (ended.place) {
+    record["place"] = boost::json::object{{"rank", ended.place->rank.value},
+                                          {"node", ended.place->node.value},
+                                          {"report", ended.place->report},
+                                          {"checkpoint", ended.place->checkpoint}};
+  }
   return record;
 }
 
@@ -116,7 +133,11 @@ void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::ob
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   if (what == "attempt_started") return attempt_began(epoch, time, event);
   if (what == "attempt_ended") return attempt_ended(time, event);
-  if (what == "checkpoint_committed") return policy_.on_progress();
+  if (what == "checkpoint_committed") {
+    policy_.on_progress();
+    policy_.readmit(TimePoint::max());
+    return;
+  }
   if (what == "run_ended") {  // whoever starts it again by hand starts with all budgets full
     policy_ = FailurePolicy(config_, elastic_);
     begun_.reset();
@@ -140,6 +161,7 @@ void RunHistory::attempt_began(Epoch epoch, const std::string& time,
   attempt.id = Attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   attempt.epoch = epoch;
   attempt.placement = placement_of(event, attempt.node_names);
+  placed_ = attempt.placement;
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
   attempt.restored = checkpoint_of(event);
   restarts_ = attempt.restart_count;
@@ -162,7 +184,11 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
   begun_.reset();
   const auto* failed = event.if_contains("failed");
   const bool has_failed = failed != nullptr && failed->is_bool() && failed->as_bool();
-  if (const auto kind = failure_kind_of(text_of(event, "failure"))) (void)policy_.on_failure(*kind);
+  if (const auto kind = failure_kind_of(text_of(event, "failure"))) {
+    if (event.contains("node"))
+      policy_.node_failed(NodeId{static_cast<std::int32_t>(number_of(event, "node"))}, {});
+    (void)policy_.on_failure(*kind, place_of(event), /*moves_away=*/true);  // it was restarted
+  }
   if (attempts_.empty()) return;
   attempts_.back().ended = time;
   attempts_.back().failed = has_failed;

@@ -51,8 +51,10 @@ class RunHistory {
   const std::optional<LivingAttempt>& living() const { return living_; }
   /// Every rank had ended with 0, or a stop condition was met: nothing is left to be trained.
   bool finished() const { return finished_; }
-  /// What of the budgets was used by this run since it was last started by hand.
-  FailureCounts failures() const { return policy_.counts(); }
+  /// Of the newest attempt.
+  const Placement& placed() const { return placed_; }
+  /// What is to be remembered of failures since this run was last started by hand.
+  const FailureMemory& failures() const { return policy_.memory(); }
 
  private:
   void attempt_began(Epoch epoch, const std::string& time, const boost::json::object& event);
@@ -64,6 +66,7 @@ class RunHistory {
   std::vector<PastAttempt> attempts_;
   Attempt next_attempt_{0};
   int restarts_ = 0;
+  Placement placed_;
   bool finished_ = false;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;

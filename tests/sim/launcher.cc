@@ -295,19 +295,16 @@ void SimLauncher::start_workers(Start start) {
   const Placement& placement = *start.placement;
   message.world_size = placement.world_size;
   message.node_count = static_cast<std::int32_t>(placement.nodes.size());
-  // Nodes are placed in the order of their ids.
-  const auto placed =
-      std::lower_bound(placement.nodes.begin(), placement.nodes.end(), start.node,
-                       [](const PlacedNode& p, NodeId node) { return p.node < node; });
-  message.node_rank = placed->node_rank.value;
+  const PlacedNode& placed = start.placed;
+  message.node_rank = placed.node_rank.value;
   const bool shifted = sim_.mutant == Mutant::OffByOneRank && message.node_rank == 1;
-  for (std::int32_t local = 0; local < placed->local_world_size; ++local)
-    message.workers.push_back({placed->first_rank.value + local + (shifted ? 1 : 0), local});
+  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
+    message.workers.push_back({placed.first_rank.value + local + (shifted ? 1 : 0), local});
   if (start.restore) message.restored_epoch = start.restore->epoch;
   Duration takes = sim_.between(Duration{0}, milliseconds(10));
   if (sim_.unlucky(Site::StartSlow)) takes += sim_.between(Duration{0}, seconds(2));
   when_journaled(
-      [this, takes, node = start.node, frame = frame_of(start.attempt, std::move(message))] {
+      [this, takes, node = start.placed.node, frame = frame_of(start.attempt, std::move(message))] {
         later(takes, [this, node, frame] { send(node, frame); });
       });
 }

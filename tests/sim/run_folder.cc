@@ -13,6 +13,7 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
   start.expected_nodes = static_cast<std::size_t>(plan.nodes);
   start.first_attempt = history.next_attempt();
   start.failures = history.failures();
+  start.placed = history.placed();
   start.living = history.living();
   start.finished = history.finished();
   if (!history.attempts().empty()) start.restarts = history.restarts() + (start.living ? 0 : 1);

@@ -45,7 +45,7 @@ class PartCollectorTest : public testing::Test {
                            .say = [this](const std::string& text) { said_.push_back(text); }});
     Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
     placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
-    Start start{kAttempt, kNode, placement, "", 0, {}, 0};
+    Start start{kAttempt, placement.nodes.front(), placement, "", 0, {}, 0};
     start.restore = CheckpointInfo{3, temp_.path() + "/elsewhere", -1};
     collector_->starting(start);
   }

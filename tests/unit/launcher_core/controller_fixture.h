@@ -47,7 +47,8 @@ inline Placement both() {
 }
 inline Start start_of(Attempt attempt, NodeId node, int restarts,
                       std::optional<CheckpointInfo> restore = {}) {
-  return {attempt, node, both(), "10.0.0.1", 41000, std::move(restore), restarts};
+  return {attempt, node == kNodeA ? on_a() : on_b(), both(), "10.0.0.1", 41000, std::move(restore),
+          restarts};
 }
 inline StateChanged changed(RunState from, RunState to, RunTrigger trigger, Attempt attempt,
                             std::string reason = "") {

@@ -1,9 +1,13 @@
 #include "launcher/core/failure_policy.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace train {
 namespace {
+
+constexpr TimePoint kNow{seconds(1000)};
+constexpr NodeId kNode{1}, kOtherNode{2};
 
 FailureConfig allowing(int failures, int start_failures = 3) {
   FailureConfig config;
@@ -24,7 +28,7 @@ TEST(FailurePolicy, NeverRestartsByDefault) {
 
   expect_decision(policy.on_failure(FailureKind::Worker), false, Duration{0},
                   "no restart: max_failures is 0");
-  EXPECT_EQ(policy.counts(), FailureCounts{});
+  EXPECT_EQ(policy.memory(), FailureMemory{});
 }
 
 TEST(FailurePolicy, CountsUntilTheBudgetIsUsed) {
@@ -35,7 +39,7 @@ TEST(FailurePolicy, CountsUntilTheBudgetIsUsed) {
                   "restart 2 of 2 in 1.0 s");
   expect_decision(policy.on_failure(FailureKind::Worker), false, Duration{0},
                   "no restart left: 2 of 2 used (failure_config.max_failures)");
-  EXPECT_EQ(policy.counts().failures, 2);
+  EXPECT_EQ(policy.memory().counts.failures, 2);
 }
 
 TEST(FailurePolicy, CountsFailuresAtTheStartApart) {
@@ -50,7 +54,7 @@ TEST(FailurePolicy, CountsFailuresAtTheStartApart) {
 TEST(FailurePolicy, CountsPreemptionsApartAndWithoutLimit) {
   FailurePolicy policy(allowing(0));
   for (int i = 1; i <= 20; ++i) EXPECT_TRUE(policy.on_failure(FailureKind::Preempted).restart);
-  EXPECT_EQ(policy.counts().preemptions, 20);
+  EXPECT_EQ(policy.memory().counts.preemptions, 20);
   EXPECT_FALSE(policy.on_failure(FailureKind::NodeLost).restart);  // num_workers is fixed
 }
 
@@ -137,7 +141,8 @@ TEST(FailurePolicy, WhereTwoNodesFailedAtOneReportTheStepIsToBlame) {
 }
 
 TEST(FailurePolicy, GoesOnFromWhatEarlierLaunchersUsed) {
-  FailurePolicy policy(allowing(2), false, {.failures = 1, .restarts_without_progress = 1});
+  FailurePolicy policy(allowing(2));
+  policy.recall({.counts = {.failures = 1, .restarts_without_progress = 1}}, kNow);
   expect_decision(policy.on_failure(FailureKind::Worker), true, seconds(1),
                   "restart 2 of 2 in 1.0 s");
 }
@@ -149,7 +154,7 @@ TEST(FailurePolicy, ProgressRefillsTheBudgetsAndResetsTheBackoff) {
   policy.on_progress();
 
   expect_decision(policy.on_failure(FailureKind::Worker), true, Duration{0}, "restart 1 of 1");
-  EXPECT_EQ(policy.counts().failures, 1);
+  EXPECT_EQ(policy.memory().counts.failures, 1);
 }
 
 TEST(FailurePolicy, WaitsTwiceAsLongEachTimeUpToTheMaximum) {
@@ -163,6 +168,74 @@ TEST(FailurePolicy, WaitsTwiceAsLongEachTimeUpToTheMaximum) {
   EXPECT_EQ(delays, (std::vector<Duration>{Duration{0}, seconds(1), seconds(2), seconds(4),
                                            seconds(5), seconds(5)}));
   EXPECT_EQ(policy.on_failure(FailureKind::Worker).reason, "restart 7 in 5.0 s");
+}
+
+TEST(FailurePolicy, APreemptionIsFollowedAtOnceAndMakesNoFailureWaitLonger) {
+  FailurePolicy policy(allowing(kUnlimited));
+  for (int i = 1; i <= 3; ++i) {
+    expect_decision(policy.on_failure(FailureKind::Preempted), true, Duration{0},
+                    fmt::format("restart {}", i));
+  }
+  expect_decision(policy.on_failure(FailureKind::Worker), true, Duration{0}, "restart 1");
+}
+
+TEST(FailurePolicy, QuarantinesANodeThatFailsThreeTimesForTenMinutes) {
+  FailurePolicy policy(allowing(kUnlimited));
+  EXPECT_FALSE(policy.node_failed(kNode, kNow));
+  EXPECT_FALSE(policy.node_failed(kNode, kNow));
+  EXPECT_FALSE(policy.node_failed(kOtherNode, kNow));
+  EXPECT_FALSE(policy.quarantined(kNode));
+  EXPECT_EQ(policy.next_deadline(), std::nullopt);
+
+  EXPECT_TRUE(policy.node_failed(kNode, kNow));
+
+  EXPECT_TRUE(policy.quarantined(kNode));
+  EXPECT_FALSE(policy.quarantined(kOtherNode));
+  EXPECT_EQ(policy.next_deadline(), kNow + kNodeCooldown);
+  EXPECT_FALSE(policy.readmit(kNow + kNodeCooldown - Duration{1}));
+  EXPECT_TRUE(policy.quarantined(kNode));
+  EXPECT_TRUE(policy.readmit(kNow + kNodeCooldown));
+  EXPECT_FALSE(policy.quarantined(kNode));
+  EXPECT_EQ(policy.next_deadline(), std::nullopt);
+  EXPECT_FALSE(policy.node_failed(kNode, kNow));  // its failures before are forgotten
+}
+
+TEST(FailurePolicy, ProgressClearsTheFailuresOfNodesButNoQuarantine) {
+  FailurePolicy policy(allowing(kUnlimited));
+  for (int i = 0; i < 3; ++i) policy.node_failed(kNode, kNow);
+  for (int i = 0; i < 2; ++i) policy.node_failed(kOtherNode, kNow);
+
+  policy.on_progress();
+
+  EXPECT_TRUE(policy.quarantined(kNode));
+  EXPECT_FALSE(policy.node_failed(kOtherNode, kNow));
+}
+
+TEST(FailurePolicy, TheOnlyNodeIsNeverQuarantined) {
+  FailurePolicy policy(allowing(kUnlimited), /*elastic=*/false, /*nodes=*/1);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(policy.node_failed(kNode, kNow));
+  EXPECT_FALSE(policy.quarantined(kNode));
+  policy.recall({.quarantined = {kNode}}, kNow);
+  EXPECT_FALSE(policy.quarantined(kNode));
+}
+
+TEST(FailurePolicy, GoesOnFromTheCrashLoopOfAnEarlierLauncher) {
+  FailurePolicy earlier(allowing(kUnlimited)), policy(allowing(kUnlimited));
+  for (int i = 0; i < 2; ++i) earlier.on_failure(FailureKind::Worker, at_report(41));
+  policy.recall(earlier.memory(), kNow);
+
+  EXPECT_FALSE(policy.on_failure(FailureKind::Worker, at_report(41)).restart);
+}
+
+TEST(FailurePolicy, GoesOnFromTheNodesThatFailedUnderAnEarlierLauncher) {
+  FailurePolicy earlier(allowing(kUnlimited)), policy(allowing(kUnlimited));
+  for (int i = 0; i < 3; ++i) earlier.node_failed(kNode, kNow);
+  for (int i = 0; i < 2; ++i) earlier.node_failed(kOtherNode, kNow);
+  policy.recall(earlier.memory(), kNow + seconds(500));
+
+  EXPECT_TRUE(policy.quarantined(kNode));
+  EXPECT_EQ(policy.next_deadline(), kNow + seconds(500) + kNodeCooldown);
+  EXPECT_TRUE(policy.node_failed(kOtherNode, kNow + seconds(500)));
 }
 
 TEST(FailurePolicy, DoesNotTryAgainWhatCannotWork) {

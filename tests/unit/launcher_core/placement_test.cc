@@ -98,6 +98,100 @@ INSTANTIATE_TEST_SUITE_P(
              {placed(1, 0, 0, 5)}}),
     [](const auto& info) { return info.param.what; });
 
+// ---- after an attempt before
+
+struct Again {
+  const char* what;
+  PlacementStrategy strategy;
+  int min, max;
+  std::vector<double> cpus;        // of the nodes; 0: it is gone
+  std::vector<PlacedNode> before;  // of the attempt before
+  std::vector<PlacedNode> expected;
+};
+
+class PlacesAgain : public testing::TestWithParam<Again> {};
+
+TEST_P(PlacesAgain, RanksStayOnTheirNodes) {
+  std::vector<NodeCapacity> nodes;
+  for (std::size_t i = 0; i < GetParam().cpus.size(); ++i) {
+    if (GetParam().cpus[i] > 0) nodes.push_back(node(static_cast<int>(i), GetParam().cpus[i]));
+  }
+  Placement before;
+  before.nodes = GetParam().before;
+
+  const Placement placement = place(workers(GetParam().min, GetParam().max, GetParam().strategy),
+                                    nodes, nodes.size(), before);
+
+  EXPECT_EQ(placement.nodes, GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, PlacesAgain,
+    testing::Values(Again{"TheSameNodesInTheSameOrder",
+                          kSpread,
+                          3,
+                          3,
+                          {4, 4, 4},
+                          {placed(2, 0, 0, 1), placed(0, 1, 1, 1), placed(1, 2, 2, 1)},
+                          {placed(2, 0, 0, 1), placed(0, 1, 1, 1), placed(1, 2, 2, 1)}},
+                    Again{"ASpareNodeTakesTheRanksOfTheLostOne",
+                          kSpread,
+                          2,
+                          2,
+                          {0, 4, 4},
+                          {placed(0, 0, 0, 1), placed(1, 1, 1, 1)},
+                          {placed(2, 0, 0, 1), placed(1, 1, 1, 1)}},
+                    Again{"ANodeThatCameMeanwhileIsLeftOut",
+                          kStrictSpread,
+                          2,
+                          2,
+                          {4, 4, 4},
+                          {placed(1, 0, 0, 1), placed(2, 1, 1, 1)},
+                          {placed(1, 0, 0, 1), placed(2, 1, 1, 1)}},
+                    Again{"PackStaysOnItsNodeWhereAnotherTakesAllToo",
+                          kPack,
+                          4,
+                          4,
+                          {4, 4, 8},
+                          {placed(1, 0, 0, 4)},
+                          {placed(1, 0, 0, 4)}},
+                    Again{"SoDoesStrictPack",
+                          kStrictPack,
+                          2,
+                          2,
+                          {4, 4},
+                          {placed(1, 0, 0, 2)},
+                          {placed(1, 0, 0, 2)}},
+                    Again{"PackStillTakesAsFewNodesAsItCan",
+                          kPack,
+                          4,
+                          4,
+                          {2, 2, 4},
+                          {placed(0, 0, 0, 2), placed(1, 1, 2, 2)},
+                          {placed(2, 0, 0, 4)}},
+                    Again{"TheHeirHadAsManyWorkers",
+                          kPack,
+                          6,
+                          6,
+                          {0, 2, 1, 3},
+                          {placed(0, 0, 0, 1), placed(1, 1, 1, 2), placed(4, 2, 3, 3)},
+                          {placed(2, 0, 0, 1), placed(1, 1, 1, 2), placed(3, 2, 3, 3)}},
+                    Again{"AShrunkGroupClosesTheGap",
+                          kSpread,
+                          2,
+                          3,
+                          {1, 0, 1},
+                          {placed(0, 0, 0, 1), placed(1, 1, 1, 1), placed(2, 2, 2, 1)},
+                          {placed(0, 0, 0, 1), placed(2, 1, 1, 1)}},
+                    Again{"AGrownGroupAppends",
+                          kSpread,
+                          2,
+                          3,
+                          {1, 1, 1},
+                          {placed(1, 0, 0, 1), placed(2, 1, 1, 1)},
+                          {placed(1, 0, 0, 1), placed(2, 1, 1, 1), placed(0, 2, 2, 1)}}),
+    [](const auto& info) { return info.param.what; });
+
 TEST(WorkersThatFit, CountsEachResource) {
   const Resources has{.cpu = 8, .gpu = 2, .memory_bytes = 10u << 20, .custom = {{"tpu", 3}}};
 

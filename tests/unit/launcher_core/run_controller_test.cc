@@ -25,6 +25,8 @@ AttemptEnded ended_by(Attempt attempt, Rank rank, RankEnd end, const std::string
           .cause = "",
           .failed = true,
           .failure = FailureKind::Worker,
+          .node = NodeId{rank.value},  // each rank has a node of its own, and has reported once
+          .place = FailurePlace{.rank = rank, .node = NodeId{rank.value}, .report = 1},
           .root_rank = rank,
           .root_end = std::move(end),
           .root_node = node,

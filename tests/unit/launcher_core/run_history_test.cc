@@ -24,7 +24,8 @@ struct Journaled {
   void state(S to, Attempt attempt = kFirst) {
     add(record_of(StateChanged{S::Scheduling, to, RunTrigger::AllPrepared, attempt, ""}));
   }
-  void end(Attempt attempt, std::optional<FailureKind> failure = {}) {
+  void end(Attempt attempt, std::optional<FailureKind> failure = {},
+           std::optional<FailurePlace> place = {}) {
     AttemptEnded ended{.attempt = attempt,
                        .cause = "",
                        .failed = failure.has_value(),
@@ -34,6 +35,8 @@ struct Journaled {
                        .root_node = "",
                        .start_error = {},
                        .collateral = 0};
+    ended.place = place;
+    if (place) ended.node = place->node;
     add(record_of(ended, "rank 1 was killed"));
   }
   void add(const boost::json::object& record) { history.add(epoch, "t", record); }
@@ -46,7 +49,7 @@ TEST(RunHistory, AnEmptyJournalIsAFreshStart) {
   const Journaled journal;
   EXPECT_FALSE(journal.history.living());
   EXPECT_EQ(journal.history.next_attempt(), kFirst);
-  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
 }
 
 TEST(RunHistory, AnAttemptWhoseWorkersWereToldToStartMayLive) {
@@ -127,7 +130,7 @@ TEST(RunHistory, AnAttemptThatEndedDoesNotLive) {
   journal.end(kFirst, FailureKind::Worker);
 
   EXPECT_FALSE(journal.history.living());
-  EXPECT_EQ(journal.history.failures().failures, 1);
+  EXPECT_EQ(journal.history.failures().counts.failures, 1);
   ASSERT_EQ(journal.history.attempts().size(), 1U);
   EXPECT_TRUE(journal.history.attempts()[0].failed);
   EXPECT_EQ(journal.history.attempts()[0].cause, "rank 1 was killed");
@@ -138,11 +141,36 @@ TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
   journal.begin(kFirst);
   journal.end(kFirst, FailureKind::Worker);
   journal.add(checkpoint_record(kFirst, 1, checkpoint(1)));
-  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
   journal.begin(kSecond);
   journal.end(kSecond, FailureKind::Worker);
   journal.add(record_of(RunEnded{S::Errored, "no restart left", {}}));
-  EXPECT_EQ(journal.history.failures(), FailureCounts{});
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
+}
+
+TEST(RunHistory, RemembersWhereWorkersDiedAndWhichNodesFailed) {
+  const FailurePlace place{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 2};
+  Journaled journal(kUnlimited);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    journal.begin(Attempt{i});
+    journal.end(Attempt{i}, FailureKind::Worker, place);
+  }
+
+  const FailureMemory& memory = journal.history.failures();
+  EXPECT_EQ(memory.place,
+            (SamePlace{.first = place, .furthest = 41, .times = 4, .one_node = true}));
+  EXPECT_EQ(memory.counts.failures, 4);
+  EXPECT_EQ(memory.quarantined, std::set<NodeId>{kNodeB});
+  EXPECT_EQ(memory.node_failures, (std::map<NodeId, int>{{kNodeB, 1}}));
+  journal.add(checkpoint_record(Attempt{3}, 1, checkpoint(3)));
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
+}
+
+TEST(RunHistory, KnowsWhereTheNewestAttemptWas) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.end(kFirst, FailureKind::Worker);
+  EXPECT_EQ(journal.history.placed(), both());
 }
 
 TEST(RunHistory, ARunWhoseLauncherDiedAfterItsLastWorkerHasFinished) {
