@@ -70,7 +70,7 @@ void RunController::begin_attempt(Placement placement) {
   attempt_.id = next_attempt_;
   next_attempt_ = next_attempt_.next();
   attempt_.placement = placed_ = placement;
-  attempt_.members.resize(placement.world_size);
+  attempt_.ranks = RankTable(placement);
   attempt_.collectives = CollectiveBoard(placement.world_size);
   attempt_.checkpoints = CheckpointLedger(placement.world_size);
   attempt_.restored = newest_;
@@ -82,11 +82,8 @@ void RunController::begin_attempt(Placement placement) {
       RunTrigger::NodesGranted,
       fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
                   placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes"));
-  for (const PlacedNode& placed : placement.nodes) {
+  for (const PlacedNode& placed : placement.nodes)
     attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
-    for (int i = 0; i < placed.local_world_size; ++i)
-      attempt_.members[placed.first_rank.value + i].node = placed.node;
-  }
   AttemptBegun begun{attempt_.id, placement, {}, newest_, restart_count_};
   for (const PlacedNode& placed : placement.nodes)
     begun.node_names.push_back(node_name(placed.node));
@@ -146,9 +143,7 @@ void RunController::on(const StartRefused& event) {
   const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
   Host& host = attempt_.hosts[event.node];
   host.gone = true;
-  for (Member& member : attempt_.members) {
-    if (member.node == event.node && member.alive()) member.lost = true;
-  }
+  attempt_.ranks.node_lost(event.node);
   // Whatever the reason was under the launcher that asked: the next attempt finds out for this one.
   if (attempt_.adopted) {
     if (!attempt_.reform) attempt_.reform = Reform{.reason = kNotStartedBefore};
@@ -177,27 +172,27 @@ void RunController::on(const StartRefused& event) {
 // ---- running
 
 void RunController::on(const RankJoined& event) {
-  if (Member* member = member_of(event.attempt, event.rank)) member->joined = true;
+  if (RankTable::Entry* rank = rank_of(event.attempt, event.rank)) rank->joined = true;
 }
 
 void RunController::on(const RankReported& event) {
-  Member* member = member_of(event.attempt, event.rank);
-  if (member == nullptr) return;
+  RankTable::Entry* rank = rank_of(event.attempt, event.rank);
+  if (rank == nullptr) return;
   attempt_.progressed = true;
-  member->reported = std::max(member->reported, event.ordinal);
+  rank->reported = std::max(rank->reported, event.ordinal);
 }
 
 void RunController::on(const RankPaused& event) {
-  Member* member = member_of(event.attempt, event.rank);
-  if (member == nullptr) return;
-  member->reported = std::max(member->reported, event.ordinal);
+  RankTable::Entry* rank = rank_of(event.attempt, event.rank);
+  if (rank == nullptr) return;
+  rank->reported = std::max(rank->reported, event.ordinal);
   // Said again over a new link: from before the ranks were told how far to go.
   const bool advancing =
-      state_ == RunState::Pausing && attempt_.pause.step == PauseProgress::Step::Advance;
+      state_ == RunState::Pausing && attempt_.quiesce->to_send() == Pause::Step::Advance;
   if (advancing && !event.arrived) return;
-  member->paused = event.ordinal;
-  member->checkpoint_index = event.checkpoint_index;
-  member->arrived = event.arrived;
+  rank->paused = event.ordinal;
+  rank->checkpoint_index = event.checkpoint_index;
+  rank->arrived = event.arrived;
   if (state_ != RunState::Running) return;
   // Asked by an earlier launcher, whose journal did not come to that.
   attempt_.was_pausing = true;
@@ -206,13 +201,9 @@ void RunController::on(const RankPaused& event) {
 }
 
 void RunController::on(const RankExited& event) {
-  Member* member = member_of(event.attempt, event.rank);
-  if (member == nullptr || !member->alive()) return;
-  member->end = event.end;
-  if (event.end.clean() && !event.end.stop_requested) {
-    attempt_.came_to_its_end_at =
-        std::max(attempt_.came_to_its_end_at.value_or(0), member->known_report());
-  }
+  RankTable::Entry* rank = rank_of(event.attempt, event.rank);
+  if (rank == nullptr || !rank->alive()) return;
+  attempt_.ranks.ended(*rank, event.end);
   if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
   // Who waits for it in a collective call is to be stopped as well, and not to fail before.
   const bool by_us_now = state_ == RunState::TearingDown;
@@ -225,17 +216,17 @@ void RunController::on(const RankExited& event) {
   // Of a group that an earlier launcher was stopping, why is still to be found out.
   const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending;
   if (attempt_.failure || ending) return;
-  const bool at_start = !attempt_.progressed && member->joined;
+  const bool at_start = !attempt_.progressed && rank->joined;
   fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
         .cause = "",  // how it ended says it; the words are launcher/report's
         .rank = event.rank,
         .end = event.end,
-        .node = member->node,
+        .node = rank->node,
         .start_error = {}});
 }
 
 void RunController::on(const CollectiveJoined& event) {
-  if (member_of(event.attempt, event.rank) == nullptr) return;
+  if (rank_of(event.attempt, event.rank) == nullptr) return;
   if (auto release =
           attempt_.collectives.join(event.rank, event.sequence, event.name, event.data, now_)) {
     if (release->error.empty()) attempt_.progressed = true;
@@ -261,7 +252,7 @@ void RunController::release_collectives(const std::vector<CollectiveRelease>& re
           SendCollective{attempt_.id, node, release.sequence, release.parts, release.error});
     };
     if (release.only_for)
-      send(attempt_.members[static_cast<std::size_t>(release.only_for->value)].node);
+      send(attempt_.ranks.find(*release.only_for)->node);
     else
       for_each_reachable_host(send);
   }
@@ -274,30 +265,21 @@ void RunController::on(const NodeGroupGone& event) {
 
 void RunController::advance_running() {
   if (attempt_.failure) return;
-  if (all_members_ended()) return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  if (attempt_.ranks.all_ended())
+    return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   readmit_nodes();
   consider_standbys();
   advance_validations();
   consider_growth();
 }
 
-RunController::Member* RunController::member_of(Attempt attempt, Rank rank) {
-  if (!current(attempt) || rank.value < 0 ||
-      rank.value >= static_cast<std::int32_t>(attempt_.members.size()))
-    return nullptr;
-  return &attempt_.members[rank.value];
+RankTable::Entry* RunController::rank_of(Attempt attempt, Rank rank) {
+  return current(attempt) ? attempt_.ranks.find(rank) : nullptr;
 }
 
 std::optional<NodeId> RunController::node_of(Attempt attempt, Rank rank) const {
-  if (!current(attempt) || rank.value < 0 ||
-      rank.value >= static_cast<std::int32_t>(attempt_.members.size()))
-    return std::nullopt;
-  return attempt_.members[static_cast<std::size_t>(rank.value)].node;
-}
-
-bool RunController::all_members_ended() const {
-  return std::none_of(attempt_.members.begin(), attempt_.members.end(),
-                      [](const Member& m) { return m.alive(); });
+  const RankTable::Entry* entry = current(attempt) ? attempt_.ranks.find(rank) : nullptr;
+  return entry == nullptr ? std::nullopt : std::optional(entry->node);
 }
 
 // ---- ending
@@ -315,10 +297,7 @@ void RunController::advance_teardown() {
 void RunController::find_reform() {
   // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
   // themselves.
-  const bool by_themselves =
-      std::all_of(attempt_.members.begin(), attempt_.members.end(), [](const Member& member) {
-        return member.end && member.end->clean() && !member.end->stop_requested;
-      });
+  const bool by_themselves = attempt_.ranks.all_ended_by_themselves();
   if (attempt_.was_ending && !attempt_.reform && (attempt_.was_pausing || !by_themselves))
     attempt_.reform = Reform{.reason = kStoppedBefore};
 }
@@ -387,11 +366,10 @@ void RunController::conclude_attempt() {
 
 // Of a program that never reports nothing is known about where it dies.
 std::optional<FailurePlace> RunController::place_of(const Failure& failure) const {
-  const bool reporting = std::any_of(attempt_.members.begin(), attempt_.members.end(),
-                                     [](const Member& m) { return m.known_report() > 0; });
+  const bool reporting = attempt_.ranks.any_ever_reported();
   if (failure.kind != FailureKind::Worker || !failure.rank || !reporting) return std::nullopt;
-  const Member& member = attempt_.members[static_cast<std::size_t>(failure.rank->value)];
-  return FailurePlace{*failure.rank, member.node, member.known_report(),
+  const RankTable::Entry& rank = *attempt_.ranks.find(*failure.rank);
+  return FailurePlace{*failure.rank, rank.node, rank.known_report(),
                       attempt_.restored ? attempt_.restored->number : 0};
 }
 
@@ -464,19 +442,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
     if (!attempt_.standbys_asked) consider(attempt_.standbys_at);
     consider(policy_.next_deadline());
   }
-  if (state_ == RunState::Pausing) {
-    if (attempt_.pause.deadline != TimePoint::max()) consider(attempt_.pause.deadline);
-    const auto hopeless_at = attempt_.pause.all_arrived_at.value_or(now_) + kStragglerPause;
-    if (attempt_.pause.step == PauseProgress::Step::Advance && attempt_.pause.all_arrived_at &&
-        now_ < hopeless_at)
-      consider(hopeless_at);
-    if (attempt_.pause.step == PauseProgress::Step::Gather) {
-      if (attempt_.pause.all_reporting_paused)
-        consider(*attempt_.pause.all_reporting_paused + kStragglerPause);
-      else if (const auto until = gather_until(); until && now_ < *until)
-        consider(until);
-    }
-  }
+  if (state_ == RunState::Pausing) consider(attempt_.quiesce->next_deadline(now_));
   consider(attempt_.collectives.next_deadline());
   consider(attempt_.checkpoints.next_deadline());
   consider(commit_deadline());

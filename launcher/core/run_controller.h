@@ -14,6 +14,8 @@
 #include "launcher/core/collective_board.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/quiesce.h"
+#include "launcher/core/rank_table.h"
 #include "launcher/core/run_events.h"
 #include "launcher/core/validation_board.h"
 
@@ -21,11 +23,6 @@ namespace train {
 
 inline constexpr Duration kSurvivorGrace =
     seconds(1);  // TERM to KILL for the survivors of a failed group
-inline constexpr Duration kGatherPause =
-    seconds(1);  // for ranks that report; then one of them waits for another that is paused
-inline constexpr Duration kStragglerPause =
-    seconds(2);  // for ranks that have not reported yet, once all others are paused
-inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
 inline constexpr Duration kAllNodesWait =
     seconds(3);  // for daemons that are named but have not answered, before starting without
 inline constexpr Duration kPlaceEvery =
@@ -82,27 +79,14 @@ class RunController {
   int restarts() const { return restart_count_; }
   /// How many workers of the current attempt had stood by for it.
   int stood_by() const { return attempt_.stood_by; }
-  bool pauses_at_checkpoint() const { return attempt_.pause.at_checkpoint; }
+  bool pauses_at_checkpoint() const {
+    return attempt_.quiesce && attempt_.quiesce->at_checkpoint();
+  }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
   /// The numbers of the checkpoints that are being validated, or wait for that: to be kept.
   std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
  private:
-  struct Member {
-    NodeId node;
-    bool joined = false;
-    std::uint64_t reported = 0;           // last ordinal
-    std::optional<std::uint64_t> paused;  // ordinal at which it waits
-    std::uint64_t checkpoint_index = 0;   // of its last pause
-    std::optional<RankEnd> end;
-    bool lost = false;     // its node is: no end will come
-    bool arrived = false;  // it paused where it was told to go on to
-    bool alive() const { return !end && !lost; }
-    /// By what came from it, or by its supervisor's word at its end.
-    std::uint64_t known_report() const {
-      return std::max(reported, end ? end->last_ordinal : std::uint64_t{0});
-    }
-  };
   struct Host {
     PlacedNode placed;
     bool prepared = false, started = false;
@@ -123,19 +107,6 @@ class RunController {
   struct Reform {  // the group is to end in good order, and to start again
     std::string reason;
     bool preempted = false;
-    bool asked = false;  // the ranks were told to leave
-  };
-  struct PauseProgress {
-    enum class Step { Gather, Advance, Finish } step = Step::Gather;
-    bool asked = false;
-    TimePoint asked_at;
-    TimePoint deadline;          // then TERM
-    bool at_checkpoint = false;  // no work may be lost, and there is time
-    std::optional<TimePoint> first_paused_at;
-    std::optional<TimePoint>
-        all_reporting_paused;  // since when only ranks that never reported are missing
-    std::optional<TimePoint> all_arrived_at;
-    std::uint64_t ordinal = 0;
   };
   struct CommitUnderWay {
     std::uint64_t index = 0;
@@ -149,13 +120,11 @@ class RunController {
     Placement placement;
     std::uint32_t master_port = 0;
     std::map<NodeId, Host> hosts;
-    std::vector<Member> members;  // by rank
+    RankTable ranks;
     CollectiveBoard collectives{0};
     CheckpointLedger checkpoints{0};
     std::optional<CommitUnderWay> commit;
     bool progressed = false;  // a report, or a completed collective
-    std::optional<std::uint64_t>
-        came_to_its_end_at;  // the last report of the ranks that ended by themselves
     std::optional<Failure> failure;
     std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
@@ -166,8 +135,8 @@ class RunController {
     std::optional<TimePoint> standbys_at;          // for the one after it; at the latest
     bool standbys_asked = false;
     int collateral = 0;
-    bool waiting_for_validations = false;  // was said
-    PauseProgress pause;
+    bool waiting_for_validations = false;          // was said
+    std::optional<Quiesce> quiesce;                // since it was asked for
     bool hurried = false;                          // asked to stop at once
     std::optional<TimePoint> parts_awaited_since;  // hurried, and no worker is left
     bool parts_given_up = false;
@@ -219,7 +188,6 @@ class RunController {
   bool may_be_used(NodeId node);
   void readmit_nodes();
   void begin_stop();
-  bool can_pause() const;
   void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
   void hurry_pause(TimePoint deadline);
   void begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint);
@@ -233,8 +201,8 @@ class RunController {
   void fail(Failure failure);
   void begin_teardown(Duration grace, const std::string& reason);
   void stop_hosts(Duration grace, const std::string& reason);
-  void send_pause(Pause::Step step);
-  Pause pause_for(NodeId node, Pause::Step step) const;
+  void send_pause();
+  Pause pause_for(NodeId node) const;
   void send_again(Host& host);
   Prepare prepare_for(const PlacedNode& placed) const;
   StopGroup stop_for(NodeId node, Duration grace) const;
@@ -266,19 +234,11 @@ class RunController {
   bool current(Attempt attempt) const {
     return facts(state_).has_attempt && attempt == attempt_.id;
   }
-  /// The member that an event of the current attempt is about; none for older attempts and for
+  /// The rank that an event of the current attempt is about; none for older attempts and for
   /// ranks that do not exist.
-  Member* member_of(Attempt attempt, Rank rank);
-  bool all_members_ended() const;
-  bool all_paused_at(std::uint64_t ordinal) const;
-  bool somebody_is_on_the_way() const;
-  void advance_to(std::uint64_t ordinal);
+  RankTable::Entry* rank_of(Attempt attempt, Rank rank);
   bool nodes_may_come() const;
-  bool any_member_ended() const;
-  std::optional<TimePoint> gather_until() const;
   std::optional<FailurePlace> place_of(const Failure& failure) const;
-  std::uint64_t next_common_report() const;
-  std::uint64_t earliest_meeting() const;
   std::string mixed_reports(const std::vector<PartOfCheckpoint>& parts) const;
   std::string node_name(NodeId node) const;
   template <class F>

@@ -10,21 +10,17 @@
 namespace train {
 
 void RunController::on(const PartStaged& event) {
-  const Member* member = member_of(event.attempt, event.part.rank);
-  if (member == nullptr) return;
+  const RankTable::Entry* rank = rank_of(event.attempt, event.part.rank);
+  if (rank == nullptr) return;
   PartOfCheckpoint part = event.part;
-  const PauseProgress& pause = attempt_.pause;
-  const bool meeting_is_known =
-      pause.step == PauseProgress::Step::Finish ||
-      (pause.step == PauseProgress::Step::Advance && !pause.at_checkpoint);
-  const bool past_the_end = meeting_is_known && part.report_ordinal > pause.ordinal;
-  if (past_the_end && part.error.empty()) {
+  const std::optional<Quiesce>& quiesce = attempt_.quiesce;
+  if (quiesce && quiesce->is_past_the_end(part.report_ordinal) && part.error.empty()) {
     part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,
-                             attempt_.pause.ordinal);
+                             quiesce->meeting());
   }
   if (const auto settled = attempt_.checkpoints.add(std::move(part), now_)) {
     actions_.push_back(
-        TellCheckpoint{attempt_.id, member->node, settled->index, settled->path, settled->error});
+        TellCheckpoint{attempt_.id, rank->node, settled->index, settled->path, settled->error});
   }
 }
 
@@ -49,7 +45,7 @@ void RunController::advance_checkpoints() {
 // Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
 // and of another what it would have made anyhow, at another report.
 std::string RunController::mixed_reports(const std::vector<PartOfCheckpoint>& parts) const {
-  if (!attempt_.pause.asked) return "";
+  if (!attempt_.quiesce) return "";
   for (const PartOfCheckpoint& part : parts) {
     if (part.report_ordinal == parts.front().report_ordinal) continue;
     return fmt::format("rank {} made it at report {}, rank {} at report {}",
@@ -170,7 +166,7 @@ void RunController::give_up_commit(std::string reason) {
 // The workers are gone, but not their supervisors: they may be storing parts, and one who asked
 // twice does not wait for storage that hangs.
 bool RunController::gives_up_parts() {
-  if (!attempt_.hurried || !all_members_ended()) return false;
+  if (!attempt_.hurried || !attempt_.ranks.all_ended()) return false;
   if (!attempt_.parts_awaited_since) attempt_.parts_awaited_since = now_;
   if (now_ < *attempt_.parts_awaited_since + kPartsPatience) return false;
   if (std::exchange(attempt_.parts_given_up, true)) return true;

@@ -66,10 +66,10 @@ void RunController::on(const SupervisorAttached& event) {
   host->second.attached = true;
   host->second.has_workers = event.has_workers;
   for (const RankState& rank : event.ranks) {
-    Member* member = member_of(event.attempt, rank.rank);
-    if (member == nullptr) continue;
-    member->joined |= rank.joined;
-    member->reported = std::max(member->reported, rank.reported);
+    RankTable::Entry* entry = rank_of(event.attempt, rank.rank);
+    if (entry == nullptr) continue;
+    entry->joined |= rank.joined;
+    entry->reported = std::max(entry->reported, rank.reported);
   }
   for (const auto& outcome : attempt_.checkpoints.settled_before(event.settled_checkpoint))
     tell_checkpoint(outcome);
@@ -86,18 +86,7 @@ void RunController::send_again(Host& host) {
   }
   if (state_ == RunState::Preparing && !host.prepared) actions_.push_back(prepare_for(host.placed));
   if (host.start && !host.started) actions_.push_back(*host.start);
-  if (state_ != RunState::Pausing) return;
-  switch (attempt_.pause.step) {
-    case PauseProgress::Step::Gather:
-      actions_.push_back(pause_for(node, Pause::Step::Pause));
-      break;
-    case PauseProgress::Step::Advance:
-      actions_.push_back(pause_for(node, Pause::Step::Advance));
-      break;
-    case PauseProgress::Step::Finish:
-      actions_.push_back(pause_for(node, Pause::Step::Finish));
-      break;
-  }
+  if (state_ == RunState::Pausing) actions_.push_back(pause_for(node));
 }
 
 void RunController::on(const NodeDown& event) {
@@ -139,20 +128,15 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
     return;
   }
   host.gone = host.lost = true;
-  std::optional<Rank> first;
-  for (std::size_t i = 0; i < attempt_.members.size(); ++i) {
-    Member& member = attempt_.members[i];
-    if (member.node != node || !member.alive()) continue;
-    member.lost = true;
-    if (!first) first = Rank{static_cast<std::int32_t>(i)};
-    release_collectives(attempt_.collectives.rank_ended(Rank{static_cast<std::int32_t>(i)}));
-  }
+  const std::vector<Rank> ranks = attempt_.ranks.node_lost(node);
+  for (const Rank rank : ranks) release_collectives(attempt_.collectives.rank_ended(rank));
   // It ended while no launcher was there, as it does when none comes back in time.
   if (attempt_.adopted && !host.attached && kind == FailureKind::Worker) {
     if (!attempt_.failure && !attempt_.reform) attempt_.reform = Reform{.reason = reason};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
     return;
   }
+  const std::optional<Rank> first = ranks.empty() ? std::nullopt : std::optional(ranks.front());
   fail({.kind = kind, .cause = reason, .rank = first, .end = {}, .node = node, .start_error = {}});
 }
 

@@ -24,7 +24,7 @@ void RunController::adopt(const LivingAttempt& living) {
   next_attempt_ = std::max(next_attempt_, living.id.next());
   restart_count_ = living.restart_count;
   const int world_size = living.placement.world_size;
-  attempt_.members.resize(static_cast<std::size_t>(world_size));
+  attempt_.ranks = RankTable(living.placement);
   attempt_.collectives = CollectiveBoard(world_size);
   attempt_.checkpoints =
       CheckpointLedger::adopted(world_size, living.settled_index, living.settled_path);
@@ -32,9 +32,6 @@ void RunController::adopt(const LivingAttempt& living) {
     const PlacedNode& placed = living.placement.nodes[i];
     node_names_[placed.node] = living.node_names[i];
     attempt_.hosts[placed.node] = Host{.placed = placed, .prepared = true, .start = {}};
-    for (int local = 0; local < placed.local_world_size; ++local)
-      attempt_.members[static_cast<std::size_t>(placed.first_rank.value + local)].node =
-          placed.node;
   }
 }
 
@@ -74,7 +71,7 @@ void RunController::stopped_before() {
 void RunController::begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint) {
   const std::string reason = reform.reason;
   attempt_.reform = std::move(reform);
-  if (can_pause()) return begin_pause(reason, deadline, at_checkpoint);
+  if (attempt_.ranks.any_reports()) return begin_pause(reason, deadline, at_checkpoint);
   begin_teardown(kSurvivorGrace, reason);
 }
 
@@ -90,8 +87,8 @@ void RunController::consider_growth() {
   }
   // A program without the SDK, or before its first report, cannot be asked to stop without losing
   // work.
-  if (!grow_at_ || now_ < *grow_at_ || !can_pause()) return;
-  if (any_member_ended()) return grow_at_.reset();  // no checkpoint will be whole any more
+  if (!grow_at_ || now_ < *grow_at_ || !attempt_.ranks.any_reports()) return;
+  if (attempt_.ranks.any_ended()) return grow_at_.reset();  // no checkpoint will be whole any more
   const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
   grow_at_.reset();
   if (now.world_size <= attempt_.placement.world_size) return;

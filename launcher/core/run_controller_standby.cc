@@ -13,14 +13,13 @@ namespace train {
 void RunController::consider_standbys() {
   const int wanted = spec_.scaling_config.standby_workers;
   if (wanted == 0 || attempt_.standbys_asked) return;
-  const std::vector<Member>& members = attempt_.members;
-  if (!std::all_of(members.begin(), members.end(), [](const Member& m) { return m.joined; }))
-    return;
+  const std::vector<RankTable::Entry>& ranks = attempt_.ranks.all();
+  if (!attempt_.ranks.all_joined()) return;
   if (!attempt_.standbys_at) attempt_.standbys_at = now_ + kStandbySettle;
   if (!attempt_.progressed && now_ < *attempt_.standbys_at) return;
   attempt_.standbys_asked = true;
   for (int i = 0; i < wanted; ++i) {
-    const NodeId node = members[static_cast<std::size_t>(i) % members.size()].node;
+    const NodeId node = ranks[static_cast<std::size_t>(i) % ranks.size()].node;
     if (draining_.count(node) == 0) ++standbys_[node];
   }
   for (const auto& [node, workers] : standbys_) ask_standby(node);
@@ -46,10 +45,7 @@ void RunController::release_standbys() {
 
 void RunController::tell_of_useless_standbys() {
   if (spec_.scaling_config.standby_workers == 0 || attempt_.failure) return;
-  const std::vector<Member>& members = attempt_.members;
-  const bool any_joined =
-      std::any_of(members.begin(), members.end(), [](const Member& m) { return m.joined; });
-  if (any_joined || std::exchange(useless_standbys_told_, true)) return;
+  if (attempt_.ranks.any_joined() || std::exchange(useless_standbys_told_, true)) return;
   note(NoteLevel::Warning,
        "standby_workers had no effect: only programs that use the SDK can wait for a rank, and no "
        "worker has called it");

@@ -1,0 +1,150 @@
+#include "launcher/core/quiesce.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace train {
+namespace {
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+
+// A rank that came to its end by itself does not wait for the others. Who leaves for good stops
+// where that rank did. A group that is to form anew could hand over no whole checkpoint any more,
+// and would do everything since its last one again: it goes on to its own end.
+std::uint64_t earliest_meeting(const RankTable& ranks, const Quiesce::Surroundings& around) {
+  if (!ranks.own_end_at()) return 0;
+  return around.for_good ? *ranks.own_end_at() : UINT64_MAX;
+}
+
+}  // namespace
+
+Quiesce::Next Quiesce::advance(RankTable& ranks, const Surroundings& around, TimePoint now) {
+  if (now >= deadline_) return Next::TimedOut;
+  return std::visit(Overloaded{[&](Gather& step) { return gather(step, ranks, around, now); },
+                               [&](Advance& step) { return meet(step, ranks, around, now); },
+                               [](Finish&) { return Next::Wait; }},
+                    step_);
+}
+
+Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundings& around,
+                              TimePoint now) {
+  const auto on_the_way = [](const RankTable::Entry& rank) {
+    return rank.reports() && !rank.paused;
+  };
+  if (gather.first_paused_at && std::any_of(ranks.all().begin(), ranks.all().end(), on_the_way)) {
+    // The news of one rank among thousands: the others need not be looked at.
+    gather.reporting_paused_at.reset();
+    const auto until = gather_until(gather);
+    if (!until || now < *until) return Next::Wait;
+  }
+  bool reporting_paused = true, all_paused = true;
+  std::uint64_t furthest = 0;
+  for (const RankTable::Entry& rank : ranks.all()) {
+    if (!rank.alive()) continue;
+    // One that has not joined yet, or whose news is late, is waited for a little.
+    all_paused &= rank.paused.has_value();
+    if (!rank.reports()) continue;
+    reporting_paused &= rank.paused.has_value();
+    furthest = std::max(furthest, rank.paused.value_or(0));
+    if (rank.paused && !gather.first_paused_at) gather.first_paused_at = now;
+  }
+  if (!reporting_paused) {
+    // Training in lockstep: a rank was past its report when the order came, and now waits in a
+    // collective for one that is paused. Its next report is where all can meet.
+    gather.reporting_paused_at.reset();
+    const auto until = gather_until(gather);
+    if (!until || now < *until) return Next::Wait;
+    furthest = ranks.next_common_report();
+  } else {
+    if (!gather.reporting_paused_at) gather.reporting_paused_at = now;
+    if (!all_paused && now < *gather.reporting_paused_at + kStragglerPause) return Next::Wait;
+  }
+  return advance_to(std::max(furthest, earliest_meeting(ranks, around)), ranks);
+}
+
+Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundings& around,
+                            TimePoint now) {
+  if (const std::uint64_t earliest = earliest_meeting(ranks, around); earliest > advance.meeting)
+    return advance_to(earliest, ranks);
+  std::uint64_t furthest = 0, common_checkpoint = UINT64_MAX;
+  for (const RankTable::Entry& rank : ranks.all()) {
+    if (!rank.reports()) continue;
+    const bool there = at_checkpoint_ ? rank.paused.has_value() : rank.paused == advance.meeting;
+    if (!there) return Next::Wait;
+    furthest = std::max(furthest, *rank.paused);
+    common_checkpoint = std::min(common_checkpoint, rank.checkpoint_index);
+  }
+  if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
+  if (at_checkpoint_) advance.meeting = furthest;
+  if (around.committing) return Next::AwaitCommit;
+  if (!advance.all_arrived_at) advance.all_arrived_at = now;
+  // A rank that ended before makes no checkpoint here: the others' never becomes whole.
+  const bool hopeless = ranks.any_ended() && now >= *advance.all_arrived_at + kStragglerPause;
+  if (around.settled_checkpoint < common_checkpoint && !hopeless) return Next::Wait;
+  deadline_ = std::min(deadline_, now + kFinishGrace);
+  step_ = Finish{advance.meeting};
+  return Next::Send;
+}
+
+Quiesce::Next Quiesce::advance_to(std::uint64_t ordinal, RankTable& ranks) {
+  ranks.resume_until(ordinal);
+  step_ = Advance{.meeting = ordinal};
+  return Next::Send;
+}
+
+bool Quiesce::hurry(TimePoint deadline, TimePoint now) {
+  deadline_ = std::min(deadline_, deadline);
+  if (!std::exchange(at_checkpoint_, false) || finishing()) return false;
+  step_ = Gather{.since = now};
+  return true;
+}
+
+// Until when ranks that report are waited for before one of them is taken to wait for another.
+std::optional<TimePoint> Quiesce::gather_until(const Gather& gather) const {
+  if (!at_checkpoint_) return gather.since + kGatherPause;
+  if (!gather.first_paused_at) return std::nullopt;
+  return *gather.first_paused_at + kGatherPause;
+}
+
+Pause::Step Quiesce::to_send() const {
+  return std::visit(Overloaded{[](const Gather&) { return Pause::Step::Pause; },
+                               [](const Advance&) { return Pause::Step::Advance; },
+                               [](const Finish&) { return Pause::Step::Finish; }},
+                    step_);
+}
+
+std::uint64_t Quiesce::meeting() const {
+  return std::visit(Overloaded{[](const Gather&) { return std::uint64_t{0}; },
+                               [](const Advance& step) { return step.meeting; },
+                               [](const Finish& step) { return step.meeting; }},
+                    step_);
+}
+
+bool Quiesce::is_past_the_end(std::uint64_t ordinal) const {
+  const bool known = finishing() || (std::holds_alternative<Advance>(step_) && !at_checkpoint_);
+  return known && ordinal > meeting();
+}
+
+std::optional<TimePoint> Quiesce::next_deadline(TimePoint now) const {
+  std::optional<TimePoint> step = std::visit(
+      Overloaded{[&](const Gather& gather) -> std::optional<TimePoint> {
+                   if (gather.reporting_paused_at)
+                     return *gather.reporting_paused_at + kStragglerPause;
+                   const auto until = gather_until(gather);
+                   return until && now < *until ? until : std::nullopt;
+                 },
+                 [&](const Advance& advance) -> std::optional<TimePoint> {
+                   if (!advance.all_arrived_at) return std::nullopt;
+                   const TimePoint hopeless_at = *advance.all_arrived_at + kStragglerPause;
+                   return now < hopeless_at ? std::optional(hopeless_at) : std::nullopt;
+                 },
+                 [](const Finish&) -> std::optional<TimePoint> { return std::nullopt; }},
+      step_);
+  if (deadline_ != TimePoint::max() && (!step || deadline_ < *step)) return deadline_;
+  return step;
+}
+
+}  // namespace train
