@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/overloaded.h"
+
 namespace train {
 namespace {
-
-template <class... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
 
 // A rank that came to its end by itself does not wait for the others. Who leaves for good stops
 // where that rank did. A group that is to form anew could hand over no whole checkpoint any more,

@@ -16,9 +16,8 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
       next_attempt_(start.first_attempt),
-      newest_(std::move(start.checkpoint)),
-      older_(std::move(start.older)),
-      last_checkpoint_number_(start.last_checkpoint_number),
+      checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
+                   start.last_checkpoint_number),
       restart_count_(start.restarts),
       validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
       placed_(std::move(start.placed)),
@@ -72,8 +71,8 @@ void RunController::begin_attempt(Placement placement) {
   attempt_.placement = placed_ = placement;
   attempt_.ranks = RankTable(placement);
   attempt_.collectives = CollectiveBoard(placement.world_size);
-  attempt_.checkpoints = CheckpointLedger(placement.world_size);
-  attempt_.restored = newest_;
+  checkpoints_.begin_attempt(attempt_.id, placement.world_size);
+  attempt_.restored = checkpoints_.newest();
   waiting_note_at_.reset();
   waiting_note_every_ = kWaitingNoteFirst;
   grow_at_.reset();
@@ -84,7 +83,7 @@ void RunController::begin_attempt(Placement placement) {
                   placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes"));
   for (const PlacedNode& placed : placement.nodes)
     attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
-  AttemptBegun begun{attempt_.id, placement, {}, newest_, restart_count_};
+  AttemptBegun begun{attempt_.id, placement, {}, attempt_.restored, restart_count_};
   for (const PlacedNode& placed : placement.nodes)
     begun.node_names.push_back(node_name(placed.node));
   actions_.push_back(std::move(begun));
@@ -115,8 +114,8 @@ void RunController::advance_preparing() {
       attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_[first.node].address;
   const SharedValue<Placement> placement(attempt_.placement);
   for (const PlacedNode& placed : attempt_.placement.nodes) {
-    Start start{attempt_.id,          placed,  placement,     master_addr,
-                attempt_.master_port, newest_, restart_count_};
+    Start start{attempt_.id,           placed,        placement, master_addr, attempt_.master_port,
+                checkpoints_.newest(), restart_count_};
     attempt_.hosts[placed.node].start = start;
     actions_.push_back(std::move(start));
   }
@@ -288,7 +287,7 @@ void RunController::advance_teardown() {
   const bool gone = std::all_of(attempt_.hosts.begin(), attempt_.hosts.end(),
                                 [](const auto& host) { return host.second.gone; });
   if (!gone && !gives_up_parts()) return;
-  if (attempt_.checkpoints.committing()) return await_commit();
+  if (checkpoints_.committing()) return checkpoints_.await_commit(now_);
   find_reform();
   if (waits_for_validations()) return;
   conclude_attempt();
@@ -383,7 +382,7 @@ void RunController::end_run(RunTrigger trigger, const std::string& reason) {
 
 void RunController::advance() {
   for (RunState before = state_; !done(); before = state_) {
-    if (facts(state_).has_attempt) advance_checkpoints();
+    if (facts(state_).has_attempt) perform(checkpoints_.advance(situation(), now_));
     switch (state_) {
       case RunState::Attaching:
         advance_attaching();
@@ -412,10 +411,8 @@ void RunController::advance() {
     if (state_ == before) break;
   }
   if (!facts(state_).has_attempt) return;
-  watch_commit();
+  perform(checkpoints_.watch(situation(), now_));
   for (std::string& text : attempt_.collectives.overdue(now_))
-    note(NoteLevel::Warning, std::move(text));
-  for (std::string& text : attempt_.checkpoints.overdue(now_))
     note(NoteLevel::Warning, std::move(text));
 }
 
@@ -444,8 +441,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
   }
   if (state_ == RunState::Pausing) consider(attempt_.quiesce->next_deadline(now_));
   consider(attempt_.collectives.next_deadline());
-  consider(attempt_.checkpoints.next_deadline());
-  consider(commit_deadline());
+  consider(checkpoints_.next_deadline(state_));
   if (attempt_.parts_awaited_since && !attempt_.parts_given_up)
     consider(*attempt_.parts_awaited_since + kPartsPatience);
   return next;

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/core/checkpoint_ledger.h"
 #include "launcher/core/collective_board.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/quiesce.h"
 #include "launcher/core/rank_table.h"
+#include "launcher/core/run_checkpoints.h"
 #include "launcher/core/run_events.h"
 #include "launcher/core/validation_board.h"
 
@@ -32,12 +32,6 @@ inline constexpr Duration kGrowSettle =
     seconds(3);  // from the last news of more room to asking the group to re-form
 inline constexpr Duration kStandbySettle =
     seconds(3);  // from the last rank's hello to workers that stand by, without progress
-inline constexpr int kWithoutSpaceMax =
-    3;  // checkpoints in a row that are not kept for want of space; then the run fails
-inline constexpr Duration kCommitWarnAfter = seconds(60);
-inline constexpr Duration kStoragePatience =
-    seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
-                 // given up where the run is asked to stop at once
 inline constexpr Duration kPartsPatience =
     seconds(3);  // then, once no worker is left: for their supervisors, which may be storing parts
 inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
@@ -82,7 +76,7 @@ class RunController {
   bool pauses_at_checkpoint() const {
     return attempt_.quiesce && attempt_.quiesce->at_checkpoint();
   }
-  const std::optional<CheckpointInfo>& newest_checkpoint() const { return newest_; }
+  const std::optional<CheckpointInfo>& newest_checkpoint() const { return checkpoints_.newest(); }
   /// The numbers of the checkpoints that are being validated, or wait for that: to be kept.
   std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
@@ -108,13 +102,6 @@ class RunController {
     std::string reason;
     bool preempted = false;
   };
-  struct CommitUnderWay {
-    std::uint64_t index = 0;
-    TimePoint since;
-    std::optional<TimePoint> awaited_since = {};  // there is nothing else left to do
-    std::optional<RunState> wait_said_in = {};
-    bool warned = false, given_up = false;
-  };
   struct AttemptState {
     Attempt id;
     Placement placement;
@@ -122,8 +109,6 @@ class RunController {
     std::map<NodeId, Host> hosts;
     RankTable ranks;
     CollectiveBoard collectives{0};
-    CheckpointLedger checkpoints{0};
-    std::optional<CommitUnderWay> commit;
     bool progressed = false;  // a report, or a completed collective
     std::optional<Failure> failure;
     std::optional<Reform> reform;
@@ -178,7 +163,6 @@ class RunController {
   void advance_running();
   void advance_pausing();
   void advance_teardown();
-  void advance_checkpoints();
   void advance_validations();
 
   void adopt(const LivingAttempt& living);
@@ -212,17 +196,9 @@ class RunController {
   void end_run(RunTrigger trigger, const std::string& reason);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
-  void tell_checkpoint(const CheckpointLedger::Outcome& outcome);
-  void give_up_checkpoint(const CheckpointLedger::Outcome& outcome, bool no_space,
-                          bool may_come = false);
-  void take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
-  void await_commit();
-  void watch_commit();
-  void give_up_commit(std::string reason);
+  RunCheckpoints::Situation situation() const;
+  void perform(RunCheckpoints::Effects effects);
   bool gives_up_parts();
-  TimePoint commit_warn_at() const;
-  std::optional<TimePoint> commit_deadline() const;
-  void warn_of_little_room(const StorageRoom& room);
   void add_validation(const CheckpointInfo& checkpoint);
   std::optional<NodeId> validation_host() const;
   bool waits_for_validations();
@@ -239,7 +215,6 @@ class RunController {
   RankTable::Entry* rank_of(Attempt attempt, Rank rank);
   bool nodes_may_come() const;
   std::optional<FailurePlace> place_of(const Failure& failure) const;
-  std::string mixed_reports(const std::vector<PartOfCheckpoint>& parts) const;
   std::string node_name(NodeId node) const;
   template <class F>
   void for_each_reachable_host(F&& f);
@@ -260,11 +235,7 @@ class RunController {
   bool useless_standbys_told_ = false;
   FailurePolicy policy_;
   Attempt next_attempt_;
-  std::optional<CheckpointInfo> newest_;
-  std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be whole
-  std::uint64_t last_checkpoint_number_ = 0;
-  int without_space_ = 0;     // checkpoints in a row that were given up for want of it
-  bool little_room_ = false;  // for the next checkpoint, as far as is known
+  RunCheckpoints checkpoints_;
   int restart_count_ = 0;
   ValidationBoard validations_;
   AttemptState attempt_;

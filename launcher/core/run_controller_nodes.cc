@@ -71,8 +71,7 @@ void RunController::on(const SupervisorAttached& event) {
     entry->joined |= rank.joined;
     entry->reported = std::max(entry->reported, rank.reported);
   }
-  for (const auto& outcome : attempt_.checkpoints.settled_before(event.settled_checkpoint))
-    tell_checkpoint(outcome);
+  perform(checkpoints_.settled_before(event.settled_checkpoint));
   if (!host->second.gone) send_again(host->second);
   validate_again(event.node);
 }

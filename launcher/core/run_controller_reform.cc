@@ -26,8 +26,7 @@ void RunController::adopt(const LivingAttempt& living) {
   const int world_size = living.placement.world_size;
   attempt_.ranks = RankTable(living.placement);
   attempt_.collectives = CollectiveBoard(world_size);
-  attempt_.checkpoints =
-      CheckpointLedger::adopted(world_size, living.settled_index, living.settled_path);
+  checkpoints_.adopt_attempt(living);
   for (std::size_t i = 0; i < living.placement.nodes.size(); ++i) {
     const PlacedNode& placed = living.placement.nodes[i];
     node_names_[placed.node] = living.node_names[i];

@@ -41,8 +41,7 @@ void RunController::on(const StopAsked& event) {
       stop_ && stop_->kind != StopKind::StopCondition && event.kind != StopKind::StopCondition;
   if (stop_ && event.kind == StopKind::StopCondition) return;
   if (!stop_ || stop_->kind == StopKind::StopCondition) stop_ = Stop{event.kind, event.reason};
-  const bool was_offered =
-      attempt_.commit && attempt_.commit->wait_said_in == RunState::TearingDown;
+  const bool was_offered = checkpoints_.offered_to_give_up();
   if (again || (was_offered && event.kind == StopKind::Interrupt)) attempt_.hurried = true;
   switch (state_) {
     case RunState::Attaching:  // advance_attaching comes back to it
@@ -108,8 +107,8 @@ void RunController::advance_pausing() {
       attempt_.reform.reset();  // they had come to their end by themselves
     return change_state(RunTrigger::GroupEnding, "every rank ended");
   }
-  const Quiesce::Surroundings around{.settled_checkpoint = attempt_.checkpoints.settled(),
-                                     .committing = attempt_.checkpoints.committing(),
+  const Quiesce::Surroundings around{.settled_checkpoint = checkpoints_.settled(),
+                                     .committing = checkpoints_.committing(),
                                      .for_good = stop_ || attempt_.was_pausing};
   switch (quiesce.advance(attempt_.ranks, around, now_)) {
     case Quiesce::Next::Wait:
@@ -117,11 +116,11 @@ void RunController::advance_pausing() {
     case Quiesce::Next::Send:
       return send_pause();
     case Quiesce::Next::AwaitCommit:
-      return await_commit();
+      return checkpoints_.await_commit(now_);
     case Quiesce::Next::TimedOut:
       return begin_teardown(kSurvivorGrace, quiesce.finishing()
                                                 ? "workers went on after the end was announced"
-                                            : attempt_.commit && attempt_.commit->awaited_since
+                                            : checkpoints_.commit_awaited()
                                                 ? "their checkpoint was not committed in time"
                                                 : "the ranks did not meet at one report in time");
   }

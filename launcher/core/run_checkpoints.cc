@@ -1,0 +1,219 @@
+#include "launcher/core/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace train {
+namespace {
+
+Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
+
+// Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
+// and of another what it would have made anyhow, at another report.
+std::string mixed_reports(const std::vector<PartOfCheckpoint>& parts) {
+  for (const PartOfCheckpoint& part : parts) {
+    if (part.report_ordinal == parts.front().report_ordinal) continue;
+    return fmt::format("rank {} made it at report {}, rank {} at report {}",
+                       parts.front().rank.value, parts.front().report_ordinal, part.rank.value,
+                       part.report_ordinal);
+  }
+  return "";
+}
+
+void append(RunCheckpoints::Effects& effects, RunCheckpoints::Effects more) {
+  for (RunCheckpoints::Effect& effect : more) effects.push_back(std::move(effect));
+}
+
+}  // namespace
+
+// ---- parts
+
+void RunCheckpoints::begin_attempt(Attempt attempt, int world_size) {
+  attempt_ = attempt;
+  ledger_ = CheckpointLedger(world_size);
+  commit_.reset();
+}
+
+void RunCheckpoints::adopt_attempt(const LivingAttempt& living) {
+  attempt_ = living.id;
+  ledger_ = CheckpointLedger::adopted(living.placement.world_size, living.settled_index,
+                                      living.settled_path);
+  commit_.reset();
+}
+
+RunCheckpoints::Effects RunCheckpoints::staged(PartOfCheckpoint part, TimePoint now) {
+  const Rank rank = part.rank;
+  const auto settled = ledger_.add(std::move(part), now);
+  if (!settled) return {};
+  return {Tell{*settled, rank}};
+}
+
+RunCheckpoints::Effects RunCheckpoints::settled_before(std::uint64_t index) {
+  Effects effects;
+  for (CheckpointLedger::Outcome& outcome : ledger_.settled_before(index))
+    effects.push_back(Tell{std::move(outcome)});
+  return effects;
+}
+
+RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, TimePoint now) {
+  Effects effects;
+  while (auto ready = ledger_.take_ready()) {
+    if (!ready->error.empty()) {
+      append(effects, give_up({ready->index, "", ready->error}, ready->no_space, false, situation));
+      if (std::holds_alternative<OutOfSpace>(effects.back())) break;
+      continue;
+    }
+    const std::string mixed = situation.quiescing ? mixed_reports(ready->parts) : "";
+    if (!mixed.empty()) {
+      ledger_.commit_finished({ready->index, "", mixed});
+      append(effects, give_up({ready->index, "", mixed}, false, false, situation));
+      continue;
+    }
+    commit_ = CommitUnderWay{.index = ready->index, .since = now};
+    effects.push_back(BeginCommit{ready->index, ++last_number_, std::move(ready->parts)});
+    break;
+  }
+  return effects;
+}
+
+// ---- what became of it
+
+RunCheckpoints::Effects RunCheckpoints::commit_finished(const CommitFinished& event,
+                                                        const Situation& situation) {
+  const CheckpointLedger::Outcome outcome{
+      event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
+  if (!ledger_.commit_finished(outcome)) return {};
+  commit_.reset();
+  if (!event.checkpoint) return give_up(outcome, event.no_space, event.may_come, situation);
+  without_space_ = 0;
+  Effects effects{Tell{outcome}};
+  if (auto note = little_room(event.room)) effects.push_back(std::move(*note));
+  return effects;
+}
+
+// For want of space: not for ever, for a run that stores nothing loses everything with its first
+// failure.
+RunCheckpoints::Effects RunCheckpoints::give_up(const CheckpointLedger::Outcome& outcome,
+                                                bool no_space, bool may_come,
+                                                const Situation& situation) {
+  without_space_ = no_space ? without_space_ + 1 : 0;
+  const bool running = situation.state == RunState::Running;
+  const bool enough = without_space_ >= kWithoutSpaceMax && running;
+  const bool goes_on = !enough && running;
+  Effects effects{warning(fmt::format("checkpoint {} of attempt {} {} kept: {}{}", outcome.index,
+                                      attempt_.value, may_come ? "may not be" : "is not",
+                                      outcome.error, goes_on ? "; training goes on" : "")),
+                  Tell{outcome}};
+  if (enough) {
+    effects.push_back(OutOfSpace{
+        fmt::format("{} checkpoints in a row were not kept for want of space; the last: {}",
+                    without_space_, outcome.error)});
+  }
+  return effects;
+}
+
+bool RunCheckpoints::take_committed(const CheckpointInfo& checkpoint,
+                                    const std::vector<std::uint64_t>& removed) {
+  if (newest_ && newest_->number >= checkpoint.number) return false;
+  if (newest_ && newest_->number > 0) older_.push_back(*newest_);
+  newest_ = checkpoint;
+  std::erase_if(older_, [&](const CheckpointInfo& old) {
+    return std::count(removed.begin(), removed.end(), old.number) != 0;
+  });
+  return true;
+}
+
+std::optional<RunCheckpoints::Effects> RunCheckpoints::give_up_restored(
+    const std::optional<CheckpointInfo>& restored, const Error& error) {
+  if (error.code != Errc::Corrupt || !restored || restored->number == 0) return std::nullopt;
+  if (newest_ != restored) return Effects{};  // another node has said so
+  newest_ = older_.empty() ? std::nullopt : std::optional(older_.back());
+  if (!older_.empty()) older_.pop_back();
+  const auto name = [](const CheckpointInfo& checkpoint) {
+    return checkpoint.path.substr(checkpoint.path.rfind('/') + 1);
+  };
+  return Effects{
+      warning(fmt::format("skipping {}, which is not whole: {}; going on from {}", name(*restored),
+                          error.message, newest_ ? name(*newest_) : "the beginning"))};
+}
+
+std::optional<Note> RunCheckpoints::little_room(const StorageRoom& room) {
+  const bool little = room.free && *room.free < room.needed;
+  const bool known = std::exchange(little_room_, little);
+  if (!little || known) return std::nullopt;
+  return warning(
+      fmt::format("the next checkpoint may not fit: the last one has {} bytes, {} are free in "
+                  "'{}' (free some space, or lower checkpoint_config.num_to_keep)",
+                  room.needed, *room.free, room.where));
+}
+
+// ---- a commit that takes long
+
+void RunCheckpoints::await_commit(TimePoint now) {
+  if (!commit_->awaited_since) commit_->awaited_since = now;
+}
+
+TimePoint RunCheckpoints::commit_warn_at() const {
+  return commit_->since + std::min<Duration>(kCommitWarnAfter, upload_timeout_ / 2);
+}
+
+RunCheckpoints::Effects RunCheckpoints::watch(const Situation& situation, TimePoint now) {
+  Effects effects;
+  watch_commit(effects, situation, now);
+  for (std::string& text : ledger_.overdue(now)) effects.push_back(warning(std::move(text)));
+  return effects;
+}
+
+void RunCheckpoints::watch_commit(Effects& effects, const Situation& situation, TimePoint now) {
+  if (!commit_ || commit_->given_up) return;
+  CommitUnderWay& commit = *commit_;
+  const std::string so_far = format_duration(now - commit.since);
+  const bool awaited = commit.awaited_since && now >= *commit.awaited_since + kStoragePatience;
+  const bool tearing_down = situation.state == RunState::TearingDown;
+  const auto give_up_commit = [&](std::string reason) {
+    commit.given_up = true;
+    effects.push_back(AbandonCommit{commit.index, std::move(reason)});
+  };
+  if (now >= commit.since + upload_timeout_)
+    return give_up_commit(
+        fmt::format("'{}' did not answer within {} (checkpoint_config."
+                    "upload_timeout is how long we wait)",
+                    storage_path_, format_duration(upload_timeout_)));
+  if (awaited && situation.hurried && tearing_down)
+    return give_up_commit(
+        fmt::format("'{}' had not answered for {} when the run was to stop at "
+                    "once",
+                    storage_path_, so_far));
+  const std::string name = fmt::format("checkpoint {} of attempt {}", commit.index, attempt_.value);
+  if (!commit.warned && now >= commit_warn_at()) {
+    commit.warned = true;
+    effects.push_back(warning(fmt::format(
+        "{} is not committed for {}: '{}' does not answer{}", name, so_far, storage_path_,
+        situation.state == RunState::Running
+            ? "; training goes on until the second one after it is due"
+            : "")));
+  }
+  if (!awaited || commit.wait_said_in == situation.state) return;
+  commit.wait_said_in = situation.state;
+  effects.push_back(
+      Note{NoteLevel::Info, fmt::format("waiting at most {} for {} to be committed{}",
+                                        format_duration(commit.since + upload_timeout_ - now), name,
+                                        tearing_down ? "; Ctrl-C gives it up" : "")});
+}
+
+std::optional<TimePoint> RunCheckpoints::next_deadline(RunState state) const {
+  std::optional<TimePoint> next = ledger_.next_deadline();
+  const auto consider = [&](TimePoint at) {
+    if (!next || at < *next) next = at;
+  };
+  if (!commit_ || commit_->given_up) return next;
+  consider(commit_->since + upload_timeout_);
+  if (!commit_->warned) consider(commit_warn_at());
+  if (commit_->awaited_since && commit_->wait_said_in != state)
+    consider(*commit_->awaited_since + kStoragePatience);
+  return next;
+}
+
+}  // namespace train

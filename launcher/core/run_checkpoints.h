@@ -1,0 +1,124 @@
+// The run's checkpoints, as far as decisions need them. Parts of the attempt's next ones come in, a
+// complete one is committed, what cannot be stored is given up; and which committed one an attempt
+// begins from. One machine: events in, effects out. launcher/cluster stores the files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/core/checkpoint_ledger.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/core/run_events.h"
+
+namespace train {
+
+inline constexpr int kWithoutSpaceMax =
+    3;  // checkpoints in a row that are not kept for want of space; then the run fails
+inline constexpr Duration kCommitWarnAfter = seconds(60);
+inline constexpr Duration kStoragePatience =
+    seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
+                 // given up where the run is asked to stop at once
+
+class RunCheckpoints {
+ public:
+  /// `newest`: the newest committed one, or resume_from_checkpoint. `older`: that are kept beside
+  /// it, oldest first.
+  RunCheckpoints(const RunConfig& config, std::optional<CheckpointInfo> newest,
+                 std::vector<CheckpointInfo> older, std::uint64_t last_number)
+      : upload_timeout_(config.checkpoint_config.upload_timeout),
+        storage_path_(config.storage_path),
+        newest_(std::move(newest)),
+        older_(std::move(older)),
+        last_number_(last_number) {}
+
+  struct Tell {  // what became of one: to the supervisor of a rank that asks again, or to all
+    CheckpointLedger::Outcome outcome;
+    std::optional<Rank> only_for = {};
+  };
+  struct BeginCommit {
+    std::uint64_t index = 0, number = 0;
+    std::vector<PartOfCheckpoint> parts;
+  };
+  struct AbandonCommit {
+    std::uint64_t index = 0;
+    std::string reason;
+  };
+  struct OutOfSpace {  // the run is to fail
+    std::string cause;
+  };
+  using Effect = std::variant<Tell, BeginCommit, AbandonCommit, OutOfSpace, Note>;
+  using Effects = std::vector<Effect>;
+
+  /// How the run stands, where an effect or its words depend on it.
+  struct Situation {
+    RunState state{};
+    bool hurried = false;    // it was asked to stop at once
+    bool quiescing = false;  // ranks were asked to meet at one report
+  };
+
+  // ---- of one attempt
+  void begin_attempt(Attempt attempt, int world_size);
+  /// One that an earlier launcher began.
+  void adopt_attempt(const LivingAttempt& living);
+  Effects staged(PartOfCheckpoint part, TimePoint now);
+  /// A supervisor has heard what became of all up to `index` from an earlier launcher.
+  Effects settled_before(std::uint64_t index);
+  Effects commit_finished(const CommitFinished& event, const Situation& situation);
+  /// Begin the next commit, where one is complete. To be called after everything that happens.
+  Effects advance(const Situation& situation, TimePoint now);
+  /// Warn of parts that are missing and of a commit that takes long, and give that one up in time.
+  Effects watch(const Situation& situation, TimePoint now);
+  std::optional<TimePoint> next_deadline(RunState state) const;
+
+  bool committing() const { return ledger_.committing(); }
+  std::uint64_t settled() const { return ledger_.settled(); }
+  /// There is nothing else left to do but to wait for the commit.
+  void await_commit(TimePoint now);
+  bool commit_awaited() const { return commit_ && commit_->awaited_since; }
+  /// The user was told that Ctrl-C gives the commit up.
+  bool offered_to_give_up() const {
+    return commit_ && commit_->wait_said_in == RunState::TearingDown;
+  }
+
+  // ---- of the run
+  const std::optional<CheckpointInfo>& newest() const { return newest_; }
+  /// Take a committed one, also one that was given up and came to be committed all the same. False
+  /// where it was known.
+  bool take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
+  /// The one that the attempt was to begin from cannot be read: go back to the one before. None
+  /// where that is no reason to: it was no error of its content, or the user had named that
+  /// checkpoint.
+  std::optional<Effects> give_up_restored(const std::optional<CheckpointInfo>& restored,
+                                          const Error& error);
+
+ private:
+  struct CommitUnderWay {
+    std::uint64_t index = 0;
+    TimePoint since;
+    std::optional<TimePoint> awaited_since = {};  // there is nothing else left to do
+    std::optional<RunState> wait_said_in = {};
+    bool warned = false, given_up = false;
+  };
+  Effects give_up(const CheckpointLedger::Outcome& outcome, bool no_space, bool may_come,
+                  const Situation& situation);
+  void watch_commit(Effects& effects, const Situation& situation, TimePoint now);
+  std::optional<Note> little_room(const StorageRoom& room);
+  TimePoint commit_warn_at() const;
+
+  Duration upload_timeout_;
+  std::string storage_path_;
+  std::optional<CheckpointInfo> newest_;
+  std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be intact
+  std::uint64_t last_number_ = 0;
+  int without_space_ = 0;     // in a row, given up for want of it
+  bool little_room_ = false;  // for the next one, as far as is known
+
+  Attempt attempt_;
+  CheckpointLedger ledger_{0};
+  std::optional<CommitUnderWay> commit_;
+};
+
+}  // namespace train
