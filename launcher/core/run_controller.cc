@@ -9,19 +9,19 @@ namespace train {
 
 RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
     : spec_(spec),
-      expected_nodes_(start.expected_nodes),
-      started_(now),
       finished_before_(start.finished),
       now_(now),
+      nodes_(start.expected_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
+      scheduling_(now),
+      standbys_(spec.scaling_config.standby_workers),
       next_attempt_(start.first_attempt),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
                    start.last_checkpoint_number),
       restart_count_(start.restarts),
       validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
-      placed_(std::move(start.placed)),
-      schedule_at_(now) {
+      placed_(std::move(start.placed)) {
   policy_.recall(std::move(start.failures), now);
   if (start.living) adopt(*start.living);
 }
@@ -43,25 +43,19 @@ void RunController::advance_scheduling() {
     return end_run(
         stop_->kind == StopKind::StopCondition ? RunTrigger::EndedWell : RunTrigger::EndedByRequest,
         stop_->reason);
-  if (now_ < schedule_at_) return;
+  if (scheduling_.backing_off(now_)) return;
   if (finished_before_) {
     // Its last supervisors are told that they may go.
-    if (!nodes_may_come() || now_ >= started_ + kAllNodesWait)
+    if (!nodes_.may_grow() || scheduling_.nodes_waited_for(now_))
       end_run(RunTrigger::EndedWell, "it had finished under an earlier launcher");
     return;
   }
-  if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) return;
-  // Nodes may come by the thousand: one look at all of them serves those of a moment.
-  place_due_ = nodes_may_come() && now_ < placed_at_ + kPlaceEvery;
-  if (place_due_) return;
-  placed_at_ = now_;
-  Placement placement = place(spec_.scaling_config, usable_nodes(), expected_nodes_, placed_);
+  if (!scheduling_.looks(now_, nodes_.may_grow())) return;
+  readmit_nodes();
+  Placement placement = nodes_.placement(spec_.scaling_config, policy_, placed_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
-  if (waiting_note_at_ && now_ < *waiting_note_at_) return;
-  waiting_note_at_ = now_ + waiting_note_every_;
-  waiting_note_every_ = std::min<Duration>(2 * waiting_note_every_, kWaitingNoteMax);
-  note(NoteLevel::Info, "waiting: " + placement.reason);
+  if (scheduling_.says_waiting(now_)) note(NoteLevel::Info, "waiting: " + placement.reason);
 }
 
 void RunController::begin_attempt(Placement placement) {
@@ -73,10 +67,8 @@ void RunController::begin_attempt(Placement placement) {
   attempt_.collectives = CollectiveBoard(placement.world_size);
   checkpoints_.begin_attempt(attempt_.id, placement.world_size);
   attempt_.restored = checkpoints_.newest();
-  waiting_note_at_.reset();
-  waiting_note_every_ = kWaitingNoteFirst;
-  grow_at_.reset();
-  room_changed_ = true;
+  scheduling_.placed();
+  growth_.attempt_began();
   change_state(
       RunTrigger::NodesGranted,
       fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
@@ -85,10 +77,10 @@ void RunController::begin_attempt(Placement placement) {
     attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
   AttemptBegun begun{attempt_.id, placement, {}, attempt_.restored, restart_count_};
   for (const PlacedNode& placed : placement.nodes)
-    begun.node_names.push_back(node_name(placed.node));
+    begun.node_names.push_back(nodes_.name(placed.node));
   actions_.push_back(std::move(begun));
   for (const PlacedNode& placed : placement.nodes) actions_.push_back(prepare_for(placed));
-  for (const auto& [node, workers] : std::exchange(standbys_, {})) {
+  for (const NodeId node : standbys_.attempt_began()) {
     if (attempt_.hosts.count(node) == 0) actions_.push_back(Release{attempt_.id, node});
   }
 }
@@ -111,7 +103,7 @@ void RunController::advance_preparing() {
   change_state(RunTrigger::AllPrepared, "");
   const PlacedNode& first = attempt_.placement.nodes.front();
   const std::string master_addr =
-      attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_[first.node].address;
+      attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_.address(first.node);
   const SharedValue<Placement> placement(attempt_.placement);
   for (const PlacedNode& placed : attempt_.placement.nodes) {
     Start start{attempt_.id,           placed,        placement, master_addr, attempt_.master_port,
@@ -158,8 +150,8 @@ void RunController::on(const StartRefused& event) {
   std::optional<Rank> rank;
   if (host.prepared) rank = event.rank;
   const std::string what =
-      rank ? fmt::format("rank {} could not be started on {}", rank->value, node_name(event.node))
-           : fmt::format("no worker could be started on {}", node_name(event.node));
+      rank ? fmt::format("rank {} could not be started on {}", rank->value, nodes_.name(event.node))
+           : fmt::format("no worker could be started on {}", nodes_.name(event.node));
   fail({.kind = permanent ? FailureKind::Permanent : FailureKind::Start,
         .cause = fmt::format("{}: {}{}", what, event.error.message, hint),
         .rank = rank,
@@ -333,7 +325,7 @@ void RunController::conclude_attempt() {
     ended.place = place_of(*attempt_.failure);
     ended.root_rank = attempt_.failure->rank;
     ended.root_end = attempt_.failure->end;
-    if (attempt_.failure->node) ended.root_node = node_name(*attempt_.failure->node);
+    if (attempt_.failure->node) ended.root_node = nodes_.name(*attempt_.failure->node);
     ended.start_error = attempt_.failure->start_error;
   } else if (attempt_.reform && attempt_.reform->preempted) {
     ended.failure = FailureKind::Preempted;
@@ -350,7 +342,8 @@ void RunController::conclude_attempt() {
       note(NoteLevel::Warning,
            fmt::format("node {} failed {} times in a row without a newer checkpoint: it is set "
                        "aside for {}, as long as there is room elsewhere",
-                       node_name(*failure.node), kNodeFailuresMax, format_duration(kNodeCooldown)));
+                       nodes_.name(*failure.node), kNodeFailuresMax,
+                       format_duration(kNodeCooldown)));
     }
     decision = policy_.on_failure(failure.kind, failure_place,
                                   failure.node && !may_be_used(*failure.node));
@@ -359,7 +352,7 @@ void RunController::conclude_attempt() {
   }
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
   ++restart_count_;
-  schedule_at_ = now_ + decision.delay;
+  scheduling_.restart(now_, decision.delay);
   change_state(RunTrigger::RestartDecided, decision.reason);
 }
 
@@ -373,7 +366,7 @@ std::optional<FailurePlace> RunController::place_of(const Failure& failure) cons
 }
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
-  release_standbys();
+  for (const NodeId node : standbys_.nodes()) release_standby(node);
   change_state(trigger, reason);
   actions_.push_back(RunEnded{state_, reason, stop_ ? std::optional(stop_->kind) : std::nullopt});
 }
@@ -423,20 +416,12 @@ std::optional<TimePoint> RunController::next_deadline() const {
   };
   if (done()) return next;
   if (state_ == RunState::Scheduling) {
-    if (now_ < schedule_at_)
-      consider(schedule_at_);
-    else if (finished_before_)
-      consider(started_ + kAllNodesWait);
-    else if (nodes_may_come() && now_ < std::max(started_, schedule_at_) + kAllNodesWait) {
-      consider(std::max(started_, schedule_at_) + kAllNodesWait);
-    } else {
-      consider(place_due_ ? placed_at_ + kPlaceEvery : waiting_note_at_);
-    }
+    consider(scheduling_.next_deadline(now_, nodes_.may_grow()));
     return next;
   }
   if (state_ == RunState::Running) {
-    if (grow_at_ && now_ < *grow_at_) consider(grow_at_);  // then the next report is waited for
-    if (!attempt_.standbys_asked) consider(attempt_.standbys_at);
+    consider(growth_.next_deadline(now_));
+    consider(standbys_.next_deadline());
     consider(policy_.next_deadline());
   }
   if (state_ == RunState::Pausing) consider(attempt_.quiesce->next_deadline(now_));
@@ -457,11 +442,6 @@ void RunController::change_state(RunTrigger trigger, std::string reason) {
 
 void RunController::note(NoteLevel level, std::string text) {
   actions_.push_back(Note{level, std::move(text)});
-}
-
-std::string RunController::node_name(NodeId node) const {
-  const auto found = node_names_.find(node);
-  return found == node_names_.end() ? fmt::format("node {}", node.value) : found->second;
 }
 
 }  // namespace train

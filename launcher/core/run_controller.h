@@ -6,32 +6,26 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/core/collective_board.h"
 #include "launcher/core/failure_policy.h"
+#include "launcher/core/group_growth.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/node_pool.h"
 #include "launcher/core/quiesce.h"
 #include "launcher/core/rank_table.h"
 #include "launcher/core/run_checkpoints.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/scheduling.h"
+#include "launcher/core/standby_pool.h"
 #include "launcher/core/validation_board.h"
 
 namespace train {
 
 inline constexpr Duration kSurvivorGrace =
     seconds(1);  // TERM to KILL for the survivors of a failed group
-inline constexpr Duration kAllNodesWait =
-    seconds(3);  // for daemons that are named but have not answered, before starting without
-inline constexpr Duration kPlaceEvery =
-    milliseconds(100);  // at most, while such daemons may still come: each look is at all nodes
-inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
-inline constexpr Duration kGrowSettle =
-    seconds(3);  // from the last news of more room to asking the group to re-form
-inline constexpr Duration kStandbySettle =
-    seconds(3);  // from the last rank's hello to workers that stand by, without progress
 inline constexpr Duration kPartsPatience =
     seconds(3);  // then, once no worker is left: for their supervisors, which may be storing parts
 inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
@@ -117,8 +111,6 @@ class RunController {
     bool adopted = false;                          // from an earlier launcher
     bool was_pausing = false, was_ending = false;  // under it
     int stood_by = 0;                              // of its workers: had waited for it
-    std::optional<TimePoint> standbys_at;          // for the one after it; at the latest
-    bool standbys_asked = false;
     int collateral = 0;
     bool waiting_for_validations = false;          // was said
     std::optional<Quiesce> quiesce;                // since it was asked for
@@ -168,7 +160,6 @@ class RunController {
   void adopt(const LivingAttempt& living);
   void stopped_before();
   void begin_attempt(Placement placement);
-  std::vector<NodeCapacity> usable_nodes();
   bool may_be_used(NodeId node);
   void readmit_nodes();
   void begin_stop();
@@ -180,7 +171,6 @@ class RunController {
   bool stands_by(Attempt attempt, NodeId node) const;
   void ask_standby(NodeId node);
   void release_standby(NodeId node);
-  void release_standbys();
   void tell_of_useless_standbys();
   void fail(Failure failure);
   void begin_teardown(Duration grace, const std::string& reason);
@@ -213,39 +203,26 @@ class RunController {
   /// The rank that an event of the current attempt is about; none for older attempts and for
   /// ranks that do not exist.
   RankTable::Entry* rank_of(Attempt attempt, Rank rank);
-  bool nodes_may_come() const;
   std::optional<FailurePlace> place_of(const Failure& failure) const;
-  std::string node_name(NodeId node) const;
   template <class F>
   void for_each_reachable_host(F&& f);
 
   const JobSpec spec_;
-  const std::size_t expected_nodes_;
-  const TimePoint started_;
   const bool finished_before_;
   TimePoint now_;
   RunState state_ = RunState::Scheduling;
-  std::map<NodeId, NodeUp> nodes_;
-  std::map<NodeId, std::string> node_names_;  // of all that were ever heard of
-  std::set<NodeId> lost_nodes_;
-  std::map<NodeId, TimePoint> draining_;  // and when its grace ends
-  bool room_changed_ = false;             // since growth was considered
-  std::optional<TimePoint> grow_at_;
-  std::map<NodeId, int> standbys_;  // how many wait there for next_attempt_
-  bool useless_standbys_told_ = false;
+  NodePool nodes_;
   FailurePolicy policy_;
+  Scheduling scheduling_;
+  GroupGrowth growth_;
+  StandbyPool standbys_;  // they wait for next_attempt_
   Attempt next_attempt_;
   RunCheckpoints checkpoints_;
   int restart_count_ = 0;
   ValidationBoard validations_;
   AttemptState attempt_;
   std::optional<Stop> stop_;
-  Placement placed_;                          // of the newest attempt
-  TimePoint schedule_at_;                     // not before: backoff
-  TimePoint placed_at_;                       // when nodes were last looked at for a placement
-  bool place_due_ = false;                    // that look is put off
-  std::optional<TimePoint> waiting_note_at_;  // the next one
-  Duration waiting_note_every_ = kWaitingNoteFirst;
+  Placement placed_;  // of the newest attempt
   std::vector<RunAction> actions_;
 };
 

@@ -12,11 +12,8 @@ namespace train {
 // not arrive: an order to prepare, an order to release, or the news that a supervisor has ended.
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
-  nodes_[node] = event;
-  node_names_[node] = event.capacity.name;
-  lost_nodes_.erase(node);
-  if (!event.capacity.draining) draining_.erase(node);
-  room_changed_ = true;
+  nodes_.up(event);
+  growth_.room_changed();
   bool standby_is_there = false;
   for (Attempt attempt : event.attempts) {
     if (stands_by(attempt, node)) {
@@ -28,10 +25,10 @@ void RunController::on(const NodeUp& event) {
     if (!ours) actions_.push_back(Release{attempt, node});
     if (attempt < next_attempt_) continue;
     // An earlier launcher died before its journal knew of it: the number is taken all the same.
-    release_standbys();
+    for (const NodeId waiting : standbys_.nodes()) release_standby(waiting);
     next_attempt_ = attempt.next();
   }
-  if (!standby_is_there && standbys_.count(node) != 0) ask_standby(node);
+  if (!standby_is_there && standbys_.waiting_on(node) > 0) ask_standby(node);
   const auto found = attempt_.hosts.find(node);
   if (!facts(state_).has_attempt || found == attempt_.hosts.end()) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
@@ -42,10 +39,10 @@ void RunController::on(const NodeUp& event) {
     return validations_.lost(node);
   }
   if (host.prepared) {
-    host_lost(
-        node,
-        fmt::format("the supervisor on {} ended while its node was out of reach", node_name(node)),
-        FailureKind::Worker);
+    host_lost(node,
+              fmt::format("the supervisor on {} ended while its node was out of reach",
+                          nodes_.name(node)),
+              FailureKind::Worker);
   } else if (state_ == RunState::Preparing) {
     actions_.push_back(prepare_for(host.placed));
   } else {
@@ -55,7 +52,7 @@ void RunController::on(const NodeUp& event) {
 
 void RunController::on(const SupervisorAttached& event) {
   if (stands_by(event.attempt, event.node)) {
-    actions_.push_back(StandBy{event.attempt, event.node, standbys_.at(event.node)});
+    actions_.push_back(StandBy{event.attempt, event.node, standbys_.waiting_on(event.node)});
     return;
   }
   const auto host = attempt_.hosts.find(event.node);
@@ -89,7 +86,7 @@ void RunController::send_again(Host& host) {
 }
 
 void RunController::on(const NodeDown& event) {
-  const std::string name = node_name(event.node);
+  const std::string name = nodes_.name(event.node);
   if (facts(state_).has_attempt && attempt_.hosts.count(event.node) != 0 &&
       !attempt_.hosts[event.node].lost) {
     host_lost(event.node, fmt::format("node {} is lost: {}", name, event.reason),
@@ -97,25 +94,19 @@ void RunController::on(const NodeDown& event) {
   } else {
     note(NoteLevel::Warning, fmt::format("node {} is lost: {}", name, event.reason));
   }
-  nodes_.erase(event.node);
-  standbys_.erase(event.node);
-  lost_nodes_.insert(event.node);
-  room_changed_ = true;
-}
-
-// A daemon that is lost was waited for already, when it was silent.
-bool RunController::nodes_may_come() const {
-  return nodes_.size() + lost_nodes_.size() < expected_nodes_;
+  nodes_.down(event.node);
+  standbys_.forget(event.node);
+  growth_.room_changed();
 }
 
 void RunController::on(const SupervisorLost& event) {
   if (event.standby) {  // whatever is asked for there now begins without them
-    if (event.attempt == next_attempt_) standbys_.erase(event.node);
+    if (event.attempt == next_attempt_) standbys_.forget(event.node);
     return;
   }
   if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
   host_lost(event.node,
-            fmt::format("the supervisor on {} ended: {}", node_name(event.node), event.reason),
+            fmt::format("the supervisor on {} ended: {}", nodes_.name(event.node), event.reason),
             FailureKind::Worker);
 }
 
@@ -141,29 +132,16 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
 
 // ---- nodes that fail
 
-/// Where workers may go now. Nodes that are set aside are left out as long as there is room without
-/// them.
-std::vector<NodeCapacity> RunController::usable_nodes() {
-  readmit_nodes();
-  std::vector<NodeCapacity> all, good;
-  for (const auto& [id, node] : nodes_) {
-    if (draining_.count(id) != 0) continue;
-    all.push_back(node.capacity);
-    if (!policy_.quarantined(id)) good.push_back(node.capacity);
-  }
-  if (good.size() == all.size()) return all;
-  return place(spec_.scaling_config, good, expected_nodes_).world_size > 0 ? good : all;
-}
-
 bool RunController::may_be_used(NodeId node) {
-  const std::vector<NodeCapacity> usable = usable_nodes();
+  readmit_nodes();
+  const std::vector<NodeCapacity> usable = nodes_.usable(spec_.scaling_config, policy_);
   return std::any_of(usable.begin(), usable.end(),
                      [node](const NodeCapacity& capacity) { return capacity.node == node; });
 }
 
 // Their cooldown is over: there is more room.
 void RunController::readmit_nodes() {
-  if (policy_.readmit(now_)) room_changed_ = true;
+  if (policy_.readmit(now_)) growth_.room_changed();
 }
 
 }  // namespace train

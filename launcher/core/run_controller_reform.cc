@@ -29,7 +29,7 @@ void RunController::adopt(const LivingAttempt& living) {
   checkpoints_.adopt_attempt(living);
   for (std::size_t i = 0; i < living.placement.nodes.size(); ++i) {
     const PlacedNode& placed = living.placement.nodes[i];
-    node_names_[placed.node] = living.node_names[i];
+    nodes_.remember_name(placed.node, living.node_names[i]);
     attempt_.hosts[placed.node] = Host{.placed = placed, .prepared = true, .start = {}};
   }
 }
@@ -77,32 +77,23 @@ void RunController::begin_reform(Reform reform, TimePoint deadline, bool at_chec
 void RunController::consider_growth() {
   const WorkerCount& wanted = spec_.scaling_config.num_workers;
   if (!wanted.elastic() || attempt_.placement.world_size >= wanted.max) return;
-  if (std::exchange(room_changed_, false)) {
-    const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
-    if (now.world_size <= attempt_.placement.world_size)
-      grow_at_.reset();
-    else
-      grow_at_ = now_ + kGrowSettle;
-  }
-  // A program without the SDK, or before its first report, cannot be asked to stop without losing
-  // work.
-  if (!grow_at_ || now_ < *grow_at_ || !attempt_.ranks.any_reports()) return;
-  if (attempt_.ranks.any_ended()) return grow_at_.reset();  // no checkpoint will be whole any more
-  const Placement now = place(spec_.scaling_config, usable_nodes(), expected_nodes_);
-  grow_at_.reset();
-  if (now.world_size <= attempt_.placement.world_size) return;
-  begin_reform({.reason = fmt::format("there is room for {} workers instead of {}", now.world_size,
+  const auto room = [this] {
+    readmit_nodes();
+    return nodes_.placement(spec_.scaling_config, policy_).world_size;
+  };
+  const std::optional<int> size = growth_.advance(attempt_.ranks, room, now_);
+  if (!size) return;
+  begin_reform({.reason = fmt::format("there is room for {} workers instead of {}", *size,
                                       attempt_.placement.world_size)},
                TimePoint::max(), true);
 }
 
 void RunController::on(const NodeDrain& event) {
-  const TimePoint until = now_ + event.grace;
-  if (!draining_.try_emplace(event.node, until).second) return;
-  room_changed_ = true;
+  if (!nodes_.drain(event.node)) return;
+  growth_.room_changed();
   release_standby(event.node);
   const std::string text =
-      fmt::format("node {} is being drained: {}", node_name(event.node), event.reason);
+      fmt::format("node {} is being drained: {}", nodes_.name(event.node), event.reason);
   note(NoteLevel::Warning, text);
   const auto host = attempt_.hosts.find(event.node);
   if (!facts(state_).has_attempt || host == attempt_.hosts.end() || host->second.gone) return;

@@ -15,7 +15,7 @@ void RunController::fail(Failure failure) {
   const std::string reason = failure.cause.empty() && failure.rank
                                  ? fmt::format("rank {} failed", failure.rank->value)
                                  : failure.cause;
-  const bool drained = failure.node && draining_.count(*failure.node) != 0;
+  const bool drained = failure.node && nodes_.draining(*failure.node);
   if (drained && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
   attempt_.failure = std::move(failure);
   if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);

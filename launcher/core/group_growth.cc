@@ -1,0 +1,32 @@
+#include "launcher/core/group_growth.h"
+
+#include <utility>
+
+namespace train {
+
+void GroupGrowth::attempt_began() {
+  grow_at_.reset();
+  room_changed_ = true;
+}
+
+std::optional<int> GroupGrowth::advance(const RankTable& ranks, const std::function<int()>& room,
+                                        TimePoint now) {
+  const int world_size = static_cast<int>(ranks.size());
+  if (std::exchange(room_changed_, false)) {
+    grow_at_ = room() > world_size ? std::optional(now + kGrowSettle) : std::nullopt;
+  }
+  // A program without the SDK, or before its first report, cannot be asked to stop without losing
+  // work.
+  if (!grow_at_ || now < *grow_at_ || !ranks.any_reports()) return std::nullopt;
+  grow_at_.reset();
+  if (ranks.any_ended()) return std::nullopt;  // no checkpoint will be complete any more
+  const int size = room();
+  return size > world_size ? std::optional(size) : std::nullopt;
+}
+
+std::optional<TimePoint> GroupGrowth::next_deadline(TimePoint now) const {
+  return grow_at_ && now < *grow_at_ ? grow_at_
+                                     : std::nullopt;  // then the next report is waited for
+}
+
+}  // namespace train

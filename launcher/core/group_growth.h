@@ -1,0 +1,31 @@
+// When an elastic group is asked to form anew because there is room for more workers: once the news
+// of more room have settled, and where its ranks can meet at a checkpoint, so that nothing is lost.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "launcher/core/rank_table.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+inline constexpr Duration kGrowSettle =
+    seconds(3);  // from the last news of more room to asking the group to form anew
+
+class GroupGrowth {
+ public:
+  /// Nodes came, went, or may be used again.
+  void room_changed() { room_changed_ = true; }
+  void attempt_began();
+  /// The size to grow to now. `room`: how many workers would fit, counted only where it matters.
+  std::optional<int> advance(const RankTable& ranks, const std::function<int()>& room,
+                             TimePoint now);
+  std::optional<TimePoint> next_deadline(TimePoint now) const;
+
+ private:
+  bool room_changed_ = false;  // since room was counted
+  std::optional<TimePoint> grow_at_;
+};
+
+}  // namespace train

@@ -1,0 +1,33 @@
+#include "launcher/core/scheduling.h"
+
+#include <algorithm>
+
+namespace train {
+
+bool Scheduling::looks(TimePoint now, bool nodes_may_come) {
+  if (backing_off(now) || (nodes_may_come && !nodes_waited_for(now))) return false;
+  look_due_ = nodes_may_come && looked_at_ && now < *looked_at_ + kPlaceEvery;
+  if (look_due_) return false;
+  looked_at_ = now;
+  return true;
+}
+
+bool Scheduling::says_waiting(TimePoint now) {
+  if (note_at_ && now < *note_at_) return false;
+  note_at_ = now + note_every_;
+  note_every_ = std::min<Duration>(2 * note_every_, kWaitingNoteMax);
+  return true;
+}
+
+void Scheduling::placed() {
+  note_at_.reset();
+  note_every_ = kWaitingNoteFirst;
+}
+
+std::optional<TimePoint> Scheduling::next_deadline(TimePoint now, bool nodes_may_come) const {
+  if (backing_off(now)) return not_before_;
+  if (nodes_may_come && !nodes_waited_for(now)) return not_before_ + kAllNodesWait;
+  return look_due_ ? *looked_at_ + kPlaceEvery : note_at_;
+}
+
+}  // namespace train

@@ -1,0 +1,57 @@
+// Processes that wait for the next attempt: once an attempt trains, they are started ahead, on the
+// nodes where its ranks are. They belong to that attempt's supervisors, which take them when it
+// begins.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "launcher/core/rank_table.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+inline constexpr Duration kStandbySettle =
+    seconds(3);  // from the last rank's hello to standby processes, without progress
+
+class StandbyPool {
+ public:
+  /// `wanted`: scaling_config.standby_workers.
+  explicit StandbyPool(int wanted) : wanted_(wanted) {}
+
+  /// The nodes that are to start some now. Only where all ranks have joined by the SDK: a program
+  /// without it would not wait, but train. And not before the group has made progress, or has had a
+  /// moment for its own start, which they would slow down. `usable`: nodes that take new processes.
+  template <class Usable>
+  std::vector<NodeId> advance(const RankTable& ranks, bool progressed, Usable&& usable,
+                              TimePoint now) {
+    if (!due(ranks, progressed, now)) return {};
+    for (int i = 0; i < wanted_; ++i) {
+      const NodeId node = ranks.all()[static_cast<std::size_t>(i) % ranks.size()].node;
+      if (usable(node)) ++waiting_[node];
+    }
+    return nodes();
+  }
+  /// The attempt that they waited for begins: the nodes where some were.
+  std::vector<NodeId> attempt_began();
+  /// None is left there. False where none was.
+  bool forget(NodeId node) { return waiting_.erase(node) > 0; }
+  /// True once, where the program of an attempt that ends could not use any.
+  bool was_useless(const RankTable& ranks);
+
+  int waiting_on(NodeId node) const;
+  std::vector<NodeId> nodes() const;
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  bool due(const RankTable& ranks, bool progressed, TimePoint now);
+
+  int wanted_ = 0;
+  std::map<NodeId, int> waiting_;    // how many are there
+  bool asked_ = false;               // in this attempt
+  std::optional<TimePoint> ask_at_;  // at the latest
+  bool told_useless_ = false;
+};
+
+}  // namespace train
