@@ -1,0 +1,178 @@
+// How a group comes to rest, without a controller: the ranks as a table, the answers one by one.
+#include "launcher/core/quiesce.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+using Next = Quiesce::Next;
+
+struct Group {
+  explicit Group(bool at_checkpoint = false, TimePoint deadline = kStart + seconds(30))
+      : quiesce(kStart, deadline, at_checkpoint) {
+    for (int rank = 0; rank < 2; ++rank) {
+      of(rank).joined = true;
+      of(rank).reported = 5;
+    }
+  }
+  RankTable::Entry& of(int rank) { return *ranks.find(Rank{rank}); }
+  void pause(int rank, std::uint64_t ordinal, std::uint64_t checkpoint = 0, bool arrived = false) {
+    RankTable::Entry& entry = of(rank);
+    entry.paused = entry.reported = ordinal;
+    entry.checkpoint_index = checkpoint;
+    entry.arrived = arrived;
+  }
+  Next advance(Duration after = {}) { return quiesce.advance(ranks, around, kStart + after); }
+  std::pair<Pause::Step, std::uint64_t> told() const {
+    return {quiesce.to_send(), quiesce.meeting()};
+  }
+
+  RankTable ranks{both()};
+  Quiesce quiesce;
+  Quiesce::Surroundings around;
+};
+
+std::pair<Pause::Step, std::uint64_t> step(Pause::Step step, std::uint64_t ordinal) {
+  return {step, ordinal};
+}
+
+TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsSettled) {
+  Group g;
+  EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
+  g.pause(0, 6);
+  EXPECT_EQ(g.advance(), Next::Wait);
+  g.pause(1, 7);
+  EXPECT_EQ(g.advance(), Next::Send);
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 7));
+  EXPECT_FALSE(g.of(1).paused);  // each says so again
+
+  g.pause(1, 7, 3, true);
+  EXPECT_EQ(g.advance(), Next::Wait);
+  g.pause(0, 7, 3, true);
+  g.around.committing = true;
+  EXPECT_EQ(g.advance(), Next::AwaitCommit);
+  g.around = {.settled_checkpoint = 3};
+  EXPECT_EQ(g.advance(seconds(4)), Next::Send);
+  EXPECT_EQ(g.told(), step(Pause::Step::Finish, 7));
+  EXPECT_TRUE(g.quiesce.finishing());
+  EXPECT_EQ(g.quiesce.next_deadline(kStart + seconds(4)), kStart + seconds(4) + kFinishGrace);
+  EXPECT_EQ(g.advance(seconds(4)), Next::Wait);
+  EXPECT_EQ(g.advance(seconds(4) + kFinishGrace), Next::TimedOut);
+}
+
+TEST(Quiesce, ARankThatWaitsForAPausedOneInACollectiveIsMetAtItsNextReport) {
+  Group g;
+  g.pause(0, 5);
+  g.of(1).reported = 5;
+  EXPECT_EQ(g.advance(kGatherPause - Duration{1}), Next::Wait);
+  EXPECT_EQ(g.quiesce.next_deadline(kStart), kStart + kGatherPause);
+
+  EXPECT_EQ(g.advance(kGatherPause), Next::Send);
+
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+}
+
+TEST(Quiesce, ARankThatHasNotReportedYetIsWaitedForALittle) {
+  Group g;
+  g.of(1) = {.node = kNodeB};
+  g.pause(0, 6);
+  EXPECT_EQ(g.advance(seconds(5)), Next::Wait);
+  EXPECT_EQ(g.quiesce.next_deadline(kStart + seconds(5)), kStart + seconds(5) + kStragglerPause);
+  EXPECT_EQ(g.advance(seconds(5) + kStragglerPause - Duration{1}), Next::Wait);
+
+  EXPECT_EQ(g.advance(seconds(5) + kStragglerPause), Next::Send);
+
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+}
+
+TEST(Quiesce, AtACheckpointRanksPauseWhereTheyHandOneOverHoweverLongThatTakes) {
+  Group g(true, TimePoint::max());
+  EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Wait);
+  EXPECT_EQ(g.quiesce.next_deadline(kStart), std::nullopt);
+  g.pause(0, 6, 2);
+  g.pause(1, 6, 2);
+  EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Send);
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+
+  g.pause(0, 8, 3, true);  // its next report with a checkpoint is a later one
+  g.pause(1, 6, 2, true);
+  EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Send);
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 8));
+  EXPECT_TRUE(g.of(0).paused);  // it is there already
+  EXPECT_FALSE(g.of(1).paused);
+}
+
+TEST(Quiesce, HurriedItMeetsAtAnyReport) {
+  Group g(true, TimePoint::max());
+  g.pause(0, 6, 2);
+  g.pause(1, 6, 2);
+  g.advance();
+
+  EXPECT_TRUE(g.quiesce.hurry(kStart + seconds(9), kStart));
+
+  EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
+  EXPECT_FALSE(g.quiesce.at_checkpoint());
+  EXPECT_FALSE(g.quiesce.hurry(kStart + seconds(8), kStart));  // it is in a hurry already
+  EXPECT_EQ(g.advance(seconds(8)), Next::TimedOut);
+}
+
+TEST(Quiesce, WhoLeavesForGoodMeetsWhereARankCameToItsEnd) {
+  Group g;
+  g.around.for_good = true;
+  g.of(1).reported = 9;
+  g.ranks.ended(g.of(1), exited(0));
+  g.pause(0, 6);
+
+  EXPECT_EQ(g.advance(), Next::Send);
+
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 9));
+}
+
+TEST(Quiesce, AGroupThatIsToFormAnewGoesOnToItsOwnEndOnceARankCameToIts) {
+  Group g;
+  g.pause(0, 6);
+  g.pause(1, 6);
+  g.advance();
+  g.ranks.ended(g.of(1), exited(0));
+
+  EXPECT_EQ(g.advance(), Next::Send);
+
+  EXPECT_EQ(g.told(), step(Pause::Step::Advance, UINT64_MAX));
+}
+
+TEST(Quiesce, WithoutARankThatEndedTheOthersCheckpointIsNotWaitedForForEver) {
+  Group g;
+  g.around.for_good = true;
+  g.ranks.ended(g.of(1), exited(1));
+  g.pause(0, 6);
+  g.advance();
+  g.pause(0, 6, 3, true);
+  EXPECT_EQ(g.advance(), Next::Wait);
+  EXPECT_EQ(g.quiesce.next_deadline(kStart), kStart + kStragglerPause);
+
+  EXPECT_EQ(g.advance(kStragglerPause), Next::Send);
+
+  EXPECT_TRUE(g.quiesce.finishing());
+}
+
+TEST(Quiesce, KnowsWhichReportsAreBeyondTheMeeting) {
+  Group g;
+  EXPECT_FALSE(g.quiesce.is_past_the_end(100));
+  g.pause(0, 6);
+  g.pause(1, 7);
+  g.advance();
+  EXPECT_FALSE(g.quiesce.is_past_the_end(7));
+  EXPECT_TRUE(g.quiesce.is_past_the_end(8));
+
+  Group at_checkpoint(true);  // where they meet may still move
+  at_checkpoint.pause(0, 6);
+  at_checkpoint.pause(1, 7);
+  at_checkpoint.advance();
+  EXPECT_FALSE(at_checkpoint.quiesce.is_past_the_end(8));
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,167 @@
+// When an attempt is placed, when it grows, and when processes for the next one are started: the
+// small machines around an attempt, each by itself.
+#include "launcher/core/scheduling.h"
+
+#include <gtest/gtest.h>
+
+#include "launcher/core/group_growth.h"
+#include "launcher/core/node_pool.h"
+#include "launcher/core/standby_pool.h"
+#include "tests/unit/launcher_core/controller_fixture.h"
+
+namespace train {
+namespace {
+
+TEST(Scheduling, WaitsForNodesThatMayComeAndThenLooksAtMostTenTimesASecond) {
+  Scheduling scheduling(kStart);
+  EXPECT_FALSE(scheduling.looks(kStart, /*nodes_may_come=*/true));
+  EXPECT_EQ(scheduling.next_deadline(kStart, true), kStart + kAllNodesWait);
+  EXPECT_TRUE(scheduling.looks(kStart, false));
+
+  const TimePoint waited = kStart + kAllNodesWait;
+  EXPECT_TRUE(scheduling.looks(waited, true));
+  EXPECT_FALSE(scheduling.looks(waited + kPlaceEvery - Duration{1}, true));
+  EXPECT_EQ(scheduling.next_deadline(waited, true), waited + kPlaceEvery);
+  EXPECT_TRUE(scheduling.looks(waited + kPlaceEvery, true));
+}
+
+TEST(Scheduling, ARestartWaitsForItsDelay) {
+  Scheduling scheduling(kStart);
+  scheduling.restart(kStart, seconds(4));
+
+  EXPECT_TRUE(scheduling.backing_off(kStart + seconds(4) - Duration{1}));
+  EXPECT_FALSE(scheduling.looks(kStart + seconds(4) - Duration{1}, false));
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + seconds(4));
+  EXPECT_TRUE(scheduling.looks(kStart + seconds(4), false));
+  EXPECT_FALSE(scheduling.nodes_waited_for(kStart + kAllNodesWait));
+  EXPECT_TRUE(scheduling.nodes_waited_for(kStart + seconds(4) + kAllNodesWait));
+}
+
+TEST(Scheduling, SaysThatItWaitsMoreAndMoreSeldom) {
+  Scheduling scheduling(kStart);
+  EXPECT_TRUE(scheduling.says_waiting(kStart));
+  EXPECT_FALSE(scheduling.says_waiting(kStart));
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + seconds(1));
+  EXPECT_TRUE(scheduling.says_waiting(kStart + seconds(1)));
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + seconds(3));
+  for (int i = 0; i < 10; ++i) scheduling.says_waiting(kStart + seconds(100 * i));
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + seconds(900) + kWaitingNoteMax);
+
+  scheduling.placed();
+
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), std::nullopt);
+  EXPECT_TRUE(scheduling.says_waiting(kStart));
+}
+
+TEST(NodePool, LeavesOutWhatIsDrainingAndWhatIsQuarantinedWhileThereIsRoomElsewhere) {
+  NodePool pool(3);
+  FailurePolicy policy(FailureConfig{}, false, 3);
+  ScalingConfig scaling = two_workers().scaling_config;
+  const auto names = [&] {
+    std::string names;
+    for (const NodeCapacity& node : pool.usable(scaling, policy)) names += node.name + " ";
+    return names;
+  };
+  pool.up(node_up(kNodeA));
+  pool.up(node_up(kNodeB));
+  EXPECT_TRUE(pool.may_grow());
+  pool.up(node_up(kNodeC));
+  EXPECT_FALSE(pool.may_grow());
+  EXPECT_EQ(names(), "node-a node-b node-c ");
+
+  for (int i = 0; i < kNodeFailuresMax; ++i) policy.node_failed(kNodeB, kStart);
+  EXPECT_EQ(names(), "node-a node-c ");
+  EXPECT_TRUE(pool.drain(kNodeC));
+  EXPECT_FALSE(pool.drain(kNodeC));
+  EXPECT_EQ(names(), "node-a ");  // both workers fit there
+  scaling.placement_strategy = PlacementStrategy::StrictSpread;
+  EXPECT_EQ(names(), "node-a node-b ");  // they do not, so that one is better than none
+  pool.up(node_up(kNodeC));              // it is no longer draining
+  EXPECT_EQ(names(), "node-a node-c ");
+  pool.down(kNodeC);
+  EXPECT_FALSE(pool.may_grow());  // it was waited for
+  EXPECT_EQ(pool.name(kNodeC), "node-c");
+  EXPECT_EQ(pool.name(NodeId{7}), "node 7");
+}
+
+RankTable reporting() {
+  RankTable ranks(both());
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.find(Rank{rank})->joined = true;
+    ranks.find(Rank{rank})->reported = 1;
+  }
+  return ranks;
+}
+
+TEST(GroupGrowth, AsksOnceTheNewsHaveSettledAndThereIsStillRoom) {
+  GroupGrowth growth;
+  const RankTable ranks = reporting();
+  int fit = 3, counted = 0;
+  const auto room = [&] { return ++counted, fit; };
+  growth.attempt_began();
+  EXPECT_EQ(growth.advance(ranks, room, kStart), std::nullopt);
+  EXPECT_EQ(growth.next_deadline(kStart), kStart + kGrowSettle);
+  growth.room_changed();
+  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1)), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(counted, 2);
+  fit = 4;
+  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1) + kGrowSettle), 4);
+
+  growth.room_changed();
+  growth.advance(ranks, room, kStart);
+  fit = 2;
+  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(growth.next_deadline(kStart), std::nullopt);
+}
+
+TEST(GroupGrowth, AsksNobodyWhoCannotStopWithoutLosingWork) {
+  const auto room = [] { return 3; };
+  GroupGrowth growth;
+  growth.attempt_began();
+  const RankTable silent(both());
+  growth.advance(silent, room, kStart);
+  EXPECT_EQ(growth.advance(silent, room, kStart + kGrowSettle), std::nullopt);
+  RankTable ended = reporting();
+  ended.ended(*ended.find(Rank{0}), exited(0));
+  EXPECT_EQ(growth.advance(ended, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(growth.advance(reporting(), room, kStart + kGrowSettle), std::nullopt);  // not again
+}
+
+TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {
+  StandbyPool pool(3);
+  const auto any = [](NodeId) { return true; };
+  RankTable ranks = reporting();
+  ranks.find(Rank{1})->joined = false;
+  EXPECT_TRUE(pool.advance(ranks, true, any, kStart).empty());
+  ranks.find(Rank{1})->joined = true;
+  EXPECT_TRUE(pool.advance(ranks, false, any, kStart).empty());
+  EXPECT_EQ(pool.next_deadline(), kStart + kStandbySettle);
+
+  EXPECT_EQ(pool.advance(ranks, false, any, kStart + kStandbySettle),
+            (std::vector<NodeId>{kNodeA, kNodeB}));
+
+  EXPECT_EQ(pool.waiting_on(kNodeA), 2);
+  EXPECT_EQ(pool.waiting_on(kNodeB), 1);
+  EXPECT_EQ(pool.next_deadline(), std::nullopt);
+  EXPECT_TRUE(pool.advance(ranks, true, any, kStart + seconds(9)).empty());
+  EXPECT_TRUE(pool.forget(kNodeB));
+  EXPECT_FALSE(pool.forget(kNodeB));
+  EXPECT_EQ(pool.attempt_began(), std::vector<NodeId>{kNodeA});
+  EXPECT_EQ(pool.waiting_on(kNodeA), 0);
+  EXPECT_EQ(pool.advance(
+                ranks, true, [](NodeId node) { return node == kNodeB; }, kStart),
+            std::vector<NodeId>{kNodeB});
+}
+
+TEST(StandbyPool, SaysOnceThatAProgramWithoutTheSdkCannotUseThem) {
+  StandbyPool pool(1), none(0);
+  const RankTable silent(both());
+  EXPECT_FALSE(none.was_useless(silent));
+  EXPECT_FALSE(pool.was_useless(reporting()));
+  EXPECT_TRUE(pool.was_useless(silent));
+  EXPECT_FALSE(pool.was_useless(silent));
+}
+
+}  // namespace
+}  // namespace train
