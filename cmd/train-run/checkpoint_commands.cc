@@ -18,6 +18,7 @@
 #include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_checkpoints.h"
 #include "launcher/spec/job_spec_parser.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/print.h"
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/posix_file_system.h"
@@ -27,8 +28,6 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kNotWhole = 1, kUsage = 2, kBadData = 65, kNotFound = 66, kCannotCreate = 73,
-              kIo = 74, kPermission = 77, kInterrupted = 130;
 constexpr std::size_t kVerifyThreads = 4;  // to keep a disk or a file server busy, not the cores
 constexpr auto kDrawAfter = std::chrono::seconds(1);
 constexpr auto kDrawEvery = std::chrono::milliseconds(100);
@@ -36,16 +35,16 @@ constexpr auto kDrawEvery = std::chrono::milliseconds(100);
 int exit_code_of(const Error& error) {
   switch (error.code) {
     case Errc::NotFound:
-      return kNotFound;
+      return exit_code::kNotFound;
     case Errc::AlreadyExists:
-      return kCannotCreate;
+      return exit_code::kTaken;
     case Errc::Corrupt:
     case Errc::InvalidArgument:
-      return kBadData;
+      return exit_code::kDamaged;
     case Errc::Permission:
-      return kPermission;
+      return exit_code::kPermission;
     case Errc::Cancelled:
-      return kInterrupted;
+      return exit_code::kInterrupted;
     case Errc::InvalidSpec:
     case Errc::Unauthenticated:
     case Errc::Unavailable:
@@ -56,9 +55,9 @@ int exit_code_of(const Error& error) {
     case Errc::Fenced:
     case Errc::ResourceExhausted:
     case Errc::Internal:
-      return kIo;
+      return exit_code::kIo;
   }
-  return kIo;
+  return exit_code::kIo;
 }
 
 int failed(const Error& error) {
@@ -302,7 +301,7 @@ int checkpoint_list_command(const RunReference& reference, bool json) {
 
 int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options) {
   const bool all = options.which.empty();
-  if (!all && !is_which(options.which)) return kUsage;
+  if (!all && !is_which(options.which)) return exit_code::kUsage;
   const auto place = place_of(reference);
   if (!place) return failed(place.error());
   std::vector<ListedCheckpoint> listed;
@@ -323,11 +322,11 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
   }
   if (verified.whole + verified.broken > 1)
     print_out("{} of {} checkpoints are whole\n", verified.whole, verified.whole + verified.broken);
-  return verified.broken == 0 ? 0 : kNotWhole;
+  return verified.broken == 0 ? 0 : exit_code::kFailed;
 }
 
 int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options) {
-  if (!is_which(options.which)) return kUsage;
+  if (!is_which(options.which)) return exit_code::kUsage;
   const auto place = place_of(reference);
   if (!place) return failed(place.error());
   const auto one = pick(*place, reference, options.which);
@@ -383,7 +382,8 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
     if (is_gone(*place->checkpoints.files, one.path)) continue;
     progress.clear();
     code = failed(error);
-    if (code != kCannotCreate && code != kBadData) break;  // the next would fail as well
+    if (code != exit_code::kTaken && code != exit_code::kDamaged)
+      break;  // the next would fail as well
   }
   progress.clear();
   print_out("{} copied to {}, {} there already\n", copied, target, were_there);

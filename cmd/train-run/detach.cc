@@ -9,13 +9,13 @@
 #include "cmd/build_info.h"
 #include "launcher/cluster/kept_run.h"
 #include "launcher/cluster/run_record.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 
 namespace train {
 namespace {
 
-constexpr int kNoCluster = 69;
 constexpr Duration kPrivateDaemonPatience = seconds(30);  // to come up
 
 std::string own_program() {
@@ -25,7 +25,7 @@ std::string own_program() {
 
 int fail(const Error& error) {
   print_error(error);
-  return kNoCluster;
+  return exit_code::kUnavailable;
 }
 
 // Its controller must know which folder a later one resumes.

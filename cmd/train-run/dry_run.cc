@@ -8,6 +8,7 @@
 #include "daemon/supervisor/worker_environment.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 
@@ -100,7 +101,7 @@ int dry_run(const ParsedSpec& parsed) {
   const Placement placement = place(spec.scaling_config, nodes, nodes.size());
   if (placement.world_size == 0) {
     print_err("train-run: error: {}\n", placement.reason);
-    return 69;
+    return exit_code::kUnavailable;
   }
   print_out("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n", spec.run_config.name,
             spec.run_config.storage_path, spec.run_config.name,

@@ -17,14 +17,13 @@
 #include "launcher/cluster/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/base/text_file.h"
 
 namespace train {
 namespace {
-
-constexpr int kUsage = 2, kBadSpec = 78, kNotFound = 66;
 
 std::map<std::string, std::string> environment() {
   std::map<std::string, std::string> env;
@@ -160,7 +159,7 @@ std::vector<std::string> words_of(const JobOptions& job) {
 int run_command(const JobOptions& job, const RunCommand& options) {
   SpecSource source;
   auto parsed = parse(job, &source);
-  if (!parsed) return kBadSpec;
+  if (!parsed) return exit_code::kBadSpec;
   if (options.print_config) {
     print_out("{}", Lines{parsed->annotated_yaml});
     return 0;
@@ -174,7 +173,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
 int validate_command(const JobOptions& job) {
   SpecSource source;
   const auto parsed = parse(job, &source);
-  if (!parsed) return kBadSpec;
+  if (!parsed) return exit_code::kBadSpec;
   for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
   print_out("{} is valid: {} workers\n", job.path,
             parsed->spec.scaling_config.num_workers.elastic()
@@ -194,11 +193,11 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   const auto path = path_of(reference);
   if (!path) {
     print_error(path.error());
-    return kNotFound;
+    return exit_code::kNotFound;
   }
   const RunFolder folder(*path);
   auto parsed = parse_stored(folder, overrides);
-  if (!parsed) return kBadSpec;
+  if (!parsed) return exit_code::kBadSpec;
   const RunConfig& config = parsed->spec.run_config;
   std::error_code ec;
   if (!overrides.empty() &&
@@ -207,7 +206,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
         "train-run: error: run_config.name and run_config.storage_path say which run it is: "
         "they cannot change\n"
         "train-run: give a new run the newest checkpoint with resume_from_checkpoint\n");
-    return kUsage;
+    return exit_code::kUsage;
   }
   std::vector<std::string> words{"resume", folder.path()}, keys;
   for (const std::string& text : overrides) {

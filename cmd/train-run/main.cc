@@ -1,5 +1,5 @@
-// train-run: runs a job, and looks at runs. One row a subcommand in the table below; `train-run
-// job.yaml` is `train-run run job.yaml`.
+// train-run: runs a job, and looks at runs. Each subcommand is declared once, with what it does;
+// `train-run job.yaml` is `train-run run job.yaml`.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
@@ -9,28 +9,46 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
 #include "cmd/train-run/commands.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
 
 namespace {
 
-// What a first word may be, if not the path of a job.
-constexpr std::array kCommands{"run",    "validate", "schema", "status",      "logs",
-                               "attach", "stop",     "resume", "can-restore", "checkpoint"};
+/// The subcommands, each with what it does.
+class Commands {
+ public:
+  CLI::App* add(CLI::App& parent, const std::string& name, const std::string& description,
+                std::function<int()> action) {
+    CLI::App* command = parent.add_subcommand(name, description);
+    actions_.emplace_back(command, std::move(action));
+    return command;
+  }
+  /// The exit code of the one that was parsed.
+  int run() const {
+    const auto parsed = std::find_if(actions_.begin(), actions_.end(),
+                                     [](const auto& command) { return command.first->parsed(); });
+    return parsed->second();  // CLI11 requires one
+  }
 
-// `train-run job.yaml …` means `train-run run job.yaml …`.
-std::vector<std::string> with_command(int argc, char** argv) {
+ private:
+  std::vector<std::pair<CLI::App*, std::function<int()>>> actions_;
+};
+
+// `train-run job.yaml …` means `train-run run job.yaml …`: a first word that is no subcommand is
+// the path of a job.
+std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words) {
     if (word == "-h" || word == "--help" || word == "--version") break;
     if (word.starts_with("-")) continue;
-    const bool known = std::find(kCommands.begin(), kCommands.end(), word) != kCommands.end();
-    if (!known) words.insert(words.begin(), "run");
+    if (app.get_subcommand_no_throw(word) == nullptr) words.insert(words.begin(), "run");
     break;
   }
   return words;
@@ -73,6 +91,17 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_option("--private-daemon", run.private_daemon)->group("");
 }
 
+std::string exit_codes_text() {
+  std::string text =
+      "Exit codes:\n"
+      "  3-63  the first rank that failed exited with it; 128+N: signal N killed it, 137 also "
+      "where "
+      "it ran out of memory\n";
+  for (const train::exit_code::Row& row : train::exit_code::kTable)
+    text += fmt::format("  {:<4}  {}\n", row.code, row.meaning);
+  return text;
+}
+
 }  // namespace
 
 /// No thread of theirs is left when statics are destroyed.
@@ -81,7 +110,7 @@ struct ObjectStoresAtExit {
 };
 
 // By abort(): TRAIN_CHECK, an exception that nobody takes. 134 would be a rank's.
-void end_as_a_bug(int) { ::_exit(70); }
+void end_as_a_bug(int) { ::_exit(train::exit_code::kBug); }
 
 int main(int argc, char** argv) {
   train::hold_standard_streams();
@@ -93,15 +122,13 @@ int main(int argc, char** argv) {
   CLI::App app{"Runs distributed training: train-run job.yaml", "train-run"};
   app.set_version_flag("--version", train::version_text("train-run"));
   app.require_subcommand(1);
-  app.footer(
-      "Exit codes: 0 all ranks finished; the failing rank's own code (1, 3-63), or 128+signal; 2 "
-      "usage; 69 no cluster;\n"
-      "75 stopped by SIGTERM, SIGHUP or SIGUSR1, please requeue; 78 bad spec; 130 stopped by "
-      "Ctrl-C or train-run stop.");
+  app.footer(exit_codes_text());
 
   train::JobOptions job;
   train::RunCommand run;
-  CLI::App* run_command = app.add_subcommand("run", "Run a job (also: train-run job.yaml)");
+  Commands commands;
+  CLI::App* run_command = commands.add(app, "run", "Run a job (also: train-run job.yaml)",
+                                       [&] { return train::run_command(job, run); });
   add_job_options(run_command, job);
   add_output_option(run_command, run.output);
   run_command->add_flag("--dry-run", run.dry_run,
@@ -111,10 +138,12 @@ int main(int argc, char** argv) {
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
   add_detach_options(run_command, run);
 
-  CLI::App* validate = app.add_subcommand(
-      "validate", "Check a job's YAML, and say everything that is wrong with it");
-  add_job_options(validate, job);
-  app.add_subcommand("schema", "Print the JSON Schema of the job's YAML, for editors");
+  add_job_options(
+      commands.add(app, "validate", "Check a job's YAML, and say everything that is wrong with it",
+                   [&] { return train::validate_command(job); }),
+      job);
+  commands.add(app, "schema", "Print the JSON Schema of the job's YAML, for editors",
+               [] { return train::schema_command(); });
 
   train::RunReference reference;
   train::LogsCommand logs;
@@ -124,21 +153,26 @@ int main(int argc, char** argv) {
     command->add_option("--storage-path", reference.storage_path,
                         "Where runs are, for a name (default ~/train_results)");
   };
-  CLI::App* status = app.add_subcommand("status", "Show a running or a finished run");
+  CLI::App* status = commands.add(app, "status", "Show a running or a finished run", [&] {
+    return train::status_command(reference, output == "json");
+  });
   add_reference(status);
   add_output_option(status, output);
-  CLI::App* logs_command = app.add_subcommand("logs", "Print what workers printed");
+  CLI::App* logs_command = commands.add(app, "logs", "Print what workers printed",
+                                        [&] { return train::logs_command(reference, logs); });
   add_reference(logs_command);
   logs_command->add_option("--rank", logs.rank, "Only this rank");
   logs_command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
   logs_command->add_flag("-f,--follow", logs.follow, "Go on until the run ends");
-  CLI::App* attach =
-      app.add_subcommand("attach", "Follow a running run to its end, and end with its exit code");
-  add_reference(attach);
-  CLI::App* stop = app.add_subcommand("stop", "Ask a run to checkpoint and stop");
-  add_reference(stop);
-  CLI::App* resume = app.add_subcommand(
-      "resume", "Take up a run whose train-run is gone: its workers, or its newest checkpoint");
+  add_reference(commands.add(app, "attach",
+                             "Follow a running run to its end, and end with its exit code",
+                             [&] { return train::attach_command(reference); }));
+  add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
+                             [&] { return train::stop_command(reference); }));
+  CLI::App* resume = commands.add(
+      app, "resume",
+      "Resume a run whose train-run has died: with its workers, or from its newest checkpoint",
+      [&] { return train::resume_command(reference, job.overrides, run); });
   add_reference(resume);
   add_output_option(resume, run.output);
   resume
@@ -148,9 +182,9 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
   add_detach_options(resume, run);
-  CLI::App* can_restore = app.add_subcommand(
-      "can-restore", "Say what resume would go on with, or end with 1 and say why it cannot");
-  add_reference(can_restore);
+  add_reference(commands.add(
+      app, "can-restore", "Say what resume would go on with, or end with 1 and say why it cannot",
+      [&] { return train::can_restore_command(reference); }));
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and copy checkpoints");
   checkpoint->require_subcommand(1);
   checkpoint->footer(
@@ -159,19 +193,24 @@ int main(int argc, char** argv) {
       "run or checkpoint;\n"
       "73 the folder is not empty; 74 reading or writing failed; 77 permission; 130 Ctrl-C.");
   train::CheckpointCommand wanted;
-  CLI::App* list = checkpoint->add_subcommand(
-      "list", "Show the checkpoints of a run, the oldest first, and why one cannot be used");
+  CLI::App* list =
+      commands.add(*checkpoint, "list",
+                   "Show the checkpoints of a run, the oldest first, and why one cannot be used",
+                   [&] { return train::checkpoint_list_command(reference, output == "json"); });
   add_reference(list);
   add_output_option(list, output);
-  CLI::App* verify = checkpoint->add_subcommand(
-      "verify", "Read every byte, and say which are whole; end with 1 where one is not");
+  CLI::App* verify =
+      commands.add(*checkpoint, "verify",
+                   "Read every byte, and say which are whole; end with 1 where one is not",
+                   [&] { return train::checkpoint_verify_command(reference, wanted); });
   add_reference(verify);
   verify->add_option("checkpoint", wanted.which,
                      "Only this one: its name, its number, latest or best");
-  CLI::App* copy = checkpoint->add_subcommand(
-      "export",
+  CLI::App* copy = commands.add(
+      *checkpoint, "export",
       "Copy one into a folder, verified on the way: it appears there whole or not at all.\n"
-      "A job starts from it with resume_from_checkpoint: DIR");
+      "A job starts from it with resume_from_checkpoint: DIR",
+      [&] { return train::checkpoint_export_command(reference, wanted); });
   add_reference(copy);
   copy->add_option("checkpoint", wanted.which, "Its name, its number, latest or best")
       ->option_text("(default latest)");
@@ -181,35 +220,21 @@ int main(int argc, char** argv) {
     if (wanted.which.empty()) throw CLI::RequiredError("dir");
     if (wanted.dir.empty()) wanted.dir = std::exchange(wanted.which, "latest");
   });
-  CLI::App* pull = checkpoint->add_subcommand(
-      "pull",
+  CLI::App* pull = commands.add(
+      *checkpoint, "pull",
       "Copy all into DIR/checkpoints, the newest first, verified on the way. What is there already "
-      "is\nleft out and nothing is removed, so it may be interrupted and called again");
+      "is\nleft out and nothing is removed, so it may be interrupted and called again",
+      [&] { return train::checkpoint_pull_command(reference, wanted); });
   add_reference(pull);
   pull->add_option("dir", wanted.dir, "The folder; made where it is missing")->required();
   pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
   try {
-    std::vector<std::string> words = with_command(argc, argv);
+    std::vector<std::string> words = with_command(app, argc, argv);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return train::end_of_parse(app, error, 2);
+    return train::end_of_parse(app, error, train::exit_code::kUsage);
   }
-  const auto command = [&] {
-    if (run_command->parsed()) return train::run_command(job, run);
-    if (validate->parsed()) return train::validate_command(job);
-    if (status->parsed()) return train::status_command(reference, output == "json");
-    if (attach->parsed()) return train::attach_command(reference);
-    if (logs_command->parsed()) return train::logs_command(reference, logs);
-    if (stop->parsed()) return train::stop_command(reference);
-    if (resume->parsed()) return train::resume_command(reference, job.overrides, run);
-    if (can_restore->parsed()) return train::can_restore_command(reference);
-    if (list->parsed()) return train::checkpoint_list_command(reference, output == "json");
-    if (verify->parsed()) return train::checkpoint_verify_command(reference, wanted);
-    if (copy->parsed()) return train::checkpoint_export_command(reference, wanted);
-    if (pull->parsed()) return train::checkpoint_pull_command(reference, wanted);
-    return train::schema_command();
-  };
-  return train::finish_output(command());
+  return train::finish_output(commands.run());
 }

@@ -17,6 +17,7 @@
 #include "launcher/cluster/remote_run.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/report/output_lines.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/observe/metrics_log.h"
@@ -25,7 +26,6 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kNotFound = 66, kLauncherDied = 69;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
@@ -196,7 +196,7 @@ Result<std::string> path_of(const RunReference& reference) {
 
 int status_command(const RunReference& reference, bool json) {
   const auto folder = folder_of(reference);
-  if (!folder) return kNotFound;
+  if (!folder) return exit_code::kNotFound;
   const bool running = is_running(*folder);
   const RunView view = view_of(*folder);
   const boost::json::object exit = read_json(folder->exit_json());
@@ -258,7 +258,7 @@ int status_command(const RunReference& reference, bool json) {
 
 int logs_command(const RunReference& reference, const LogsCommand& options) {
   const auto folder = folder_of(reference);
-  if (!folder) return kNotFound;
+  if (!folder) return exit_code::kNotFound;
   std::vector<Followed> streams;
   Life life;
   for (;;) {
@@ -273,14 +273,14 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
   if (streams.empty()) {
     print_err("train-run: error: {} has no output{} yet\n", folder->path(),
               options.rank >= 0 ? fmt::format(" of rank {}", options.rank) : "");
-    return kNotFound;
+    return exit_code::kNotFound;
   }
   return 0;
 }
 
 int attach_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
-  if (!folder) return kNotFound;
+  if (!folder) return exit_code::kNotFound;
   if (const int shown = status_command(reference, false); shown != 0) return shown;
   flush_out();
   std::vector<Followed> streams;
@@ -302,12 +302,13 @@ int attach_command(const RunReference& reference) {
   status_command(reference, false);
   const boost::json::object exit = read_json(folder->exit_json());
   const auto* code = exit.if_contains("code");
-  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64()) : kLauncherDied;
+  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64())
+                                             : exit_code::kUnavailable;
 }
 
 int stop_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
-  if (!folder) return kNotFound;
+  if (!folder) return exit_code::kNotFound;
   if (!is_running(*folder)) {
     print_err("train-run: error: {} is not running{}\n", folder->path(),
               read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");

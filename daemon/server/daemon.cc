@@ -34,6 +34,7 @@
 #include "daemon/supervisor/spawn.h"
 #include "lib/base/host.h"
 #include "lib/base/open_files.h"
+#include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
@@ -436,45 +437,55 @@ void Daemon::perform(const NodeAction& action) {
   const auto send = [this](LinkId id, const Frame& frame) {
     if (const auto link = launchers_.find(id); link != launchers_.end()) link->second->send(frame);
   };
-  if (const auto* refuse = std::get_if<RefuseLink>(&action)) {
-    send(refuse->link, encode(refusal_of(refuse->error)));
-  } else if (const auto* drop = std::get_if<DropLink>(&action)) {
-    send(drop->link, encode(Refused{"fenced", "another train-run has taken this run over", ""}));
-  } else if (const auto* offer = std::get_if<SendOffer>(&action)) {
-    send(offer->link, encode(offer->offer));
-  } else if (const auto* spawn = std::get_if<SpawnSupervisor>(&action)) {
-    spawn_supervisor(*spawn);
-  } else if (const auto* prepare = std::get_if<SendPrepare>(&action)) {
-    if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end()) {
-      limit_attempt_of_user(files_[prepare->key], prepare->message);
-      link->second->send(encode(prepare->message, prepare->key.attempt));
-    }
-  } else if (const auto* refused = std::get_if<RefuseAttempt>(&action)) {
-    send(refused->link, encode(StartFailed{0, std::string(to_string(refused->error.code)),
-                                           refused->error.message, refused->error.hint},
-                               refused->attempt));
-  } else if (const auto* tell = std::get_if<TellSupervisor>(&action)) {
-    if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
-      link->second->send(encode(tell->state, tell->key.attempt));
-  } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
-    send(lost->link, encode(AttemptLost{lost->reason, lost->standby}, lost->attempt));
-  } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
-    const AttemptKey& key = swept->key;
-    if (const auto files = files_.extract(key); !files.empty())
-      sweep(files.mapped(), {"TRAINRUN_RUN_ID=" + key.run_id,
-                             fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
-  } else if (const auto* draining = std::get_if<TellDraining>(&action)) {
-    const Duration left = std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
-    send(draining->link, encode(NodeDraining{std::chrono::duration_cast<milliseconds>(left).count(),
-                                             draining->reason}));
-  } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
-    if (const auto link = supervisors_.find(stop->key); link != supervisors_.end()) {
-      const Duration grace = stop->at_once ? Duration{0} : kDrainStopGrace;
-      link->second->send(
-          encode(StopWorkers{std::chrono::duration_cast<milliseconds>(grace).count(), stop->reason},
-                 stop->key.attempt));
-    }
-  }
+  std::visit(
+      Overloaded{
+          [&](const RefuseLink& refuse) { send(refuse.link, encode(refusal_of(refuse.error))); },
+          [&](const DropLink& drop) {
+            send(drop.link,
+                 encode(Refused{"fenced", "another train-run has taken this run over", ""}));
+          },
+          [&](const SendOffer& offer) { send(offer.link, encode(offer.offer)); },
+          [&](const SpawnSupervisor& spawn) { spawn_supervisor(spawn); },
+          [&](const SendPrepare& prepare) {
+            if (const auto link = supervisors_.find(prepare.key); link != supervisors_.end()) {
+              limit_attempt_of_user(files_[prepare.key], prepare.message);
+              link->second->send(encode(prepare.message, prepare.key.attempt));
+            }
+          },
+          [&](const RefuseAttempt& refused) {
+            send(refused.link, encode(StartFailed{0, std::string(to_string(refused.error.code)),
+                                                  refused.error.message, refused.error.hint},
+                                      refused.attempt));
+          },
+          [&](const TellSupervisor& tell) {
+            if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
+              link->second->send(encode(tell.state, tell.key.attempt));
+          },
+          [&](const TellAttemptLost& lost) {
+            send(lost.link, encode(AttemptLost{lost.reason, lost.standby}, lost.attempt));
+          },
+          [&](const SweepAttempt& swept) {
+            const AttemptKey& key = swept.key;
+            if (const auto files = files_.extract(key); !files.empty())
+              sweep(files.mapped(), {"TRAINRUN_RUN_ID=" + key.run_id,
+                                     fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
+          },
+          [&](const TellDraining& draining) {
+            const Duration left =
+                std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
+            send(draining.link,
+                 encode(NodeDraining{std::chrono::duration_cast<milliseconds>(left).count(),
+                                     draining.reason}));
+          },
+          [&](const StopAttempt& stop) {
+            if (const auto link = supervisors_.find(stop.key); link != supervisors_.end()) {
+              const Duration grace = stop.at_once ? Duration{0} : kDrainStopGrace;
+              link->second->send(encode(
+                  StopWorkers{std::chrono::duration_cast<milliseconds>(grace).count(), stop.reason},
+                  stop.key.attempt));
+            }
+          }},
+      action);
 }
 
 // ---- supervisors

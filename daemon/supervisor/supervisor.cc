@@ -29,6 +29,7 @@
 #include "daemon/supervisor/worker_seat.h"
 #include "daemon/supervisor/worker_welcome.h"
 #include "lib/base/open_files.h"
+#include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
 #include "lib/net/notifier.h"
@@ -438,34 +439,40 @@ void Supervisor::feed(const GroupEvent& event) {
 }
 
 void Supervisor::perform(const GroupAction& action) {
-  if (const auto* spawn = std::get_if<SpawnWorker>(&action)) {
-    scope_.spawn(fmt::format("rank {}", spawn->rank.value), spawn_worker(spawn->rank));
-  } else if (const auto* signal = std::get_if<SignalWorker>(&action)) {
-    WorkerSeat& seat = seats_.at(signal->rank);
-    if (signal->signal == SIGKILL) sweep(seat);
-    if (seat.pid > 0) {
-      ::kill(static_cast<pid_t>(-seat.pid), signal->signal);  // its session's process group
-      ::kill(static_cast<pid_t>(seat.pid), signal->signal);
-    }
-  } else if (const auto* swept = std::get_if<SweepWorker>(&action)) {
-    sweep(seats_.at(swept->rank));
-  } else if (const auto* started = std::get_if<TellStarted>(&action)) {
-    WorkersStarted message;
-    for (const auto& [rank, pid] : started->pids) {
-      message.workers.push_back({rank.value, pid});
-      message.stood_by += seats_.at(rank).standby ? 1 : 0;
-    }
-    uplink_.say(message);
-  } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
-    uplink_.say_last(encode(start_failed(failed->rank, failed->error), options_.attempt));
-  } else if (const auto* exited = std::get_if<TellExited>(&action)) {
-    seats_.at(exited->rank).exit = *exited;  // watch() sends it, with the last lines
-  } else if (std::holds_alternative<TellGone>(action)) {
-    uplink_.say_last(encode(GroupGone{}, options_.attempt));
-  } else if (const auto* end = std::get_if<EndSupervisor>(&action)) {
-    if (!finishing_) scope_.spawn("finish", finish(end->reason));
-    finishing_ = true;
-  }
+  std::visit(
+      Overloaded{
+          [&](const SpawnWorker& spawn) {
+            scope_.spawn(fmt::format("rank {}", spawn.rank.value), spawn_worker(spawn.rank));
+          },
+          [&](const SignalWorker& signal) {
+            WorkerSeat& seat = seats_.at(signal.rank);
+            if (signal.signal == SIGKILL) sweep(seat);
+            if (seat.pid > 0) {
+              ::kill(static_cast<pid_t>(-seat.pid), signal.signal);  // its session's process group
+              ::kill(static_cast<pid_t>(seat.pid), signal.signal);
+            }
+          },
+          [&](const SweepWorker& swept) { sweep(seats_.at(swept.rank)); },
+          [&](const TellStarted& started) {
+            WorkersStarted message;
+            for (const auto& [rank, pid] : started.pids) {
+              message.workers.push_back({rank.value, pid});
+              message.stood_by += seats_.at(rank).standby ? 1 : 0;
+            }
+            uplink_.say(message);
+          },
+          [&](const TellStartFailed& failed) {
+            uplink_.say_last(encode(start_failed(failed.rank, failed.error), options_.attempt));
+          },
+          [&](const TellExited& exited) {
+            seats_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
+          },
+          [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
+          [&](const EndSupervisor& end) {
+            if (!finishing_) scope_.spawn("finish", finish(end.reason));
+            finishing_ = true;
+          }},
+      action);
 }
 
 void Supervisor::sweep(WorkerSeat& seat) {

@@ -37,6 +37,8 @@
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
+#include "lib/base/exit_code.h"
+#include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -112,8 +114,9 @@ class RunDriver {
   int ranks_ = 0;                 // that there can be in an attempt
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
+  std::vector<Start> starts_;  // of one event: sent together
   int releases_ = 0;
-  int exit_code_ = 70;
+  int exit_code_ = exit_code::kBug;
   bool ending_ = false, finished_ = false, stop_asked_ = false;
   asio::thread_pool disk_{1};  // commits
   ReplicaGatherer gatherer_;
@@ -334,63 +337,61 @@ void RunDriver::received(NodeId node, const Frame& frame) {
 
 void RunDriver::feed(const RunEvent& event) {
   if (finished_) return;
-  std::vector<Start> starts;
-  for (const RunAction& action : controller_.handle(event, clock_.now())) {
-    if (const auto* start = std::get_if<Start>(&action))
-      starts.push_back(*start);
-    else
-      perform(action);
-  }
-  if (!starts.empty()) scope_.spawn("start workers", start_workers(std::move(starts)));
+  for (const RunAction& action : controller_.handle(event, clock_.now())) perform(action);
+  if (!starts_.empty()) scope_.spawn("start workers", start_workers(std::exchange(starts_, {})));
   changed_.notify();
 }
 
 void RunDriver::perform(const RunAction& action) {
-  if (const auto* prepare = std::get_if<Prepare>(&action)) {
-    const bool alone = prepare->placed.local_world_size == controller_.world_size();
-    const NodeId node = prepare->placed.node;
-    PrepareAttempt message = prepare_message(
-        spec_, *record_, *prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
-    message.no_access = parts_.has_no_access(node);
-    links_.send(node, encode(message, prepare->attempt));
-  } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
-    links_.send(stand_by->node,
-                encode(standby_message(spec_, *record_, stand_by->workers, worker_env_),
-                       stand_by->attempt));
-  } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
-    links_.send(stop->node, to_frame(*stop));
-  } else if (const auto* pause = std::get_if<Pause>(&action)) {
-    links_.send(pause->node, to_frame(*pause));
-  } else if (const auto* released = std::get_if<Release>(&action)) {
-    ++releases_;
-    scope_.spawn("release", release(*released));
-  } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
-    links_.send(collective->node, to_frame(*collective));
-  } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    links_.send(tell->node, to_frame(*tell, commits_.keep_on_nodes()));
-  } else if (const auto* commit_action = std::get_if<Commit>(&action)) {
-    scope_.spawn("commit", commit(*commit_action));
-  } else if (const auto* give_up = std::get_if<GiveUpCommit>(&action)) {
-    commits_.give_up(*give_up);
-  } else if (const auto* validate = std::get_if<Validate>(&action)) {
-    const auto message =
-        validation_message(spec_.run_config.checkpoint_config.validation, *validate);
-    links_.send(validate->node, encode(message, validate->attempt));
-  } else if (const auto* note = std::get_if<Note>(&action)) {
-    if (note->level == NoteLevel::Info)
-      screen_.phase(note->text);
-    else
-      screen_.warn(note->text);
-  } else if (const auto* changed = std::get_if<StateChanged>(&action)) {
-    on_state_changed(*changed);
-  } else if (const auto* begun = std::get_if<AttemptBegun>(&action)) {
-    journal_.remember(record_of(*begun));
-    ledger_.placed(begun->placement);
-  } else if (const auto* attempt_ended = std::get_if<AttemptEnded>(&action)) {
-    on_attempt_ended(*attempt_ended);
-  } else if (const auto* ended = std::get_if<RunEnded>(&action)) {
-    scope_.spawn("finish", finish(*ended));
-  }
+  std::visit(
+      Overloaded{
+          [&](const Prepare& prepare) {
+            const bool alone = prepare.placed.local_world_size == controller_.world_size();
+            const NodeId node = prepare.placed.node;
+            PrepareAttempt message = prepare_message(
+                spec_, *record_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
+            message.no_access = parts_.has_no_access(node);
+            links_.send(node, encode(message, prepare.attempt));
+          },
+          [&](const Start& start) { starts_.push_back(start); },
+          [&](const StandBy& stand_by) {
+            links_.send(stand_by.node,
+                        encode(standby_message(spec_, *record_, stand_by.workers, worker_env_),
+                               stand_by.attempt));
+          },
+          [&](const StopGroup& stop) { links_.send(stop.node, to_frame(stop)); },
+          [&](const Pause& pause) { links_.send(pause.node, to_frame(pause)); },
+          [&](const Release& released) {
+            ++releases_;
+            scope_.spawn("release", release(released));
+          },
+          [&](const SendCollective& collective) {
+            links_.send(collective.node, to_frame(collective));
+          },
+          [&](const TellCheckpoint& tell) {
+            links_.send(tell.node, to_frame(tell, commits_.keep_on_nodes()));
+          },
+          [&](const Commit& commit_action) { scope_.spawn("commit", commit(commit_action)); },
+          [&](const GiveUpCommit& give_up) { commits_.give_up(give_up); },
+          [&](const Validate& validate) {
+            const auto message =
+                validation_message(spec_.run_config.checkpoint_config.validation, validate);
+            links_.send(validate.node, encode(message, validate.attempt));
+          },
+          [&](const Note& note) {
+            if (note.level == NoteLevel::Info)
+              screen_.phase(note.text);
+            else
+              screen_.warn(note.text);
+          },
+          [&](const StateChanged& changed) { on_state_changed(changed); },
+          [&](const AttemptBegun& begun) {
+            journal_.remember(record_of(begun));
+            ledger_.placed(begun.placement);
+          },
+          [&](const AttemptEnded& attempt_ended) { on_attempt_ended(attempt_ended); },
+          [&](const RunEnded& ended) { scope_.spawn("finish", finish(ended)); }},
+      action);
 }
 
 void RunDriver::on_state_changed(const StateChanged& change) {
@@ -591,12 +592,12 @@ int run_job(const RunOptions& options) {
   if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
     return refuse(options, safe.error(), 77);
   auto env = worker_environment_base(spec, options.environment);
-  if (!env) return refuse(options, env.error(), 78);
+  if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
-    return refuse(options, fits.error(), 78);
+    return refuse(options, fits.error(), exit_code::kBadSpec);
   // The private traind comes up while the run's folder is made and synced.
   auto found = private_daemon_of(options);
-  if (!found) return refuse(options, found.error(), 69);
+  if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
   std::optional<PrivateDaemon> daemon = std::move(*found);
   auto record = RunRecord::open(
       spec, {.unique_name = options.unique_name,

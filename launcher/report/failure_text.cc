@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "launcher/report/checkpoint_table.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/utf8.h"
 
 namespace train {
@@ -122,11 +123,11 @@ int start_failure_code(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
-      return 127;
+      return exit_code::kNoSuchCommand;
     case EACCES:
     case EPERM:
     case ENOEXEC:
-      return 126;
+      return exit_code::kCannotExecute;
     default:
       return 1;
   }
@@ -151,34 +152,34 @@ int root_code(const WorkerEnd& root) {
 int refusal_code(Errc error) {
   switch (error) {
     case Errc::InvalidArgument:
-      return 2;
+      return exit_code::kUsage;
     case Errc::InvalidSpec:
-      return 78;
+      return exit_code::kBadSpec;
     case Errc::NotFound:
-      return 66;
+      return exit_code::kNotFound;
     case Errc::AlreadyExists:
     case Errc::Fenced:
-      return 73;
+      return exit_code::kTaken;
     case Errc::Permission:
     case Errc::Unauthenticated:
-      return 77;
+      return exit_code::kPermission;
     case Errc::Unavailable:
     case Errc::Timeout:
     case Errc::ResourceExhausted:
-      return 69;
+      return exit_code::kUnavailable;
     case Errc::Cancelled:
-      return 130;
+      return exit_code::kInterrupted;
     case Errc::Io:
     case Errc::NoSpace:
-      return 74;
+      return exit_code::kIo;
     case Errc::Protocol:
-      return 76;
+      return exit_code::kProtocol;
     case Errc::Corrupt:
-      return 65;
+      return exit_code::kDamaged;
     case Errc::Internal:
       break;
   }
-  return 70;
+  return exit_code::kBug;
 }
 
 FailureText end_text(const WorkerEnd& end) {
@@ -226,19 +227,19 @@ FailureText failure_text(const WorkerEnd& end) {
 int exit_code_of(const Ending& ending) {
   switch (ending.outcome) {
     case Outcome::Succeeded:
-      return 0;
+      return exit_code::kOk;
     case Outcome::Failed:
-      return ending.root ? root_code(*ending.root) : 1;
+      return ending.root ? root_code(*ending.root) : exit_code::kFailed;
     case Outcome::Interrupted:
-      return 130;
+      return exit_code::kInterrupted;
     case Outcome::Preempted:
-      return 75;
+      return exit_code::kRequeue;
     case Outcome::Refused:
-      return ending.error ? refusal_code(*ending.error) : 70;
+      return ending.error ? refusal_code(*ending.error) : exit_code::kBug;
     case Outcome::Replaced:
       return refusal_code(Errc::Fenced);
   }
-  return 70;
+  return exit_code::kBug;
 }
 
 }  // namespace train

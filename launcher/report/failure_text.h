@@ -75,11 +75,9 @@ struct Ending {
   std::optional<Errc> error;      // of Refused
 };
 
-/// docs: 0 all ranks finished; the root rank's own code where it is 1 or 3-63; 128+signal; 137 out
-/// of memory, however it ended; 126, 127 a command that could not be started; 1 any other failure;
-/// 130 Ctrl-C; 75 preempted; 78 bad spec; 69 no cluster; 66 no such run; 65 a damaged checkpoint;
-/// 73 the run is finished, or is another train-run's; 74 files; 76 another protocol; 77 no
-/// permission; 70 our own bug.
+/// Of a worker: its own code where it is 1 or 3-63, 128+signal, 137 out of memory, however it
+/// ended, 126 or 127 where its command could not be started, else 1. All others:
+/// lib/base/exit_code.h.
 int exit_code_of(const Ending& ending);
 
 }  // namespace train

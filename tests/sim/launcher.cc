@@ -4,6 +4,7 @@
 #include <set>
 
 #include "launcher/core/run_history.h"
+#include "lib/base/overloaded.h"
 
 namespace train::sim {
 namespace {
@@ -206,73 +207,76 @@ void SimLauncher::arm() {
 }
 
 void SimLauncher::perform(const RunAction& action) {
-  if (const auto* what = std::get_if<Prepare>(&action)) {
-    prepare(*what);
-  } else if (const auto* start = std::get_if<Start>(&action)) {
-    start_workers(*start);
-  } else if (const auto* stand_by = std::get_if<StandBy>(&action)) {
-    StartWorkers message;
-    message.standby = stand_by->workers;
-    send(stand_by->node, frame_of(stand_by->attempt, std::move(message)));
-  } else if (const auto* stop = std::get_if<StopGroup>(&action)) {
-    send(stop->node, frame_of(stop->attempt, StopWorkers{ms(stop->grace), stop->reason}));
-    if (sim_.mutant == Mutant::RestartBeforeGone) {
-      later(Duration{0}, [this, attempt = stop->attempt, node = stop->node] {
-        feed(NodeGroupGone{attempt, node});
-      });
-    }
-  } else if (const auto* pause = std::get_if<Pause>(&action)) {
-    static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
-    sim_.timeline.trace("node {} is told: {} {}", pause->node.value,
-                        kSteps[static_cast<int>(pause->step)], pause->ordinal);
-    send(pause->node, frame_of(pause->attempt,
-                               PauseWorkers{kSteps[static_cast<int>(pause->step)], pause->ordinal,
-                                            pause->reason, pause->at_checkpoint}));
-  } else if (const auto* released = std::get_if<Release>(&action)) {
-    release(*released);
-  } else if (const auto* collective = std::get_if<SendCollective>(&action)) {
-    send_collective(*collective);
-  } else if (const auto* tell = std::get_if<TellCheckpoint>(&action)) {
-    send(tell->node,
-         frame_of(tell->attempt, CheckpointOutcome{tell->index, tell->path, tell->error}));
-  } else if (const auto* what = std::get_if<Commit>(&action)) {
-    commit(*what);
-  } else if (const auto* given_up = std::get_if<GiveUpCommit>(&action)) {
-    give_up_commit(*given_up);
-  } else if (const auto* validate = std::get_if<Validate>(&action)) {
-    sim_.timeline.trace("node {} is to validate checkpoint {}", validate->node.value,
-                        validate->checkpoint.number);
-    send(validate->node,
-         frame_of(validate->attempt, RunValidation{.checkpoint = validate->checkpoint.number}));
-  } else if (const auto* changed = std::get_if<StateChanged>(&action)) {
-    sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed->from), to_string(changed->to),
-                        to_string(changed->trigger), changed->reason);
-    remember(record_of(*changed));
-  } else if (const auto* begun = std::get_if<AttemptBegun>(&action)) {
-    remember(record_of(*begun));
-  } else if (const auto* ended = std::get_if<AttemptEnded>(&action)) {
-    ended_attempt_ = ended->attempt;
-    if (sim_.plan.dies_at_end && sim_.faults_go_on() && sim_.timeline.random.chance(0.5)) {
-      later(sim_.between(Duration{0}, milliseconds(30)),
-            [this] { sim_.kill_launcher(sim_.between(Duration{0}, seconds(5))); });
-    }
-    if (sim_.mutant != Mutant::EndBeforeReports) {
-      ++journal_holds_;
-      when_settled([this] {
-        --journal_holds_;
-        write_journal();
-      });
-    }
-    remember(record_of(*ended, ended->cause));
-  } else if (const auto* note = std::get_if<Note>(&action)) {
-    sim_.timeline.trace("note: {}", note->text);
-  } else if (std::holds_alternative<RunEnded>(action)) {
-    ending_ = true;
-    when_settled([this, ended = std::get<RunEnded>(action)] {
-      run_ended_ = record_of(ended);
-      finish();
-    });
-  }
+  std::visit(
+      Overloaded{
+          [&](const Prepare& what) { prepare(what); },
+          [&](const Start& start) { start_workers(start); },
+          [&](const StandBy& stand_by) {
+            StartWorkers message;
+            message.standby = stand_by.workers;
+            send(stand_by.node, frame_of(stand_by.attempt, std::move(message)));
+          },
+          [&](const StopGroup& stop) {
+            send(stop.node, frame_of(stop.attempt, StopWorkers{ms(stop.grace), stop.reason}));
+            if (sim_.mutant == Mutant::RestartBeforeGone) {
+              later(Duration{0}, [this, attempt = stop.attempt, node = stop.node] {
+                feed(NodeGroupGone{attempt, node});
+              });
+            }
+          },
+          [&](const Pause& pause) {
+            static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
+            sim_.timeline.trace("node {} is told: {} {}", pause.node.value,
+                                kSteps[static_cast<int>(pause.step)], pause.ordinal);
+            send(pause.node,
+                 frame_of(pause.attempt,
+                          PauseWorkers{kSteps[static_cast<int>(pause.step)], pause.ordinal,
+                                       pause.reason, pause.at_checkpoint}));
+          },
+          [&](const Release& released) { release(released); },
+          [&](const SendCollective& collective) { send_collective(collective); },
+          [&](const TellCheckpoint& tell) {
+            send(tell.node,
+                 frame_of(tell.attempt, CheckpointOutcome{tell.index, tell.path, tell.error}));
+          },
+          [&](const Commit& what) { commit(what); },
+          [&](const GiveUpCommit& given_up) { give_up_commit(given_up); },
+          [&](const Validate& validate) {
+            sim_.timeline.trace("node {} is to validate checkpoint {}", validate.node.value,
+                                validate.checkpoint.number);
+            send(validate.node, frame_of(validate.attempt,
+                                         RunValidation{.checkpoint = validate.checkpoint.number}));
+          },
+          [&](const StateChanged& changed) {
+            sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed.from),
+                                to_string(changed.to), to_string(changed.trigger), changed.reason);
+            remember(record_of(changed));
+          },
+          [&](const AttemptBegun& begun) { remember(record_of(begun)); },
+          [&](const AttemptEnded& ended) {
+            ended_attempt_ = ended.attempt;
+            if (sim_.plan.dies_at_end && sim_.faults_go_on() && sim_.timeline.random.chance(0.5)) {
+              later(sim_.between(Duration{0}, milliseconds(30)),
+                    [this] { sim_.kill_launcher(sim_.between(Duration{0}, seconds(5))); });
+            }
+            if (sim_.mutant != Mutant::EndBeforeReports) {
+              ++journal_holds_;
+              when_settled([this] {
+                --journal_holds_;
+                write_journal();
+              });
+            }
+            remember(record_of(ended, ended.cause));
+          },
+          [&](const Note& note) { sim_.timeline.trace("note: {}", note.text); },
+          [&](const RunEnded& ended) {
+            ending_ = true;
+            when_settled([this, ended] {
+              run_ended_ = record_of(ended);
+              finish();
+            });
+          }},
+      action);
 }
 
 void SimLauncher::prepare(const Prepare& what) {

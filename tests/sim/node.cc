@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/overloaded.h"
+
 namespace train::sim {
 
 SimNode::SimNode(Sim& sim, int index) : sim_(sim) {
@@ -164,32 +166,39 @@ void SimNode::feed(const NodeEvent& event) {
 }
 
 void SimNode::perform(const NodeAction& action) {
-  if (const auto* refuse = std::get_if<RefuseLink>(&action)) {
-    to_launcher(refuse->link, frame_of({}, Refused{"fenced", refuse->error.message, ""}));
-  } else if (const auto* drop = std::get_if<DropLink>(&action)) {
-    to_launcher(drop->link, frame_of({}, Refused{"fenced", "taken over", ""}));
-  } else if (const auto* offer = std::get_if<SendOffer>(&action)) {
-    to_launcher(offer->link, frame_of({}, offer->offer));
-  } else if (const auto* prepare = std::get_if<SendPrepare>(&action)) {
-    if (const auto link = supervisors_.find(prepare->key); link != supervisors_.end())
-      link->second->send(0, frame_of(prepare->key.attempt, prepare->message));
-  } else if (const auto* spawned = std::get_if<SpawnSupervisor>(&action)) {
-    spawn(*spawned);
-  } else if (const auto* refused = std::get_if<RefuseAttempt>(&action)) {
-    to_launcher(refused->link, frame_of(refused->attempt,
-                                        StartFailed{0, std::string(to_string(refused->error.code)),
-                                                    refused->error.message, ""}));
-  } else if (const auto* tell = std::get_if<TellSupervisor>(&action)) {
-    if (const auto link = supervisors_.find(tell->key); link != supervisors_.end())
-      link->second->send(0, frame_of(tell->key.attempt, tell->state));
-  } else if (const auto* lost = std::get_if<TellAttemptLost>(&action)) {
-    to_launcher(lost->link, frame_of(lost->attempt, AttemptLost{lost->reason, lost->standby}));
-  } else if (const auto* stop = std::get_if<StopAttempt>(&action)) {
-    if (const auto link = supervisors_.find(stop->key); link != supervisors_.end())
-      link->second->send(0, frame_of(stop->key.attempt, StopWorkers{0, stop->reason}));
-  } else if (const auto* swept = std::get_if<SweepAttempt>(&action)) {
-    files_.erase(swept->key);
-  }
+  std::visit(Overloaded {
+    [&](const RefuseLink& refuse) {
+      to_launcher(refuse.link, frame_of({}, Refused{"fenced", refuse.error.message, ""}));
+    },
+        [&](const DropLink& drop) {
+          to_launcher(drop.link, frame_of({}, Refused{"fenced", "taken over", ""}));
+        },
+        [&](const SendOffer& offer) { to_launcher(offer.link, frame_of({}, offer.offer)); },
+        [&](const SendPrepare& prepare) {
+          if (const auto link = supervisors_.find(prepare.key); link != supervisors_.end())
+            link->second->send(0, frame_of(prepare.key.attempt, prepare.message));
+        },
+        [&](const SpawnSupervisor& spawned) { spawn(spawned); },
+        [&](const RefuseAttempt& refused) {
+          to_launcher(
+              refused.link,
+              frame_of(refused.attempt, StartFailed{0, std::string(to_string(refused.error.code)),
+                                                    refused.error.message, ""}));
+        },
+        [&](const TellSupervisor& tell) {
+          if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
+            link->second->send(0, frame_of(tell.key.attempt, tell.state));
+        },
+        [&](const TellAttemptLost& lost) {
+          to_launcher(lost.link, frame_of(lost.attempt, AttemptLost{lost.reason, lost.standby}));
+        },
+        [&](const StopAttempt& stop) {
+          if (const auto link = supervisors_.find(stop.key); link != supervisors_.end())
+            link->second->send(0, frame_of(stop.key.attempt, StopWorkers{0, stop.reason}));
+        },
+        [&](const SweepAttempt& swept) { files_.erase(swept.key); }, [](const TellDraining&) {}
+  }  // no simulated node drains,
+             action);
 }
 
 // ---- supervisors

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "lib/base/overloaded.h"
+
 namespace train::sim {
 
 SimSupervisor::SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spawned)
@@ -197,36 +199,41 @@ void SimSupervisor::arm() {
 }
 
 void SimSupervisor::perform(const GroupAction& action) {
-  if (const auto* spawned = std::get_if<SpawnWorker>(&action)) {
-    const bool at_once = seats_.at(spawned->rank).stood_by;
-    const Duration takes = at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
-    sim_.after(takes * host_.slow, [this, rank = spawned->rank] {
-      if (alive_) spawn(rank);
-    });
-  } else if (const auto* wanted = std::get_if<SignalWorker>(&action)) {
-    signal(*wanted);
-  } else if (const auto* started = std::get_if<TellStarted>(&action)) {
-    WorkersStarted message;
-    for (const auto& [rank, pid] : started->pids) {
-      message.workers.push_back({rank.value, pid});
-      message.stood_by += seats_.at(rank).stood_by ? 1 : 0;
-    }
-    say(frame(message));
-  } else if (const auto* failed = std::get_if<TellStartFailed>(&action)) {
-    say(frame(StartFailed{failed->rank.value, std::string(to_string(failed->error.code)),
-                          failed->error.message, ""}));
-  } else if (const auto* exited = std::get_if<TellExited>(&action)) {
-    exits_[exited->rank] = *exited;
-  } else if (std::holds_alternative<TellGone>(action)) {
-    say(frame(GroupGone{}));
-  } else if (const auto* over = std::get_if<EndSupervisor>(&action)) {
-    if (over->reason != "released")
-      sim_.check.supervisor_gave_up(key_.attempt, host_.index);  // what nobody has taken is lost
-    sim_.after(sim_.between(Duration{0}, milliseconds(2)),
-               [this, released = over->reason == "released"] {
-                 if (alive_) end(released);
-               });
-  }
+  std::visit(Overloaded{[&](const SpawnWorker& spawned) {
+                          const bool at_once = seats_.at(spawned.rank).stood_by;
+                          const Duration takes =
+                              at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
+                          sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
+                            if (alive_) spawn(rank);
+                          });
+                        },
+                        [&](const SignalWorker& wanted) { signal(wanted); },
+                        [](const SweepWorker&) {},  // a simulated worker leaves nothing behind
+                        [&](const TellStarted& started) {
+                          WorkersStarted message;
+                          for (const auto& [rank, pid] : started.pids) {
+                            message.workers.push_back({rank.value, pid});
+                            message.stood_by += seats_.at(rank).stood_by ? 1 : 0;
+                          }
+                          say(frame(message));
+                        },
+                        [&](const TellStartFailed& failed) {
+                          say(frame(StartFailed{failed.rank.value,
+                                                std::string(to_string(failed.error.code)),
+                                                failed.error.message, ""}));
+                        },
+                        [&](const TellExited& exited) { exits_[exited.rank] = exited; },
+                        [&](const TellGone&) { say(frame(GroupGone{})); },
+                        [&](const EndSupervisor& over) {
+                          if (over.reason != "released")
+                            sim_.check.supervisor_gave_up(
+                                key_.attempt, host_.index);  // what nobody has taken is lost
+                          sim_.after(sim_.between(Duration{0}, milliseconds(2)),
+                                     [this, released = over.reason == "released"] {
+                                       if (alive_) end(released);
+                                     });
+                        }},
+             action);
 }
 
 void SimSupervisor::signal(const SignalWorker& wanted) {

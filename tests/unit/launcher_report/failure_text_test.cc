@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "lib/base/exit_code.h"
+
 namespace train {
 namespace {
 
@@ -205,11 +207,14 @@ TEST(FailureText, CutsAnErrorTextOfAnyLengthAndBytes) {
 }
 
 TEST(ExitCode, EachIsInTheReadmeAndInTheManPage) {
-  std::set<int> codes{126, 127};
+  std::set<int> codes;
+  for (const exit_code::Row& row : exit_code::kTable) EXPECT_TRUE(codes.insert(row.code).second);
   for (const Outcome outcome : {Outcome::Succeeded, Outcome::Interrupted, Outcome::Preempted})
-    codes.insert(exit_code_of({outcome, std::nullopt, std::nullopt}));
-  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code)
-    codes.insert(exit_code_of({Outcome::Refused, std::nullopt, static_cast<Errc>(code)}));
+    EXPECT_EQ(codes.count(exit_code_of({outcome, std::nullopt, std::nullopt})), 1u);
+  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
+    EXPECT_EQ(codes.count(exit_code_of({Outcome::Refused, std::nullopt, static_cast<Errc>(code)})),
+              1u);
+  }
 
   for (const auto& [file, before, after] : {std::tuple{"/README.md", "\n| ", " |"},
                                             std::tuple{"/packaging/man/train-run.1", "\n", "\t"}}) {
