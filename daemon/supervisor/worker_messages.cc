@@ -93,7 +93,7 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   }
 }
 
-void WorkerMessages::reply(const OnceBoard::Replies& replies) {
+void WorkerMessages::reply(const OncePerNode::Replies& replies) {
   for (const auto& [rank, reply] : replies) parts_.send(rank, encode(reply, attempt_));
 }
 

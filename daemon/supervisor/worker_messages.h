@@ -6,7 +6,7 @@
 #include <map>
 
 #include "daemon/supervisor/node_checkpoints.h"
-#include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/once_per_node.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/worker_seat.h"
 #include "lib/net/notifier.h"
@@ -31,12 +31,12 @@ class WorkerMessages {
 
  private:
   static Result<Unit> keep_for(WorkerSeat& seat, const Frame& frame);
-  void reply(const OnceBoard::Replies& replies);
+  void reply(const OncePerNode::Replies& replies);
   asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
 
   const Attempt attempt_;
   const Parts parts_;
-  OnceBoard once_;
+  OncePerNode once_;
 };
 
 }  // namespace train

@@ -109,7 +109,7 @@ void ReportPipeline::run() {
         take(item, news);
     }
     for (const auto& [attempt, rank] : work.again) {
-      ReportLedger& ledger = ledgers_[attempt];
+      SequenceTracker& ledger = ledgers_[attempt];
       if (const std::uint64_t last = ledger.last(rank); last > 0)
         (void)ledger.accept(rank, last, 1);
     }

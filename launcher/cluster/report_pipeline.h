@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/core/report_ledger.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/sequence_tracker.h"
 #include "lib/observe/metrics_log.h"
 #include "lib/observe/report_sink.h"
 #include "lib/observe/stop_rules.h"
@@ -84,12 +84,12 @@ class ReportPipeline {
   std::vector<std::unique_ptr<ReportSink>> sinks_;
   StopRules stop_;
   std::function<void(News)> post_;
-  std::map<Attempt, ReportLedger> ledgers_;  // of what is written
+  std::map<Attempt, SequenceTracker> ledgers_;  // of what is written
   bool sink_failed_ = false;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable wake_;
-  std::map<Attempt, ReportLedger> added_;
+  std::map<Attempt, SequenceTracker> added_;
   Work work_;
   std::uint64_t settle_count_ = 0;
   bool finishing_ = false;

@@ -32,34 +32,34 @@ void append(RunCheckpoints::Effects& effects, RunCheckpoints::Effects more) {
 
 void RunCheckpoints::begin_attempt(Attempt attempt, int world_size) {
   attempt_ = attempt;
-  ledger_ = CheckpointLedger(world_size);
+  tracker_ = CheckpointTracker(world_size);
   commit_.reset();
 }
 
 void RunCheckpoints::adopt_attempt(const LivingAttempt& living) {
   attempt_ = living.id;
-  ledger_ = CheckpointLedger::adopted(living.placement.world_size, living.settled_index,
-                                      living.settled_path);
+  tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.settled_index,
+                                        living.settled_path);
   commit_.reset();
 }
 
 RunCheckpoints::Effects RunCheckpoints::staged(PartOfCheckpoint part, TimePoint now) {
   const Rank rank = part.rank;
-  const auto settled = ledger_.add(std::move(part), now);
+  const auto settled = tracker_.add(std::move(part), now);
   if (!settled) return {};
   return {Tell{*settled, rank}};
 }
 
 RunCheckpoints::Effects RunCheckpoints::settled_before(std::uint64_t index) {
   Effects effects;
-  for (CheckpointLedger::Outcome& outcome : ledger_.settled_before(index))
+  for (CheckpointTracker::Outcome& outcome : tracker_.settled_before(index))
     effects.push_back(Tell{std::move(outcome)});
   return effects;
 }
 
 RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, TimePoint now) {
   Effects effects;
-  while (auto ready = ledger_.take_ready()) {
+  while (auto ready = tracker_.take_ready()) {
     if (!ready->error.empty()) {
       append(effects, give_up({ready->index, "", ready->error}, ready->no_space, false, situation));
       if (std::holds_alternative<OutOfSpace>(effects.back())) break;
@@ -67,7 +67,7 @@ RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, Time
     }
     const std::string mixed = situation.quiescing ? mixed_reports(ready->parts) : "";
     if (!mixed.empty()) {
-      ledger_.commit_finished({ready->index, "", mixed});
+      tracker_.commit_finished({ready->index, "", mixed});
       append(effects, give_up({ready->index, "", mixed}, false, false, situation));
       continue;
     }
@@ -82,9 +82,9 @@ RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, Time
 
 RunCheckpoints::Effects RunCheckpoints::commit_finished(const CommitFinished& event,
                                                         const Situation& situation) {
-  const CheckpointLedger::Outcome outcome{
+  const CheckpointTracker::Outcome outcome{
       event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
-  if (!ledger_.commit_finished(outcome)) return {};
+  if (!tracker_.commit_finished(outcome)) return {};
   commit_.reset();
   if (!event.checkpoint) return give_up(outcome, event.no_space, event.may_come, situation);
   without_space_ = 0;
@@ -95,7 +95,7 @@ RunCheckpoints::Effects RunCheckpoints::commit_finished(const CommitFinished& ev
 
 // For want of space: not for ever, for a run that stores nothing loses everything with its first
 // failure.
-RunCheckpoints::Effects RunCheckpoints::give_up(const CheckpointLedger::Outcome& outcome,
+RunCheckpoints::Effects RunCheckpoints::give_up(const CheckpointTracker::Outcome& outcome,
                                                 bool no_space, bool may_come,
                                                 const Situation& situation) {
   without_space_ = no_space ? without_space_ + 1 : 0;
@@ -162,7 +162,7 @@ TimePoint RunCheckpoints::commit_warn_at() const {
 RunCheckpoints::Effects RunCheckpoints::watch(const Situation& situation, TimePoint now) {
   Effects effects;
   watch_commit(effects, situation, now);
-  for (std::string& text : ledger_.overdue(now)) effects.push_back(warning(std::move(text)));
+  for (std::string& text : tracker_.overdue(now)) effects.push_back(warning(std::move(text)));
   return effects;
 }
 
@@ -204,7 +204,7 @@ void RunCheckpoints::watch_commit(Effects& effects, const Situation& situation, 
 }
 
 std::optional<TimePoint> RunCheckpoints::next_deadline(RunState state) const {
-  std::optional<TimePoint> next = ledger_.next_deadline();
+  std::optional<TimePoint> next = tracker_.next_deadline();
   const auto consider = [&](TimePoint at) {
     if (!next || at < *next) next = at;
   };

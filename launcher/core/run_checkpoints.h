@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/core/checkpoint_ledger.h"
+#include "launcher/core/checkpoint_tracker.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
 
@@ -35,7 +35,7 @@ class RunCheckpoints {
         last_number_(last_number) {}
 
   struct Tell {  // what became of one: to the supervisor of a rank that asks again, or to all
-    CheckpointLedger::Outcome outcome;
+    CheckpointTracker::Outcome outcome;
     std::optional<Rank> only_for = {};
   };
   struct BeginCommit {
@@ -73,8 +73,8 @@ class RunCheckpoints {
   Effects watch(const Situation& situation, TimePoint now);
   std::optional<TimePoint> next_deadline(RunState state) const;
 
-  bool committing() const { return ledger_.committing(); }
-  std::uint64_t settled() const { return ledger_.settled(); }
+  bool committing() const { return tracker_.committing(); }
+  std::uint64_t settled() const { return tracker_.settled(); }
   /// There is nothing else left to do but to wait for the commit.
   void await_commit(TimePoint now);
   bool commit_awaited() const { return commit_ && commit_->awaited_since; }
@@ -102,7 +102,7 @@ class RunCheckpoints {
     std::optional<RunState> wait_said_in = {};
     bool warned = false, given_up = false;
   };
-  Effects give_up(const CheckpointLedger::Outcome& outcome, bool no_space, bool may_come,
+  Effects give_up(const CheckpointTracker::Outcome& outcome, bool no_space, bool may_come,
                   const Situation& situation);
   void watch_commit(Effects& effects, const Situation& situation, TimePoint now);
   std::optional<Note> little_room(const StorageRoom& room);
@@ -117,7 +117,7 @@ class RunCheckpoints {
   bool little_room_ = false;  // for the next one, as far as is known
 
   Attempt attempt_;
-  CheckpointLedger ledger_{0};
+  CheckpointTracker tracker_{0};
   std::optional<CommitUnderWay> commit_;
 };
 

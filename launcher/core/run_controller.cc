@@ -64,7 +64,7 @@ void RunController::begin_attempt(Placement placement) {
   next_attempt_ = next_attempt_.next();
   attempt_.placement = placed_ = placement;
   attempt_.ranks = RankTable(placement);
-  attempt_.collectives = CollectiveBoard(placement.world_size);
+  attempt_.collectives = CollectiveTracker(placement.world_size);
   checkpoints_.begin_attempt(attempt_.id, placement.world_size);
   attempt_.restored = checkpoints_.newest();
   scheduling_.placed();
@@ -340,8 +340,8 @@ void RunController::conclude_attempt() {
     const Failure& failure = *attempt_.failure;
     if (failure.node && policy_.node_failed(*failure.node, now_)) {
       note(NoteLevel::Warning,
-           fmt::format("node {} failed {} times in a row without a newer checkpoint: it is set "
-                       "aside for {}, as long as there is room elsewhere",
+           fmt::format("node {} failed {} times in a row without a newer checkpoint: it is "
+                       "quarantined for {}, as long as there is room elsewhere",
                        nodes_.name(*failure.node), kNodeFailuresMax,
                        format_duration(kNodeCooldown)));
     }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/core/collective_board.h"
+#include "launcher/core/collective_tracker.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/group_growth.h"
 #include "launcher/core/job_spec.h"
@@ -20,7 +20,7 @@
 #include "launcher/core/run_events.h"
 #include "launcher/core/scheduling.h"
 #include "launcher/core/standby_pool.h"
-#include "launcher/core/validation_board.h"
+#include "launcher/core/validation_queue.h"
 
 namespace train {
 
@@ -102,7 +102,7 @@ class RunController {
     std::uint32_t master_port = 0;
     std::map<NodeId, Host> hosts;
     RankTable ranks;
-    CollectiveBoard collectives{0};
+    CollectiveTracker collectives{0};
     bool progressed = false;  // a report, or a completed collective
     std::optional<Failure> failure;
     std::optional<Reform> reform;
@@ -219,7 +219,7 @@ class RunController {
   Attempt next_attempt_;
   RunCheckpoints checkpoints_;
   int restart_count_ = 0;
-  ValidationBoard validations_;
+  ValidationQueue validations_;
   AttemptState attempt_;
   std::optional<Stop> stop_;
   Placement placed_;  // of the newest attempt

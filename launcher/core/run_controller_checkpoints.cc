@@ -33,7 +33,7 @@ RunCheckpoints::Situation RunController::situation() const {
 }
 
 void RunController::perform(RunCheckpoints::Effects effects) {
-  const auto tell = [this](NodeId node, const CheckpointLedger::Outcome& outcome) {
+  const auto tell = [this](NodeId node, const CheckpointTracker::Outcome& outcome) {
     actions_.push_back(
         TellCheckpoint{attempt_.id, node, outcome.index, outcome.path, outcome.error});
   };

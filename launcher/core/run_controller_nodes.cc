@@ -1,5 +1,5 @@
 // RunController, its nodes: they come, go, and come back with or without a supervisor; those that
-// fail are set aside.
+// fail are quarantined.
 #include <fmt/format.h>
 
 #include <algorithm>

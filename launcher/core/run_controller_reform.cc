@@ -25,7 +25,7 @@ void RunController::adopt(const LivingAttempt& living) {
   restart_count_ = living.restart_count;
   const int world_size = living.placement.world_size;
   attempt_.ranks = RankTable(living.placement);
-  attempt_.collectives = CollectiveBoard(world_size);
+  attempt_.collectives = CollectiveTracker(world_size);
   checkpoints_.adopt_attempt(living);
   for (std::size_t i = 0; i < living.placement.nodes.size(); ++i) {
     const PlacedNode& placed = living.placement.nodes[i];

@@ -299,7 +299,7 @@ TEST_F(MultiNodeElastic, ANodeThatIsNotHeardIsALostOne) {
   expect_each_epoch_once(run, {3, 2});
 }
 
-TEST_F(MultiNodeElastic, ANodeWhereWorkersAlwaysDieIsSetAside) {
+TEST_F(MultiNodeElastic, ANodeWhereWorkersAlwaysDieIsQuarantined) {
   nodes->start_all();
   Process& run = train(
       "2",

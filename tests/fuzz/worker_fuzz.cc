@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/once_board.h"
-#include "launcher/core/collective_board.h"
+#include "daemon/supervisor/once_per_node.h"
+#include "launcher/core/collective_tracker.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
 
@@ -75,12 +75,12 @@ class Node {
     (void)board_.join(kBad, join->sequence, join->name, join->data, kNow);
     (void)board_.overdue(kNow + kCollectiveWarnAfter);
   }
-  void give(const OnceBoard::Replies& replies) {
+  void give(const OncePerNode::Replies& replies) {
     for (const auto& [rank, reply] : replies) require(rank == kBad || rank == kGood);
   }
 
-  CollectiveBoard board_{2};
-  OnceBoard once_;
+  CollectiveTracker board_{2};
+  OncePerNode once_;
   AnsweredCollectives answered_;
   std::uint64_t last_ = 0;
 };

@@ -1,4 +1,4 @@
-// The simulated launcher: the real RunController and ReportLedger, and what
+// The simulated launcher: the real RunController and SequenceTracker, and what
 // launcher/cluster/run_driver.cc and report_pipeline.cc do around them.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "launcher/core/report_ledger.h"
 #include "launcher/core/run_controller.h"
+#include "launcher/core/sequence_tracker.h"
 #include "tests/sim/daemon_link.h"
 #include "tests/sim/run_folder.h"
 
@@ -83,7 +83,7 @@ class SimLauncher {
   std::deque<Item> queue_;
   std::size_t said_again_ = 0;  // by supervisors, since the queue was empty
   bool writing_ = false;
-  std::map<Attempt, ReportLedger> ledgers_;
+  std::map<Attempt, SequenceTracker> ledgers_;
   std::map<Attempt, std::vector<int>> origins_;  // of reports: the node of each rank
   std::optional<Attempt> ended_attempt_;         // the newest that is over
   std::optional<TimePoint> armed_;

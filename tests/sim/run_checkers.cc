@@ -1,7 +1,7 @@
 // Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11, L1 to L3 and L5.
 #include <algorithm>
 
-#include "launcher/core/validation_board.h"
+#include "launcher/core/validation_queue.h"
 #include "tests/sim/checkers.h"
 
 namespace train::sim {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/once_per_node.h"
 
 namespace train {
 namespace {
@@ -35,8 +35,8 @@ TEST(AnsweredCollectives, KeepsTheNewestHoweverLarge) {
   EXPECT_EQ(sequences(answered, 2), (std::vector<std::uint64_t>{2}));
 }
 
-TEST(OnceBoard, TheFirstRunsAndTheOthersHearHowItWent) {
-  OnceBoard board;
+TEST(OncePerNode, TheFirstRunsAndTheOthersHearHowItWent) {
+  OncePerNode board;
   const auto first = board.begin(Rank{1}, "download");
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].first, Rank{1});

@@ -57,8 +57,8 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       {"orphan_timeout", failure.orphan_timeout == minutes(10), "packaging/man/traind.8",
        ".B orphan_timeout is over (10 minutes, unless"},
       {"kNodeFailuresMax", kNodeFailuresMax == 3, "README.md",
-       "A node with three failures is named and set aside"},
-      {"kNodeCooldown", kNodeCooldown == minutes(10), "README.md", "set aside for ten minutes"},
+       "A node with three failures is named and quarantined"},
+      {"kNodeCooldown", kNodeCooldown == minutes(10), "README.md", "quarantined for ten minutes"},
       {"kSamePlaceMax", kSamePlaceMax == 3, "README.md",
        "dies at the same report three times in a row"},
       // what is kept

@@ -2,7 +2,7 @@
 // to all of them by the call's name.
 #include <gtest/gtest.h>
 
-#include "launcher/core/collective_board.h"
+#include "launcher/core/collective_tracker.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -13,7 +13,7 @@ constexpr std::size_t kPartBytes = 64u << 10;  // as much as the SDK lets one ra
 constexpr int kFitting = kCollectiveResultBytesMax / kPartBytes;
 
 TEST(CollectiveSizes, MoreThanFitsIsAnErrorThatNamesTheCall) {
-  CollectiveBoard board(1000);
+  CollectiveTracker board(1000);
   const std::string part(kPartBytes, 'x'),
       error =
           "'reduce': 3145729 bytes of 49 ranks so far; all ranks together may hand over 3145728 in "
@@ -29,7 +29,7 @@ TEST(CollectiveSizes, MoreThanFitsIsAnErrorThatNamesTheCall) {
 }
 
 TEST(CollectiveSizes, APartThatComesAgainTakesNoMoreRoom) {
-  CollectiveBoard board(kFitting);
+  CollectiveTracker board(kFitting);
   const std::string part(kPartBytes, 'x');
   for (int rank = 0; rank + 1 < kFitting; ++rank) {
     board.join(Rank{rank}, 7, "reduce", part, kStart);
@@ -42,7 +42,7 @@ TEST(CollectiveSizes, APartThatComesAgainTakesNoMoreRoom) {
 
 TEST(CollectiveSizes, WhatFitsFitsIntoOneFrameHoweverManyRanksThereAre) {
   for (const int ranks : {1, kFitting, 80'000}) {
-    CollectiveBoard board(ranks);
+    CollectiveTracker board(ranks);
     std::optional<CollectiveRelease> release;
     for (int rank = 0; rank < ranks; ++rank)
       release = board.join(Rank{rank}, 7, "reduce",

@@ -243,7 +243,7 @@ TEST(RunControllerDrain, WorkersThatDieThereAreNoFailure) {
 
 // ---- nodes that fail
 
-TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsSetAside) {
+TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsQuarantined) {
   Driven d(elastic(1, 2, kUnlimited), {.checkpoint = {}, .expected_nodes = 3});
   d.nodes();
   d.handle(node_up(kNodeC));
@@ -306,18 +306,18 @@ TEST(RunControllerNodes, ANewerCheckpointClearsWhatANodeHasFailed) {
       d.handle(CommitFinished{Attempt{i}, 1, checkpoint(1), ""}, d.at);
     }
     const Actions actions = d.die(i, 10 * i + 1, kNodeA, kNodeB);  // each time on node-b
-    const bool set_aside = i == 4;  // the third time since the checkpoint
+    const bool quarantined = i == 4;  // the third time since the checkpoint
     EXPECT_EQ(std::any_of(actions.begin(), actions.end(),
                           [](const RunAction& action) {
                             const auto* note = std::get_if<Note>(&action);
                             return note != nullptr && note->text.starts_with("node node-b failed");
                           }),
-              set_aside)
+              quarantined)
         << "attempt " << i;
   }
 }
 
-TEST(RunControllerNodes, ANodeIsSetAsideRatherThanTheStepBlamed) {
+TEST(RunControllerNodes, ANodeIsQuarantinedRatherThanTheStepBlamed) {
   Failing d(two_workers(kUnlimited));
   for (std::uint32_t i = 0; i < 3; ++i) d.die(i, 41, kNodeA, kNodeB);
   EXPECT_EQ(d.run.attempt(), Attempt{3});
@@ -375,7 +375,7 @@ TEST(RunControllerNodes, ProgramsThatNeverReportAreInNoCrashLoop) {
   EXPECT_EQ(d.run.attempt(), Attempt{6});
 }
 
-TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerSetAside) {
+TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerQuarantined) {
   Failing d(elastic(1, 2, kUnlimited), 2);
   for (std::uint32_t i = 0; i < 3; ++i) d.die(i, 10 * i + 1, kNodeA, kNodeB);
   const Attempt fourth{3};
@@ -384,11 +384,11 @@ TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerSetAside) {
   d.handle(AttemptStarted{fourth, kNodeA, {{Rank{0}, 100}}}, d.at);
   d.handle(RankJoined{fourth, Rank{0}}, d.at);
   d.handle(RankReported{fourth, Rank{0}, 1}, d.at + kGrowSettle);
-  const auto forgiven = d.run.next_deadline();
-  EXPECT_EQ(forgiven, kStart + seconds(200) + kNodeCooldown);
+  const auto readmitted = d.run.next_deadline();
+  EXPECT_EQ(readmitted, kStart + seconds(200) + kNodeCooldown);
 
-  d.handle(Tick{}, *forgiven - kStart);
-  d.handle(Tick{}, *forgiven - kStart + kGrowSettle);
+  d.handle(Tick{}, *readmitted - kStart);
+  d.handle(Tick{}, *readmitted - kStart + kGrowSettle);
 
   EXPECT_EQ(d.run.state(), S::Pausing);
 }

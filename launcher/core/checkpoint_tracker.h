@@ -16,12 +16,12 @@ inline constexpr Duration kPartWarnAfter = seconds(60);
 inline constexpr std::size_t kOutcomesKept =
     256;  // of settled checkpoints, for parts that are sent again
 
-class CheckpointLedger {
+class CheckpointTracker {
  public:
-  explicit CheckpointLedger(int world_size = 0) : world_size_(world_size) {}
+  explicit CheckpointTracker(int world_size = 0) : world_size_(world_size) {}
   /// Of an attempt that an earlier launcher began: the newest of its checkpoints that is committed
   /// is the `settled`-th, at `path`. Those that it gave up after that one are in settled_before().
-  static CheckpointLedger adopted(int world_size, std::uint64_t settled, const std::string& path);
+  static CheckpointTracker adopted(int world_size, std::uint64_t settled, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
     std::uint64_t index = 0;

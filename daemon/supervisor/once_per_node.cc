@@ -1,8 +1,8 @@
-#include "daemon/supervisor/once_board.h"
+#include "daemon/supervisor/once_per_node.h"
 
 namespace train {
 
-OnceBoard::Replies OnceBoard::begin(Rank rank, const std::string& name) {
+OncePerNode::Replies OncePerNode::begin(Rank rank, const std::string& name) {
   const auto [entry, first] = all_.try_emplace(name);
   if (first) return {{rank, OnceReply{name, "run", ""}}};
   switch (entry->second.state) {
@@ -17,7 +17,7 @@ OnceBoard::Replies OnceBoard::begin(Rank rank, const std::string& name) {
   return {};
 }
 
-OnceBoard::Replies OnceBoard::end(const OnceEnd& message) {
+OncePerNode::Replies OncePerNode::end(const OnceEnd& message) {
   Once& once = all_[message.name];
   once.state = message.error.empty() ? Once::State::Done : Once::State::Failed;
   once.error = message.error;

@@ -12,7 +12,7 @@
 
 namespace train {
 
-class OnceBoard {
+class OncePerNode {
  public:
   using Replies = std::vector<std::pair<Rank, OnceReply>>;
   Replies begin(Rank rank, const std::string& name);

@@ -1,4 +1,4 @@
-#include "launcher/core/collective_board.h"
+#include "launcher/core/collective_tracker.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ std::string list_ranks(const std::vector<Rank>& ranks) {
   return ranks.size() <= kShown ? text : fmt::format("{}, … ({} in all)", text, ranks.size());
 }
 
-std::string CollectiveBoard::missing_ranks(const Call& call) const {
+std::string CollectiveTracker::missing_ranks(const Call& call) const {
   std::vector<Rank> missing;
   for (int rank = 0; rank < world_size_; ++rank) {
     if (call.parts.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
@@ -23,7 +23,7 @@ std::string CollectiveBoard::missing_ranks(const Call& call) const {
   return list_ranks(missing);
 }
 
-CollectiveRelease CollectiveBoard::answer(CollectiveRelease release) {
+CollectiveRelease CollectiveTracker::answer(CollectiveRelease release) {
   calls_.erase(release.sequence);
   answered_[release.sequence] = release;
   if (answered_.size() > kAnswersKept) {
@@ -33,9 +33,9 @@ CollectiveRelease CollectiveBoard::answer(CollectiveRelease release) {
   return release;
 }
 
-std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t sequence,
-                                                       const std::string& name, std::string data,
-                                                       TimePoint now) {
+std::optional<CollectiveRelease> CollectiveTracker::join(Rank rank, std::uint64_t sequence,
+                                                         const std::string& name, std::string data,
+                                                         TimePoint now) {
   if (const auto known = answered_.find(sequence); known != answered_.end()) {
     CollectiveRelease again = known->second;
     again.only_for = rank;
@@ -83,14 +83,14 @@ std::optional<CollectiveRelease> CollectiveBoard::join(Rank rank, std::uint64_t 
   return std::nullopt;
 }
 
-std::optional<CollectiveRelease> CollectiveBoard::answered(CollectiveRelease release) {
+std::optional<CollectiveRelease> CollectiveTracker::answered(CollectiveRelease release) {
   if (answered_.count(release.sequence) != 0) return std::nullopt;
   const bool waited_for = calls_.count(release.sequence) != 0;
   answer(release);
   return waited_for ? std::optional(std::move(release)) : std::nullopt;
 }
 
-std::vector<CollectiveRelease> CollectiveBoard::rank_ended(Rank rank) {
+std::vector<CollectiveRelease> CollectiveTracker::rank_ended(Rank rank) {
   ended_.insert(rank);
   std::vector<CollectiveRelease> releases;
   for (const auto& [sequence, call] : calls_) {
@@ -104,7 +104,7 @@ std::vector<CollectiveRelease> CollectiveBoard::rank_ended(Rank rank) {
   return releases;
 }
 
-std::vector<std::string> CollectiveBoard::overdue(TimePoint now) {
+std::vector<std::string> CollectiveTracker::overdue(TimePoint now) {
   std::vector<std::string> texts;
   for (auto& [sequence, call] : calls_) {
     if (call.warned || now - call.since < kCollectiveWarnAfter) continue;
@@ -115,7 +115,7 @@ std::vector<std::string> CollectiveBoard::overdue(TimePoint now) {
   return texts;
 }
 
-std::optional<TimePoint> CollectiveBoard::next_deadline() const {
+std::optional<TimePoint> CollectiveTracker::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [sequence, call] : calls_) {
     if (call.warned) continue;

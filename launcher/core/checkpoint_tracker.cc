@@ -1,23 +1,23 @@
-#include "launcher/core/checkpoint_ledger.h"
+#include "launcher/core/checkpoint_tracker.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "launcher/core/collective_board.h"
+#include "launcher/core/collective_tracker.h"
 
 namespace train {
 
-CheckpointLedger CheckpointLedger::adopted(int world_size, std::uint64_t settled,
-                                           const std::string& path) {
-  CheckpointLedger ledger(world_size);
-  ledger.settled_ = settled;
-  if (settled > 0) ledger.remember({settled, path, ""});
-  return ledger;
+CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settled,
+                                             const std::string& path) {
+  CheckpointTracker tracker(world_size);
+  tracker.settled_ = settled;
+  if (settled > 0) tracker.remember({settled, path, ""});
+  return tracker;
 }
 
-std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint part,
-                                                               TimePoint now) {
+std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(PartOfCheckpoint part,
+                                                                 TimePoint now) {
   if (part.index <= settled_) {
     if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
     const auto known = outcomes_.find(part.index);
@@ -29,7 +29,7 @@ std::optional<CheckpointLedger::Outcome> CheckpointLedger::add(PartOfCheckpoint 
   return std::nullopt;
 }
 
-std::vector<CheckpointLedger::Outcome> CheckpointLedger::settled_before(std::uint64_t index) {
+std::vector<CheckpointTracker::Outcome> CheckpointTracker::settled_before(std::uint64_t index) {
   std::vector<Outcome> unheard;
   while (!waiting_.empty() && waiting_.begin()->first <= index) {
     unheard.push_back({waiting_.begin()->first, "", "an earlier launcher gave it up"});
@@ -39,7 +39,7 @@ std::vector<CheckpointLedger::Outcome> CheckpointLedger::settled_before(std::uin
   return unheard;
 }
 
-std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
+std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
   if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
@@ -62,19 +62,19 @@ std::optional<CheckpointLedger::Ready> CheckpointLedger::take_ready() {
   return ready;
 }
 
-bool CheckpointLedger::commit_finished(Outcome outcome) {
+bool CheckpointTracker::commit_finished(Outcome outcome) {
   if (committing_ != outcome.index) return false;
   committing_.reset();
   remember(std::move(outcome));
   return true;
 }
 
-void CheckpointLedger::remember(Outcome outcome) {
+void CheckpointTracker::remember(Outcome outcome) {
   outcomes_[outcome.index] = std::move(outcome);
   if (outcomes_.size() > kOutcomesKept) outcomes_.erase(outcomes_.begin());
 }
 
-std::vector<std::string> CheckpointLedger::overdue(TimePoint now) {
+std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
   std::vector<std::string> texts;
   for (auto& [index, waiting] : waiting_) {
     if (waiting.warned || now - waiting.since < kPartWarnAfter) continue;
@@ -92,7 +92,7 @@ std::vector<std::string> CheckpointLedger::overdue(TimePoint now) {
   return texts;
 }
 
-std::optional<TimePoint> CheckpointLedger::next_deadline() const {
+std::optional<TimePoint> CheckpointTracker::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [index, waiting] : waiting_) {
     if (waiting.warned) continue;

@@ -1,15 +1,15 @@
-#include "launcher/core/validation_board.h"
+#include "launcher/core/validation_queue.h"
 
 #include <utility>
 
 namespace train {
 
-ValidationBoard::ValidationBoard(int every, const std::vector<CheckpointInfo>& unvalidated)
+ValidationQueue::ValidationQueue(int every, const std::vector<CheckpointInfo>& unvalidated)
     : every_(static_cast<std::uint64_t>(every)) {
   for (const CheckpointInfo& checkpoint : unvalidated) (void)add(checkpoint);
 }
 
-std::optional<CheckpointInfo> ValidationBoard::add(const CheckpointInfo& checkpoint) {
+std::optional<CheckpointInfo> ValidationQueue::add(const CheckpointInfo& checkpoint) {
   if (every_ == 0 || checkpoint.number % every_ != 0) return std::nullopt;
   waiting_.push_back(checkpoint);
   if (waiting_.size() <= kValidationsWaitingMax) return std::nullopt;
@@ -18,33 +18,33 @@ std::optional<CheckpointInfo> ValidationBoard::add(const CheckpointInfo& checkpo
   return oldest;
 }
 
-std::optional<CheckpointInfo> ValidationBoard::begin(NodeId node) {
+std::optional<CheckpointInfo> ValidationQueue::begin(NodeId node) {
   if (running_ || waiting_.empty()) return std::nullopt;
   running_ = Running{std::move(waiting_.front()), node};
   waiting_.pop_front();
   return running_->checkpoint;
 }
 
-void ValidationBoard::lost(NodeId node) {
+void ValidationQueue::lost(NodeId node) {
   if (running_ && running_->node == node) lost();
 }
 
-void ValidationBoard::lost() {
+void ValidationQueue::lost() {
   if (!running_) return;
   waiting_.push_front(std::move(running_->checkpoint));
   running_.reset();
 }
 
-void ValidationBoard::finished(std::uint64_t number) {
+void ValidationQueue::finished(std::uint64_t number) {
   if (running_ && running_->checkpoint.number == number) running_.reset();
   std::erase_if(waiting_, [&](const CheckpointInfo& one) { return one.number == number; });
 }
 
-const CheckpointInfo* ValidationBoard::running_on(NodeId node) const {
+const CheckpointInfo* ValidationQueue::running_on(NodeId node) const {
   return running_ && running_->node == node ? &running_->checkpoint : nullptr;
 }
 
-std::vector<std::uint64_t> ValidationBoard::unfinished() const {
+std::vector<std::uint64_t> ValidationQueue::unfinished() const {
   std::vector<std::uint64_t> numbers;
   if (running_) numbers.push_back(running_->checkpoint.number);
   for (const CheckpointInfo& one : waiting_) numbers.push_back(one.number);

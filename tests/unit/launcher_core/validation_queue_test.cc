@@ -1,4 +1,4 @@
-#include "launcher/core/validation_board.h"
+#include "launcher/core/validation_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@ constexpr NodeId kNode{0}, kOther{1};
 using Numbers = std::vector<std::uint64_t>;
 
 CheckpointInfo number(std::uint64_t n) { return {n, "/run/checkpoints/" + std::to_string(n), 0}; }
-ValidationBoard board_with(int every, std::uint64_t last) {
-  ValidationBoard board(every);
+ValidationQueue board_with(int every, std::uint64_t last) {
+  ValidationQueue board(every);
   for (std::uint64_t n = 1; n <= last; ++n) board.add(number(n));
   return board;
 }
 
-TEST(ValidationBoard, ValidatesEveryNthTheOldestFirstAndOneAtATime) {
-  ValidationBoard board = board_with(/*every=*/2, /*last=*/5);
+TEST(ValidationQueue, ValidatesEveryNthTheOldestFirstAndOneAtATime) {
+  ValidationQueue board = board_with(/*every=*/2, /*last=*/5);
 
   EXPECT_EQ(board.begin(kNode), number(2));
   EXPECT_EQ(board.begin(kNode), std::nullopt);
@@ -27,12 +27,12 @@ TEST(ValidationBoard, ValidatesEveryNthTheOldestFirstAndOneAtATime) {
   EXPECT_TRUE(board.idle());
 }
 
-TEST(ValidationBoard, ValidatesNothingUnlessItIsAskedFor) {
+TEST(ValidationQueue, ValidatesNothingUnlessItIsAskedFor) {
   EXPECT_TRUE(board_with(/*every=*/0, /*last=*/5).idle());
 }
 
-TEST(ValidationBoard, WhatWasLostIsTheNextOneAgain) {
-  ValidationBoard board = board_with(1, 2);
+TEST(ValidationQueue, WhatWasLostIsTheNextOneAgain) {
+  ValidationQueue board = board_with(1, 2);
   board.begin(kNode);
 
   board.lost(kOther);
@@ -43,8 +43,8 @@ TEST(ValidationBoard, WhatWasLostIsTheNextOneAgain) {
   EXPECT_EQ(board.begin(kOther), number(1));
 }
 
-TEST(ValidationBoard, AResultCountsWhetherOrNotItWasKnownToRun) {
-  ValidationBoard board(1, {number(3), number(4)});  // of an earlier launcher, whose order runs
+TEST(ValidationQueue, AResultCountsWhetherOrNotItWasKnownToRun) {
+  ValidationQueue board(1, {number(3), number(4)});  // of an earlier launcher, whose order runs
 
   board.finished(4);
   board.finished(9);
@@ -52,8 +52,8 @@ TEST(ValidationBoard, AResultCountsWhetherOrNotItWasKnownToRun) {
   EXPECT_EQ(board.unfinished(), Numbers{3});
 }
 
-TEST(ValidationBoard, GivesTheOldestUpWhenTooManyWait) {
-  ValidationBoard board = board_with(1, 1);
+TEST(ValidationQueue, GivesTheOldestUpWhenTooManyWait) {
+  ValidationQueue board = board_with(1, 1);
   board.begin(kNode);
   for (std::uint64_t n = 2; n <= kValidationsWaitingMax + 1; ++n)
     EXPECT_EQ(board.add(number(n)), std::nullopt);
@@ -64,11 +64,11 @@ TEST(ValidationBoard, GivesTheOldestUpWhenTooManyWait) {
   EXPECT_EQ(board.unfinished().front(), 1u);
 }
 
-TEST(ValidationBoard, OfVeryManyOfEarlierLaunchersTheNewestAreValidated) {
+TEST(ValidationQueue, OfVeryManyOfEarlierLaunchersTheNewestAreValidated) {
   std::vector<CheckpointInfo> unvalidated;
   for (std::uint64_t n = 1; n <= 100; ++n) unvalidated.push_back(number(n));
 
-  const ValidationBoard board(1, unvalidated);
+  const ValidationQueue board(1, unvalidated);
 
   EXPECT_EQ(board.unfinished().size(), kValidationsWaitingMax);
   EXPECT_EQ(board.unfinished().back(), 100u);

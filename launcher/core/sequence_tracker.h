@@ -12,7 +12,7 @@
 
 namespace train {
 
-class ReportLedger {
+class SequenceTracker {
  public:
   /// How many reports at the front of a batch [first, first + count) are already known. Error for a
   /// gap.

@@ -1,4 +1,4 @@
-#include "launcher/core/collective_board.h"
+#include "launcher/core/collective_tracker.h"
 
 #include <gtest/gtest.h>
 
@@ -10,16 +10,16 @@ using Parts = std::vector<std::string>;
 using Releases = std::vector<CollectiveRelease>;
 using Texts = std::vector<std::string>;
 
-TEST(CollectiveBoard, ReleasesWhenTheLastRankHasJoined) {
-  CollectiveBoard board(2);
+TEST(CollectiveTracker, ReleasesWhenTheLastRankHasJoined) {
+  CollectiveTracker board(2);
 
   EXPECT_EQ(board.join(Rank{1}, 1, "reduce", "b", kStart), std::nullopt);
   EXPECT_EQ(board.join(Rank{0}, 1, "reduce", "a", kStart),
             (CollectiveRelease{1, Parts{"a", "b"}, ""}));
 }
 
-TEST(CollectiveBoard, AnswersARankThatAsksAgainAfterTheCallIsOver) {
-  CollectiveBoard board(2);
+TEST(CollectiveTracker, AnswersARankThatAsksAgainAfterTheCallIsOver) {
+  CollectiveTracker board(2);
   board.join(Rank{0}, 1, "reduce", "a", kStart);
   board.join(Rank{1}, 1, "reduce", "b", kStart);
 
@@ -27,15 +27,15 @@ TEST(CollectiveBoard, AnswersARankThatAsksAgainAfterTheCallIsOver) {
             (CollectiveRelease{1, Parts{"a", "b"}, "", Rank{1}}));
 }
 
-TEST(CollectiveBoard, APartThatComesTwiceCountsOnce) {
-  CollectiveBoard board(2);
+TEST(CollectiveTracker, APartThatComesTwiceCountsOnce) {
+  CollectiveTracker board(2);
   board.join(Rank{0}, 1, "barrier", "", kStart);
 
   EXPECT_EQ(board.join(Rank{0}, 1, "barrier", "", kStart), std::nullopt);
 }
 
-TEST(CollectiveBoard, KeepsTheNewestAnswersOnly) {
-  CollectiveBoard board(1);
+TEST(CollectiveTracker, KeepsTheNewestAnswersOnly) {
+  CollectiveTracker board(1);
   for (std::uint64_t sequence = 1; sequence <= kAnswersKept + 1; ++sequence)
     board.join(Rank{0}, sequence, "barrier", "", kStart);
 
@@ -45,8 +45,8 @@ TEST(CollectiveBoard, KeepsTheNewestAnswersOnly) {
             (CollectiveRelease{1, {}, "call 1 ('barrier') was over long ago", Rank{0}}));
 }
 
-TEST(CollectiveBoard, RanksInDifferentCallsAreToldSo) {
-  CollectiveBoard board(3);
+TEST(CollectiveTracker, RanksInDifferentCallsAreToldSo) {
+  CollectiveTracker board(3);
   const std::string error =
       "ranks disagree at their collective call 4: rank 0 is in 'barrier', rank 2 in 'reduce'; all "
       "ranks must make the same calls in the same "
@@ -58,8 +58,8 @@ TEST(CollectiveBoard, RanksInDifferentCallsAreToldSo) {
             (CollectiveRelease{4, {}, error, Rank{1}}));
 }
 
-TEST(CollectiveBoard, ARankThatEndedFailsTheCallsThatWaitForIt) {
-  CollectiveBoard board(2);
+TEST(CollectiveTracker, ARankThatEndedFailsTheCallsThatWaitForIt) {
+  CollectiveTracker board(2);
   board.join(Rank{0}, 1, "barrier", "", kStart);
 
   EXPECT_EQ(board.rank_ended(Rank{1}),
@@ -68,8 +68,8 @@ TEST(CollectiveBoard, ARankThatEndedFailsTheCallsThatWaitForIt) {
             (CollectiveRelease{2, {}, "'reduce' cannot complete: rank 1 has already ended"}));
 }
 
-TEST(CollectiveBoard, ARankThatEndedAfterItJoinedIsNotMissed) {
-  CollectiveBoard board(2);
+TEST(CollectiveTracker, ARankThatEndedAfterItJoinedIsNotMissed) {
+  CollectiveTracker board(2);
   board.join(Rank{1}, 1, "barrier", "b", kStart);
 
   EXPECT_EQ(board.rank_ended(Rank{1}), Releases{});
@@ -77,8 +77,8 @@ TEST(CollectiveBoard, ARankThatEndedAfterItJoinedIsNotMissed) {
             (CollectiveRelease{1, Parts{"a", "b"}, ""}));
 }
 
-TEST(CollectiveBoard, NamesTheMissingRanksOnceAfterAMinute) {
-  CollectiveBoard board(4);
+TEST(CollectiveTracker, NamesTheMissingRanksOnceAfterAMinute) {
+  CollectiveTracker board(4);
   board.join(Rank{2}, 7, "barrier", "", kStart);
 
   EXPECT_EQ(board.next_deadline(), kStart + seconds(60));

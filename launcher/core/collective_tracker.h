@@ -31,9 +31,9 @@ inline constexpr std::size_t kCollectiveResultBytesMax =
 inline constexpr Duration kCollectiveWarnAfter =
     seconds(60);  // as Ray's; pytorch#58229-like complaints ask who is missing
 
-class CollectiveBoard {
+class CollectiveTracker {
  public:
-  explicit CollectiveBoard(int world_size = 0) : world_size_(world_size) {}
+  explicit CollectiveTracker(int world_size = 0) : world_size_(world_size) {}
 
   /// A rank's part has come. Answers when this completes the call, or shows that it never will; and
   /// when the call is over already: its part was sent again, since the answer did not arrive.

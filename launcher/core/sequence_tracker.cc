@@ -1,4 +1,4 @@
-#include "launcher/core/report_ledger.h"
+#include "launcher/core/sequence_tracker.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace train {
 
-Result<std::uint32_t> ReportLedger::accept(Rank rank, std::uint64_t first, std::uint32_t count) {
+Result<std::uint32_t> SequenceTracker::accept(Rank rank, std::uint64_t first, std::uint32_t count) {
   std::uint64_t& last = last_[rank];
   if (first > last + 1) {
     return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing", last + 1,
@@ -19,7 +19,7 @@ Result<std::uint32_t> ReportLedger::accept(Rank rank, std::uint64_t first, std::
   return known;
 }
 
-std::vector<std::pair<Rank, std::uint64_t>> ReportLedger::synced() {
+std::vector<std::pair<Rank, std::uint64_t>> SequenceTracker::synced() {
   std::vector<std::pair<Rank, std::uint64_t>> acks;
   acks.reserve(to_acknowledge_.size());
   for (Rank rank : to_acknowledge_) acks.emplace_back(rank, last_[rank]);
@@ -27,7 +27,7 @@ std::vector<std::pair<Rank, std::uint64_t>> ReportLedger::synced() {
   return acks;
 }
 
-std::uint64_t ReportLedger::last(Rank rank) const {
+std::uint64_t SequenceTracker::last(Rank rank) const {
   const auto found = last_.find(rank);
   return found == last_.end() ? 0 : found->second;
 }

@@ -14,11 +14,11 @@ namespace train {
 /// Each of them is kept, whatever num_to_keep says. When one more comes, the oldest is given up.
 inline constexpr std::size_t kValidationsWaitingMax = 8;
 
-class ValidationBoard {
+class ValidationQueue {
  public:
   /// `every`: of checkpoint_config.validation. `unvalidated`: by earlier launchers, the oldest
   /// first.
-  explicit ValidationBoard(int every = 0, const std::vector<CheckpointInfo>& unvalidated = {});
+  explicit ValidationQueue(int every = 0, const std::vector<CheckpointInfo>& unvalidated = {});
 
   /// Take in a checkpoint that was committed; one that is not to be validated is passed over.
   /// Answers with the one that was given up for it.

@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+
+#include "launcher/core/checkpoint_tracker.h"
+#include "launcher/core/sequence_tracker.h"
+
+namespace train {
+namespace {
+
+constexpr TimePoint kStart{seconds(100)};
+using Outcome = CheckpointTracker::Outcome;
+using Acks = std::vector<std::pair<Rank, std::uint64_t>>;
+
+PartOfCheckpoint part(int rank, std::uint64_t index, std::string error = "") {
+  return {Rank{rank}, index, 10 * index, "dir", {}, "", std::move(error)};
+}
+
+TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
+  CheckpointTracker tracker(2);
+  tracker.add(part(1, 1), kStart);
+  EXPECT_FALSE(tracker.take_ready());
+
+  tracker.add(part(0, 1), kStart);
+  const auto ready = tracker.take_ready();
+
+  ASSERT_TRUE(ready);
+  EXPECT_EQ(ready->index, 1u);
+  EXPECT_EQ(ready->parts, (std::vector{part(0, 1), part(1, 1)}));
+  EXPECT_EQ(ready->error, "");
+  EXPECT_TRUE(tracker.committing());
+}
+
+TEST(CheckpointTracker, CommitsOneAfterTheOther) {
+  CheckpointTracker tracker(1);
+  tracker.add(part(0, 1), kStart);
+  tracker.add(part(0, 2), kStart);
+  ASSERT_TRUE(tracker.take_ready());
+
+  EXPECT_FALSE(tracker.take_ready());
+  EXPECT_TRUE(tracker.commit_finished({1, "checkpoint_000001", ""}));
+  EXPECT_EQ(tracker.take_ready()->index, 2u);
+}
+
+TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
+  CheckpointTracker tracker(1);
+  tracker.add(part(0, 2, "the disk is full"), kStart);
+  EXPECT_FALSE(tracker.take_ready());
+
+  tracker.add(part(0, 1), kStart);
+
+  EXPECT_EQ(tracker.take_ready()->index, 1u);
+}
+
+TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
+  CheckpointTracker tracker(3);
+  tracker.add(part(0, 1, "it threw"), kStart);
+  PartOfCheckpoint full = part(1, 1, "the disk is full");
+  full.no_space = true;
+  tracker.add(full, kStart);
+  full.rank = Rank{2};
+  tracker.add(full, kStart);
+
+  const auto ready = tracker.take_ready();
+
+  EXPECT_EQ(ready->error, "rank 1: the disk is full");
+  EXPECT_TRUE(ready->no_space);
+}
+
+TEST(CheckpointTracker, GivesUpACheckpointWithABadPart) {
+  CheckpointTracker tracker(2);
+  tracker.add(part(0, 1), kStart);
+  tracker.add(part(1, 1, "the disk is full"), kStart);
+
+  EXPECT_EQ(tracker.take_ready()->error, "rank 1: the disk is full");
+  EXPECT_FALSE(tracker.committing());
+  EXPECT_EQ(tracker.settled(), 1u);
+  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "", "rank 1: the disk is full"}));
+}
+
+TEST(CheckpointTracker, AnswersAPartThatIsSentAgainAfterItsCommit) {
+  CheckpointTracker tracker(1);
+  tracker.add(part(0, 1), kStart);
+  tracker.take_ready();
+  EXPECT_EQ(tracker.add(part(0, 1), kStart), std::nullopt);  // everybody hears of it soon
+
+  tracker.commit_finished({1, "checkpoint_000001", ""});
+
+  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
+}
+
+TEST(CheckpointTracker, ASecondEndOfACommitChangesNothing) {
+  CheckpointTracker tracker(1);
+  tracker.add(part(0, 1), kStart);
+  tracker.take_ready();
+  tracker.commit_finished({1, "checkpoint_000001", ""});
+
+  EXPECT_FALSE(tracker.commit_finished({1, "another", ""}));
+  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
+}
+
+TEST(CheckpointTracker, NamesTheMissingRanksOnceAfterAMinute) {
+  CheckpointTracker tracker(3);
+  tracker.add(part(1, 1), kStart);
+
+  EXPECT_EQ(tracker.next_deadline(), kStart + seconds(60));
+  EXPECT_EQ(tracker.overdue(kStart + seconds(60)),
+            std::vector<std::string>{"checkpoint 1 of this attempt waits for the parts of ranks 0, "
+                                     "2 for 1 min 0 s; every rank must report as many "
+                                     "checkpoints as the others"});
+  EXPECT_EQ(tracker.overdue(kStart + seconds(70)), std::vector<std::string>{});
+  EXPECT_EQ(tracker.next_deadline(), std::nullopt);
+}
+
+TEST(SequenceTracker, CountsWhatItKnowsAlready) {
+  SequenceTracker tracker;
+
+  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 0u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 3u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 3, 4).value(), 1u);
+  EXPECT_EQ(tracker.last(Rank{0}), 6u);
+  EXPECT_EQ(tracker.last(Rank{1}), 0u);
+}
+
+TEST(SequenceTracker, NamesAGap) {
+  SequenceTracker tracker;
+  ASSERT_TRUE(tracker.accept(Rank{2}, 1, 2));
+
+  EXPECT_EQ(tracker.accept(Rank{2}, 5, 1).error(),
+            (Error{Errc::Protocol, "reports 3 to 4 of rank 2 are missing"}));
+  EXPECT_EQ(tracker.last(Rank{2}), 2u);
+}
+
+TEST(SequenceTracker, AcknowledgesOnceWhatIsOnDisk) {
+  SequenceTracker tracker;
+  ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
+  ASSERT_TRUE(tracker.accept(Rank{1}, 1, 1));
+
+  EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 3}, {Rank{1}, 1}}));
+  EXPECT_EQ(tracker.synced(), Acks{});
+}
+
+TEST(SequenceTracker, AcknowledgesAgainWhatIsSentAgain) {
+  SequenceTracker tracker;
+  ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
+  tracker.synced();
+  ASSERT_TRUE(tracker.accept(Rank{0}, 2, 1));
+
+  EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 3}}));
+}
+
+TEST(SequenceTracker, GoesOnFromWhatTheLogHolds) {
+  SequenceTracker tracker;
+  tracker.restore(Rank{0}, 10);
+
+  EXPECT_EQ(tracker.synced(), Acks{});
+  EXPECT_EQ(tracker.accept(Rank{0}, 9, 4).value(), 2u);
+  EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 12}}));
+}
+
+}  // namespace
+}  // namespace train
