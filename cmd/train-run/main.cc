@@ -48,7 +48,8 @@ std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv
   for (const std::string& word : words) {
     if (word == "-h" || word == "--help" || word == "--version") break;
     if (word.starts_with("-")) continue;
-    if (app.get_subcommand_no_throw(word) == nullptr) words.insert(words.begin(), "run");
+    const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
+    if (app.get_subcommands(named).empty()) words.insert(words.begin(), "run");
     break;
   }
   return words;

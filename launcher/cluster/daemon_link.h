@@ -1,6 +1,6 @@
 // One connection to one traind: connects, proves who it is, attaches the run, sends heartbeats, and
-// connects again when the link breaks. A refused or reset connection means that the daemon is away
-// (workers go on; its own limit); only silence makes a node suspect and dead.
+// connects again when the link breaks. When, and when the node counts as lost, NodeLiveness
+// decides.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/core/node_liveness.h"
 #include "lib/net/connection.h"
 #include "lib/net/endpoint.h"
 #include "lib/net/handshake.h"
@@ -24,9 +25,7 @@ struct DaemonLinkOptions {
   Identity self;
   AttachRun attach;       // without the proof, which is another one for each connection
   std::string owner_key;  // by which it is made
-  Duration suspect_after = seconds(3);
-  Duration dead_after = seconds(10);
-  Duration away_limit{};     // as long as workers wait for their traind
+  LivenessLimits limits = {};
   bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
 
@@ -61,8 +60,8 @@ class DaemonLink {
 
  private:
   Task<std::unique_ptr<Connection>> open();
-  Task<Unit> converse(std::shared_ptr<Connection> connection);
-  void check_limits(const Error& why);
+  asio::awaitable<Error> converse(std::shared_ptr<Connection> connection);
+  Duration disconnected(const Error& why);
 
   asio::any_io_executor executor_;
   Endpoint endpoint_;
@@ -70,16 +69,9 @@ class DaemonLink {
   const TlsSource& tls_;
   Handlers handlers_;
   std::string endpoint_text_;
-  Duration redial_every_;
+  NodeLiveness liveness_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
-  TimePoint last_heard_;                    // over any connection
-  TimePoint away_at_;                       // when it was last found away, which is no silence
-  TimePoint frame_at_;                      // over this one, or when it was made
-  TimePoint beat_at_;                       // when the next heartbeat is due
   std::uint64_t beats_ = 0;
-  bool silent_ = false;  // why it was closed
-  bool ever_attached_ = false;
-  bool told_down_;  // nothing there to lose
   bool detaching_ = false;
   bool refused_ = false;
   std::string problem_;

@@ -144,10 +144,8 @@ void set_node(StartWorkers& message, const Start& action) {
 DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
                                const std::string& build) {
   const FailureConfig& failure = config.failure_config;
-  DaemonLinkOptions link{.self = {build, "launcher", host_name(), ::getpid(), ""},
-                         .attach = {},
-                         .owner_key = "",
-                         .away_limit = std::max(failure.orphan_timeout, failure.node_dead_after)};
+  DaemonLinkOptions link{
+      .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
   link.attach.epoch = record.epoch().value;
@@ -157,8 +155,10 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
   // A node is suspect after the second heartbeat that is missing.
   link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);
   link.attach.orphan_timeout_ms = to_ms(failure.orphan_timeout);
-  link.suspect_after = failure.node_suspect_after;
-  link.dead_after = failure.node_dead_after;
+  link.limits = {.suspect_after = failure.node_suspect_after,
+                 .dead_after = failure.node_dead_after,
+                 .away_limit = std::max(failure.orphan_timeout, failure.node_dead_after),
+                 .heartbeat_every = milliseconds(link.attach.heartbeat_ms)};
   link.has_workers = record.start().living.has_value();
   return link;
 }

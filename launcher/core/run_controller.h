@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/core/checkpoint_coordinator.h"
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/group_growth.h"
@@ -16,7 +17,6 @@
 #include "launcher/core/node_pool.h"
 #include "launcher/core/quiesce.h"
 #include "launcher/core/rank_table.h"
-#include "launcher/core/run_checkpoints.h"
 #include "launcher/core/run_events.h"
 #include "launcher/core/scheduling.h"
 #include "launcher/core/standby_pool.h"
@@ -186,8 +186,8 @@ class RunController {
   void end_run(RunTrigger trigger, const std::string& reason);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
-  RunCheckpoints::Situation situation() const;
-  void perform(RunCheckpoints::Effects effects);
+  CheckpointCoordinator::Situation situation() const;
+  void perform(CheckpointCoordinator::Effects effects);
   bool gives_up_parts();
   void add_validation(const CheckpointInfo& checkpoint);
   std::optional<NodeId> validation_host() const;
@@ -217,7 +217,7 @@ class RunController {
   GroupGrowth growth_;
   StandbyPool standbys_;  // they wait for next_attempt_
   Attempt next_attempt_;
-  RunCheckpoints checkpoints_;
+  CheckpointCoordinator checkpoints_;
   int restart_count_ = 0;
   ValidationQueue validations_;
   AttemptState attempt_;

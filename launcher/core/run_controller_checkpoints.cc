@@ -1,5 +1,5 @@
-// RunController, the checkpoints of the attempt: what RunCheckpoints decides is told to whom it
-// concerns.
+// RunController, the checkpoints of the attempt: what CheckpointCoordinator decides is told to whom
+// it concerns.
 #include <fmt/format.h>
 
 #include <utility>
@@ -28,29 +28,29 @@ void RunController::on(const CommitFinished& event) {
   if (current(event.attempt)) perform(checkpoints_.commit_finished(event, situation()));
 }
 
-RunCheckpoints::Situation RunController::situation() const {
+CheckpointCoordinator::Situation RunController::situation() const {
   return {.state = state_, .hurried = attempt_.hurried, .quiescing = attempt_.quiesce.has_value()};
 }
 
-void RunController::perform(RunCheckpoints::Effects effects) {
+void RunController::perform(CheckpointCoordinator::Effects effects) {
   const auto tell = [this](NodeId node, const CheckpointTracker::Outcome& outcome) {
     actions_.push_back(
         TellCheckpoint{attempt_.id, node, outcome.index, outcome.path, outcome.error});
   };
   const Overloaded perform_one{
-      [&](RunCheckpoints::Tell& effect) {
+      [&](CheckpointCoordinator::Tell& effect) {
         if (effect.only_for)
           return tell(attempt_.ranks.find(*effect.only_for)->node, effect.outcome);
         for_each_reachable_host([&](NodeId node) { tell(node, effect.outcome); });
       },
-      [&](RunCheckpoints::BeginCommit& effect) {
+      [&](CheckpointCoordinator::BeginCommit& effect) {
         actions_.push_back(
             Commit{attempt_.id, effect.index, effect.number, std::move(effect.parts)});
       },
-      [&](RunCheckpoints::AbandonCommit& effect) {
+      [&](CheckpointCoordinator::AbandonCommit& effect) {
         actions_.push_back(GiveUpCommit{attempt_.id, effect.index, std::move(effect.reason)});
       },
-      [&](RunCheckpoints::OutOfSpace& effect) {
+      [&](CheckpointCoordinator::OutOfSpace& effect) {
         fail({.kind = FailureKind::Permanent,
               .cause = std::move(effect.cause),
               .rank = {},
@@ -60,7 +60,7 @@ void RunController::perform(RunCheckpoints::Effects effects) {
       },
       [&](Note& note) { actions_.push_back(std::move(note)); },
   };
-  for (RunCheckpoints::Effect& effect : effects) std::visit(perform_one, effect);
+  for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
 // The workers are gone, but not their supervisors: they may be storing parts, and one who asked

@@ -166,39 +166,40 @@ void SimNode::feed(const NodeEvent& event) {
 }
 
 void SimNode::perform(const NodeAction& action) {
-  std::visit(Overloaded {
-    [&](const RefuseLink& refuse) {
-      to_launcher(refuse.link, frame_of({}, Refused{"fenced", refuse.error.message, ""}));
-    },
-        [&](const DropLink& drop) {
-          to_launcher(drop.link, frame_of({}, Refused{"fenced", "taken over", ""}));
-        },
-        [&](const SendOffer& offer) { to_launcher(offer.link, frame_of({}, offer.offer)); },
-        [&](const SendPrepare& prepare) {
-          if (const auto link = supervisors_.find(prepare.key); link != supervisors_.end())
-            link->second->send(0, frame_of(prepare.key.attempt, prepare.message));
-        },
-        [&](const SpawnSupervisor& spawned) { spawn(spawned); },
-        [&](const RefuseAttempt& refused) {
-          to_launcher(
-              refused.link,
-              frame_of(refused.attempt, StartFailed{0, std::string(to_string(refused.error.code)),
-                                                    refused.error.message, ""}));
-        },
-        [&](const TellSupervisor& tell) {
-          if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
-            link->second->send(0, frame_of(tell.key.attempt, tell.state));
-        },
-        [&](const TellAttemptLost& lost) {
-          to_launcher(lost.link, frame_of(lost.attempt, AttemptLost{lost.reason, lost.standby}));
-        },
-        [&](const StopAttempt& stop) {
-          if (const auto link = supervisors_.find(stop.key); link != supervisors_.end())
-            link->second->send(0, frame_of(stop.key.attempt, StopWorkers{0, stop.reason}));
-        },
-        [&](const SweepAttempt& swept) { files_.erase(swept.key); }, [](const TellDraining&) {}
-  }  // no simulated node drains,
-             action);
+  std::visit(
+      Overloaded{
+          [&](const RefuseLink& refuse) {
+            to_launcher(refuse.link, frame_of({}, Refused{"fenced", refuse.error.message, ""}));
+          },
+          [&](const DropLink& drop) {
+            to_launcher(drop.link, frame_of({}, Refused{"fenced", "taken over", ""}));
+          },
+          [&](const SendOffer& offer) { to_launcher(offer.link, frame_of({}, offer.offer)); },
+          [&](const SendPrepare& prepare) {
+            if (const auto link = supervisors_.find(prepare.key); link != supervisors_.end())
+              link->second->send(0, frame_of(prepare.key.attempt, prepare.message));
+          },
+          [&](const SpawnSupervisor& spawned) { spawn(spawned); },
+          [&](const RefuseAttempt& refused) {
+            to_launcher(
+                refused.link,
+                frame_of(refused.attempt, StartFailed{0, std::string(to_string(refused.error.code)),
+                                                      refused.error.message, ""}));
+          },
+          [&](const TellSupervisor& tell) {
+            if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
+              link->second->send(0, frame_of(tell.key.attempt, tell.state));
+          },
+          [&](const TellAttemptLost& lost) {
+            to_launcher(lost.link, frame_of(lost.attempt, AttemptLost{lost.reason, lost.standby}));
+          },
+          [&](const StopAttempt& stop) {
+            if (const auto link = supervisors_.find(stop.key); link != supervisors_.end())
+              link->second->send(0, frame_of(stop.key.attempt, StopWorkers{0, stop.reason}));
+          },
+          [&](const SweepAttempt& swept) { files_.erase(swept.key); },
+          /* no simulated node drains */ [](const TellDraining&) {}},
+      action);
 }
 
 // ---- supervisors

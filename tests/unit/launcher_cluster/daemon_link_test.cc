@@ -27,7 +27,7 @@ class DaemonLinkTest : public NetTest {
   DaemonLinkTest() : path_((folder_ / "traind.sock").string()) {
     options_.self = {"test", "launcher", "login", 1, ""};
     options_.attach.run_id = "vit-1";
-    options_.attach.heartbeat_ms = 10;
+    options_.limits.heartbeat_every = 10ms;
     options_.has_workers = true;  // there is something to lose
   }
 
@@ -66,7 +66,8 @@ class DaemonLinkTest : public NetTest {
   }
 
   std::string path_;
-  DaemonLinkOptions options_{.self = {}, .attach = {}, .owner_key = {}, .away_limit = 1h};
+  DaemonLinkOptions options_{
+      .self = {}, .attach = {}, .owner_key = {}, .limits = {.away_limit = 1h}};
   const std::optional<TlsContext> no_tls_;
   const TlsSource tls_ = [this]() -> auto& { return no_tls_; };
   std::function<bool()> on_problem_;  // false: it was enough
@@ -75,21 +76,21 @@ class DaemonLinkTest : public NetTest {
 };
 
 TEST_F(DaemonLinkTest, ATraindThatIsAwayForTooLongIsGivenUp) {
-  options_.away_limit = 100ms;
-  options_.dead_after = 1h;
+  options_.limits.away_limit = 100ms;
+  options_.limits.dead_after = 1h;
   call_until_down_or_enough();
   const std::string begin = "its traind was away for ";
   ASSERT_TRUE(down_);
   ASSERT_TRUE(down_->starts_with(begin)) << *down_;
-  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.away_limit);
+  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.limits.away_limit);
   EXPECT_EQ(problems_, std::vector<std::string>{"connecting: No such file or directory"});
 }
 
 // The link says so each time that something else is wrong; so each call is seen by having the
 // next one fail in another way: the socket's file is there, and nobody listens, or it is gone.
 TEST_F(DaemonLinkTest, CallsThatAreRefusedAreNoSilence) {
-  options_.suspect_after = 10ms;
-  options_.dead_after = 20ms;  // over before the fifth call: pauses of 5, 10, 20, 40 ms
+  options_.limits.suspect_after = 10ms;
+  options_.limits.dead_after = 20ms;  // over before the fifth call: pauses of 5, 10, 20, 40 ms
   on_problem_ = [&] {
     if (problems_.size() % 2 == 1)
       bound_socket();
@@ -106,24 +107,24 @@ TEST_F(DaemonLinkTest, CallsThatAreRefusedAreNoSilence) {
 
 // The first call ends before dead_after is over: it waits for 200 ms.
 TEST_F(DaemonLinkTest, OneThatListensAndNeverAnswersIsSilent) {
-  options_.away_limit = Duration{0};
-  options_.suspect_after = 100ms;
-  options_.dead_after = 300ms;
+  options_.limits.away_limit = Duration{0};
+  options_.limits.suspect_after = 100ms;
+  options_.limits.dead_after = 300ms;
   const FileDescriptor stopped = bound_socket();
   ASSERT_EQ(::listen(stopped.get(), 100), 0);
   call_until_down_or_enough();
   const std::string begin = "no heartbeat for ";
   ASSERT_TRUE(down_);
   ASSERT_TRUE(down_->starts_with(begin)) << *down_;
-  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.dead_after);
+  EXPECT_GE(duration_of(down_->substr(begin.size())), options_.limits.dead_after);
   EXPECT_EQ(problems_, std::vector<std::string>{"no answer"});
 }
 
 // As after an upgrade on a busy machine: it was declared dead at the first call that took too long,
 // with all the time in which its traind had been away for a silence.
 TEST_F(DaemonLinkTest, OneThatWasAwayIsNotDeadAtTheFirstCallThatItDoesNotAnswer) {
-  options_.suspect_after = 100ms;
-  options_.dead_after = 600ms;  // a call waits for 250 ms
+  options_.limits.suspect_after = 100ms;
+  options_.limits.dead_after = 600ms;  // a call waits for 250 ms
   const TimePoint began = std::chrono::steady_clock::now();
   std::optional<FileDescriptor> bound;
   TimePoint listening;
@@ -147,7 +148,8 @@ TEST_F(DaemonLinkTest, OneThatWasAwayIsNotDeadAtTheFirstCallThatItDoesNotAnswer)
 
 TEST_F(DaemonLinkTest, WhereNothingCanBeLostThereIsNoVerdict) {
   options_.has_workers = false;
-  options_.away_limit = options_.dead_after = options_.suspect_after = Duration{0};
+  options_.limits.away_limit = options_.limits.dead_after = options_.limits.suspect_after =
+      Duration{0};
   on_problem_ = [&] {
     if (problems_.size() % 2 == 1)
       bound_socket();

@@ -22,12 +22,12 @@ inline constexpr Duration kStoragePatience =
     seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
                  // given up where the run is asked to stop at once
 
-class RunCheckpoints {
+class CheckpointCoordinator {
  public:
   /// `newest`: the newest committed one, or resume_from_checkpoint. `older`: that are kept beside
   /// it, oldest first.
-  RunCheckpoints(const RunConfig& config, std::optional<CheckpointInfo> newest,
-                 std::vector<CheckpointInfo> older, std::uint64_t last_number)
+  CheckpointCoordinator(const RunConfig& config, std::optional<CheckpointInfo> newest,
+                        std::vector<CheckpointInfo> older, std::uint64_t last_number)
       : upload_timeout_(config.checkpoint_config.upload_timeout),
         storage_path_(config.storage_path),
         newest_(std::move(newest)),

@@ -1,4 +1,4 @@
-#include "launcher/core/run_checkpoints.h"
+#include "launcher/core/checkpoint_coordinator.h"
 
 #include <fmt/format.h>
 
@@ -22,42 +22,43 @@ std::string mixed_reports(const std::vector<PartOfCheckpoint>& parts) {
   return "";
 }
 
-void append(RunCheckpoints::Effects& effects, RunCheckpoints::Effects more) {
-  for (RunCheckpoints::Effect& effect : more) effects.push_back(std::move(effect));
+void append(CheckpointCoordinator::Effects& effects, CheckpointCoordinator::Effects more) {
+  for (CheckpointCoordinator::Effect& effect : more) effects.push_back(std::move(effect));
 }
 
 }  // namespace
 
 // ---- parts
 
-void RunCheckpoints::begin_attempt(Attempt attempt, int world_size) {
+void CheckpointCoordinator::begin_attempt(Attempt attempt, int world_size) {
   attempt_ = attempt;
   tracker_ = CheckpointTracker(world_size);
   commit_.reset();
 }
 
-void RunCheckpoints::adopt_attempt(const LivingAttempt& living) {
+void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   attempt_ = living.id;
   tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.settled_index,
                                         living.settled_path);
   commit_.reset();
 }
 
-RunCheckpoints::Effects RunCheckpoints::staged(PartOfCheckpoint part, TimePoint now) {
+CheckpointCoordinator::Effects CheckpointCoordinator::staged(PartOfCheckpoint part, TimePoint now) {
   const Rank rank = part.rank;
   const auto settled = tracker_.add(std::move(part), now);
   if (!settled) return {};
   return {Tell{*settled, rank}};
 }
 
-RunCheckpoints::Effects RunCheckpoints::settled_before(std::uint64_t index) {
+CheckpointCoordinator::Effects CheckpointCoordinator::settled_before(std::uint64_t index) {
   Effects effects;
   for (CheckpointTracker::Outcome& outcome : tracker_.settled_before(index))
     effects.push_back(Tell{std::move(outcome)});
   return effects;
 }
 
-RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, TimePoint now) {
+CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& situation,
+                                                              TimePoint now) {
   Effects effects;
   while (auto ready = tracker_.take_ready()) {
     if (!ready->error.empty()) {
@@ -80,8 +81,8 @@ RunCheckpoints::Effects RunCheckpoints::advance(const Situation& situation, Time
 
 // ---- what became of it
 
-RunCheckpoints::Effects RunCheckpoints::commit_finished(const CommitFinished& event,
-                                                        const Situation& situation) {
+CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const CommitFinished& event,
+                                                                      const Situation& situation) {
   const CheckpointTracker::Outcome outcome{
       event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
   if (!tracker_.commit_finished(outcome)) return {};
@@ -95,9 +96,9 @@ RunCheckpoints::Effects RunCheckpoints::commit_finished(const CommitFinished& ev
 
 // For want of space: not for ever, for a run that stores nothing loses everything with its first
 // failure.
-RunCheckpoints::Effects RunCheckpoints::give_up(const CheckpointTracker::Outcome& outcome,
-                                                bool no_space, bool may_come,
-                                                const Situation& situation) {
+CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
+    const CheckpointTracker::Outcome& outcome, bool no_space, bool may_come,
+    const Situation& situation) {
   without_space_ = no_space ? without_space_ + 1 : 0;
   const bool running = situation.state == RunState::Running;
   const bool enough = without_space_ >= kWithoutSpaceMax && running;
@@ -114,8 +115,8 @@ RunCheckpoints::Effects RunCheckpoints::give_up(const CheckpointTracker::Outcome
   return effects;
 }
 
-bool RunCheckpoints::take_committed(const CheckpointInfo& checkpoint,
-                                    const std::vector<std::uint64_t>& removed) {
+bool CheckpointCoordinator::take_committed(const CheckpointInfo& checkpoint,
+                                           const std::vector<std::uint64_t>& removed) {
   if (newest_ && newest_->number >= checkpoint.number) return false;
   if (newest_ && newest_->number > 0) older_.push_back(*newest_);
   newest_ = checkpoint;
@@ -125,7 +126,7 @@ bool RunCheckpoints::take_committed(const CheckpointInfo& checkpoint,
   return true;
 }
 
-std::optional<RunCheckpoints::Effects> RunCheckpoints::give_up_restored(
+std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_restored(
     const std::optional<CheckpointInfo>& restored, const Error& error) {
   if (error.code != Errc::Corrupt || !restored || restored->number == 0) return std::nullopt;
   if (newest_ != restored) return Effects{};  // another node has said so
@@ -139,7 +140,7 @@ std::optional<RunCheckpoints::Effects> RunCheckpoints::give_up_restored(
                           error.message, newest_ ? name(*newest_) : "the beginning"))};
 }
 
-std::optional<Note> RunCheckpoints::little_room(const StorageRoom& room) {
+std::optional<Note> CheckpointCoordinator::little_room(const StorageRoom& room) {
   const bool little = room.free && *room.free < room.needed;
   const bool known = std::exchange(little_room_, little);
   if (!little || known) return std::nullopt;
@@ -151,22 +152,24 @@ std::optional<Note> RunCheckpoints::little_room(const StorageRoom& room) {
 
 // ---- a commit that takes long
 
-void RunCheckpoints::await_commit(TimePoint now) {
+void CheckpointCoordinator::await_commit(TimePoint now) {
   if (!commit_->awaited_since) commit_->awaited_since = now;
 }
 
-TimePoint RunCheckpoints::commit_warn_at() const {
+TimePoint CheckpointCoordinator::commit_warn_at() const {
   return commit_->since + std::min<Duration>(kCommitWarnAfter, upload_timeout_ / 2);
 }
 
-RunCheckpoints::Effects RunCheckpoints::watch(const Situation& situation, TimePoint now) {
+CheckpointCoordinator::Effects CheckpointCoordinator::watch(const Situation& situation,
+                                                            TimePoint now) {
   Effects effects;
   watch_commit(effects, situation, now);
   for (std::string& text : tracker_.overdue(now)) effects.push_back(warning(std::move(text)));
   return effects;
 }
 
-void RunCheckpoints::watch_commit(Effects& effects, const Situation& situation, TimePoint now) {
+void CheckpointCoordinator::watch_commit(Effects& effects, const Situation& situation,
+                                         TimePoint now) {
   if (!commit_ || commit_->given_up) return;
   CommitUnderWay& commit = *commit_;
   const std::string so_far = format_duration(now - commit.since);
@@ -203,7 +206,7 @@ void RunCheckpoints::watch_commit(Effects& effects, const Situation& situation, 
                                         tearing_down ? "; Ctrl-C gives it up" : "")});
 }
 
-std::optional<TimePoint> RunCheckpoints::next_deadline(RunState state) const {
+std::optional<TimePoint> CheckpointCoordinator::next_deadline(RunState state) const {
   std::optional<TimePoint> next = tracker_.next_deadline();
   const auto consider = [&](TimePoint at) {
     if (!next || at < *next) next = at;
