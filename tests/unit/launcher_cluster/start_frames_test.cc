@@ -42,9 +42,9 @@ TEST(StartFrames, WaitsForATraindThatIsAwayForAsLongAsItsWorkersDo) {
         std::pair<Duration, Duration>{seconds(0), seconds(10)}}) {
     failure.orphan_timeout = orphan_timeout;
     const DaemonLinkOptions link = link_options(spec.run_config, **record, "test");
-    EXPECT_EQ(link.away_limit, waits);
+    EXPECT_EQ(link.limits.away_limit, waits);
     EXPECT_EQ(milliseconds(link.attach.orphan_timeout_ms), orphan_timeout);
-    EXPECT_EQ(link.dead_after, seconds(10));
+    EXPECT_EQ(link.limits.dead_after, seconds(10));
   }
 }
 
