@@ -272,7 +272,7 @@ TEST_F(PartCollectorTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
 TEST_F(PartCollectorTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
   EXPECT_FALSE(collector_->take(
       kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .travels = true}, kAttempt)));
-  Start next{Attempt{1}, kNode, Placement{}, "", 0, {}, 1};
+  Start next{Attempt{1}, PlacedNode{.node = kNode}, Placement{}, "", 0, {}, 1};
 
   collector_->starting(next);
   collector_->starting(next);

@@ -393,5 +393,52 @@ TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerQuarantined) {
   EXPECT_EQ(d.run.state(), S::Pausing);
 }
 
+TEST(RunControllerNodes, AResumedRunEndsTheCrashLoopThatAnEarlierLauncherSawBegin) {
+  const FailurePlace place{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 0};
+  RunStart start{.expected_nodes = 2};
+  start.failures.place = SamePlace{.first = place, .furthest = 41, .times = 2};
+  Driven d(two_workers(kUnlimited), start);
+  d.running();
+  d.handle(RankReported{kFirst, Rank{1}, 41});
+  d.handle(RankExited{kFirst, Rank{1}, killed(SIGSEGV)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).place, place);
+  EXPECT_EQ(only<RunEnded>(actions).at(0).reason,
+            "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a restart "
+            "would end the same way");
+}
+
+TEST(RunControllerNodes, AResumedRunLeavesOutTheNodesThatAnEarlierLauncherHadQuarantined) {
+  RunStart start{.expected_nodes = 3};
+  start.failures.quarantined = {kNodeB};
+  Driven d(two_workers(), start);
+  d.handle(node_up(kNodeA));
+  d.handle(node_up(kNodeB));
+
+  const Actions actions = d.handle(node_up(kNodeC));
+
+  EXPECT_EQ(only<AttemptBegun>(actions).at(0).node_names,
+            (std::vector<std::string>{"node-a", "node-c"}));
+}
+
+TEST(RunControllerNodes, ASpareNodeTakesTheRanksOfTheLostOne) {
+  JobSpec spec = two_workers(1);
+  RunStart start{.expected_nodes = 3};
+  Driven d(spec, start);
+  d.nodes();
+  d.handle(node_up(kNodeC));
+  d.started(kFirst);
+  d.handle(NodeDown{kNodeA, "silent"});
+
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  const auto begun = only<AttemptBegun>(actions);
+  ASSERT_EQ(begun.size(), 1u);
+  EXPECT_EQ(begun[0].node_names, (std::vector<std::string>{"node-c", "node-b"}));
+}
+
 }  // namespace
 }  // namespace train
