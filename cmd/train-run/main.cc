@@ -93,13 +93,16 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
 }
 
 std::string exit_codes_text() {
-  std::string text =
-      "Exit codes:\n"
-      "  3-63  the first rank that failed exited with it; 128+N: signal N killed it, 137 also "
-      "where "
-      "it ran out of memory\n";
-  for (const train::exit_code::Row& row : train::exit_code::kTable)
-    text += fmt::format("  {:<4}  {}\n", row.code, row.meaning);
+  std::string text = "Exit codes:";
+  const auto add = [&text](std::string_view code, std::string_view meaning) {
+    text += fmt::format("\n  {:<5}  {}", code, meaning);
+  };
+  for (const train::exit_code::Row& row : train::exit_code::kTable) {
+    add(std::to_string(row.code), row.meaning);
+    if (row.code == train::exit_code::kUsage)
+      add("3-63", "the first rank that failed exited with it");
+  }
+  add("128+N", "signal N killed the first rank that failed; 137: or it ran out of memory");
   return text;
 }
 

@@ -23,20 +23,19 @@ constexpr Duration kStopFileEvery = milliseconds(500);
 }  // namespace
 
 void StopRequests::begin(Scope& scope) {
+  // Caught from now on, not only once the thread runs: a Ctrl-C in between would end the process.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) caught_.add(signal);
   scope.spawn("stop file", watch_stop_file());
   signal_scope_.spawn("signals", handle_signals());
   std::thread([this] { signals_.run(); }).detach();
 }
 
 asio::awaitable<void> StopRequests::handle_signals() {
-  const auto executor = signals_.get_executor();
-  asio::signal_set signals(executor, SIGINT, SIGTERM, SIGHUP);
-  signals.add(SIGUSR1);  // Slurm's warning of an end to come (sbatch --signal): it hurries nobody
   bool warned = false;
   for (int interrupts = 0;;) {
-    const auto [error, number] = co_await signals.async_wait(asio::as_tuple(asio::use_awaitable));
+    const auto [error, number] = co_await caught_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
-    if (number == SIGUSR1) {
+    if (number == SIGUSR1) {  // Slurm's warning of an end to come (sbatch --signal): no hurry
       if (!std::exchange(warned, true)) ask(StopAsked{StopKind::Terminate, "SIGUSR1"});
       continue;
     }

@@ -5,6 +5,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <functional>
 #include <string>
 
@@ -38,6 +39,7 @@ class StopRequests {
   const std::string folder_;
   const std::function<void(const StopAsked&)> asked_;
   asio::io_context signals_{1};
+  asio::signal_set caught_{signals_};
   Scope signal_scope_{signals_.get_executor()};
   std::atomic<int> answered_ = 0;  // the round of end_once_it_hangs() that the executor has seen
 };

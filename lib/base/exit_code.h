@@ -19,7 +19,7 @@ struct Row {
 };
 inline constexpr std::array kTable{
     Row{kOk, "all ranks finished"},
-    Row{kFailed, "the first rank that failed exited with 1 (2, or 64 and more, become 1)"},
+    Row{kFailed, "a rank exited with 1, 2 or 64 and more, or a node was lost"},
     Row{kUsage, "the command line is wrong"},
     Row{kDamaged, "a checkpoint is damaged or incomplete"},
     Row{kNotFound, "there is no such run or checkpoint"},
