@@ -174,7 +174,7 @@ CommitRequest commit_request(const Commit& action, Epoch epoch, const std::strin
                         .metadata = {}};
   for (const PartOfCheckpoint& part : action.parts) {
     CheckpointPart stored{part.rank, part.dir, {}, part.nodes};
-    for (const StagedFile& file : part.files)
+    for (const FileOfPart& file : part.files)
       stored.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
     request.parts.push_back(std::move(stored));
     if (part.rank == Rank{0} && !part.metadata_json.empty()) {

@@ -34,18 +34,18 @@ struct RankEnd {
 };
 
 /// One rank's part of a checkpoint: its files are written and synced, or `error` says why not.
-struct StagedFile {
+struct FileOfPart {
   std::string path;
   std::uint64_t size = 0;
   std::string xxh3;
-  bool operator==(const StagedFile&) const = default;
+  bool operator==(const FileOfPart&) const = default;
 };
 struct PartOfCheckpoint {
   Rank rank;
   std::uint64_t index = 0;  // the rank's index-th of the attempt, from 1
   std::uint64_t report_ordinal = 0;
   std::string dir;
-  std::vector<StagedFile> files;
+  std::vector<FileOfPart> files;
   std::string metadata_json;
   std::string error;
   bool no_space = false;                // is what the error is about
