@@ -188,5 +188,43 @@ TEST_F(RunRecordTest, FindsARunByPathByStorageAndByRegistry) {
   EXPECT_EQ(find_run("other", temp_.path()).error().code, Errc::NotFound);
 }
 
+TEST_F(RunRecordTest, ItsSpecsAreReadByItsOwnerOnly) {
+  auto record = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(record);
+  ASSERT_TRUE((*record)->put_specs("a", "b"));
+  EXPECT_TRUE((*record)->sync_specs());
+  for (const std::string& path :
+       {(*record)->folder().spec(), (*record)->folder().resolved_spec()}) {
+    struct stat status {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u) << path;
+  }
+  EXPECT_EQ(text_of((*record)->folder().resolved_spec()), "b");
+  std::filesystem::remove((*record)->folder().spec());
+  EXPECT_FALSE((*record)->sync_specs());
+}
+
+TEST_F(RunRecordTest, ALauncherThatWasReplacedIsNotTheOwner) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first);
+  EXPECT_TRUE((*first)->check_owner());
+  RunRecordOptions options = kOptions;
+  options.force = true;
+  auto second = RunRecord::open(job_in(temp_.path()), options);
+  ASSERT_TRUE(second) << second.error().describe();
+
+  EXPECT_EQ((*first)->check_owner().error().code, Errc::Fenced);
+  EXPECT_TRUE((*second)->check_owner());
+}
+
+TEST_F(RunRecordTest, FindsARunWhateverItsPathEndsWith) {
+  ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
+  EXPECT_EQ(*find_run(temp_.path() + "/vit//", "/nowhere"), temp_.path() + "/vit");
+  const Error none = find_run("other", temp_.path()).error();
+  EXPECT_EQ(none.message, fmt::format("no run 'other': neither a run's folder, nor in {0}, nor in "
+                                      "{0}/state/trainrun/runs",
+                                      temp_.path()));
+}
+
 }  // namespace
 }  // namespace train

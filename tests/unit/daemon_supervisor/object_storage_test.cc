@@ -1,0 +1,183 @@
+// Checkpoints of a run in an object store, from the node's side.
+#include "daemon/supervisor/object_storage.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "lib/storage/checkpoint_export.h"
+#include "lib/storage/object_checkpoint_store.h"
+#include "tests/fakes/storage_module.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ObjectStorageTest : public testing::Test {
+ protected:
+  ObjectStorageTest() {
+    char name[] = "/tmp/objects-XXXXXX";
+    dir_ = ::mkdtemp(name);
+    prepare_.run_dir = url_;
+    prepare_.epoch = 4;
+    prepare_.storage_mark = "vit 1";
+  }
+  ~ObjectStorageTest() override { fs::remove_all(dir_); }
+
+  ObjectStorage& storage() {
+    if (!storage_)
+      storage_.emplace(prepare_, Attempt{3}, dir_ + "/checkpoints", [](const std::string&) {});
+    return *storage_;
+  }
+  template <class T>
+  T result_of(asio::awaitable<T> task) {
+    std::optional<T> result;
+    asio::co_spawn(
+        context_,
+        [](asio::awaitable<T> what, std::optional<T>& into) -> asio::awaitable<void> {
+          into.emplace(co_await std::move(what));
+        }(std::move(task), result),
+        [](const std::exception_ptr&) {});
+    context_.restart();
+    context_.run();
+    return std::move(result).value();
+  }
+  CheckpointStaged staged(std::uint64_t index) {
+    CheckpointStaged message;
+    message.index = index;
+    message.report_ordinal = 9;
+    message.dir = storage().staging_folder() + "/rank-0002/ckpt-" + std::to_string(index);
+    fs::create_directories(message.dir + "/sub");
+    std::ofstream(message.dir + "/state") << "hello";
+    std::ofstream(message.dir + "/sub/rng") << "1";
+    return message;
+  }
+  PartWritten stored(const CheckpointStaged& message) {
+    return result_of(storage().store(Rank{2}, message));
+  }
+
+  const std::string url_ =
+      std::string("s3://bucket/") + testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::shared_ptr<fakes::MemoryObjects> objects_ = fakes::objects_at(url_);
+  std::string dir_;
+  PrepareAttempt prepare_;
+  asio::io_context context_;
+  std::optional<ObjectStorage> storage_;
+};
+
+TEST_F(ObjectStorageTest, IsUsedWhereTheLaunchersMarkIsAndLeavesNothing) {
+  objects_->put("probe-4", "vit 1");
+  EXPECT_TRUE(result_of(storage().probe()));
+  EXPECT_EQ(objects_->keys(), std::vector<std::string>{"probe-4"});
+}
+
+TEST_F(ObjectStorageTest, AnotherStoreIsRefused) {
+  const auto nothing = result_of(storage().probe());
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code, Errc::NotFound);
+  EXPECT_TRUE(nothing.error().message.starts_with("the run's storage cannot be used: "))
+      << nothing.error().message;
+
+  objects_->put("probe-4", "resnet 7");
+  const auto other = result_of(storage().probe());
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Errc::InvalidArgument);
+  EXPECT_EQ(other.error().message, "the run's storage cannot be used: '" + url_ +
+                                       "' is not the launcher's storage: it has the mark of "
+                                       "another launcher");
+  EXPECT_EQ(objects_->keys(), std::vector<std::string>{"probe-4"});
+}
+
+TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
+  const CheckpointStaged message = staged(1);
+
+  const PartWritten part = stored(message);
+
+  EXPECT_EQ(part.error, "");
+  EXPECT_EQ(part.rank, 2);
+  EXPECT_EQ(part.index, 1u);
+  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_FALSE(part.on_node);
+  ASSERT_EQ(part.files.size(), 2u);
+  EXPECT_EQ(part.files[0].path, "state");
+  EXPECT_EQ(part.files[0].size, 5u);
+  EXPECT_EQ(part.files[1].path, "sub/rng");
+  std::vector<std::string> texts;
+  for (const auto& [key, text] : objects_->all()) texts.push_back(text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"hello", "1"}));
+  EXPECT_FALSE(fs::exists(message.dir));
+}
+
+TEST_F(ObjectStorageTest, OfAPartThatCannotBeUploadedTheLauncherHearsWhy) {
+  CheckpointStaged failed = staged(1);
+  failed.error = "the disk is full";
+  EXPECT_EQ(stored(failed).error, "the disk is full");
+  EXPECT_TRUE(objects_->keys().empty());
+
+  CheckpointStaged gone = staged(2);
+  fs::remove_all(gone.dir);
+  const PartWritten part = stored(gone);
+  EXPECT_TRUE(part.error.starts_with("uploading the part of rank 2: ")) << part.error;
+  EXPECT_EQ(part.error_code, "not_found");
+}
+
+TEST_F(ObjectStorageTest, AnUploadEndsAtItsLimit) {
+  prepare_.upload_timeout_ms = 0;
+  const CheckpointStaged message = staged(1);
+
+  const PartWritten part = stored(message);
+
+  EXPECT_EQ(part.error_code, "timeout");
+  EXPECT_TRUE(part.error.starts_with("uploading the part of rank 2: not uploaded within 0 ms"))
+      << part.error;
+  EXPECT_FALSE(fs::exists(message.dir));
+}
+
+TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
+  const PartWritten part = result_of(storage().store(Rank{0}, staged(1)));
+  ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
+  ObjectCheckpointStore store(files, url_);
+  CheckpointPart stored{.rank = Rank{0}, .folder = part.dir, .files = {}};
+  for (const WrittenFile& file : part.files)
+    stored.files.push_back({file.path, file.size, parse_digest(file.xxh3).value()});
+  const CommitRequest request{.pending = {Epoch{4}, Attempt{3}, Ordinal{1}},
+                              .number = CheckpointNumber{7},
+                              .parts = {stored},
+                              .created = "2026-11-21T09:38:00.123456Z"};
+  const auto committed = store.commit(request, [] { return Unit{}; });
+  ASSERT_TRUE(committed) << committed.error().describe();
+  const std::string from = store.path_of(CheckpointNumber{7});
+
+  const auto folder = result_of(storage().fetch(from));
+
+  ASSERT_TRUE(folder) << folder.error().describe();
+  EXPECT_EQ(*folder, dir_ + "/checkpoints/restored/checkpoint_000007");
+  PosixFileSystem local;
+  EXPECT_TRUE(verify_checkpoint(local, *folder));
+  EXPECT_TRUE(fs::exists(*folder + "/sub/rng"));
+
+  storage().clean_up();
+  EXPECT_FALSE(fs::exists(dir_ + "/checkpoints"));
+}
+
+TEST_F(ObjectStorageTest, OneThatIsNotThereIsNamed) {
+  const std::string from = url_ + "/checkpoints/checkpoint_000007";
+  const auto folder = result_of(storage().fetch(from));
+  ASSERT_FALSE(folder);
+  EXPECT_TRUE(folder.error().message.starts_with("fetching " + from + ": "))
+      << folder.error().message;
+}
+
+TEST_F(ObjectStorageTest, AFolderOfThisMachineIsTakenAsItIs) {
+  EXPECT_EQ(*result_of(storage().fetch("/runs/vit/checkpoints/checkpoint_000007")),
+            "/runs/vit/checkpoints/checkpoint_000007");
+}
+
+}  // namespace
+}  // namespace train
