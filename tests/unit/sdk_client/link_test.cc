@@ -52,9 +52,10 @@ std::string bytes_of(const Message& message) {
 TEST(SupervisorLink, SaysWhyNobodyWelcomedTheWorker) {
   EXPECT_EQ(joined_by("").error().describe(),
             "the supervisor closed the connection instead of welcoming this worker");
-  EXPECT_EQ(joined_by(bytes_of(Refused{.message = "no such rank", .hint = "ask again"}))
-                .error()
-                .describe(),
+  Refused refused;
+  refused.message = "no such rank";
+  refused.hint = "ask again";
+  EXPECT_EQ(joined_by(bytes_of(refused)).error().describe(),
             "the supervisor refused this worker: no such rank (ask again)");
   EXPECT_EQ(joined_by(bytes_of(GoodbyeAck{})).error().describe(),
             "the supervisor answered hello with GoodbyeAck");
