@@ -11,10 +11,14 @@
 #include <chrono>
 
 #include "daemon/supervisor/spawn.h"
+#include "lib/base/text_file.h"
 #include "lib/net/scope.h"
+#include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
+
+constexpr const char* kSleep = "exec sleep 1000";
 
 /// This process adopts what its children leave.
 class AdoptedTest : public testing::Test {
@@ -40,7 +44,16 @@ class AdoptedTest : public testing::Test {
     ::close(ends[0]);
     EXPECT_EQ(::waitpid(*parent, nullptr, 0), *parent);
     forget_own_child(*parent);
-    return std::atoi(text);
+    const pid_t pid = std::atoi(text);
+    // In the middle of execve() it has no environment.
+    if (script == kSleep) {
+      EXPECT_TRUE(fakes::eventually([&] { return is_sleep(pid); }));
+    }
+    return pid;
+  }
+  static bool is_sleep(pid_t pid) {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    return read_text(folder + "/comm") == "sleep\n" && !read_text(folder + "/environ").empty();
   }
   static bool lives(pid_t pid) { return ::kill(pid, 0) == 0; }
 
@@ -48,9 +61,9 @@ class AdoptedTest : public testing::Test {
 };
 
 TEST_F(AdoptedTest, IsKilledByWhatItBeganWith) {
-  const pid_t first = orphan("exec sleep 1000", {{"RANK", "1"}, {"TRAINRUN_RUN_ID", "r"}});
-  const pid_t second = orphan("exec sleep 1000", {{"RANK", "11"}, {"TRAINRUN_RUN_ID", "r"}});
-  const pid_t other = orphan("exec sleep 1000");
+  const pid_t first = orphan(kSleep, {{"RANK", "1"}, {"TRAINRUN_RUN_ID", "r"}});
+  const pid_t second = orphan(kSleep, {{"RANK", "11"}, {"TRAINRUN_RUN_ID", "r"}});
+  const pid_t other = orphan(kSleep);
 
   EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=r"}), 1);
   EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=another"}), 0);
@@ -62,9 +75,9 @@ TEST_F(AdoptedTest, IsKilledByWhatItBeganWith) {
 }
 
 TEST_F(AdoptedTest, IsKilledByAnyOfSomeVariables) {
-  const pid_t first = orphan("exec sleep 1000", {{"RANK", "1"}});
-  const pid_t second = orphan("exec sleep 1000", {{"TRAINRUN_STANDBY", "2"}});
-  const pid_t other = orphan("exec sleep 1000", {{"RANK", "3"}, {"OLDRANK", "1"}});
+  const pid_t first = orphan(kSleep, {{"RANK", "1"}});
+  const pid_t second = orphan(kSleep, {{"TRAINRUN_STANDBY", "2"}});
+  const pid_t other = orphan(kSleep, {{"RANK", "3"}, {"OLDRANK", "1"}});
 
   EXPECT_EQ(kill_adopted_with_any({"RANK=1", "TRAINRUN_STANDBY=2", "RANK=7"}), 2);
   EXPECT_EQ(kill_adopted_with_any({}), 0);
@@ -77,7 +90,7 @@ TEST_F(AdoptedTest, IsKilledByAnyOfSomeVariables) {
 }
 
 TEST_F(AdoptedTest, IsKilledByTheUserThatItRunsAs) {
-  const pid_t ours = orphan("exec sleep 1000");
+  const pid_t ours = orphan(kSleep);
 
   EXPECT_EQ(kill_adopted_of(::geteuid() + 1), 0);
   EXPECT_TRUE(lives(ours));
@@ -90,7 +103,7 @@ TEST_F(AdoptedTest, IsKilledByTheUserThatItRunsAs) {
 TEST_F(AdoptedTest, IsKnownByItsWholeEnvironmentHoweverLarge) {
   const std::map<std::string, std::string> large{
       {"A", std::string(100'000, 'a')}, {"B", std::string(100'000, 'b')}, {"RANK", "1"}};
-  const pid_t first = orphan("exec sleep 1000", large);
+  const pid_t first = orphan(kSleep, large);
 
   EXPECT_EQ(kill_adopted({"RANK=1"}), 1);
 
