@@ -52,9 +52,9 @@ class OutputLog {
   std::uint64_t piece_bytes_max() const;
   struct Piece {    // a file of some stream
     int order = 0;  // which goes first
-    Attempt attempt;
+    Attempt attempt = {};
     std::uint64_t bytes = 0;
-    std::string path;
+    std::string path = {};
   };
   std::vector<Piece> pieces() const;
   void make_room(std::uint64_t bytes);
