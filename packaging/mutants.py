@@ -206,6 +206,7 @@ def main():
             break
         finally:
             file.write_text(original, encoding="utf-8")  # with a new time of change: else its library would keep the mutant
+        print(f"tried {killed + survived}: {killed} noticed, {survived} survived (mutant {number})", file=sys.stderr, flush=True)
     tried = killed + survived
     print(f"{options.module}: {killed} of {tried} mutants noticed ({100 * killed / max(tried, 1):.0f} %), seed {options.seed}; "
           f"{same} more meant the same, {stillborn} did not compile, of {len(pool)} in all")
