@@ -22,7 +22,9 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/within.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
 
 namespace {
 

@@ -16,7 +16,10 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/scope.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace {
 

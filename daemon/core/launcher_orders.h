@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

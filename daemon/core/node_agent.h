@@ -14,7 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/wire/messages.h"
+#include "lib/model/resource_amounts.h"
 
 namespace train {
 

@@ -10,6 +10,7 @@
 #include "lib/net/runtime_dir.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 namespace {

@@ -10,6 +10,7 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/scope.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

@@ -11,6 +11,7 @@
 #include "lib/base/text_file.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

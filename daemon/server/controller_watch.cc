@@ -10,6 +10,8 @@
 #include "daemon/supervisor/spawn.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

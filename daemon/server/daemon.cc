@@ -46,7 +46,10 @@
 #include "lib/net/within.h"
 #include "lib/observe/log.h"
 #include "lib/storage/own_folder.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

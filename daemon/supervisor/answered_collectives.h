@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

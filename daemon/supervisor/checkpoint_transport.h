@@ -7,7 +7,8 @@
 
 #include "lib/base/ids.h"
 #include "lib/net/task.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

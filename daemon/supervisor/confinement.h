@@ -9,6 +9,7 @@
 
 #include "daemon/supervisor/cgroup.h"
 #include "daemon/supervisor/process_rules.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

@@ -12,7 +12,10 @@
 #include "lib/storage/own_folder.h"
 #include "lib/storage/storage_mark.h"
 #include "lib/transfer/run_on.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 namespace {

@@ -11,6 +11,7 @@
 #include "lib/storage/posix_file_system.h"
 #include "lib/transfer/file_fetcher.h"
 #include "lib/transfer/file_server.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

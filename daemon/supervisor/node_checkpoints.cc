@@ -11,7 +11,9 @@
 #include "daemon/supervisor/shared_storage.h"
 #include "lib/net/within.h"
 #include "lib/storage/posix_file_system.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 namespace {

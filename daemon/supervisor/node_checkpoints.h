@@ -9,6 +9,7 @@
 #include "daemon/supervisor/checkpoint_transport.h"
 #include "lib/base/time.h"
 #include "lib/net/scope.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

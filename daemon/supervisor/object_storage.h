@@ -11,6 +11,7 @@
 #include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/object_store.h"
 #include "lib/storage/posix_file_system.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

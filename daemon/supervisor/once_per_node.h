@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/ids.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "lib/storage/checkpoint_writer.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/wire/messages.h"
+#include "lib/model/process_limits.h"
 
 namespace train {
 

@@ -10,7 +10,7 @@
 #include "lib/net/task.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/storage_mark.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

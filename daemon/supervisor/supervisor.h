@@ -13,7 +13,6 @@
 
 #include "lib/base/ids.h"
 #include "lib/base/user_account.h"
-#include "lib/wire/messages.h"
 
 namespace train {
 

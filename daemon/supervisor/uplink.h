@@ -8,6 +8,7 @@
 
 #include "daemon/supervisor/worker_seat.h"
 #include "lib/net/connection.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

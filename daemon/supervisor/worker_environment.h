@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/base/ids.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

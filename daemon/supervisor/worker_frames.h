@@ -5,7 +5,9 @@
 
 #include <string>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

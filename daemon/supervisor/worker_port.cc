@@ -7,6 +7,8 @@
 #include "lib/base/print.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 namespace {

@@ -15,7 +15,7 @@
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/task.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

@@ -15,6 +15,8 @@
 #include "daemon/supervisor/memory_account.h"
 #include "daemon/supervisor/output_spool.h"
 #include "daemon/supervisor/standby_pool.h"
+#include "lib/model/user_error.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

@@ -6,7 +6,8 @@
 
 #include "lib/base/ids.h"
 #include "lib/base/result.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

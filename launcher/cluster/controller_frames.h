@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "launcher/core/run_events.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

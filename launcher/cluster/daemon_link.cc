@@ -8,6 +8,8 @@
 #include "lib/net/run_owner.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

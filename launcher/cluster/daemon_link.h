@@ -14,7 +14,7 @@
 #include "lib/net/endpoint.h"
 #include "lib/net/handshake.h"
 #include "lib/net/tls_files.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

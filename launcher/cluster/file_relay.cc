@@ -7,6 +7,7 @@
 
 #include "lib/storage/checkpoint_writer.h"
 #include "lib/transfer/file_server.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

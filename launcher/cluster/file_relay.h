@@ -11,7 +11,7 @@
 
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

@@ -14,6 +14,8 @@
 #include "lib/net/within.h"
 #include "lib/storage/run_lock.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

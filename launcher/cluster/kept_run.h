@@ -10,7 +10,7 @@
 #include "launcher/cluster/run_driver.h"
 #include "lib/base/time.h"
 #include "lib/storage/run_folder.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

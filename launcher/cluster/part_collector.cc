@@ -6,8 +6,11 @@
 #include <algorithm>
 
 #include "launcher/cluster/start_frames.h"
+#include "lib/model/checkpoint_file.h"
 #include "lib/transfer/run_on.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 namespace {

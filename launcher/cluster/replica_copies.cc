@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launcher/cluster/start_frames.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

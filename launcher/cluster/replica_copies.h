@@ -12,7 +12,7 @@
 #include "lib/base/ids.h"
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

@@ -20,7 +20,7 @@
 #include "lib/observe/metrics_log.h"
 #include "lib/observe/report_sink.h"
 #include "lib/observe/stop_rules.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

@@ -44,7 +44,10 @@
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
 #include "lib/storage/storage_mark.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

@@ -11,7 +11,7 @@
 #include "launcher/cluster/checkpoint_keeper.h"
 #include "launcher/core/run_events.h"
 #include "launcher/report/summary.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

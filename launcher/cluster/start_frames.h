@@ -8,7 +8,8 @@
 #include "launcher/cluster/daemon_link.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/core/run_events.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "lib/base/secrets.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
 

@@ -8,6 +8,7 @@
 #include "lib/net/hmac.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

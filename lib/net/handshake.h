@@ -10,7 +10,7 @@
 #include "lib/base/time.h"
 #include "lib/net/connection.h"
 #include "lib/net/tls.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/message_type.h"
 
 namespace train {
 

@@ -18,7 +18,7 @@
 #include "lib/storage/posix_file_system.h"
 #include "lib/transfer/incoming_file.h"
 #include "lib/transfer/transfer_window.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "lib/base/user_account.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

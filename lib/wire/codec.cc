@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/wire/codec_templates.h"
+
 namespace train {
 
 namespace detail {

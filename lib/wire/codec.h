@@ -2,36 +2,21 @@
 // instead of an exception.
 #pragma once
 
-#include "lib/wire/messages.h"
+#include <string>
+
+#include "lib/wire/message_type.h"
 
 namespace train {
 
-namespace detail {
-Result<msgpack::object_handle> unpack_payload(std::string_view payload);
-Error bad_message(MessageType type, std::string_view why);
-}  // namespace detail
-
+/// Return the frame that carries `message`. There is one instance for each message of *_messages.h:
+/// no other links.
 template <class Message>
-Frame encode(const Message& message, Attempt attempt = kNoAttempt) {
-  msgpack::sbuffer buffer;
-  msgpack::pack(buffer, message);
-  return Frame{.type = Message::kType,
-               .attempt = attempt,
-               .payload = std::string(buffer.data(), buffer.size())};
-}
+Frame encode(const Message& message, Attempt attempt = kNoAttempt);
 
-/// Precondition: frame.type == Message::kType.
+/// Return what `frame` carries, or an Error of Errc::Protocol. Precondition: frame.type ==
+/// Message::kType.
 template <class Message>
-Result<Message> decode(const Frame& frame) {
-  TRY(auto handle, detail::unpack_payload(frame.payload));
-  Message message;
-  try {
-    handle.get().convert(message);
-  } catch (const msgpack::type_error&) {
-    return detail::bad_message(frame.type, "a field has another type than the protocol says");
-  }
-  return message;
-}
+Result<Message> decode(const Frame& frame);
 
 /// "ReportBatch", for logs and errors; "type 0x1234" for an unknown one.
 std::string to_string(MessageType type);

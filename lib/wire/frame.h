@@ -19,7 +19,7 @@ inline constexpr std::size_t kHelloPayloadBytesMax = 4u << 10;  // before
 inline constexpr Attempt kNoAttempt{
     0xffffffffu};  // frames that belong to the link, not to an attempt
 
-enum class MessageType : std::uint16_t;  // messages.h
+enum class MessageType : std::uint16_t;  // message_type.h
 
 struct Frame {
   MessageType type{};

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <msgpack.hpp>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/worker_messages.h"
 #include "sdk/client/checkpoint_impl.h"
 #include "sdk/client/session.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/reports.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"

@@ -5,7 +5,7 @@
 
 #include <exception>
 
-#include "lib/wire/messages.h"
+#include "lib/model/user_error.h"
 
 namespace train::sdk {
 

@@ -5,8 +5,11 @@
 #include <cstdio>
 
 #include "lib/base/time.h"
+#include "lib/model/user_error.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
+#include "lib/wire/worker_messages.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
 

@@ -17,6 +17,8 @@
 
 #include "lib/base/check.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train::sdk {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train::sdk {
 

@@ -9,7 +9,8 @@
 #include <map>
 #include <mutex>
 
-#include "lib/wire/messages.h"
+#include "lib/model/user_error.h"
+#include "lib/wire/attempt_messages.h"
 #include "sdk/client/session.h"
 
 namespace train::sdk {

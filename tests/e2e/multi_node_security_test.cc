@@ -18,6 +18,8 @@
 #include "lib/net/listener.h"
 #include "lib/net/run_owner.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 #include "tests/e2e/multi_node.h"
 
 namespace train::e2e {
@@ -65,7 +67,7 @@ TEST(MultiNodeSecurity, RootNeedsAllowRoot) {
   const std::string token = cluster.path("token");
   ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
 
-  for (const std::string listen :
+  for (const std::string& listen :
        {std::string("0.0.0.0:7070"), std::string("127.0.0.1:7070"), "unix:" + cluster.path("s")}) {
     Process& daemon =
         cluster.traind(with(daemon_arguments(cluster, listen), {"--token-file", token}));

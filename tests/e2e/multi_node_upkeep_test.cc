@@ -12,6 +12,7 @@
 #include <list>
 
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
 #include "tests/e2e/multi_node.h"
 
 namespace train::e2e {

@@ -14,6 +14,8 @@
 #include <fstream>
 
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/e2e/cluster.h"
 
 namespace train::e2e {

@@ -5,8 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
 #include "lib/wire/reports.h"
+#include "lib/wire/worker_messages.h"
 
 namespace {
 
@@ -29,13 +33,13 @@ void decode_as_its_type(const Frame& frame) {
 }
 
 void decode_all(const Frame& frame) {
-  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun,
-                     NodeOffer, PrepareAttempt, AttemptLost, DetachRun, LauncherState,
-                     SupervisorHello, NodeDraining, DrainNode, KeepController, KeptController,
-                     ControllerEnded, Prepared, StartWorkers, WorkersStarted, StartFailed,
-                     WorkerJoined, WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused,
-                     ReportBatch, AckReports, PartWritten, CheckpointOutcome, OutputChunk,
-                     AckOutput, CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
+  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer,
+                     PrepareAttempt, AttemptLost, DetachRun, LauncherState, SupervisorHello,
+                     NodeDraining, DrainNode, KeepController, KeptController, ControllerEnded,
+                     Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined,
+                     WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused, ReportBatch,
+                     AckReports, PartWritten, CheckpointOutcome, OutputChunk, AckOutput,
+                     CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
                      AttemptSnapshot, CollectiveAnswered, WorkerHello, Welcome, CheckpointStaged,
                      OnceBegin, OnceReply, OnceEnd, WorkerError, WorkerGoodbye, GoodbyeAck>(frame);
   if (frame.type == MessageType::ReportBatch) {

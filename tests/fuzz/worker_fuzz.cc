@@ -9,8 +9,10 @@
 #include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/once_per_node.h"
 #include "launcher/core/collective_tracker.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
+#include "lib/wire/worker_messages.h"
 
 namespace {
 

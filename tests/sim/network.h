@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "lib/base/ids.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/sim/timeline.h"
 
 namespace train::sim {

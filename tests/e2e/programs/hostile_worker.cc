@@ -13,8 +13,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
+#include "lib/wire/worker_messages.h"
 #include "sdk/client/supervisor_link.h"
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {

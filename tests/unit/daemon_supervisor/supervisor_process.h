@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 

@@ -11,6 +11,8 @@
 #include <map>
 
 #include "lib/base/text_file.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/fakes/eventually.h"
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
 

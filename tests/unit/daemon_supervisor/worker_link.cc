@@ -5,6 +5,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
+
 namespace train {
 namespace {
 

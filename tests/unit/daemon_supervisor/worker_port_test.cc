@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 
 #include "daemon/supervisor/worker_frames.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/unit/lib_net/net_fixture.h"
 
 namespace train {

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "lib/wire/daemon_messages.h"
+
 namespace train {
 namespace {
 

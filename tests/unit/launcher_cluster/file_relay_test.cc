@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

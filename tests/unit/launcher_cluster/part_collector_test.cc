@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 
 #include "lib/transfer/open_beneath.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
 

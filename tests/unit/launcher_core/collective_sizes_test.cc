@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/core/collective_tracker.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
 namespace train {

@@ -10,7 +10,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <deque>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
 #include "tests/unit/lib_net/net_fixture.h"
 
 namespace {

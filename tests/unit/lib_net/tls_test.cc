@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "lib/net/hmac.h"
-#include "lib/wire/messages.h"
+#include "lib/wire/link_messages.h"
 #include "tests/unit/lib_net/certificates.h"
 #include "tests/unit/lib_net/net_fixture.h"
 

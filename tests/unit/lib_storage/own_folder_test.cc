@@ -25,6 +25,10 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kNobody = 65534;
 
+void give_to_nobody(const fs::path& path) {
+  EXPECT_EQ(::lchown(path.c_str(), kNobody, kNobody), 0) << path;
+}
+
 class OwnFolder : public testing::Test {
  protected:
   OwnFolder() {
@@ -224,7 +228,7 @@ TEST_F(OwnFolder, OfRandomTreesNothingForeignIsEverGone) {
       if (lacks == 2) fs::create_directory(mark);
       if (lacks >= 3) write(mark);
       if (lacks == 3) ::chmod(folder.c_str(), 0777);
-      if (lacks == 4 && root) ::lchown((chance(2) ? folder : mark).c_str(), kNobody, kNobody);
+      if (lacks == 4 && root) give_to_nobody(chance(2) ? folder : mark);
       if (lacks == 4 && !root) ::chmod(mark.c_str(), 0666);
       const timespec old[2] = {{1000, 0}, {1000, 0}};
       ::utimensat(AT_FDCWD, (folder / "checkpoints").c_str(), old, 0);
@@ -249,7 +253,7 @@ TEST_F(OwnFolder, OfRandomTreesNothingForeignIsEverGone) {
         fs::create_directory_symlink(chance(2) ? "/" : "../../..", next);
       } else {
         write(next);
-        if (root) ::lchown(next.c_str(), kNobody, kNobody);
+        if (root) give_to_nobody(next);
       }
     }
 

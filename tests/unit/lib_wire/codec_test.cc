@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <msgpack.hpp>
+
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
+
 namespace train {
 namespace {
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
 
 namespace train {
 namespace {

@@ -3,7 +3,12 @@
 
 #include <vector>
 
+#include "lib/model/user_error.h"
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

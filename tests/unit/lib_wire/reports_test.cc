@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/wire/messages.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 namespace {

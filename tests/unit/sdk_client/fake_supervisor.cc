@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "lib/wire/attempt_messages.h"
 #include "lib/wire/reports.h"
 
 namespace train {

@@ -12,6 +12,7 @@
 
 #include "lib/base/metrics.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/worker_messages.h"
 
 namespace train {
 

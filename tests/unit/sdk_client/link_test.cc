@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "sdk/client/supervisor_link.h"
 
 namespace train::sdk {

@@ -1,8 +1,5 @@
-// Precompiled for train_net, and for the targets that say target_precompile_headers(x REUSE_FROM
-// train_net).
+// Precompiled for train_net, and for the libraries that say PRECOMPILED train_net.
 #pragma once
-
-#include <fmt/format.h>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -17,3 +14,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+
+#include "lib/base/precompiled.h"
+#include "lib/net/connection.h"
+#include "lib/net/scope.h"
+#include "lib/net/within.h"

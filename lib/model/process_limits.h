@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lib/model/fields.h"
+
+namespace train {
+
+struct ProcessLimits {  // what the kernel holds each worker to
+  std::uint32_t umask = 077;
+  std::map<std::string, std::int64_t> rlimits;  // "nofile" → soft and hard; −1: unlimited
+  bool keep_capabilities = false;
+  bool cpu_limit = false;      // no more CPU time than claimed
+  std::uint64_t pids_max = 0;  // processes and threads of one; 0: its share of the node's
+  bool operator==(const ProcessLimits&) const = default;
+  TRAIN_FIELDS(umask, rlimits, keep_capabilities, cpu_limit, pids_max)
+};
+
+}  // namespace train

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lib/model/fields.h"
+
+namespace train {
+
+struct ResourceAmounts {  // of a node: what there is; of a worker: what it claims
+  double cpu = 0;
+  double gpu = 0;
+  std::uint64_t memory_bytes = 0;
+  std::map<std::string, double> custom;
+  bool operator==(const ResourceAmounts&) const = default;
+  TRAIN_FIELDS(cpu, gpu, memory_bytes, custom)
+};
+
+}  // namespace train

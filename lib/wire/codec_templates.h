@@ -1,0 +1,102 @@
+// encode() and decode() of codec.h, for the files that make an instance of them for each message.
+// Of the project, only these see MessagePack with structs.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <map>
+#include <msgpack.hpp>
+#include <span>
+#include <string_view>
+
+#include "lib/wire/codec.h"
+
+namespace train {
+
+template <class T>
+concept HasFields = requires {
+  { T::kFieldNames } -> std::convertible_to<std::string_view>;
+};
+
+namespace detail {
+
+Result<msgpack::object_handle> unpack_payload(std::string_view payload);
+Error bad_message(MessageType type, std::string_view why);
+
+/// Take the first of "rank, pid" off `names`.
+inline std::string_view next_name(std::string_view& names) {
+  const std::size_t end = names.find(',');
+  const std::string_view name = names.substr(0, end);
+  names.remove_prefix(end == names.npos ? names.size() : end + 1);
+  names.remove_prefix(std::min(names.find_first_not_of(" \n"), names.size()));
+  return name;
+}
+
+}  // namespace detail
+
+template <class Message>
+Frame encode(const Message& message, Attempt attempt) {
+  msgpack::sbuffer buffer;
+  msgpack::pack(buffer, message);
+  return Frame{.type = Message::kType,
+               .attempt = attempt,
+               .payload = std::string(buffer.data(), buffer.size())};
+}
+
+template <class Message>
+Result<Message> decode(const Frame& frame) {
+  TRY(auto handle, detail::unpack_payload(frame.payload));
+  Message message;
+  try {
+    handle.get().convert(message);
+  } catch (const msgpack::type_error&) {
+    return detail::bad_message(frame.type, "a field has another type than the protocol says");
+  }
+  return message;
+}
+
+}  // namespace train
+
+// A struct with TRAIN_FIELDS is a map from the names of its fields.
+namespace msgpack {
+MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
+  namespace adaptor {
+
+  template <train::HasFields T>
+  struct pack<T> {
+    template <class Stream>
+    packer<Stream>& operator()(packer<Stream>& out, const T& value) const {
+      value.visit_fields([&](const auto&... fields) {
+        out.pack_map(sizeof...(fields));
+        [[maybe_unused]] std::string_view names = T::kFieldNames;
+        (out.pack(train::detail::next_name(names)).pack(fields), ...);
+      });
+      return out;
+    }
+  };
+
+  template <train::HasFields T>
+  struct convert<T> {
+    const msgpack::object& operator()(const msgpack::object& in, T& value) const {
+      if (in.type != type::MAP) throw type_error();
+      for (const msgpack::object_kv& entry : std::span(in.via.map.ptr, in.via.map.size)) {
+        if (entry.key.type != type::STR) throw type_error();
+        const std::string_view key(entry.key.via.str.ptr, entry.key.via.str.size);
+        value.visit_fields([&](auto&... fields) {
+          [[maybe_unused]] std::string_view names = T::kFieldNames;
+          (void)((train::detail::next_name(names) == key && (entry.val.convert(fields), true)) ||
+                 ...);
+        });
+      }
+      return in;
+    }
+  };
+
+  }  // namespace adaptor
+}
+}  // namespace msgpack
+
+/// Make the instances for one message.
+#define TRAIN_CODEC(Message)                               \
+  template Frame encode<Message>(const Message&, Attempt); \
+  template Result<Message> decode<Message>(const Frame&)

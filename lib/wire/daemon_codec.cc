@@ -1,0 +1,19 @@
+#include "lib/wire/codec_templates.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+TRAIN_CODEC(AttachRun);
+TRAIN_CODEC(NodeOffer);
+TRAIN_CODEC(PrepareAttempt);
+TRAIN_CODEC(AttemptLost);
+TRAIN_CODEC(DetachRun);
+TRAIN_CODEC(LauncherState);
+TRAIN_CODEC(SupervisorHello);
+TRAIN_CODEC(NodeDraining);
+TRAIN_CODEC(DrainNode);
+TRAIN_CODEC(KeepController);
+TRAIN_CODEC(KeptController);
+TRAIN_CODEC(ControllerEnded);
+
+}  // namespace train

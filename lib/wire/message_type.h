@@ -1,0 +1,84 @@
+// One struct a message, in link_messages.h, daemon_messages.h, attempt_messages.h and
+// worker_messages.h; PROTOCOL.md says who sends what when. A message travels as a MessagePack map:
+// unknown fields are passed over, missing ones keep the default, so that both sides may add fields.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/model/fields.h"
+#include "lib/wire/frame.h"
+
+namespace train {
+
+inline constexpr std::uint32_t kProtocolMin = 2;
+inline constexpr std::uint32_t kProtocolMax = 2;
+
+enum class MessageType : std::uint16_t {
+  // the link: launcher ↔ traind, traind ↔ supervisor
+  Hello = 0x01,
+  HelloReply = 0x02,
+  Refused = 0x04,
+  Heartbeat = 0x05,
+  HeartbeatAck = 0x06,
+  AttachRun = 0x10,
+  NodeOffer = 0x11,
+  PrepareAttempt = 0x12,
+  AttemptLost = 0x13,
+  DetachRun = 0x14,
+  LauncherState = 0x15,
+  SupervisorHello = 0x16,
+  NodeDraining = 0x17,
+  DrainNode = 0x18,
+  KeepController = 0x19,
+  KeptController = 0x1a,
+  ControllerEnded = 0x1b,
+  // launcher ↔ supervisor, relayed by traind on the frame's attempt
+  Prepared = 0x100,
+  StartWorkers = 0x101,
+  WorkersStarted = 0x102,
+  StartFailed = 0x103,
+  WorkerJoined = 0x104,
+  WorkerExited = 0x105,
+  GroupGone = 0x106,
+  StopWorkers = 0x107,
+  PauseWorkers = 0x108,
+  WorkerPaused = 0x109,
+  ReportBatch = 0x10a,
+  AckReports = 0x10b,
+  PartWritten = 0x10c,
+  CheckpointOutcome = 0x10d,
+  OutputChunk = 0x10e,
+  AckOutput = 0x10f,
+  CollectiveJoin = 0x110,
+  CollectiveResult = 0x111,
+  WorkerResult = 0x112,
+  ReleaseAttempt = 0x113,
+  AttemptSnapshot = 0x114,
+  CollectiveAnswered = 0x115,
+  StorageTrouble = 0x116,
+  RunValidation = 0x120,
+  ValidationEnded = 0x121,
+  AskCheckpoints = 0x122,
+  ReportedCheckpoints = 0x123,
+  ReadFile = 0x130,
+  FileBytes = 0x131,
+  KeepPart = 0x132,
+  PartKept = 0x133,
+  // supervisor ↔ worker
+  WorkerHello = 0x200,
+  Welcome = 0x201,
+  CheckpointStaged = 0x202,
+  OnceBegin = 0x203,
+  OnceReply = 0x204,
+  OnceEnd = 0x205,
+  WorkerError = 0x206,
+  WorkerGoodbye = 0x207,
+  GoodbyeAck = 0x208,
+};
+
+/// Frames of these types pass through traind by their attempt alone; traind never decodes them.
+constexpr bool is_relayed(MessageType type) {
+  return static_cast<std::uint16_t>(type) >= 0x100 && static_cast<std::uint16_t>(type) < 0x200;
+}
+
+}  // namespace train

@@ -1,0 +1,92 @@
+// Between a supervisor and its workers, beside those of attempt_messages.h that go on to the
+// launcher.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lib/model/user_error.h"
+#include "lib/wire/message_type.h"
+
+namespace train {
+
+struct WorkerHello {
+  static constexpr MessageType kType = MessageType::WorkerHello;
+  std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
+  std::string build;
+  std::int32_t rank = 0;
+  std::uint32_t attempt = 0;
+  std::int64_t pid = 0;
+  std::int32_t standby = -1;  // TRAINRUN_STANDBY of one that waits for a rank; −1: it has `rank`
+  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby)
+};
+
+struct Welcome {
+  static constexpr MessageType kType = MessageType::Welcome;
+  std::uint32_t protocol = 0;
+  std::int32_t world_size = 0, rank = 0, local_rank = 0, local_world_size = 0, node_rank = 0,
+               node_count = 0;
+  std::uint32_t attempt = 0;
+  std::string run_id, run_name, run_dir, staging_dir;
+  std::string config_json, metadata_json, datasets_json;
+  std::string master_addr;
+  std::uint32_t master_port = 0;
+  std::int32_t master_listen_fd = -1;  // inherited by rank 0 under this number
+  std::string collectives = "auto";
+  std::int64_t collective_timeout_ms = 1800000;
+  std::string restore_dir;
+  std::int64_t restored_epoch = -1;
+  std::map<std::string, std::string> env;  // what one that waited lacks of a worker's environment
+  TRAIN_FIELDS(protocol, world_size, rank, local_rank, local_world_size, node_rank, node_count,
+               attempt, run_id, run_name, run_dir, staging_dir, config_json, metadata_json,
+               datasets_json, master_addr, master_port, master_listen_fd, collectives,
+               collective_timeout_ms, restore_dir, restored_epoch, env)
+};
+
+struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on
+  static constexpr MessageType kType = MessageType::CheckpointStaged;
+  std::uint64_t index = 0, report_ordinal = 0;
+  std::string dir;  // absolute
+  std::string metadata_json, metrics_json;
+  std::string error;       // writing it failed in the worker
+  std::string error_code;  // to_string(Errc), where it is known
+  TRAIN_FIELDS(index, report_ordinal, dir, metadata_json, metrics_json, error, error_code)
+};
+
+struct OnceBegin {
+  static constexpr MessageType kType = MessageType::OnceBegin;
+  std::string name;
+  TRAIN_FIELDS(name)
+};
+
+struct OnceReply {
+  static constexpr MessageType kType = MessageType::OnceReply;
+  std::string name, verdict;  // run | done | failed
+  std::string error;
+  TRAIN_FIELDS(name, verdict, error)
+};
+
+struct OnceEnd {
+  static constexpr MessageType kType = MessageType::OnceEnd;
+  std::string name, error;
+  TRAIN_FIELDS(name, error)
+};
+
+struct WorkerError {
+  static constexpr MessageType kType = MessageType::WorkerError;
+  UserError error;
+  TRAIN_FIELDS(error)
+};
+
+struct WorkerGoodbye {  // the loop ended; everything before this frame is handed over
+  static constexpr MessageType kType = MessageType::WorkerGoodbye;
+  TRAIN_FIELDS()
+};
+
+struct GoodbyeAck {
+  static constexpr MessageType kType = MessageType::GoodbyeAck;
+  TRAIN_FIELDS()
+};
+
+}  // namespace train
