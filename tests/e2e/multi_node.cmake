@@ -1,5 +1,7 @@
 # Several traind: on loopback addresses, and in network namespaces (root only; the tests say so where they are skipped).
 add_library(e2e_nodes STATIC netns.cc multi_node.cc)
+train_test_options(e2e_nodes)
+train_shares_precompiled(e2e_nodes train_test_precompiled)
 target_compile_definitions(e2e_nodes PRIVATE TRAIN_DEPS_DIR="${TRAINRUN_DEPS_DIR}" TRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_link_libraries(e2e_nodes PUBLIC e2e_cluster fmt::fmt)
 

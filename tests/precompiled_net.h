@@ -1,0 +1,5 @@
+// Precompiled for test programs that say PRECOMPILED train_net_test_precompiled.
+#pragma once
+
+#include "lib/net/precompiled.h"
+#include "tests/precompiled.h"
