@@ -29,13 +29,13 @@ void decode_as_its_type(const Frame& frame) {
 }
 
 void decode_all(const Frame& frame) {
-  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun,
-                     NodeOffer, PrepareAttempt, AttemptLost, DetachRun, LauncherState,
-                     SupervisorHello, NodeDraining, DrainNode, KeepController, KeptController,
-                     ControllerEnded, Prepared, StartWorkers, WorkersStarted, StartFailed,
-                     WorkerJoined, WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused,
-                     ReportBatch, AckReports, PartWritten, CheckpointOutcome, OutputChunk,
-                     AckOutput, CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
+  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer,
+                     PrepareAttempt, AttemptLost, DetachRun, LauncherState, SupervisorHello,
+                     NodeDraining, DrainNode, KeepController, KeptController, ControllerEnded,
+                     Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined,
+                     WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused, ReportBatch,
+                     AckReports, PartWritten, CheckpointOutcome, OutputChunk, AckOutput,
+                     CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
                      AttemptSnapshot, CollectiveAnswered, WorkerHello, Welcome, CheckpointStaged,
                      OnceBegin, OnceReply, OnceEnd, WorkerError, WorkerGoodbye, GoodbyeAck>(frame);
   if (frame.type == MessageType::ReportBatch) {
