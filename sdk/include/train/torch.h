@@ -15,6 +15,8 @@
 #include <train/error.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -215,14 +217,42 @@ std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
   return batch;
 }
 
+namespace detail {
+
+/// LibTorch's loader, whose passes need not be read to their ends.
+template <class Dataset>
+class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, DistributedSampler> {
+ public:
+  using Base = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
+  using Base::Base;
+
+  /// Begin the next pass. Of one that was left early, drop what was read ahead, and wait for the
+  /// batches that worker threads are reading.
+  auto begin_pass() {
+    this->shuttle_.drain();
+    ++pass_;
+    return this->begin();
+  }
+  std::uint64_t pass() const { return pass_; }
+
+ private:
+  std::uint64_t pass_ = 0;
+};
+
+}  // namespace detail
+
 /// torch::data's loader over this rank's share, with its batches on device(). Each begin() starts
-/// the next epoch.
+/// the next epoch, also where the loop over the one before was left early (break, an exception of a
+/// worker thread): batches that were read ahead are dropped, after a wait for those being read. Use
+/// it from one thread.
 template <class Dataset>
 class DataLoader {
  public:
   using Batch = typename Dataset::BatchType;
-  using Loader = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
+  using Loader = detail::RestartableLoader<Dataset>;
 
+  /// One pass. It ends where another begin() is called: ++ throws Failure("invalid_argument")
+  /// from then on.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -230,13 +260,15 @@ class DataLoader {
     using difference_type = std::ptrdiff_t;
     using pointer = Batch*;
     using reference = Batch&;
-    explicit Iterator(torch::data::Iterator<Batch> inner, torch::data::Iterator<Batch> end)
-        : inner_(std::move(inner)), end_(std::move(end)) {
+    Iterator(torch::data::Iterator<Batch> inner, Loader& loader)
+        : inner_(std::move(inner)), loader_(&loader), pass_(loader.pass()) {
       take();
     }
+    explicit Iterator(torch::data::Iterator<Batch> end) : inner_(std::move(end)) {}
     Batch& operator*() { return *batch_; }
     Batch* operator->() { return &*batch_; }
     Iterator& operator++() {
+      check_pass();
       ++inner_;
       take();
       return *this;
@@ -246,10 +278,17 @@ class DataLoader {
     bool operator!=(const Iterator& other) const { return !(*this == other); }
 
    private:
-    void take() {
-      if (inner_ != end_) batch_ = to_device(std::move(*inner_), device());
+    void check_pass() const {
+      if (pass_ == loader_->pass()) return;
+      throw Failure("invalid_argument",
+                    "this iterator is of a pass that ended when the loader's next one began");
     }
-    torch::data::Iterator<Batch> inner_, end_;
+    void take() {
+      if (inner_ != loader_->end()) batch_ = to_device(std::move(*inner_), device());
+    }
+    torch::data::Iterator<Batch> inner_;
+    Loader* loader_ = nullptr;
+    std::uint64_t pass_ = 0;
     std::optional<Batch> batch_;
   };
 
@@ -259,8 +298,8 @@ class DataLoader {
         loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
 
   void set_epoch(std::uint64_t epoch) { sampler_.set_epoch(epoch); }
-  Iterator begin() { return Iterator(loader_->begin(), loader_->end()); }
-  Iterator end() { return Iterator(loader_->end(), loader_->end()); }
+  Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
+  Iterator end() { return Iterator(loader_->end()); }
 
  private:
   DistributedSampler sampler_;  // shares its epoch with the loader's

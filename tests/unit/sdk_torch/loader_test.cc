@@ -3,26 +3,35 @@
 #include <train/torch.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 #include "sdk/torch/cuda_loader.h"
+#include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 
 namespace train {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::failure;
+using ::testing::UnorderedElementsAre;
+using torch::data::transforms::Stack;
 
 /// Row i is the number i.
 struct Numbers : torch::data::Dataset<Numbers> {
-  explicit Numbers(std::int64_t count) : rows(count) {}
+  explicit Numbers(std::int64_t count, std::size_t broken_row = SIZE_MAX)
+      : rows(count), broken(broken_row) {}
   torch::data::Example<> get(std::size_t index) override {
+    if (index == broken) throw std::runtime_error("this row cannot be read");
     const auto value = torch::full({1}, static_cast<std::int64_t>(index));
     return {value, value + 100};
   }
   torch::optional<std::size_t> size() const override { return static_cast<std::size_t>(rows); }
   std::int64_t rows;
+  std::size_t broken;
 };
 
 template <class Loader>
@@ -38,12 +47,16 @@ std::vector<std::int64_t> pass(Loader& loader) {
   return seen;
 }
 
-auto loader_of(int rank, int world_size, const ShardOptions& options) {
+torch::data::DataLoaderOptions pairs(std::size_t workers) {
+  return torch::data::DataLoaderOptions().batch_size(2).workers(workers);
+}
+
+auto loader_of(int rank, int world_size, const ShardOptions& options,
+               const torch::data::DataLoaderOptions& loading = pairs(0)) {
   testing::fake_worker() = {};
   testing::fake_worker().world_rank = rank;
   testing::fake_worker().world_size = world_size;
-  return prepare_data_loader(Numbers(10).map(torch::data::transforms::Stack<>()),
-                             torch::data::DataLoaderOptions().batch_size(2), options);
+  return prepare_data_loader(Numbers(10).map(Stack<>()), loading, options);
 }
 
 TEST(DataLoader, GivesEachRankItsOwnRows) {
@@ -82,6 +95,61 @@ TEST(DataLoader, SetEpochReachesTheLoadersOwnSampler) {
   EXPECT_EQ(pass(loader), one);
 }
 
+/// A loop that is left after so many batches: the rows that it saw.
+template <class Loader>
+std::vector<std::int64_t> leave_after(std::size_t batches, Loader& loader) {
+  std::vector<std::int64_t> seen;
+  for (auto& batch : loader) {
+    for (std::int64_t i = 0; i < batch.data.size(0); ++i)
+      seen.push_back(batch.data[i].template item<std::int64_t>());
+    if (--batches == 0) break;
+  }
+  return seen;
+}
+
+TEST(DataLoader, BeginsTheNextEpochAfterALoopThatWasLeftEarly) {
+  for (const std::size_t workers : {0, 1, 3}) {
+    auto whole = loader_of(0, 1, {.seed = 3});
+    auto left = loader_of(0, 1, {.seed = 3}, pairs(workers));
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      SCOPED_TRACE(::testing::Message() << workers << " workers, epoch " << epoch);
+      auto expected = pass(whole);
+      if (epoch % 2 == 0) expected.resize(4);
+
+      EXPECT_EQ(epoch % 2 == 0 ? leave_after(2, left) : pass(left), expected);
+    }
+  }
+}
+
+TEST(DataLoader, ALeftEpochLeavesNoBatchInTheNextOneOfAnyOrder) {
+  auto loader = loader_of(0, 1, {.seed = 3}, pairs(3).enforce_ordering(false));
+  leave_after(1, loader);
+
+  EXPECT_THAT(pass(loader), UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST(DataLoader, BeginsTheNextEpochAfterAReaderThatThrew) {
+  testing::fake_worker() = {};
+  auto loader =
+      prepare_data_loader(Numbers(10, /*broken=*/3).map(Stack<>()), pairs(2), {.shuffle = false});
+  EXPECT_THROW(pass(loader), torch::data::WorkerException);
+
+  EXPECT_THAT(leave_after(1, loader), ElementsAre(0, 1));
+}
+
+TEST(DataLoader, AnIteratorOfAnEarlierPassTakesNothingFromTheNextOne) {
+  auto loader = loader_of(0, 1, {.shuffle = false}, pairs(2));
+  auto earlier = loader.begin();
+  auto later = loader.begin();
+
+  EXPECT_EQ(failure([&] { ++earlier; }),
+            "invalid_argument: this iterator is of a pass that ended when the loader's next one "
+            "began");
+
+  EXPECT_EQ(later->data[0].item<std::int64_t>(), 0);
+  EXPECT_EQ((++later)->data[0].item<std::int64_t>(), 2);
+}
+
 TEST(DistributedSampler, BeginsAtTheRestoredEpoch) {
   testing::fake_worker() = {};
   testing::fake_worker().restored_epoch = 4;
@@ -91,8 +159,7 @@ TEST(DistributedSampler, BeginsAtTheRestoredEpoch) {
 
 TEST(DistributedSampler, DropsIntoTorchsOwnLoader) {
   DistributedSampler sampler(10, {.shuffle = false}, /*world_size=*/5, /*rank=*/1);
-  auto loader = torch::data::make_data_loader(Numbers(10).map(torch::data::transforms::Stack<>()),
-                                              sampler, 8);
+  auto loader = torch::data::make_data_loader(Numbers(10).map(Stack<>()), sampler, 8);
 
   EXPECT_THAT(pass(*loader), ElementsAre(1, 6));
 }
