@@ -14,7 +14,6 @@
 #include <train/dataset.h>
 #include <train/error.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -159,10 +158,29 @@ struct ShardOptions {
                            // up with repeats
 };
 
+namespace detail {
+template <class Dataset>
+class RestartableLoader;
+}
+
+/// Where a DistributedSampler stands, and in which order of rows: what its save() keeps. The same
+/// on all ranks that have consumed equally many rows.
+struct SamplerState {
+  std::uint64_t epoch = 0;
+  std::size_t rows_done = 0;  // rows of the epoch's order that all ranks together have consumed
+  std::size_t rows = 0;       // of the dataset
+  bool shuffle = true;
+  std::uint64_t seed = 0;  // 0 where shuffle is off
+  bool operator==(const SamplerState&) const = default;
+};
+
 /// A sampler for torch::data::make_data_loader: each row once an epoch over all ranks together.
-/// Copies share their epoch, so set_epoch works on the one you kept after the loader took its own.
-/// Without set_epoch, epochs count up by themselves from start_epoch(). Not for use by several
-/// loaders at once.
+/// Copies share all of their state, so set_epoch, save and load work on the one you kept after the
+/// loader took its own. Without set_epoch, epochs count up by themselves from start_epoch(). Not
+/// for use by several loaders at once. Functions may be called from any thread.
+///
+/// A pass (one time through an epoch) is under way from reset(), which a loader's begin() calls, to
+/// its last row, or to end_pass() or set_epoch(). A loop that is left early leaves it under way.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
@@ -170,28 +188,59 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
                      std::size_t rank, std::uint64_t first_epoch = 0);
 
-  /// The epoch that the next pass shows.
+  /// Set the epoch that the next pass shows. It shows all of it, unless a state was loaded in the
+  /// middle of this same epoch: then it still shows the rest.
   void set_epoch(std::uint64_t epoch);
-  std::uint64_t epoch() const;  // of the pass that is under way, or the next one before the first
+  /// Return the epoch of the pass that is under way; where none is, of the next one (after load()
+  /// the saved one: begin your loop over the epochs there, not at start_epoch()).
+  std::uint64_t epoch() const;
+  /// Return how many rows each rank has in a whole epoch.
   std::size_t rows_per_rank() const;
 
+  /// Begin the next pass.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+  /// Return the next rows of this rank, at most `batch_size` of them; none at the pass's end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
-  /// Not supported: the epoch and the step say where a pass stands. Throws Failure.
+
+  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads it goes on
+  /// with the others. A row is consumed once the loop has its batch: save after the step that
+  /// trained on it. Batches that prepare_data_loader's loader has read ahead are not consumed.
+  /// LibTorch's own loader with workers does not tell which it has given out: see mark_consumed.
+  /// Where all rows are consumed, but the loop has not ended, the rest is a pass without a batch;
+  /// after the loop it is the next epoch. Throws Failure("invalid_argument") in the middle of a
+  /// pass whose batches come in any order (enforce_ordering(false) with several workers).
   void save(torch::serialize::OutputArchive& archive) const override;
+  /// Go on where save() was called: the next pass shows the rows of its epoch that were not
+  /// consumed, each once over all ranks. To be called before a loop, by every rank. With as many
+  /// ranks as before, each may load what it saved itself. With any other number, or where a rank
+  /// has no archive of its own, all load the same one; ranks must have saved after equally many
+  /// rows each, as those of one report() have. The rest is dealt out to the ranks there are:
+  /// exactly, but for drop_last and the repeats that fill up shares, which are counted anew for the
+  /// rest. Throws Failure("invalid_argument") for a state of another size, shuffle or seed, and for
+  /// an archive that is none. LibTorch can run code that is in an archive: read only those you
+  /// trust.
   void load(torch::serialize::InputArchive& archive) override;
 
+  /// Return what save() writes. Throws as it does.
+  SamplerState state() const;
+  /// As load().
+  void restore(const SamplerState& state);
+
+  /// Count `rows` more of this rank as consumed. For loaders that ask for rows ahead, such as
+  /// LibTorch's own with workers: from the first call on, save() counts these rows, and not those
+  /// that were asked for; call it with 0 before the first pass. prepare_data_loader's loader does.
+  void mark_consumed(std::size_t rows);
+  /// End the pass that is under way for good: after it save() and epoch() say the next epoch. For a
+  /// loop that was left early and whose rest is not wanted. Nothing where none is under way.
+  void end_pass();
+
  private:
-  struct Shared {
-    std::atomic<std::uint64_t> next_epoch{0};
-  };
-  std::size_t size_;
-  ShardOptions options_;
-  std::size_t world_size_, rank_;
+  template <class Dataset>
+  friend class detail::RestartableLoader;
+  void set_in_order(bool in_order);  // whether batches come in the order in which next() was called
+
+  struct Shared;
   std::shared_ptr<Shared> shared_;  // with the copies
-  std::uint64_t epoch_;
-  std::vector<std::size_t> rows_;  // of this rank in this pass
-  std::size_t position_ = 0;
 };
 
 /// Move a batch to `where`: tensors, Examples and vectors of them; other types stay as they are.
@@ -219,12 +268,19 @@ std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
 
 namespace detail {
 
-/// LibTorch's loader, whose passes need not be read to their ends.
+/// LibTorch's loader, whose passes need not be read to their ends, and whose sampler is told what
+/// was given out.
 template <class Dataset>
 class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, DistributedSampler> {
  public:
   using Base = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
-  using Base::Base;
+
+  RestartableLoader(Dataset dataset, DistributedSampler sampler,
+                    const torch::data::DataLoaderOptions& options)
+      : Base(std::move(dataset), sampler, options), sampler_(std::move(sampler)) {
+    sampler_.mark_consumed(0);
+    sampler_.set_in_order(this->options().enforce_ordering || this->options().workers <= 1);
+  }
 
   /// Begin the next pass. Of one that was left early, drop what was read ahead, and wait for the
   /// batches that worker threads are reading.
@@ -234,8 +290,12 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
     return this->begin();
   }
   std::uint64_t pass() const { return pass_; }
+  void mark_batch() { sampler_.mark_consumed(this->options().batch_size); }
+  void mark_end() { sampler_.end_pass(); }
+  DistributedSampler& sampler() { return sampler_; }
 
  private:
+  DistributedSampler sampler_;  // shares its state with the base's
   std::uint64_t pass_ = 0;
 };
 
@@ -284,7 +344,9 @@ class DataLoader {
                     "this iterator is of a pass that ended when the loader's next one began");
     }
     void take() {
-      if (inner_ != loader_->end()) batch_ = to_device(std::move(*inner_), device());
+      if (inner_ == loader_->end()) return loader_->mark_end();
+      batch_ = to_device(std::move(*inner_), device());
+      loader_->mark_batch();
     }
     torch::data::Iterator<Batch> inner_;
     Loader* loader_ = nullptr;
@@ -294,15 +356,16 @@ class DataLoader {
 
   DataLoader(Dataset dataset, DistributedSampler sampler,
              const torch::data::DataLoaderOptions& options)
-      : sampler_(sampler),
-        loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
+      : loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
 
-  void set_epoch(std::uint64_t epoch) { sampler_.set_epoch(epoch); }
+  void set_epoch(std::uint64_t epoch) { sampler().set_epoch(epoch); }
+  /// Return the sampler, to save or load where the loop stands: torch::save(loader.sampler(),
+  /// file). A batch counts as consumed once the loop has it.
+  DistributedSampler& sampler() { return loader_->sampler(); }
   Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
   Iterator end() { return Iterator(loader_->end()); }
 
  private:
-  DistributedSampler sampler_;  // shares its epoch with the loader's
   std::unique_ptr<Loader> loader_;
 };
 
