@@ -218,7 +218,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   /// exactly, but for drop_last and the repeats that fill up shares, which are counted anew for the
   /// rest. Throws Failure("invalid_argument") for a state of another size, shuffle or seed, and for
   /// an archive that is none. LibTorch can run code that is in an archive: read only those you
-  /// trust.
+  /// trust (Checkpoint::from_state takes a sampler, too, and its files hold no code).
   void load(torch::serialize::InputArchive& archive) override;
 
   /// Return what save() writes. Throws as it does.
@@ -360,7 +360,8 @@ class DataLoader {
 
   void set_epoch(std::uint64_t epoch) { sampler().set_epoch(epoch); }
   /// Return the sampler, to save or load where the loop stands: torch::save(loader.sampler(),
-  /// file). A batch counts as consumed once the loop has it.
+  /// file), or Checkpoint::from_state(model, optimizer, loader.sampler()). A batch counts as
+  /// consumed once the loop has it.
   DistributedSampler& sampler() { return loader_->sampler(); }
   Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
   Iterator end() { return Iterator(loader_->end()); }
@@ -503,6 +504,7 @@ struct StateRefs {
   std::vector<torch::nn::Module*> modules = {};
   std::vector<torch::optim::Optimizer*> optimizers = {};
   std::vector<const ShardedState*> sharded = {};
+  std::vector<DistributedSampler*> samplers = {};
   std::optional<std::int64_t> epoch =
       std::nullopt;  // saved with the rest, given back by load_state
 };
@@ -518,15 +520,17 @@ struct LoadedState {
 /// it), optimizer.safetensors ("<parameter>.exp_avg"; options and step counts are in the header's
 /// "__metadata__"); a second module is model_1.safetensors. Of every rank:
 /// rank-0003/rng.safetensors and, of a ShardedState, rank-0003/sharded.safetensors (pieces under
-/// their tensors' names; where they lie is in the header's "__metadata__"). Optimizers are those of
-/// torch::optim and train; of one that derives from them, what it inherits. Not collective. Throws
-/// Failure("io", "no_space"), "invalid_argument" for another optimizer.
+/// their tensors' names; where they lie is in the header's "__metadata__"). Where samplers stand is
+/// in torch_state.json: rank 0's, which holds for all that have consumed equally many rows.
+/// Optimizers are those of torch::optim and train; of one that derives from them, what it inherits.
+/// Not collective. Throws Failure("io", "no_space"), "invalid_argument" for another optimizer.
 void save_state(const std::string& directory, const StateRefs& state);
 /// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
 /// Every rank reads for itself. No file of it can run code; optimizer.pt of earlier versions could,
-/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Throws
-/// Failure("not_found", "corrupt"), or "invalid_argument" with all names that are missing,
-/// unexpected, or of other shape.
+/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers go on
+/// as after DistributedSampler::load, at any number of ranks. Throws Failure("not_found",
+/// "corrupt"), or "invalid_argument" with all names that are missing, unexpected, or of other
+/// shape, and for a sampler of another order of rows.
 LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {
@@ -542,6 +546,9 @@ inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
 }
 inline void collect_state(StateRefs& refs, const ShardedState& sharded) {
   refs.sharded.push_back(&sharded);
+}
+inline void collect_state(StateRefs& refs, DistributedSampler& sampler) {
+  refs.samplers.push_back(&sampler);
 }
 inline void collect_state(StateRefs& refs, torch::nn::Module& module) {
   refs.modules.push_back(&module);
@@ -560,8 +567,8 @@ StateRefs state_of(State&&... state) {
 
 }  // namespace detail
 
-/// Modules, optimizers and sharded states in any number and order: from_state(model, optimizer).
-/// The copy is taken before this returns.
+/// Modules, optimizers, sharded states and samplers in any number and order: from_state(model,
+/// optimizer, loader.sampler()). The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
   return from_writer([write = detail::stage_state(detail::state_of(state...))](
