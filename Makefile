@@ -1,9 +1,10 @@
-# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | asan | tsan | mutants | vm: each installs what it needs first (packaging/deps/install.sh).
+# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants | vm: each installs what it
+# needs first (packaging/deps/install.sh).
 # Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs sim chaos fuzz bench lint asan tsan mutants vm install
+.PHONY: demo build test test-hdfs sim chaos fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -77,6 +78,11 @@ vm: build
 lint:
 	@$(call deps,lint)
 	@packaging/lint.sh
+
+# Fast checks of what changed since BASE (origin/main, else main), and of the subjects of its commits.
+precommit:
+	@$(call deps,lint)
+	@packaging/precommit.py $(BASE)
 
 # The tests of label unit and sim under a sanitizer, without LibTorch (which is not built with one).
 asan tsan:

@@ -5,7 +5,7 @@
 
 namespace train {
 
-inline constexpr const char* kBuild = TRAIN_BUILD;  // "0.1.0+g1a2b3c4": version and commit
+inline constexpr const char* kBuild = TRAIN_BUILD;  // the version, "+g" and the commit
 
 inline std::string version_text(const char* program) { return std::string(program) + " " + kBuild; }
 

@@ -112,7 +112,8 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
       write(progress_.tick(moment()));
     const TimePoint until =
         std::min(progress_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1));
-    const auto woken = co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)));
+    const auto woken =
+        co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)));
     if (!woken) co_return;
   }
 }

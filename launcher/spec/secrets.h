@@ -32,8 +32,8 @@ bool is_environment_name(std::string_view name);
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
 
-/// From now on redacted() (lib/base/secrets.h) hides the literals of secret-sounding names in `env`,
-/// `train_loop_config` and `metadata`.
+/// From now on redacted() (lib/base/secrets.h) hides the literals of secret-sounding names in
+/// `env`, `train_loop_config` and `metadata`.
 void learn_secrets(const JobSpec& spec);
 
 /// The job's `env` as it may be shown: references stay references, literals of secret-sounding

@@ -58,7 +58,8 @@ class Connection {
   void close();
   bool is_open() const;
 
-  /// Whether the peer begins with TLS. Waits for its first bytes, which start_tls() or receive() get.
+  /// Whether the peer begins with TLS. Waits for its first bytes, which start_tls() or receive()
+  /// get.
   Task<bool> peer_begins_tls();
   /// Go on in TLS: all that is sent and received from here on. Before the first frame only. A peer
   /// that fails is told so by TLS, and the connection is closed.

@@ -1,5 +1,6 @@
 #include "sdk/torch/row_order.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -35,8 +36,9 @@ std::vector<std::size_t> permutation(const RowOrder& order, std::uint64_t epoch)
 }  // namespace
 
 std::size_t share_size(const RowOrder& order) {
-  return order.drop_last ? order.rows / order.world_size
-                         : (order.rows + order.world_size - 1) / order.world_size;
+  const std::size_t left = order.rows - std::min(order.first, order.rows);
+  return order.drop_last ? left / order.world_size
+                         : (left + order.world_size - 1) / order.world_size;
 }
 
 std::vector<std::size_t> rows_of_rank(const RowOrder& order, std::uint64_t epoch,
@@ -47,7 +49,7 @@ std::vector<std::size_t> rows_of_rank(const RowOrder& order, std::uint64_t epoch
   const std::size_t count = share_size(order);
   share.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
-    share.push_back(all[(i * order.world_size + rank) % all.size()]);
+    share.push_back(all[(order.first + i * order.world_size + rank) % all.size()]);
   return share;
 }
 

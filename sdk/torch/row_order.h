@@ -9,7 +9,8 @@
 namespace train::sdk {
 
 struct RowOrder {
-  std::size_t rows = 0;  // of the dataset
+  std::size_t rows = 0;   // of the dataset
+  std::size_t first = 0;  // rows of the epoch's permutation that are left out: shown before
   std::size_t world_size = 1;
   bool shuffle = true;
   std::uint64_t seed = 0;
@@ -19,7 +20,8 @@ struct RowOrder {
 /// Rows in each rank's share: equal for all ranks.
 std::size_t share_size(const RowOrder& order);
 
-/// The rows of `rank` in `epoch`, in order: every world_size-th of the epoch's permutation.
+/// The rows of `rank` in `epoch`, in order: every world_size-th of the epoch's permutation, from
+/// `first` on.
 std::vector<std::size_t> rows_of_rank(const RowOrder& order, std::uint64_t epoch, std::size_t rank);
 
 }  // namespace train::sdk

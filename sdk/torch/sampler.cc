@@ -1,6 +1,7 @@
 #include <train/torch.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
@@ -9,15 +10,63 @@
 namespace train {
 namespace {
 
-sdk::RowOrder row_order(std::size_t size, const ShardOptions& options, std::size_t world_size) {
-  return {.rows = size,
-          .world_size = world_size,
-          .shuffle = options.shuffle,
-          .seed = options.seed,
-          .drop_last = options.drop_last};
+/// A place between two rows of an epoch's order, the same for all ranks.
+struct Place {
+  std::uint64_t epoch = 0;
+  std::size_t rows_done = 0;
+};
+
+struct Pass {
+  Place from;
+  std::vector<std::size_t> rows;  // of this rank
+  std::size_t asked = 0;          // how many of them the loader has fetched
+  std::size_t consumed = 0;       // how many of them the loop has had; see reads_ahead
+  bool ended = false;
+};
+
+std::string words(const SamplerState& state) {
+  return std::to_string(state.rows) + " rows" +
+         (state.shuffle ? ", shuffled with seed " + std::to_string(state.seed) : ", not shuffled");
 }
 
 }  // namespace
+
+struct DistributedSampler::Shared {
+  mutable std::mutex mutex;
+  std::size_t rows;
+  const ShardOptions options;
+  const std::size_t world_size, rank;
+  Place next;                     // where the next pass begins
+  std::optional<Pass> pass = {};  // the last one that was begun
+  bool reads_ahead = false;  // what was asked for is not consumed yet: mark_consumed says what is
+  bool in_order = true;
+
+  sdk::RowOrder order(std::size_t rows_done) const {
+    return {.rows = rows,
+            .first = rows_done,
+            .world_size = world_size,
+            .shuffle = options.shuffle,
+            .seed = options.seed,
+            .drop_last = options.drop_last};
+  }
+  bool under_way() const { return pass && !pass->ended; }
+  void begin_pass() {
+    pass = Pass{.from = next, .rows = sdk::rows_of_rank(order(next.rows_done), next.epoch, rank)};
+    next = {next.epoch + 1, 0};
+  }
+  Place place() const {
+    if (!under_way()) return next;
+    const std::size_t mine = reads_ahead ? pass->consumed : pass->asked;
+    return {pass->from.epoch, std::min(rows, pass->from.rows_done + mine * world_size)};
+  }
+  SamplerState state_at(const Place& at) const {
+    return {.epoch = at.epoch,
+            .rows_done = at.rows_done,
+            .rows = rows,
+            .shuffle = options.shuffle,
+            .seed = options.shuffle ? options.seed : 0};
+  }
+};
 
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options)
     : DistributedSampler(size, options, static_cast<std::size_t>(sdk::worker_info().world_size),
@@ -27,54 +76,136 @@ DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& opt
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options,
                                        std::size_t world_size, std::size_t rank,
                                        std::uint64_t first_epoch)
-    : size_(size),
-      options_(options),
-      world_size_(world_size),
-      rank_(rank),
-      shared_(std::make_shared<Shared>()),
-      epoch_(first_epoch) {
+    : shared_(new Shared{.mutex = {},
+                         .rows = size,
+                         .options = options,
+                         .world_size = world_size,
+                         .rank = rank,
+                         .next = {.epoch = first_epoch}}) {
   if (rank >= world_size) {
     sdk::raise(Error{Errc::InvalidArgument, "a sampler for rank " + std::to_string(rank) + " of " +
                                                 std::to_string(world_size) + " ranks"});
   }
-  shared_->next_epoch = first_epoch;
 }
 
 void DistributedSampler::set_epoch(std::uint64_t epoch) {
-  epoch_ = epoch;
-  shared_->next_epoch = epoch;
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->under_way() && shared_->next.epoch == epoch) return;  // it may be a restored place
+  if (shared_->pass) shared_->pass->ended = true;
+  shared_->next = {.epoch = epoch};
 }
 
-std::uint64_t DistributedSampler::epoch() const { return epoch_; }
+std::uint64_t DistributedSampler::epoch() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->place().epoch;
+}
 
 std::size_t DistributedSampler::rows_per_rank() const {
-  return sdk::share_size(row_order(size_, options_, world_size_));
+  const std::lock_guard lock(shared_->mutex);
+  return sdk::share_size(shared_->order(0));
 }
 
 void DistributedSampler::reset(std::optional<std::size_t> new_size) {
-  if (new_size) size_ = *new_size;
-  epoch_ = shared_->next_epoch.fetch_add(1);
-  rows_ = sdk::rows_of_rank(row_order(size_, options_, world_size_), epoch_, rank_);
-  position_ = 0;
+  const std::lock_guard lock(shared_->mutex);
+  if (new_size) shared_->rows = *new_size;
+  shared_->begin_pass();
 }
 
 std::optional<std::vector<std::size_t>> DistributedSampler::next(std::size_t batch_size) {
-  if (position_ == rows_.size()) return std::nullopt;
-  const std::size_t end = std::min(position_ + batch_size, rows_.size());
-  std::vector<std::size_t> batch(rows_.begin() + static_cast<std::ptrdiff_t>(position_),
-                                 rows_.begin() + static_cast<std::ptrdiff_t>(end));
-  position_ = end;
-  return batch;
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->pass) shared_->begin_pass();
+  Pass& pass = *shared_->pass;
+  if (pass.asked == pass.rows.size()) {
+    if (!shared_->reads_ahead) pass.ended = true;
+    return std::nullopt;
+  }
+  const auto begin = pass.rows.begin() + static_cast<std::ptrdiff_t>(pass.asked);
+  const std::size_t count = std::min(batch_size, pass.rows.size() - pass.asked);
+  pass.asked += count;
+  return std::vector<std::size_t>(begin, begin + static_cast<std::ptrdiff_t>(count));
 }
 
-void DistributedSampler::save(torch::serialize::OutputArchive&) const {
-  sdk::raise(Error{Errc::InvalidArgument, "train::DistributedSampler has no state to save",
-                   "save the epoch, and call set_epoch after loading it"});
+void DistributedSampler::mark_consumed(std::size_t rows) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->reads_ahead = true;
+  if (!shared_->under_way()) return;
+  Pass& pass = *shared_->pass;
+  pass.consumed = std::min(pass.asked, pass.consumed + rows);
 }
 
-void DistributedSampler::load(torch::serialize::InputArchive&) {
-  sdk::raise(Error{Errc::InvalidArgument, "train::DistributedSampler has no state to load",
-                   "call set_epoch"});
+void DistributedSampler::end_pass() {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->pass) shared_->pass->ended = true;
+}
+
+void DistributedSampler::set_in_order(bool in_order) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->in_order = in_order;
+}
+
+SamplerState DistributedSampler::state() const {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->under_way() && !shared_->in_order) {
+    sdk::raise(
+        Error{Errc::InvalidArgument,
+              "which rows were consumed is not known: the loader gives out batches in any "
+              "order",
+              "leave enforce_ordering on, or save between two epochs, after end_pass() where "
+              "a loop was left early"});
+  }
+  return shared_->state_at(shared_->place());
+}
+
+void DistributedSampler::restore(const SamplerState& state) {
+  const std::lock_guard lock(shared_->mutex);
+  const SamplerState here = shared_->state_at({state.epoch, state.rows_done});
+  if (here != state) {
+    sdk::raise(Error{Errc::InvalidArgument,
+                     "the sampler's state is of another order of rows: it was saved for " +
+                         words(state) + ", and this one has " + words(here),
+                     "make the sampler with the size and the options that it was saved with"});
+  }
+  if (state.rows_done > state.rows) {
+    sdk::raise(Error{Errc::Corrupt, "the sampler's state says that " +
+                                        std::to_string(state.rows_done) + " of " +
+                                        std::to_string(state.rows) + " rows are done"});
+  }
+  shared_->pass.reset();
+  shared_->next = {state.epoch, state.rows_done};
+}
+
+void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
+  const SamplerState at = state();
+  sdk::guarded("saving a sampler", [&] {
+    const auto write = [&](const char* name, std::uint64_t value) {
+      archive.write(name, c10::IValue(static_cast<std::int64_t>(value)));
+    };
+    write("epoch", at.epoch);
+    write("rows_done", at.rows_done);
+    write("rows", at.rows);
+    write("shuffle", at.shuffle);
+    write("seed", at.seed);
+  });
+}
+
+void DistributedSampler::load(torch::serialize::InputArchive& archive) {
+  const auto read = [&](const char* name) {
+    c10::IValue value;
+    if (!archive.try_read(name, value) || !value.isInt()) {
+      sdk::raise(Error{Errc::InvalidArgument,
+                       std::string("the archive holds no state of a train::DistributedSampler: it "
+                                   "has no number \"") +
+                           name + "\""});
+    }
+    return static_cast<std::uint64_t>(value.toInt());
+  };
+  restore(sdk::guarded("loading a sampler", [&] {
+    return SamplerState{.epoch = read("epoch"),
+                        .rows_done = read("rows_done"),
+                        .rows = read("rows"),
+                        .shuffle = read("shuffle") != 0,
+                        .seed = read("seed")};
+  }));
 }
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// save_state, load_state and stage_state: modules, optimizers and random number generators as files
-// of a checkpoint.
+// save_state, load_state and stage_state: modules, optimizers, places of samplers and random number
+// generators as files of a checkpoint.
 #include <ATen/CPUGeneratorImpl.h>
 #include <fcntl.h>
 #include <train/torch.h>
@@ -57,13 +57,27 @@ sdk::NamedTensors state_of_module(const torch::nn::Module& module) {
   return state;
 }
 
-Dict make_index(const StateRefs& state) {
+List places_of(const std::vector<DistributedSampler*>& samplers) {
+  List places;
+  for (const DistributedSampler* sampler : samplers) {
+    const SamplerState at = sampler->state();
+    places.emplace_back(Dict{{"epoch", at.epoch},
+                             {"rows_done", at.rows_done},
+                             {"rows", at.rows},
+                             {"shuffle", at.shuffle},
+                             {"seed", at.seed}});
+  }
+  return places;
+}
+
+Dict make_index(const StateRefs& state, List places) {
   List optimizers;
   for (const auto* optimizer : state.optimizers) optimizers.emplace_back(sdk::describe(*optimizer));
   Dict index{{"format", kFormat},
              {"modules", static_cast<std::int64_t>(state.modules.size())},
              {"optimizers", std::move(optimizers)},
              {"sharded", static_cast<std::int64_t>(state.sharded.size())}};
+  if (!places.empty()) index["samplers"] = std::move(places);
   if (state.epoch) index["epoch"] = *state.epoch;
   return index;
 }
@@ -91,6 +105,7 @@ using Staged = std::vector<StagedBytes>;
 Staged stage(const StateRefs& state) {
   Staged staged;
   const int rank = sdk::worker_info().world_rank;
+  List places = places_of(state.samplers);  // where one has none, every rank throws
   const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
   };
@@ -107,7 +122,7 @@ Staged stage(const StateRefs& state) {
     add_tensors(module_file(i), state_of_module(*state.modules[i]));
   for (std::size_t i = 0; i < state.optimizers.size(); ++i)
     add_file(optimizer_file(i), sdk::stage_optimizer(*state.optimizers[i]));
-  staged.push_back({kIndexFile, to_json(Value(make_index(state))) + "\n", {}});
+  staged.push_back({kIndexFile, to_json(Value(make_index(state, std::move(places)))) + "\n", {}});
   return staged;
 }
 
@@ -253,6 +268,36 @@ void load_optimizer(const sdk::CheckedFiles& files, const Dict& index, std::size
     sdk::load_optimizer(files.open(name), optimizer);
 }
 
+SamplerState place_in(const Value& saved) {
+  try {
+    const Dict place = saved.as<Dict>();
+    const auto number = [&](const char* name) {
+      return static_cast<std::uint64_t>(place.at(name).as<std::int64_t>());
+    };
+    return {.epoch = number("epoch"),
+            .rows_done = number("rows_done"),
+            .rows = number("rows"),
+            .shuffle = place.at("shuffle").as<bool>(),
+            .seed = number("seed")};
+  } catch (const std::exception& error) {
+    raise(Error{Errc::Corrupt, std::string("the place of a sampler: ") + error.what()});
+  }
+}
+
+void load_samplers(const sdk::CheckedFiles& files, const Dict& index,
+                   const std::vector<DistributedSampler*>& samplers) {
+  const std::string path = files.path_of(kIndexFile);
+  const auto found = index.find("samplers");
+  const List saved = found == index.end() ? List{} : found->second.as<List>();
+  if (samplers.size() > saved.size()) {
+    raise(Error{Errc::InvalidArgument, path + " holds the places of " +
+                                           std::to_string(saved.size()) + " samplers, asked for " +
+                                           std::to_string(samplers.size())});
+  }
+  for (std::size_t i = 0; i < samplers.size(); ++i)
+    guarded("reading " + path, [&] { samplers[i]->restore(place_in(saved[i])); });
+}
+
 Dict read_index(const sdk::CheckedFiles& files) {
   const std::string path = files.path_of(kIndexFile);
   if (!files.has(kIndexFile)) {
@@ -270,6 +315,7 @@ Dict read_index(const sdk::CheckedFiles& files) {
     }
     index["optimizers"].as<List>();
     index["modules"].as<std::int64_t>();
+    if (index.count("samplers") != 0) index["samplers"].as<List>();
     return index;
   } catch (const Failure& error) {
     raise(Error{Errc::Corrupt, path + ": " + error.what()});
@@ -333,6 +379,7 @@ LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs
     load_optimizer(files, index, i, *state.optimizers[i]);
   for (std::size_t i = 0; i < state.sharded.size(); ++i)
     sdk::load_sharded(files, sharded_file(i), *state.sharded[i]);
+  load_samplers(files, index, state.samplers);
   LoadedState loaded;
   const auto epoch = index.find("epoch");
   if (epoch != index.end()) loaded.epoch = epoch->second.as<std::int64_t>();

@@ -69,18 +69,18 @@ TEST(MultiNodePlacement, TheClusterIsNamedInFourWays) {
   Process& by_option =
       cluster.train_run({job(cluster, scaling, "option"), "--hosts", nodes.hosts(2)}, with_token);
   EXPECT_EQ(by_option.wait(), 0);
-  Process& by_file = cluster.train_run({job(cluster, scaling, "file"), "--hosts-file", file}, with_token);
+  Process& by_file =
+      cluster.train_run({job(cluster, scaling, "file"), "--hosts-file", file}, with_token);
   EXPECT_EQ(by_file.wait(), 0);
   const std::string in_spec =
       fmt::format("cluster: {{nodes: ['{}', '{}']}}\n", nodes.endpoint(0), nodes.endpoint(1));
   Process& by_spec = cluster.train_run({job(cluster, scaling, "spec", in_spec)}, with_token);
   EXPECT_EQ(by_spec.wait(), 0);
-  Process& by_variable =
-      cluster.train_run({job(cluster, scaling, "variable")},
-                        {.env = {{"TRAINRUN_CLUSTER", nodes.hosts(2)},
-                                 {"TRAINRUN_TOKEN_FILE", cluster.path("token")}},
-                         .prefix = {},
-                         .cwd = ""});
+  Process& by_variable = cluster.train_run({job(cluster, scaling, "variable")},
+                                           {.env = {{"TRAINRUN_CLUSTER", nodes.hosts(2)},
+                                                    {"TRAINRUN_TOKEN_FILE", cluster.path("token")}},
+                                            .prefix = {},
+                                            .cwd = ""});
   EXPECT_EQ(by_variable.wait(), 0);
 
   for (const Process* run : {&by_option, &by_file, &by_spec, &by_variable})

@@ -30,15 +30,20 @@ run() {
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
 
 for file in bin/train-run bin/traind sbin/traind include/train/train.h include/train/train_c.h include/train/dataset.h \
-            share/man/man1/train-run.1 share/man/man8/traind.8; do
+            share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE; do
   [ -s "$prefix/$file" ] || fail "$file was not installed"
+done
+version="$(sed -n 's/^CMAKE_PROJECT_VERSION:.*=//p' "$build/CMakeCache.txt")"
+for program in train-run traind; do
+  [[ "$("$build/bin/$program" --version)" =~ ^$program\ ${version//./\\.}(\+|$) ]] || fail "$program --version is not that of project(), $version"
+  grep -rqF "trainrun $version" "$prefix/share/man/"*/"$program."* || fail "the man page of $program does not have the version $version"
 done
 expect "the installed train-run" "$("$build/bin/train-run" --version)" "$("$prefix/bin/train-run" --version)"
 expect "the installed traind" "$("$build/bin/traind" --version)" "$("$prefix/bin/traind" --version)"
 
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-{ cmake -S "$project" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" -DUSER_TORCH="$torch" "${launcher[@]}" &&
+{ cmake -S "$project" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" -DUSER_TORCH="$torch" -DUSER_VERSION="${version%.*}" "${launcher[@]}" &&
   cmake --build "$work/build"; } >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the user's project does not build"; }
 
 expect "a program with trainrun::sdk" \

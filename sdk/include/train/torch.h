@@ -14,7 +14,8 @@
 #include <train/dataset.h>
 #include <train/error.h>
 
-#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -157,10 +158,29 @@ struct ShardOptions {
                            // up with repeats
 };
 
+namespace detail {
+template <class Dataset>
+class RestartableLoader;
+}
+
+/// Where a DistributedSampler stands, and in which order of rows: what its save() keeps. The same
+/// on all ranks that have consumed equally many rows.
+struct SamplerState {
+  std::uint64_t epoch = 0;
+  std::size_t rows_done = 0;  // rows of the epoch's order that all ranks together have consumed
+  std::size_t rows = 0;       // of the dataset
+  bool shuffle = true;
+  std::uint64_t seed = 0;  // 0 where shuffle is off
+  bool operator==(const SamplerState&) const = default;
+};
+
 /// A sampler for torch::data::make_data_loader: each row once an epoch over all ranks together.
-/// Copies share their epoch, so set_epoch works on the one you kept after the loader took its own.
-/// Without set_epoch, epochs count up by themselves from start_epoch(). Not for use by several
-/// loaders at once.
+/// Copies share all of their state, so set_epoch, save and load work on the one you kept after the
+/// loader took its own. Without set_epoch, epochs count up by themselves from start_epoch(). Not
+/// for use by several loaders at once. Functions may be called from any thread.
+///
+/// A pass (one time through an epoch) is under way from reset(), which a loader's begin() calls, to
+/// its last row, or to end_pass() or set_epoch(). A loop that is left early leaves it under way.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
@@ -168,28 +188,59 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
                      std::size_t rank, std::uint64_t first_epoch = 0);
 
-  /// The epoch that the next pass shows.
+  /// Set the epoch that the next pass shows. It shows all of it, unless a state was loaded in the
+  /// middle of this same epoch: then it still shows the rest.
   void set_epoch(std::uint64_t epoch);
-  std::uint64_t epoch() const;  // of the pass that is under way, or the next one before the first
+  /// Return the epoch of the pass that is under way; where none is, of the next one (after load()
+  /// the saved one: begin your loop over the epochs there, not at start_epoch()).
+  std::uint64_t epoch() const;
+  /// Return how many rows each rank has in a whole epoch.
   std::size_t rows_per_rank() const;
 
+  /// Begin the next pass.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+  /// Return the next rows of this rank, at most `batch_size` of them; none at the pass's end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
-  /// Not supported: the epoch and the step say where a pass stands. Throws Failure.
+
+  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads it goes on
+  /// with the others. A row is consumed once the loop has its batch: save after the step that
+  /// trained on it. Batches that prepare_data_loader's loader has read ahead are not consumed.
+  /// LibTorch's own loader with workers does not tell which it has given out: see mark_consumed.
+  /// Where all rows are consumed, but the loop has not ended, the rest is a pass without a batch;
+  /// after the loop it is the next epoch. Throws Failure("invalid_argument") in the middle of a
+  /// pass whose batches come in any order (enforce_ordering(false) with several workers).
   void save(torch::serialize::OutputArchive& archive) const override;
+  /// Go on where save() was called: the next pass shows the rows of its epoch that were not
+  /// consumed, each once over all ranks. To be called before a loop, by every rank. With as many
+  /// ranks as before, each may load what it saved itself. With any other number, or where a rank
+  /// has no archive of its own, all load the same one; ranks must have saved after equally many
+  /// rows each, as those of one report() have. The rest is dealt out to the ranks there are:
+  /// exactly, but for drop_last and the repeats that fill up shares, which are counted anew for the
+  /// rest. Throws Failure("invalid_argument") for a state of another size, shuffle or seed, and for
+  /// an archive that is none. LibTorch can run code that is in an archive: read only those you
+  /// trust (Checkpoint::from_state takes a sampler, too, and its files hold no code).
   void load(torch::serialize::InputArchive& archive) override;
 
+  /// Return what save() writes. Throws as it does.
+  SamplerState state() const;
+  /// As load().
+  void restore(const SamplerState& state);
+
+  /// Count `rows` more of this rank as consumed. For loaders that ask for rows ahead, such as
+  /// LibTorch's own with workers: from the first call on, save() counts these rows, and not those
+  /// that were asked for; call it with 0 before the first pass. prepare_data_loader's loader does.
+  void mark_consumed(std::size_t rows);
+  /// End the pass that is under way for good: after it save() and epoch() say the next epoch. For a
+  /// loop that was left early and whose rest is not wanted. Nothing where none is under way.
+  void end_pass();
+
  private:
-  struct Shared {
-    std::atomic<std::uint64_t> next_epoch{0};
-  };
-  std::size_t size_;
-  ShardOptions options_;
-  std::size_t world_size_, rank_;
+  template <class Dataset>
+  friend class detail::RestartableLoader;
+  void set_in_order(bool in_order);  // whether batches come in the order in which next() was called
+
+  struct Shared;
   std::shared_ptr<Shared> shared_;  // with the copies
-  std::uint64_t epoch_;
-  std::vector<std::size_t> rows_;  // of this rank in this pass
-  std::size_t position_ = 0;
 };
 
 /// Move a batch to `where`: tensors, Examples and vectors of them; other types stay as they are.
@@ -215,14 +266,53 @@ std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
   return batch;
 }
 
+namespace detail {
+
+/// LibTorch's loader, whose passes need not be read to their ends, and whose sampler is told what
+/// was given out.
+template <class Dataset>
+class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, DistributedSampler> {
+ public:
+  using Base = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
+
+  RestartableLoader(Dataset dataset, DistributedSampler sampler,
+                    const torch::data::DataLoaderOptions& options)
+      : Base(std::move(dataset), sampler, options), sampler_(std::move(sampler)) {
+    sampler_.mark_consumed(0);
+    sampler_.set_in_order(this->options().enforce_ordering || this->options().workers <= 1);
+  }
+
+  /// Begin the next pass. Of one that was left early, drop what was read ahead, and wait for the
+  /// batches that worker threads are reading.
+  auto begin_pass() {
+    this->shuttle_.drain();
+    ++pass_;
+    return this->begin();
+  }
+  std::uint64_t pass() const { return pass_; }
+  void mark_batch() { sampler_.mark_consumed(this->options().batch_size); }
+  void mark_end() { sampler_.end_pass(); }
+  DistributedSampler& sampler() { return sampler_; }
+
+ private:
+  DistributedSampler sampler_;  // shares its state with the base's
+  std::uint64_t pass_ = 0;
+};
+
+}  // namespace detail
+
 /// torch::data's loader over this rank's share, with its batches on device(). Each begin() starts
-/// the next epoch.
+/// the next epoch, also where the loop over the one before was left early (break, an exception of a
+/// worker thread): batches that were read ahead are dropped, after a wait for those being read. Use
+/// it from one thread.
 template <class Dataset>
 class DataLoader {
  public:
   using Batch = typename Dataset::BatchType;
-  using Loader = torch::data::StatelessDataLoader<Dataset, DistributedSampler>;
+  using Loader = detail::RestartableLoader<Dataset>;
 
+  /// One pass. It ends where another begin() is called: ++ throws Failure("invalid_argument")
+  /// from then on.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -230,13 +320,15 @@ class DataLoader {
     using difference_type = std::ptrdiff_t;
     using pointer = Batch*;
     using reference = Batch&;
-    explicit Iterator(torch::data::Iterator<Batch> inner, torch::data::Iterator<Batch> end)
-        : inner_(std::move(inner)), end_(std::move(end)) {
+    Iterator(torch::data::Iterator<Batch> inner, Loader& loader)
+        : inner_(std::move(inner)), loader_(&loader), pass_(loader.pass()) {
       take();
     }
+    explicit Iterator(torch::data::Iterator<Batch> end) : inner_(std::move(end)) {}
     Batch& operator*() { return *batch_; }
     Batch* operator->() { return &*batch_; }
     Iterator& operator++() {
+      check_pass();
       ++inner_;
       take();
       return *this;
@@ -246,24 +338,35 @@ class DataLoader {
     bool operator!=(const Iterator& other) const { return !(*this == other); }
 
    private:
-    void take() {
-      if (inner_ != end_) batch_ = to_device(std::move(*inner_), device());
+    void check_pass() const {
+      if (pass_ == loader_->pass()) return;
+      throw Failure("invalid_argument",
+                    "this iterator is of a pass that ended when the loader's next one began");
     }
-    torch::data::Iterator<Batch> inner_, end_;
+    void take() {
+      if (inner_ == loader_->end()) return loader_->mark_end();
+      batch_ = to_device(std::move(*inner_), device());
+      loader_->mark_batch();
+    }
+    torch::data::Iterator<Batch> inner_;
+    Loader* loader_ = nullptr;
+    std::uint64_t pass_ = 0;
     std::optional<Batch> batch_;
   };
 
   DataLoader(Dataset dataset, DistributedSampler sampler,
              const torch::data::DataLoaderOptions& options)
-      : sampler_(sampler),
-        loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
+      : loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
 
-  void set_epoch(std::uint64_t epoch) { sampler_.set_epoch(epoch); }
-  Iterator begin() { return Iterator(loader_->begin(), loader_->end()); }
-  Iterator end() { return Iterator(loader_->end(), loader_->end()); }
+  void set_epoch(std::uint64_t epoch) { sampler().set_epoch(epoch); }
+  /// Return the sampler, to save or load where the loop stands: torch::save(loader.sampler(),
+  /// file), or Checkpoint::from_state(model, optimizer, loader.sampler()). A batch counts as
+  /// consumed once the loop has it.
+  DistributedSampler& sampler() { return loader_->sampler(); }
+  Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
+  Iterator end() { return Iterator(loader_->end()); }
 
  private:
-  DistributedSampler sampler_;  // shares its epoch with the loader's
   std::unique_ptr<Loader> loader_;
 };
 
@@ -401,6 +504,7 @@ struct StateRefs {
   std::vector<torch::nn::Module*> modules = {};
   std::vector<torch::optim::Optimizer*> optimizers = {};
   std::vector<const ShardedState*> sharded = {};
+  std::vector<DistributedSampler*> samplers = {};
   std::optional<std::int64_t> epoch =
       std::nullopt;  // saved with the rest, given back by load_state
 };
@@ -416,15 +520,17 @@ struct LoadedState {
 /// it), optimizer.safetensors ("<parameter>.exp_avg"; options and step counts are in the header's
 /// "__metadata__"); a second module is model_1.safetensors. Of every rank:
 /// rank-0003/rng.safetensors and, of a ShardedState, rank-0003/sharded.safetensors (pieces under
-/// their tensors' names; where they lie is in the header's "__metadata__"). Optimizers are those of
-/// torch::optim and train; of one that derives from them, what it inherits. Not collective. Throws
-/// Failure("io", "no_space"), "invalid_argument" for another optimizer.
+/// their tensors' names; where they lie is in the header's "__metadata__"). Where samplers stand is
+/// in torch_state.json: rank 0's, which holds for all that have consumed equally many rows.
+/// Optimizers are those of torch::optim and train; of one that derives from them, what it inherits.
+/// Not collective. Throws Failure("io", "no_space"), "invalid_argument" for another optimizer.
 void save_state(const std::string& directory, const StateRefs& state);
 /// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
 /// Every rank reads for itself. No file of it can run code; optimizer.pt of earlier versions could,
-/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Throws
-/// Failure("not_found", "corrupt"), or "invalid_argument" with all names that are missing,
-/// unexpected, or of other shape.
+/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers go on
+/// as after DistributedSampler::load, at any number of ranks. Throws Failure("not_found",
+/// "corrupt"), or "invalid_argument" with all names that are missing, unexpected, or of other
+/// shape, and for a sampler of another order of rows.
 LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {
@@ -440,6 +546,9 @@ inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
 }
 inline void collect_state(StateRefs& refs, const ShardedState& sharded) {
   refs.sharded.push_back(&sharded);
+}
+inline void collect_state(StateRefs& refs, DistributedSampler& sampler) {
+  refs.samplers.push_back(&sampler);
 }
 inline void collect_state(StateRefs& refs, torch::nn::Module& module) {
   refs.modules.push_back(&module);
@@ -458,8 +567,8 @@ StateRefs state_of(State&&... state) {
 
 }  // namespace detail
 
-/// Modules, optimizers and sharded states in any number and order: from_state(model, optimizer).
-/// The copy is taken before this returns.
+/// Modules, optimizers, sharded states and samplers in any number and order: from_state(model,
+/// optimizer, loader.sampler()). The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
   return from_writer([write = detail::stage_state(detail::state_of(state...))](

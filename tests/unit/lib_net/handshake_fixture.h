@@ -6,13 +6,13 @@
 
 namespace train {
 
-inline const Identity kLauncher{.build = "0.1.0+a",
+inline const Identity kLauncher{.build = "9.8.7+a",
                                 .role = "launcher",
                                 .host = "login",
                                 .pid = 11,
                                 .node_name = "",
                                 .instance = std::string(16, 'l')};
-inline const Identity kDaemon{.build = "0.1.0+b",
+inline const Identity kDaemon{.build = "9.8.7+b",
                               .role = "traind",
                               .host = "node-b.example",
                               .pid = 22,

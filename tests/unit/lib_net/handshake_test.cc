@@ -69,11 +69,11 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
     const PeerInfo& daemon = **ends.connector;
     EXPECT_EQ(daemon.protocol, 2u);
     EXPECT_EQ(daemon.build + " " + daemon.role + " " + daemon.host + " " + daemon.node_name,
-              "0.1.0+b traind node-b.example node-b");
+              "9.8.7+b traind node-b.example node-b");
     EXPECT_EQ(daemon.pid, 22);
     const PeerInfo& launcher = **ends.listener;
     EXPECT_EQ(launcher.build + " " + launcher.role + " " + launcher.host + " " + launcher.node_name,
-              "0.1.0+a launcher login ");
+              "9.8.7+a launcher login ");
     EXPECT_EQ(launcher.pid, 11);
     run([&, &a = a, &b = b]() -> asio::awaitable<void> {
       const Frame big{.type = MessageType::OutputChunk,
@@ -227,7 +227,7 @@ TEST_F(HandshakeTest, AProcessHasOneInstanceAndItIsRandom) {
 TEST_F(HandshakeTest, VersionsWithoutOverlapAreRefusedWithBothBuilds) {
   const std::string peer = "unix:pid " + std::to_string(::getpid());
   const std::string text_of_both =
-      "launcher 0.1.0+a speaks protocol 2 to 3, traind 0.1.0+b speaks 1 to 1 (install the same "
+      "launcher 9.8.7+a speaks protocol 2 to 3, traind 9.8.7+b speaks 1 to 1 (install the same "
       "version of trainrun on both machines)";
   auto [a, b] = connected_pair();
   const Ends ends = shake(*a, *b, {}, {}, {.protocol_min = 2, .protocol_max = 3},
@@ -364,7 +364,7 @@ TEST_F(HostilePeerTest, AReplyOfAVersionThatWasNotOfferedIsRefused) {
     const bool offered = protocol == 2 || protocol == 4;
     EXPECT_EQ(verdict, offered
                            ? "ok"
-                           : "protocol: launcher 0.1.0+a speaks protocol 2 to 4, traind x speaks " +
+                           : "protocol: launcher 9.8.7+a speaks protocol 2 to 4, traind x speaks " +
                                  std::to_string(protocol) +
                                  " (install the same version of trainrun on both machines)");
     ::close(fd);

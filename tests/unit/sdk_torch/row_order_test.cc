@@ -58,5 +58,33 @@ TEST(RowOrder, FillsUpEvenWhereRanksOutnumberRows) {
   EXPECT_THAT(rows_of_rank({.rows = 0, .world_size = 5}, 0, 4), ElementsAre());
 }
 
+TEST(RowOrder, DealsOutTheRestFromTheFirstRowThatIsLeft) {
+  const RowOrder order{.rows = 7, .first = 3, .world_size = 3, .shuffle = false};
+
+  EXPECT_EQ(share_size(order), 2U);
+  EXPECT_THAT(rows_of_rank(order, 0, 0), ElementsAre(3, 6));
+  EXPECT_THAT(rows_of_rank(order, 0, 1), ElementsAre(4, 0));
+  EXPECT_THAT(rows_of_rank(order, 0, 2), ElementsAre(5, 1));
+}
+
+TEST(RowOrder, TheRestIsTheEndOfEachRanksShare) {
+  for (const bool drop_last : {false, true}) {
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const RowOrder whole{.rows = 13, .world_size = 3, .seed = 5, .drop_last = drop_last};
+      RowOrder rest = whole;
+      rest.first = 2 * 3;
+      auto expected = rows_of_rank(whole, 8, rank);
+      expected.erase(expected.begin(), expected.begin() + 2);
+
+      EXPECT_EQ(rows_of_rank(rest, 8, rank), expected);
+    }
+  }
+}
+
+TEST(RowOrder, HasNoRestBehindItsLastRow) {
+  EXPECT_EQ(share_size({.rows = 7, .first = 7, .world_size = 3}), 0U);
+  EXPECT_EQ(share_size({.rows = 7, .first = 9, .world_size = 3}), 0U);
+}
+
 }  // namespace
 }  // namespace train::sdk

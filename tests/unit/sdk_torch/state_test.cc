@@ -131,6 +131,40 @@ TEST_F(State, FilesAreDigestedAsTheyAreWritten) {
   for (const StagedFile& file : *staged) EXPECT_EQ(file.digest, digest_of(bytes_of(file.path)));
 }
 
+TEST_F(State, ASamplerGoesOnAtAnyNumberOfRanks) {
+  DistributedSampler first(12, {.seed = 3}, 2, 0), second(12, {.seed = 3}, 3, 1);
+  first.reset();
+  first.next(3);
+  const auto write = detail::stage_state(detail::state_of(first));
+  first.next(1);  // after the copy was taken
+
+  write(folder());
+  load_state(folder(), detail::state_of(second));
+
+  EXPECT_EQ(second.state(), (SamplerState{.epoch = 0, .rows_done = 6, .rows = 12, .seed = 3}));
+}
+
+TEST_F(State, SaysWhatIsWrongWithThePlaceOfASampler) {
+  DistributedSampler sampler(12, {.seed = 3}, 2, 0), other(12, {.seed = 4}, 2, 0);
+  const auto loading = [&](DistributedSampler& into) {
+    return failure([&] { load_state(folder(), {.samplers = {&into}}); });
+  };
+  const std::string path = folder() + "/torch_state.json";
+  const auto write = [&](const std::string& more) {
+    std::ofstream(path) << R"({"format": 2, "modules": 0, "optimizers": [])" << more << "}";
+  };
+  save_state(folder(), {.samplers = {&sampler}});
+  EXPECT_THAT(loading(other), HasSubstr("this one has 12 rows, shuffled with seed 4"));
+
+  write("");
+  EXPECT_EQ(loading(sampler),
+            "invalid_argument: " + path + " holds the places of 0 samplers, asked for 1");
+  write(R"(, "samplers": [{"epoch": 0}])");
+  EXPECT_THAT(loading(sampler), HasSubstr("corrupt: reading " + path + ": the place of a sampler"));
+  write(R"(, "samplers": 3)");
+  EXPECT_THAT(loading(sampler), HasSubstr("corrupt: " + path));
+}
+
 TEST_F(State, RanksButTheFirstWriteTheirRandomNumbersOnly) {
   testing::fake_worker().world_rank = 3;
   testing::fake_worker().world_size = 4;

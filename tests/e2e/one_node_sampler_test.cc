@@ -1,0 +1,103 @@
+// A run of LibTorch's data loader that breaks in the middle of an epoch: the rows of the steps up
+// to the checkpoint, and those of the steps after it in the attempt that goes on, are each row once
+// an epoch.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+constexpr int kRows = 24, kEpochs = 2, kCheckpointEvery = 3;
+
+struct Sample {
+  int attempt = 0, epoch = 0, step = 0, row = 0;
+};
+
+class Sampler : public ::testing::Test {
+ protected:
+  /// `workers` ranks, of which each takes two rows a step. Rank 1 is killed in the middle of the
+  /// first epoch: in its fifth step, when the checkpoint of the third is committed.
+  std::string job(const std::string& name, int workers, int max_failures,
+                  const std::string& more = "") const {
+    return cluster.job(
+        name,
+        fmt::format(
+            "command: [{}]\nscaling_config: {{num_workers: {}, resources_per_worker: {{CPU: "
+            "0}}}}\nenv: {{CUDA_VISIBLE_DEVICES: '', OMP_NUM_THREADS: '1'}}\n"
+            "train_loop_config: {{rows: {}, epochs: {}, checkpoint_every: {}, die_rank: {}, "
+            "die_step: 5, seen: '{}'}}\n{}",
+            program("sampling_worker"), workers, kRows, kEpochs, kCheckpointEvery,
+            more.empty() ? 1 : -1, cluster.path(name), more),
+        fmt::format("  failure_config: {{max_failures: {}}}\n", max_failures));
+  }
+  std::vector<Sample> seen(const std::string& name, int rank) const {
+    std::istringstream lines(cluster.read(cluster.path(fmt::format("{}-{}", name, rank))));
+    std::vector<Sample> all;
+    for (Sample s; lines >> s.attempt >> s.epoch >> s.step >> s.row;) all.push_back(s);
+    return all;
+  }
+  /// Add the rows of `epoch` that the ranks saw in `attempt`, up to step `last`.
+  void add_rows(const std::string& name, int workers, int attempt, int epoch, int last,
+                std::vector<int>& rows) const {
+    for (int rank = 0; rank < workers; ++rank) {
+      for (const Sample& s : seen(name, rank)) {
+        if (s.attempt == attempt && s.epoch == epoch && s.step <= last) rows.push_back(s.row);
+      }
+    }
+  }
+  static std::vector<int> each_row() {
+    std::vector<int> rows(kRows);
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
+  }
+  /// The first attempt of `before` up to its checkpoint, and `attempt` of `after`: each row once.
+  void expect_each_row_once_an_epoch(const std::string& before, const std::string& after,
+                                     int workers, int attempt) const {
+    std::vector<int> rows;
+    add_rows(before, 2, 0, 0, kCheckpointEvery, rows);
+    EXPECT_EQ(rows.size(), 12u);
+    add_rows(after, workers, attempt, 0, kForever, rows);
+    EXPECT_THAT(rows, ::testing::UnorderedElementsAreArray(each_row()));
+    rows.clear();
+    add_rows(after, workers, attempt, 1, kForever, rows);
+    EXPECT_THAT(rows, ::testing::UnorderedElementsAreArray(each_row()));
+  }
+
+  static constexpr int kForever = 1'000'000;  // steps
+  Cluster cluster;
+};
+
+TEST_F(Sampler, AKilledRankLosesNoRowAndShowsNoneTwice) {
+  Process& run = cluster.train_run({job("job", 2, /*max_failures=*/1)});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  const std::vector<Sample> first = seen("job", 1);
+  // It trained on after the checkpoint: steps that are done again.
+  EXPECT_EQ(std::count_if(first.begin(), first.end(),
+                          [](const Sample& s) { return s.attempt == 0 && s.step == 4; }),
+            2);
+  EXPECT_EQ(first.back().attempt, 1);
+  expect_each_row_once_an_epoch("job", "job", 2, /*attempt=*/1);
+}
+
+TEST_F(Sampler, TheRestOfAnEpochIsDealtOutToMoreRanks) {
+  Process& first = cluster.train_run({job("job", 2, /*max_failures=*/0)});
+  ASSERT_NE(first.wait().value_or(0), 0) << first.out() << first.err();
+
+  Process& second = cluster.train_run({job(
+      "more", 3, 0,
+      "resume_from_checkpoint: " + cluster.run_dir("job") + "/checkpoints/checkpoint_000001\n")});
+
+  ASSERT_EQ(second.wait(), 0) << second.out() << second.err();
+  expect_each_row_once_an_epoch("job", "more", 3, /*attempt=*/0);
+}
+
+}  // namespace
+}  // namespace train::e2e

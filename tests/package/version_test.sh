@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# tests/package/version_test.sh SOURCE_FOLDER: the version is written in project() of CMakeLists.txt, and nowhere else but in
+# CHANGELOG.md; what shows it takes it from there. Examples of find_package() name the current one.
+set -euo pipefail
+cd "$1"
+failed=0
+
+complain() { printf 'version_test: %s\n' "$*" >&2; failed=1; }
+
+version="$(sed -nE 's/^project\(trainrun VERSION ([0-9]+\.[0-9]+\.[0-9]+) .*/\1/p' CMakeLists.txt)"
+[ -n "$version" ] || { complain "CMakeLists.txt has no project(trainrun VERSION X.Y.Z)"; exit 1; }
+
+# places PATTERN: FILE:LINE:MATCH of the tree's texts; lists of others' packages have versions of their own
+places() {
+  grep -rIPno --exclude-dir='build*' --exclude-dir=.git --exclude-dir=.cache --exclude='*-venv.txt' --exclude=CHANGELOG.md -- "$1" . || true
+}
+
+found="$(places "(?<![\d.])\Q$version\E(?![\d]|\.\d)" | sed 's|^\./||')"
+line="$(grep -n '^project(trainrun' CMakeLists.txt | cut -d: -f1)"
+[ "$found" = "CMakeLists.txt:$line:$version" ] ||
+  complain "$version belongs into CMakeLists.txt only, from where PROJECT_VERSION goes on; it is also in
+$(grep -v "^CMakeLists.txt:$line:" <<<"$found")"
+
+others="$(places 'find_package\(trainrun \K[0-9][0-9.]*' | grep -v ":${version%.*}$" || true)"
+[ -z "$others" ] || complain "find_package(trainrun) asks for another version than ${version%.*}:
+$others"
+
+grep -qF "## [$version]" CHANGELOG.md || complain "CHANGELOG.md has no heading [$version]"
+[ "$failed" = 0 ] && echo "version_test: $version in one place"
