@@ -15,6 +15,7 @@ struct JobOptions {
 };
 struct RunCommand {
   std::string output = "text";
+  std::string log_format = "logfmt";  // or json
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   std::string runtime_dir;     // of the traind that keeps a detached run's controller

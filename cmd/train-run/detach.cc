@@ -73,7 +73,8 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
       return argv;
     };
     request.message.argv = command(words);
-    request.message.resume_argv = command({"resume", folder.path()});
+    request.message.resume_argv =
+        command({"resume", folder.path(), "--log-format", options.log_format});
     return keep_controller(request);
   };
 

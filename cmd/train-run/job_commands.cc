@@ -124,9 +124,11 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .output = options.kept ? OutputMode::Plain : output_mode(options.output),
                  .environment = environment(),
                  .build = kBuild};
+  run.log_format = options.log_format == "json" ? LogFormat::Json : LogFormat::Logfmt;
   run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
   if (!options.detach) return run_job(run);
   if (options.force) words.push_back("--force");
+  words.insert(words.end(), {"--log-format", options.log_format});
   return detach(std::move(run), std::move(words), options);
 }
 

@@ -83,6 +83,14 @@ void add_output_option(CLI::App* command, std::string& output) {
       ->envname("TRAINRUN_OUTPUT");
 }
 
+void add_log_option(CLI::App* command, std::string& format) {
+  command
+      ->add_option("--log-format", format,
+                   "Of train-run.log in the run's folder: logfmt or json (default logfmt)")
+      ->check(CLI::IsMember({"logfmt", "json"}))
+      ->envname("TRAINRUN_LOG_FORMAT");
+}
+
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag("--detach", run.detach,
                     "Leave the run to a traind of this machine, and return once it has begun");
@@ -140,6 +148,7 @@ int main(int argc, char** argv) {
   run_command->add_flag("--print-config", run.print_config,
                         "Print the resolved spec with the origin of each value, and stop");
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
+  add_log_option(run_command, run.log_format);
   add_detach_options(run_command, run);
 
   add_job_options(
@@ -184,6 +193,7 @@ int main(int argc, char** argv) {
                    "KEY.PATH=VALUE: change a value of the spec, once the run's workers have ended; "
                    "may be repeated")
       ->allow_extra_args(false);
+  add_log_option(resume, run.log_format);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
   add_detach_options(resume, run);
   add_reference(commands.add(

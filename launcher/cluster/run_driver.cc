@@ -29,6 +29,7 @@
 #include "launcher/cluster/report_pipeline.h"
 #include "launcher/cluster/report_sinks.h"
 #include "launcher/cluster/run_ledger.h"
+#include "launcher/cluster/run_log.h"
 #include "launcher/cluster/run_record.h"
 #include "launcher/cluster/run_screen.h"
 #include "launcher/cluster/start_frames.h"
@@ -60,7 +61,7 @@ class RunDriver {
  public:
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
             std::optional<PrivateDaemon> daemon, TlsFiles tls,
-            std::map<std::string, std::string> worker_env);
+            std::map<std::string, std::string> worker_env, Log log);
 
   Result<Unit> open_sinks();
   int run();
@@ -106,6 +107,7 @@ class RunDriver {
   std::map<std::string, std::string> worker_env_;
   CheckpointKeeper keeper_;  // on the disk thread, once commits begin
   RunController controller_;
+  RunLog log_;
   RunLedger ledger_;  // for the summary
   RunScreen screen_;
   JournalWriter journal_;
@@ -133,7 +135,7 @@ class RunDriver {
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
                      std::optional<PrivateDaemon> daemon, TlsFiles tls,
-                     std::map<std::string, std::string> worker_env)
+                     std::map<std::string, std::string> worker_env, Log log)
     : options_(options),
       spec_(options.parsed.spec),
       executor_(context_.get_executor()),
@@ -142,8 +144,10 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       worker_env_(std::move(worker_env)),
       keeper_(spec_.run_config.checkpoint_config, *record_),
       controller_(spec_, keeper_.with_unvalidated(record_->start()), clock_.now()),
-      ledger_(spec_, *record_, clock_,
-              [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }),
+      log_(std::move(log), [this](NodeId node) { return links_.name(node); }),
+      ledger_(
+          spec_, *record_, clock_,
+          [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
       screen_(progress_options(spec_.run_config, *record_, options.output, options.color), clock_,
               ledger_),
       journal_(executor_, record_->journal(), clock_,
@@ -221,6 +225,7 @@ Result<Unit> RunDriver::open_sinks() {
 
 int RunDriver::run() {
   for (const std::string& warning : options_.parsed.warnings) {
+    log_.warning(warning);
     screen_.show([&](Progress& p, Moment at) { return p.warning(warning, at); });
   }
   for (const std::string& warning : record_->warnings()) screen_.warn(warning);
@@ -340,7 +345,11 @@ void RunDriver::received(NodeId node, const Frame& frame) {
 
 void RunDriver::feed(const RunEvent& event) {
   if (finished_) return;
-  for (const RunAction& action : controller_.handle(event, clock_.now())) perform(action);
+  log_.event(event);
+  for (const RunAction& action : controller_.handle(event, clock_.now())) {
+    log_.action(action);
+    perform(action);
+  }
   if (!starts_.empty()) scope_.spawn("start workers", start_workers(std::exchange(starts_, {})));
   changed_.notify();
 }
@@ -514,6 +523,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (!last_writes_.in_time())
     screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
                              record_->place()));
+  (void)co_await last_writes_.wait_for_thread(log_.close());
   screen_.end(*summary);
   context_.stop();
 }
@@ -620,8 +630,10 @@ int run_job(const RunOptions& options) {
   } else {
     end_kept(folder);
   }
+  auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
+  if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
   auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(*tls),
-                               std::move(*env));
+                               std::move(*env), log ? std::move(*log) : Log());
   if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
   const int code = finish_output(driver->run());
   std::fflush(nullptr);

@@ -6,6 +6,7 @@
 
 #include "launcher/report/progress.h"
 #include "launcher/spec/job_spec_parser.h"
+#include "lib/observe/log.h"
 
 namespace train {
 
@@ -19,6 +20,7 @@ struct RunOptions {
   std::string private_daemon;                  // its runtime folder, where a private one does
   OutputMode output = OutputMode::Plain;
   bool color = false;
+  LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
   std::map<std::string, std::string> environment;  // of the submitter; workers get it
   std::string build;
 };

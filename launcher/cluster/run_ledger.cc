@@ -27,11 +27,12 @@ CheckpointSummary summary_of(const KeptCheckpoint& kept, const CheckpointConfig&
 }  // namespace
 
 RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
-                     std::function<void(std::function<void()>)> on_disk)
+                     std::function<void(std::function<void()>)> on_disk, const RunLog& log)
     : spec_(spec),
       record_(record),
       clock_(clock),
       on_disk_(std::move(on_disk)),
+      log_(log),
       began_(clock.now()),
       began_wall_(clock.wall()),
       attempt_began_(began_) {
@@ -50,6 +51,7 @@ RunLedger::RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
 }
 
 void RunLedger::warn(const std::string& full_text) {
+  log_.warning(full_text);
   const std::string text = redacted(full_text);
   const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
   if (!known && warnings_.size() < kWarningsMax) warnings_.push_back(text);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/cluster/checkpoint_keeper.h"
+#include "launcher/cluster/run_log.h"
 #include "launcher/core/run_events.h"
 #include "launcher/report/summary.h"
 #include "lib/wire/attempt_messages.h"
@@ -19,7 +20,7 @@ class RunLedger {
  public:
   /// `on_disk` calls what it is given on a thread that storage may keep waiting, in order.
   RunLedger(const JobSpec& spec, RunRecord& record, const Clock& clock,
-            std::function<void(std::function<void()>)> on_disk);
+            std::function<void(std::function<void()>)> on_disk, const RunLog& log);
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
@@ -52,6 +53,7 @@ class RunLedger {
   RunRecord& record_;
   const Clock& clock_;
   const std::function<void(std::function<void()>)> on_disk_;
+  const RunLog& log_;
   TimePoint began_;
   std::chrono::system_clock::time_point began_wall_;
   Placement placement_;

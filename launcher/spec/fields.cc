@@ -116,7 +116,7 @@ constexpr std::array kFields{
     Field{"run_config.callbacks", Kind::ChoiceList, [](const Target& t) -> Ref { return &t.spec->run_config.callbacks; },
           "What is written beside the report log: csv (progress.csv), json (metrics.jsonl, which is always there), tensorboard (tb/).", kCallbacks},
     Field{"run_config.log_level", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->run_config.log_level; },
-          "Of train-run's own log, which it does not write yet: without effect.", kLogLevels},
+          "What train-run writes into train-run.log in the run's folder: what is of this level, or graver. debug has each report and each order to a node.", kLogLevels},
     Field{"run_config.umask", Kind::Umask, [](const Target& t) -> Ref { return &t.spec->run_config.umask; },
           "What others may not do with the files that the run and its workers make, as umask(1) has it: 077 leaves them to their owner, 027 lets the group read. The spec stays the owner's.", {}, 0, 0, {}, R"("027")"},
     Field{"run_config.rlimits", Kind::Limits, [](const Target& t) -> Ref { return &t.spec->run_config.rlimits; },

@@ -1,5 +1,7 @@
 #include "lib/observe/log.h"
 
+#include <signal.h>
+#include <spdlog/async.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/rotating_file_sink.h>
@@ -96,15 +98,32 @@ std::string format_log_line(LogFormat format, std::chrono::system_clock::time_po
   if (!context.node.empty()) put("node", context.node);
   if (!context.run.empty()) put("run", context.run);
   put("msg", std::string(message));
-  for (const LogField& field : fields) put(field.name, field.value);
+  for (const LogField& field : fields) {
+    const auto* text = std::get_if<std::string>(&field.value);
+    if (text == nullptr || !text->empty()) put(field.name, field.value);
+  }
   json.end();
   return format == LogFormat::Json ? std::move(json).take() : line;
 }
 
 struct Log::Output {
-  spdlog::logger logger;
+  std::shared_ptr<spdlog::details::thread_pool> writer;  // of a log in the background
+  std::shared_ptr<spdlog::logger> logger;
   LogFormat format;
 };
+
+namespace {
+
+constexpr std::size_t kWaitingLinesMax = 8192;
+
+/// Signals are for the program's own threads.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
 
 Result<Log> Log::open(const Options& options, LogContext context) {
   spdlog::sink_ptr sink;
@@ -119,11 +138,19 @@ Result<Log> Log::open(const Options& options, LogContext context) {
     }
   }
   Log log;
-  log.output_ =
-      std::make_shared<Output>(Output{spdlog::logger("trainrun", std::move(sink)), options.format});
-  log.output_->logger.set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
-  log.output_->logger.set_level(spdlog_level(options.level));
-  log.output_->logger.flush_on(
+  log.output_ = std::make_shared<Output>(Output{nullptr, nullptr, options.format});
+  if (options.in_background) {
+    log.output_->writer =
+        std::make_shared<spdlog::details::thread_pool>(kWaitingLinesMax, 1, block_signals);
+    log.output_->logger =
+        std::make_shared<spdlog::async_logger>("trainrun", std::move(sink), log.output_->writer,
+                                               spdlog::async_overflow_policy::overrun_oldest);
+  } else {
+    log.output_->logger = std::make_shared<spdlog::logger>("trainrun", std::move(sink));
+  }
+  log.output_->logger->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
+  log.output_->logger->set_level(spdlog_level(options.level));
+  log.output_->logger->flush_on(
       spdlog::level::debug);  // a crash of ours must not eat its own last words
   log.context_ = std::move(context);
   return log;
@@ -137,7 +164,7 @@ Log Log::as(LogContext context) const {
 
 bool Log::enabled(LogLevel level) const {
   return output_ != nullptr && level != LogLevel::Off &&
-         output_->logger.should_log(spdlog_level(level));
+         output_->logger->should_log(spdlog_level(level));
 }
 
 void Log::write(LogLevel level, std::string_view message,
@@ -146,7 +173,7 @@ void Log::write(LogLevel level, std::string_view message,
   const auto wall = std::chrono::system_clock::now();
   const std::string line =
       redacted(format_log_line(output_->format, wall, level, context_, message, fields));
-  output_->logger.log(spdlog_level(level), spdlog::string_view_t(line));
+  output_->logger->log(spdlog_level(level), spdlog::string_view_t(line));
 }
 
 void Log::debug(std::string_view message, std::initializer_list<LogField> fields) const {

@@ -4,8 +4,8 @@
 //   ts=2026-11-21T09:38:00.123456Z level=info component=traind node=gpu-1 run=vit msg="lease
 //   granted" workers=4
 //
-// spdlog is behind it, in log.cc only. No thread is started: a line is written when it is logged.
-// Cores never log; shells do.
+// spdlog is behind it, in log.cc only. A line is written when it is logged, unless the log was
+// opened `in_background`. Cores never log; shells do.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,7 @@ struct LogContext {
   std::string component, run, node;
 };
 
-/// The text of a line, without the newline. Pure.
+/// The text of a line, without the newline. Fields that are empty texts are left out. Pure.
 std::string format_log_line(LogFormat format, std::chrono::system_clock::time_point wall,
                             LogLevel level, const LogContext& context, std::string_view message,
                             std::initializer_list<LogField> fields);
@@ -58,6 +58,10 @@ class Log {
     std::string path = {};  // empty: stderr
     std::size_t file_bytes_max = 16u << 20;
     std::size_t files_max = 4;  // the file and its predecessors, path.1 …
+    /// A thread of the log's own writes the lines, so that a disk that hangs keeps nobody waiting.
+    /// Of more than 8,192 lines that wait the oldest are dropped. The thread ends with the log's
+    /// last copy, which blocks until all lines are written.
+    bool in_background = false;
   };
   /// Logs nothing.
   Log() = default;
@@ -66,6 +70,8 @@ class Log {
   /// The same log in another's name: `log.as({.component = "supervisor", …})`.
   Log as(LogContext context) const;
   bool enabled(LogLevel level) const;
+  void write(LogLevel level, std::string_view message,
+             std::initializer_list<LogField> fields = {}) const;
   void debug(std::string_view message, std::initializer_list<LogField> fields = {}) const;
   void info(std::string_view message, std::initializer_list<LogField> fields = {}) const;
   void warn(std::string_view message, std::initializer_list<LogField> fields = {}) const;
@@ -73,8 +79,6 @@ class Log {
 
  private:
   struct Output;
-  void write(LogLevel level, std::string_view message,
-             std::initializer_list<LogField> fields) const;
 
   std::shared_ptr<Output>
       output_;  // shared by the copies that as() makes; safe to use from any thread

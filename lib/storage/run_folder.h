@@ -25,6 +25,7 @@ class RunFolder {
   std::string tensorboard() const { return in("tb"); }
   std::string run_json() const { return in("run.json"); }
   std::string exit_json() const { return in("exit.json"); }
+  std::string log() const { return in("train-run.log"); }
   std::string checkpoints() const { return in("checkpoints"); }
   std::string attempt(Attempt id) const;            // attempts/000
   std::string rank(Attempt id, Rank number) const;  // attempts/000/ranks/0003

@@ -119,6 +119,27 @@ TEST(Output, AsJsonIsALineOfJsonEach) {
   EXPECT_EQ(log_of(cluster, 0, "stdout"), "hello\n");  // output is in the files only
 }
 
+TEST(Output, TheLogOfTrainRunSaysWhatHappenedToWhom) {
+  Cluster cluster;
+
+  Process& run = cluster.train_run({plain_job(cluster, "exit, 3", 1), "--log-format", "json",
+                                    "--set", "run_config.log_level=debug"});
+
+  ASSERT_EQ(run.wait(), 3);
+  bool died = false, ended = false;
+  std::istringstream lines(cluster.read(cluster.run_dir("job") + "/train-run.log"));
+  for (std::string line; std::getline(lines, line);) {
+    const boost::json::object event = boost::json::parse(line).as_object();
+    EXPECT_EQ(event.at("run"), "job") << line;
+    if (event.at("msg") == "worker ended") {
+      died = event.at("rank") == 0 && event.at("attempt") == 0 && event.at("level") == "error";
+    }
+    ended |= event.at("msg") == "run ended" && event.at("outcome") == "errored";
+  }
+  EXPECT_TRUE(died);
+  EXPECT_TRUE(ended);  // all that was logged is there
+}
+
 TEST(Output, WhatAFullDiskDoesNotTakeIsCountedAndTheRunGoesOn) {
   Cluster cluster;
   const std::string spool = cluster.path("spool"), socket = cluster.path("rt2/traind.sock");

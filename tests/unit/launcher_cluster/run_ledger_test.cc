@@ -30,7 +30,8 @@ class RunLedgerTest : public testing::Test {
     auto record = RunRecord::open(spec_, {});
     ASSERT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
-    ledger_.emplace(spec_, *record_, clock_, [](const std::function<void()>& work) { work(); });
+    ledger_.emplace(
+        spec_, *record_, clock_, [](const std::function<void()>& work) { work(); }, log_);
     ledger_->placed({.world_size = 2,
                      .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 2}},
                      .reason = "",
@@ -85,6 +86,7 @@ class RunLedgerTest : public testing::Test {
   JobSpec spec_;
   SetClock clock_;
   std::unique_ptr<RunRecord> record_;
+  const RunLog log_{Log(), nullptr};
   std::optional<RunLedger> ledger_;
 };
 
