@@ -109,6 +109,17 @@ void put_heading(Block& block, const RunSummary& summary) {
   }
 }
 
+/// The last lines of its output but for the one with which the SDK says what was thrown: the
+/// summary has said so.
+std::vector<std::string> without_what_is_known(const WorkerFailure& worker) {
+  std::vector<std::string> lines = worker.last_lines;
+  if (worker.end.error_what.empty() && worker.end.error_type.empty()) return lines;
+  const std::string known =
+      fmt::format("trainrun: rank {}: the training loop threw ", worker.end.rank);
+  std::erase_if(lines, [&](const std::string& line) { return line.starts_with(known); });
+  return lines;
+}
+
 void put_root_cause(Block& block, const RootCause& root) {
   block.row("known from", root.text.how_known);
   if (root.collateral > 0) {
@@ -128,16 +139,17 @@ void put_root_cause(Block& block, const RootCause& root) {
       rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
     }
   }
-  if (worker.last_lines.empty()) {
-    block.row("output", fmt::format("rank {} wrote nothing", worker.end.rank));
+  const std::vector<std::string> lines = without_what_is_known(worker);
+  if (lines.empty()) {
+    block.row("output", fmt::format("rank {} wrote nothing{}", worker.end.rank,
+                                    worker.last_lines.empty() ? "" : " else"));
     return;
   }
-  const std::size_t shown = std::min(worker.last_lines.size(), kLinesShown);
+  const std::size_t shown = std::min(lines.size(), kLinesShown);
   block.row("output",
             fmt::format("the last {} of rank {}",
                         shown == 1 ? "line" : fmt::format("{} lines", shown), worker.end.rank));
-  for (auto line = worker.last_lines.end() - static_cast<std::ptrdiff_t>(shown);
-       line != worker.last_lines.end(); ++line) {
+  for (auto line = lines.end() - static_cast<std::ptrdiff_t>(shown); line != lines.end(); ++line) {
     block.quoted(*line);
   }
 }

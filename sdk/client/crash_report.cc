@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +33,8 @@ constexpr SignalName kFatalSignals[] = {{SIGSEGV, "SIGSEGV"},
                                         {SIGILL, "SIGILL"}};
 
 char rank_text[16] = "?";  // read by the signal handler
+volatile sig_atomic_t told_of_exception =
+    0;  // its stack says more than that of the abort() it leads to
 std::terminate_handler previous_terminate = nullptr;
 
 void say(const char* text) {
@@ -48,6 +51,11 @@ void on_fatal_signal(int number) {
   say(rank_text);
   say(" was hit by ");
   say(name);
+  if (told_of_exception != 0) {
+    say("\n");
+    ::raise(number);
+    return;
+  }
   say("; native stack, innermost first:\n");
   void* frames[kCrashFramesMax];
   ::backtrace_symbols_fd(frames, ::backtrace(frames, kCrashFramesMax), STDERR_FILENO);
@@ -57,16 +65,26 @@ void on_fatal_signal(int number) {
 [[noreturn]] void on_terminate() {
   if (const std::exception_ptr exception = std::current_exception()) {
     const UserError error = describe_exception(exception);
-    std::fprintf(stderr,
-                 "trainrun: rank %s: an exception left a thread or a noexcept function: %s: %s\n%s",
-                 rank_text, error.type.c_str(), error.what.c_str(), error.stack.c_str());
-    if (WorkerSession* session = existing_session()) {
+    WorkerSession* session = existing_session();
+    const bool supervised =
+        session != nullptr && session->info().supervised;  // then train-run shows the stack
+    std::fprintf(
+        stderr, "trainrun: rank %s: an exception left a thread or a noexcept function: %s: %s\n%s",
+        rank_text, error.type.c_str(), error.what.c_str(), supervised ? "" : error.stack.c_str());
+    told_of_exception = error.stack.empty() ? 0 : 1;
+    if (session != nullptr) {
       session->send_error(error);
       session->flush(kFlushWithin);
     }
   }
   if (previous_terminate != nullptr) previous_terminate();
   std::abort();
+}
+
+/// LibTorch's what() ends with a backtrace; this is its what_without_backtrace(), without LibTorch.
+void cut_backtrace(UserError& error) {
+  if (error.type.starts_with("c10::"))
+    error.what.resize(std::min(error.what.size(), error.what.find("\nException raised from ")));
 }
 
 }  // namespace
@@ -111,6 +129,7 @@ UserError describe_exception(const std::exception_ptr& exception) {
     error.type = status == 0 ? name : type->name();
     std::free(name);
   }
+  cut_backtrace(error);
   error.stack = throw_stack(exception);
   return error;
 }

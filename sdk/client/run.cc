@@ -28,9 +28,11 @@ std::string check_flags(int argc, char** argv) {
 
 int report_error(sdk::WorkerSession& session, const std::exception_ptr& exception) {
   const UserError error = sdk::describe_exception(exception);
+  const bool supervised = session.info().supervised;  // then train-run shows all of it, once
+  const std::string what = supervised ? error.what.substr(0, error.what.find('\n')) : error.what;
   std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n",
-               session.info().world_rank, error.type.c_str(), error.what.c_str());
-  if (!error.stack.empty())
+               session.info().world_rank, error.type.c_str(), what.c_str());
+  if (!supervised && !error.stack.empty())
     std::fprintf(stderr, "thrown at, innermost first:\n%s", error.stack.c_str());
   session.send_error(error);
   return 1;

@@ -1,16 +1,24 @@
 #include "sdk/client/throw_trace.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <typeinfo>
+#include <vector>
+
+#include "sdk/client/symbol_table.h"
 
 namespace train::sdk {
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr int kFramesMax = 64;
 constexpr int kThrowsMax = 10'000;
@@ -41,6 +49,30 @@ const void* object_of(const std::exception_ptr& exception) {
   return object;
 }
 
+template <std::size_t N>
+bool starts_with_any(std::string_view text, const std::array<std::string_view, N>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view beginning) { return text.starts_with(beginning); });
+}
+
+/// Not of the libraries below it, nor what they put between its functions.
+bool is_programs_own(const CodePlace& place) {
+  static constexpr std::array kLibraries = {
+      "libc.so"sv,    "libc-"sv,    "libstdc++"sv,   "libm.so"sv,  "libgcc"sv,
+      "libpthread"sv, "ld-linux"sv, "libtrainrun"sv, "libtorch"sv, "libc10"sv,
+      "libgomp"sv,    "libarrow"sv, "libparquet"sv};
+  // std::, train::, torch::, c10:: and at::, as the linker names their functions
+  static constexpr std::array kNamespaces = {
+      "_ZSt"sv,       "_ZNSt"sv,     "_ZNKSt"sv,     "_ZN9__gnu_cxx"sv, "_ZN5train"sv,
+      "_ZNK5train"sv, "_ZN5torch"sv, "_ZNK5torch"sv, "_ZN3c10"sv,       "_ZNK3c10"sv,
+      "_ZN2at"sv,     "_ZNK2at"sv,   "_start"sv,     "__libc_start"sv};
+  if (place.module.empty() || starts_with_any(place.module, kLibraries)) return false;
+  // A std::function that holds a lambda: the compiler has often put the lambda's own code there.
+  const bool holds_lambda = place.symbol.find("9_M_invoke") != std::string::npos &&
+                            place.symbol.find("Ul") != std::string::npos;
+  return holds_lambda || !starts_with_any(place.symbol, kNamespaces);
+}
+
 }  // namespace
 
 void watch_throws() {
@@ -50,24 +82,21 @@ void watch_throws() {
 }
 
 std::string describe_frames(void* const* frames, int count) {
-  char** lines = ::backtrace_symbols(frames, count);
-  if (lines == nullptr) return {};
-  std::string text;
+  std::vector<CodePlace> all, own;
   for (int i = 0; i < count; ++i) {
-    std::string line = lines[i];
-    const std::size_t open = line.find('('),
-                      plus = line.find('+', open == std::string::npos ? 0 : open);
-    if (open != std::string::npos && plus != std::string::npos) {
-      int status = 0;
-      char* name = abi::__cxa_demangle(line.substr(open + 1, plus - open - 1).c_str(), nullptr,
-                                       nullptr, &status);
-      if (status == 0) line.replace(open + 1, plus - open - 1, name);
-      std::free(name);
-    }
-    text += line;
-    text += '\n';
+    const CodePlace& place = all.emplace_back(
+        place_of(static_cast<const char*>(frames[i]) - 1));  // it is where the call returns to
+    if (is_programs_own(place)) own.push_back(place);
   }
-  std::free(lines);
+  std::string text;
+  for (const CodePlace& place : own.empty() ? all : own) {
+    char line[64];
+    std::snprintf(line, sizeof line, "#%zu ", &place - (own.empty() ? all : own).data());
+    text += line;
+    if (!place.symbol.empty()) text += place.function() + " ";
+    std::snprintf(line, sizeof line, "+%#zx", place.offset);
+    text += "(" + place.module + line + ")\n";
+  }
   return text;
 }
 

@@ -17,7 +17,9 @@ void watch_throws();
 /// watched, or was thrown on another thread.
 std::string throw_stack(const std::exception_ptr& exception);
 
-/// "module(symbol+0x12) [0x…]" lines of addresses, with C++ names spelled out.
+/// Return "#0 function(int) (module+0x12)" lines of return addresses: of the program's own
+/// functions, or of all where none is its own. Names come from the modules' symbol tables
+/// (symbol_table.h).
 std::string describe_frames(void* const* frames, int count);
 
 }  // namespace train::sdk

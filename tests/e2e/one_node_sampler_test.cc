@@ -74,6 +74,24 @@ class Sampler : public ::testing::Test {
   Cluster cluster;
 };
 
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_F(Sampler, AnErrorOfLibTorchIsToldWithoutItsBacktraceAndWithOneStack) {
+  Process& run = cluster.train_run({job("job", 1, 0), "--set", "train_loop_config.fails=true"});
+
+  ASSERT_EQ(run.wait(), 1);
+  const std::string all = run.out() + run.err();
+  // while it runs, and in the summary's first line
+  EXPECT_EQ(count(all, "shape '[5]' is invalid for input of size 6"), 2) << all;
+  EXPECT_EQ(count(all, "reshape_wrongly"), 1) << all;  // by its name, without -rdynamic
+  EXPECT_EQ(count(all, "frame #"), 0) << all;          // LibTorch's own
+  EXPECT_EQ(count(all, "libtorch"), 0) << all;
+}
+
 TEST_F(Sampler, AKilledRankLosesNoRowAndShowsNoneTwice) {
   Process& run = cluster.train_run({job("job", 2, /*max_failures=*/1)});
 

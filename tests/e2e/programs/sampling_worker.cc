@@ -1,6 +1,7 @@
 // Trains on a dataset whose row i is the number i, with a checkpoint every `checkpoint_every`
 // steps, and writes which rows each step saw into `seen`-RANK. The rank `die_rank` of attempt 0 is
-// killed before step `die_step`, once its first checkpoint is committed.
+// killed before step `die_step`, once its first checkpoint is committed. With `fails` its first
+// tensor operation throws.
 #include <signal.h>
 #include <train/torch.h>
 #include <train/train.h>
@@ -40,7 +41,10 @@ void die_where_asked(const train::Config& config, int step) {
   ::kill(::getpid(), SIGKILL);
 }
 
+[[gnu::noinline]] torch::Tensor reshape_wrongly() { return torch::zeros({2, 3}).view({5}); }
+
 void train_numbers(const train::Config& config) {
+  if (config.get<bool>("fails", false)) reshape_wrongly();
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), /*lr=*/1e-6);
   auto loader = train::prepare_data_loader(

@@ -120,6 +120,22 @@ TEST(Summary, FailedByAnErrorOfUserCode) {
   expect_all_golden("failed_by_error", summary);
 }
 
+TEST(Summary, WhatTheSdkPrintedOfTheErrorIsNotShownAgain) {
+  WorkerFailure failure = thrown();
+  failure.last_lines = {
+      "epoch 3",
+      "trainrun: rank 1: the training loop threw std::runtime_error: no such column: label"};
+  RunSummary summary = run(Outcome::Failed);
+  summary.root = root_cause_of(failure, 0);
+  const std::string text = summary_text(summary, {});
+  EXPECT_EQ(text.find("the training loop threw"), std::string::npos) << text;
+  EXPECT_NE(text.find("the last line of rank 1"), std::string::npos) << text;
+
+  failure.last_lines.erase(failure.last_lines.begin());
+  summary.root = root_cause_of(failure, 0);
+  EXPECT_NE(summary_text(summary, {}).find("rank 1 wrote nothing else"), std::string::npos);
+}
+
 TEST(Summary, FailedByALostNode) {
   RunSummary summary = run(Outcome::Failed);
   summary.reason = "no restart left: 2 of 2 used (failure_config.max_failures)";

@@ -345,10 +345,10 @@ std::exception_ptr thrown() {
 }
 
 TEST(ThrowTrace, NamesFunctionsAsTheyAreWritten) {
-  void* const frames[] = {reinterpret_cast<void*>(&std::terminate)};
+  void* const frames[] = {reinterpret_cast<char*>(&std::terminate) + 1};
   const std::string text = describe_frames(frames, 1);
-  EXPECT_NE(text.find("(std::terminate()+0"), std::string::npos) << text;
-  EXPECT_TRUE(text.ends_with("]\n")) << text;
+  EXPECT_TRUE(text.starts_with("#0 std::terminate() (libstdc++.so.6"))
+      << text;  // of the program's own there is none
 }
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

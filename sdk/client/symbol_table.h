@@ -1,0 +1,20 @@
+// Names of the program's functions, from the symbol tables of its files: -rdynamic is not needed,
+// and a program that was stripped has none. Not for signal handlers.
+#pragma once
+
+#include <string>
+
+namespace train::sdk {
+
+/// Where an address lies.
+struct CodePlace {
+  std::string module;            // the file's name without its folder; "" if the address is in none
+  std::size_t offset = 0;        // in the module, as addr2line wants it
+  std::string symbol;            // as the linker has it; "" if unknown
+  std::string function() const;  // the symbol as written in C++
+};
+
+/// Return where `address` lies.
+CodePlace place_of(const void* address);
+
+}  // namespace train::sdk
