@@ -148,8 +148,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       ledger_(
           spec_, *record_, clock_,
           [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
-      screen_(progress_options(spec_.run_config, *record_, options.output, options.color), clock_,
-              ledger_),
+      screen_(progress_options(spec_, *record_, options.output, options.color), clock_, ledger_),
       journal_(executor_, record_->journal(), clock_,
                [this](const std::string& text) { screen_.warn(text); }),
       output_log_(record_->folder(), OutputLimits{}),

@@ -30,10 +30,35 @@ std::string newest_checkpoint_of(const RunController& controller) {
 
 }  // namespace
 
-ProgressOptions progress_options(const RunConfig& config, const RunRecord& record, OutputMode mode,
+std::vector<Goal> goals_of(const JobSpec& spec) {
+  std::vector<Goal> goals;
+  for (const StopCondition& stop : spec.run_config.stop)
+    goals.push_back({stop.metric, stop.at_least});
+  // What loops call their own total. The metric `epoch` is that of the last epoch when they end;
+  // `step` counts those that are done.
+  const auto total = [&](std::string_view metric, double less,
+                         std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      const auto* value = spec.train_loop_config.if_contains(name);
+      if (value == nullptr || !value->is_number()) continue;
+      goals.push_back({std::string(metric), value->to_number<double>() - less});
+      return;
+    }
+  };
+  total("epoch", 1, {"epochs", "num_epochs", "max_epochs"});
+  total("step", 0, {"steps", "num_steps", "max_steps", "total_steps"});
+  return goals;
+}
+
+ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
                                  bool color) {
-  ProgressOptions progress{
-      .mode = mode, .color = color, .run = record.name(), .path = record.place(), .metrics = {}};
+  const RunConfig& config = spec.run_config;
+  ProgressOptions progress{.mode = mode,
+                           .color = color,
+                           .run = record.name(),
+                           .path = record.place(),
+                           .metrics = {},
+                           .goals = goals_of(spec)};
   for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);
   if (config.checkpoint_config.score_attribute)
     progress.metrics.push_back(*config.checkpoint_config.score_attribute);

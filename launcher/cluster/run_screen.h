@@ -17,8 +17,12 @@ namespace train {
 
 namespace asio = boost::asio;
 
+/// Where the run ends: its stop conditions, and the totals that train_loop_config has under their
+/// usual names (epochs, num_epochs, max_epochs; steps, num_steps, max_steps, total_steps).
+std::vector<Goal> goals_of(const JobSpec& spec);
+
 /// What to show of a run, and where.
-ProgressOptions progress_options(const RunConfig& config, const RunRecord& record, OutputMode mode,
+ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
                                  bool color);
 
 class RunScreen {

@@ -18,16 +18,6 @@ constexpr Duration kSampleEvery = milliseconds(250);
 constexpr std::size_t kMetricsShown = 5;
 constexpr std::size_t kMetricNameColumnsMax = 32;
 
-std::optional<double> number_of(const Metrics& metrics, std::string_view wanted) {
-  for (const auto& [name, value] : metrics) {
-    if (name != wanted) continue;
-    if (const auto* integer = std::get_if<std::int64_t>(&value))
-      return static_cast<double>(*integer);
-    if (const auto* number = std::get_if<double>(&value)) return *number;
-  }
-  return std::nullopt;
-}
-
 std::string short_value(const MetricValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.4g}", *number);
@@ -74,7 +64,7 @@ std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> 
 }
 
 Progress::Progress(ProgressOptions options, Moment at)
-    : options_(std::move(options)), began_(at.now) {}
+    : options_(std::move(options)), began_(at.now), time_left_(options_.goals) {}
 
 std::string Progress::started(int world_size, int nnodes, Moment at) {
   if (options_.mode == OutputMode::Json) {
@@ -326,9 +316,9 @@ std::string Progress::status_line(Moment at, bool cut) const {
   const std::vector<std::string> metrics =
       phase_.empty() ? metric_parts() : std::vector<std::string>();
   parts.insert(parts.end(), metrics.begin(), metrics.end());
-  const std::vector<std::string> rest = {phase_.empty() ? rate_text() : "",
-                                         restarts_ > 0 ? plural(restarts_, "restart") : "",
-                                         terminal_safe(checkpoint_), elapsed};
+  const std::vector<std::string> rest = {
+      phase_.empty() ? rate_text() : "", phase_.empty() ? time_left_text(at) : "",
+      restarts_ > 0 ? plural(restarts_, "restart") : "", terminal_safe(checkpoint_), elapsed};
   const auto whole_line = [&] {
     std::vector<std::string> all = parts;
     all.insert(all.end(), rest.begin(), rest.end());
@@ -365,6 +355,7 @@ std::vector<std::string> Progress::metric_parts() const {
 }
 
 void Progress::count(const ReportRecord& report, TimePoint now) {
+  time_left_.reported(report.metrics, now);
   const auto step = number_of(report.metrics, "step");
   const double counter = step ? *step : static_cast<double>(reports_);
   const bool other_counter = counts_steps_ != step.has_value();
@@ -385,8 +376,20 @@ std::string Progress::rate_text() const {
   const double counted = samples_.back().second - samples_.front().second;
   if (span_s < 0.1 || counted <= 0) return "";
   const double rate = counted / span_s;
-  const std::string_view unit = counts_steps_ ? "steps/s" : "reports/s";
-  return rate >= 100 ? fmt::format("{:.0f} {}", rate, unit) : fmt::format("{:.3g} {}", rate, unit);
+  if (counts_steps_ && rate >= 1)
+    return rate >= 100 ? fmt::format("{:.0f} steps/s", rate) : fmt::format("{:.3g} steps/s", rate);
+  const std::string each =
+      rate > 1      ? fmt::format("{:.3g} ms", 1000 / rate)
+      : rate > 0.01 ? fmt::format("{:.3g} s", 1 / rate)
+                    : whole_seconds(Duration(seconds(static_cast<std::int64_t>(1 / rate))));
+  return each + (counts_steps_ ? " per step" : " per report");
+}
+
+std::string Progress::time_left_text(Moment at) const {
+  const auto left = time_left_.left(at.now);
+  if (!left || *left < seconds(1)) return "";
+  const Duration rounded = *left < seconds(60) ? *left : *left / seconds(10) * seconds(10);
+  return "about " + whole_seconds(rounded) + " left";
 }
 
 }  // namespace train

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/report/time_left.h"
 #include "lib/base/metrics.h"
 #include "lib/base/time.h"
 #include "lib/observe/json_text.h"
@@ -39,6 +40,7 @@ struct ProgressOptions {
   std::string path = {};  // the run's folder
   std::vector<std::string> metrics =
       {};  // shown first: those of stop rules and of the score; then others while there is room
+  std::vector<Goal> goals = {};  // where the run ends
 };
 
 struct AttemptNews {
@@ -120,6 +122,7 @@ class Progress {
   std::vector<std::string> metric_parts() const;
   void count(const ReportRecord& report, TimePoint now);
   std::string rate_text() const;
+  std::string time_left_text(Moment at) const;
 
   ProgressOptions options_;
   TimePoint began_;
@@ -131,6 +134,7 @@ class Progress {
   std::uint64_t reports_ = 0;
   bool counts_steps_ = false;  // by the metric `step`; else reports
   std::deque<std::pair<TimePoint, double>> samples_;
+  TimeLeft time_left_;
   // Live
   bool drawn_ = false, changed_ = true;
   std::optional<TimePoint> drawn_at_;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,6 +14,17 @@ namespace train {
 /// Floats may be NaN or infinite; nested dicts were flattened to dotted names by the SDK.
 using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
 using Metrics = std::vector<std::pair<std::string, MetricValue>>;
+
+/// Return the metric `wanted` where it is a number.
+inline std::optional<double> number_of(const Metrics& metrics, std::string_view wanted) {
+  for (const auto& [name, value] : metrics) {
+    if (name != wanted) continue;
+    if (const auto* integer = std::get_if<std::int64_t>(&value))
+      return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+  }
+  return std::nullopt;
+}
 
 struct ReportRecord {
   std::int32_t rank = 0;

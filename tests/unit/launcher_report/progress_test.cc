@@ -63,6 +63,24 @@ TEST(LiveProgress, ShowsRateRestartsAndCheckpoint) {
           "step 350 | val_acc 0.8 | loss 0.25 | 50 steps/s | 1 restart | checkpoint_000003 | 5 s");
 }
 
+TEST(LiveProgress, SaysHowLongAReportTakesAndWhatIsLeft) {
+  Progress live({.mode = OutputMode::Live, .columns = 120, .goals = {{"epoch", 9}}},
+                at(seconds(0)));
+  live.reports(report(1, epoch(0, 0.5)), at(seconds(0)));
+  EXPECT_EQ(live.reports(report(2, epoch(1, 0.25)), at(seconds(16))),
+            kClear + "epoch 1 | loss 0.25 | 16 s per report | about 2 min 0 s left | 16 s");
+  EXPECT_EQ(
+      live.reports(report(3, epoch(2, 0.25)), at(seconds(256))),
+      kClear + "epoch 2 | loss 0.25 | 4 min 0 s per report | about 14 min 50 s left | 4 min 16 s");
+}
+
+TEST(LiveProgress, OfSlowStepsItSaysHowLongOneTakes) {
+  Progress live = progress(OutputMode::Live, /*columns=*/120);
+  live.reports(report(1, {{"step", std::int64_t{1}}}), at(seconds(0)));
+  EXPECT_EQ(live.reports(report(2, {{"step", std::int64_t{2}}}), at(seconds(4))),
+            kClear + "step 2 | 4 s per step | 4 s");
+}
+
 TEST(LiveProgress, FitsTheTerminalAndFiltersNames) {
   Progress live = progress(OutputMode::Live, /*columns=*/30);
   EXPECT_EQ(
@@ -102,7 +120,7 @@ TEST(PlainProgress, PrintsALineAnEpochAndNeverTwoWithinASecond) {
   EXPECT_EQ(plain.next_deadline(), at(seconds(2)).now);
   EXPECT_EQ(plain.reports(report(3, epoch(2, 0.3)), at(milliseconds(1600))), "");
 
-  EXPECT_EQ(plain.tick(at(seconds(2))), "epoch 2 | loss 0.3 | 3.33 reports/s | 2 s\n");
+  EXPECT_EQ(plain.tick(at(seconds(2))), "epoch 2 | loss 0.3 | 300 ms per report | 2 s\n");
   EXPECT_EQ(plain.tick(at(seconds(3))), "");
   EXPECT_EQ(plain.next_deadline(), std::nullopt);
 }
@@ -124,7 +142,8 @@ TEST(PlainProgress, ShowsTheLastReportAtTheEndAndOtherRanksNever) {
   plain.reports(report(2, epoch(1, 0.25)), at(milliseconds(1100)));
   EXPECT_EQ(plain.reports(report(9, epoch(9, 9), /*rank=*/1), at(seconds(5))), "");
 
-  EXPECT_EQ(plain.finish(at(milliseconds(1200))), "epoch 1 | loss 0.25 | 10 reports/s | 1 s\n");
+  EXPECT_EQ(plain.finish(at(milliseconds(1200))),
+            "epoch 1 | loss 0.25 | 100 ms per report | 1 s\n");
 }
 
 TEST(PlainProgress, SaysWhatAValidationFound) {

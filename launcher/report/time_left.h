@@ -1,0 +1,40 @@
+// How long a run has still to go, from metrics that count towards a value that is known. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/metrics.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+/// The run ends when the metric reaches this value.
+struct Goal {
+  std::string metric;
+  double value = 0;
+};
+
+class TimeLeft {
+ public:
+  TimeLeft() = default;
+  explicit TimeLeft(const std::vector<Goal>& goals);
+
+  /// Take a report of rank 0. A counter that goes back (a restart) begins anew.
+  void reported(const Metrics& metrics, TimePoint now);
+  /// Return the time to the goal that is reached first, at the pace so far; nothing while no
+  /// counter has moved. Metrics that are not whole numbers are no counters: an accuracy does not
+  /// grow evenly.
+  std::optional<Duration> left(TimePoint now) const;
+
+ private:
+  struct Counter {
+    Goal goal;
+    std::optional<std::pair<TimePoint, double>> first, newest;  // newest: when it reached its value
+    bool whole = true;
+  };
+  std::vector<Counter> counters_;
+};
+
+}  // namespace train
