@@ -11,8 +11,10 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <fstream>
 #include <set>
+#include <thread>
 
 namespace train {
 namespace {
@@ -67,14 +69,35 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
 
 namespace {
 
-template <class Predicate>
-int kill_adopted_if(const Predicate& matches) {
-  int killed = 0;
-  for (const pid_t pid : adopted_children()) {
-    if (!matches(pid)) continue;
+constexpr int kLooks = 25;  // at those without an environment, kLookAgainAfter apart
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(1);
+
+int kill_all(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, WNOHANG);
-    ++killed;
+  }
+  return static_cast<int>(pids.size());
+}
+
+/// Kill those whose environment matches. In the middle of execve() a process has none: those are
+/// looked at again for a while, all together.
+template <class Matches>
+int kill_adopted_if_environment(const Matches& matches) {
+  int killed = 0;
+  std::vector<pid_t> pids = adopted_children();
+  for (int look = 0; look < kLooks && !pids.empty(); ++look) {
+    if (look > 0) std::this_thread::sleep_for(kLookAgainAfter);
+    std::vector<pid_t> matching, without;
+    for (const pid_t pid : pids) {
+      const std::string environment = environment_of(pid);
+      if (matches(environment))
+        matching.push_back(pid);
+      else if (environment.size() <= 1 && ::waitpid(pid, nullptr, WNOHANG) == 0)
+        without.push_back(pid);
+    }
+    killed += kill_all(matching);
+    pids = std::move(without);
   }
   return killed;
 }
@@ -82,9 +105,8 @@ int kill_adopted_if(const Predicate& matches) {
 }  // namespace
 
 int kill_adopted(const std::vector<std::string>& variables) {
-  return kill_adopted_if([&](pid_t pid) {
-    if (variables.empty()) return true;
-    const std::string environment = environment_of(pid);
+  if (variables.empty()) return kill_all(adopted_children());
+  return kill_adopted_if_environment([&](const std::string& environment) {
     return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
       return has_variable(environment, variable);
     });
@@ -92,8 +114,7 @@ int kill_adopted(const std::vector<std::string>& variables) {
 }
 
 int kill_adopted_with_any(const std::set<std::string>& variables) {
-  return kill_adopted_if([&](pid_t pid) {
-    const std::string environment = environment_of(pid);
+  return kill_adopted_if_environment([&](const std::string& environment) {
     return std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
       return has_variable(environment, variable);
     });
@@ -101,10 +122,12 @@ int kill_adopted_with_any(const std::set<std::string>& variables) {
 }
 
 int kill_adopted_of(uid_t uid) {
-  return kill_adopted_if([uid](pid_t pid) {
+  std::vector<pid_t> pids = adopted_children();
+  std::erase_if(pids, [uid](pid_t pid) {
     struct stat found {};
-    return ::stat(fmt::format("/proc/{}", pid).c_str(), &found) == 0 && found.st_uid == uid;
+    return ::stat(fmt::format("/proc/{}", pid).c_str(), &found) != 0 || found.st_uid != uid;
   });
+  return kill_all(pids);
 }
 
 }  // namespace train

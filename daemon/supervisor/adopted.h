@@ -21,8 +21,9 @@ void forget_own_child(pid_t pid);
 
 /// Reap those that have ended. For ever, each as soon as it has.
 asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
-/// Kill those that were started with all of these variables ("NAME=VALUE") in their environment;
-/// with none, all. The way where there is no cgroup. Returns how many there were.
+/// Kill those that were started with all of these variables ("NAME=VALUE") in their environment,
+/// even in the middle of execve(), for which this may take 25 ms; with none, all. The way where
+/// there is no cgroup. Returns how many there were.
 int kill_adopted(const std::vector<std::string>& variables);
 /// Kill those that were started with any of these.
 int kill_adopted_with_any(const std::set<std::string>& variables);

@@ -111,6 +111,29 @@ TEST_F(AdoptedTest, IsKnownByItsWholeEnvironmentHoweverLarge) {
   EXPECT_FALSE(lives(first));
 }
 
+// In the middle of execve() a process has no environment for a moment.
+TEST_F(AdoptedTest, IsKilledEvenWhileItBecomesAnotherProgram) {
+  for (int i = 0; i < 100; ++i) {
+    const pid_t restless = orphan("exec sh -c 'exec sh -c \"$AGAIN\"'",
+                                  {{"RANK", "1"}, {"AGAIN", "exec sh -c \"$AGAIN\""}});
+
+    ASSERT_EQ(kill_adopted({"RANK=1"}), 1) << i;
+
+    ::waitpid(restless, nullptr, 0);
+    ASSERT_FALSE(lives(restless));
+  }
+}
+
+TEST_F(AdoptedTest, OneThatKeepsNoEnvironmentIsNotWaitedFor) {
+  const pid_t bare = orphan("exec env -i sleep 1000", {{"RANK", "1"}});
+  ASSERT_TRUE(fakes::eventually(
+      [&] { return read_text("/proc/" + std::to_string(bare) + "/comm") == "sleep\n"; }));
+
+  EXPECT_EQ(kill_adopted({"RANK=1"}), 0);
+
+  EXPECT_TRUE(lives(bare));
+}
+
 TEST_F(AdoptedTest, WhatWeSpawnedIsNot) {
   const auto ours = spawn_process(context_.get_executor(), {.argv = {"sleep", "1000"}});
   ASSERT_TRUE(ours);
