@@ -154,7 +154,7 @@ def main():
     work = ROOT / "build-mutants" / options.module.replace("/", "-")
     source, build = work / "source", work / "build"
     copy_tree(source)
-    files = sorted((source / options.module).glob("*.cc"))
+    files = sorted(path for path in (source / options.module).rglob("*.cc") if path.parent.name != "core" or options.module.endswith("core"))
     for file in files:  # an earlier call may have left a mutant in a library
         file.touch()
     if not (build / "build.ninja").exists():

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/cluster/checkpoint_keeper.h"
-#include "launcher/cluster/checkpoint_rows.h"
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+#include "launcher/cluster/checkpoints/checkpoint_rows.h"
 
 namespace train {
 namespace {
@@ -66,7 +66,7 @@ Commit commit_of(RunRecord& record, std::uint64_t number) {
   const auto part =
       must(write_part(record.files(), record.checkpoints().folder(),
                       {record.epoch(), Attempt{0}, Ordinal{number}}, Rank{0}, staged));
-  PartOfCheckpoint brought;
+  CheckpointShard brought;
   brought.rank = Rank{0};
   brought.index = number;
   brought.dir = part.folder;
@@ -102,8 +102,8 @@ void measure(const std::string& folder, std::uint64_t count) {
        {std::optional<int>(), std::optional(static_cast<int>(count)), std::optional(100)}) {
     spec.run_config.checkpoint_config.num_to_keep = keep;
     const std::string policy = keep ? fmt::format("num_to_keep: {}", *keep) : "all are kept";
-    auto keeper = timed("CheckpointKeeper, " + policy, [&] {
-      return CheckpointKeeper(spec.run_config.checkpoint_config, *record);
+    auto keeper = timed("CheckpointManager, " + policy, [&] {
+      return CheckpointManager(spec.run_config.checkpoint_config, *record);
     });
     for (int i = 0; i < kCommits; ++i) {
       const Commit commit = commit_of(*record, ++number);

@@ -14,9 +14,9 @@
 #include <future>
 
 #include "cmd/train-run/commands.h"
-#include "launcher/cluster/checkpoint_rows.h"
-#include "launcher/cluster/remote_run.h"
-#include "launcher/cluster/run_checkpoints.h"
+#include "launcher/cluster/checkpoints/checkpoint_rows.h"
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"

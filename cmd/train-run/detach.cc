@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "cmd/build_info.h"
-#include "launcher/cluster/kept_run.h"
-#include "launcher/cluster/run_record.h"
+#include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/run_record.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"

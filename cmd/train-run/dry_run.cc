@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/devices/node_inventory.h"
-#include "daemon/supervisor/worker_environment.h"
+#include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"

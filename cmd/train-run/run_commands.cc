@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "cmd/train-run/commands.h"
-#include "launcher/cluster/kept_run.h"
-#include "launcher/cluster/remote_run.h"
-#include "launcher/cluster/run_record.h"
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/run_record.h"
 #include "launcher/report/output_lines.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
@@ -53,7 +53,7 @@ class Life {
     const auto now = std::chrono::steady_clock::now();
     const bool running = is_running(folder);
     if (running) seen_ = now;
-    return running || (is_kept(folder) && now - seen_ < kComeBackLimit);
+    return running || (is_detached(folder) && now - seen_ < kComeBackLimit);
   }
 
  private:

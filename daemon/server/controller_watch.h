@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/core/controller_keeper.h"
+#include "daemon/core/controller_restart_policy.h"
 #include "daemon/server/controller_files.h"
 #include "lib/base/time.h"
 #include "lib/net/connection.h"
@@ -33,7 +33,7 @@ class ControllerWatch {
     KeptNote note;
     ControllerFiles files;
     std::shared_ptr<Connection> asker;
-    ControllerKeeper keeper;
+    ControllerRestartPolicy keeper;
     TimePoint started;
     bool ours = false;  // a child of this process
   };

@@ -31,7 +31,7 @@ void NodeData::serve(const std::string& run_id, const ReadFile& request,
   if (!folder || !parse_part_place(request.folder) || !check_file_path(request.path))
     return reply(FileServer::refusal(
         request, Error{Errc::InvalidArgument,
-                       fmt::format("'{}' of '{}' is no file of a checkpoint's part",
+                       fmt::format("'{}' of '{}' is no file of a checkpoint's shard",
                                    escape_name(request.path), escape_name(request.folder))}));
   files_.serve(join_path(*folder, "checkpoints"), join_path(request.folder, request.path), request,
                reply);

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "daemon/supervisor/confinement.h"
+#include "daemon/supervisor/limits/confinement.h"
 #include "daemon/supervisor/supervisor.h"
 
 namespace train {

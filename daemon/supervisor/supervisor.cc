@@ -13,21 +13,21 @@
 #include <boost/asio/post.hpp>
 #include <set>
 
-#include "daemon/supervisor/adopted.h"
-#include "daemon/supervisor/answered_collectives.h"
+#include "daemon/supervisor/checkpoints/node_checkpoints.h"
+#include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
-#include "daemon/supervisor/node_checkpoints.h"
-#include "daemon/supervisor/oom_watch.h"
-#include "daemon/supervisor/output_pump.h"
-#include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/output/output_pump.h"
 #include "daemon/supervisor/uplink.h"
-#include "daemon/supervisor/validation_runner.h"
-#include "daemon/supervisor/worker_environment.h"
-#include "daemon/supervisor/worker_messages.h"
-#include "daemon/supervisor/worker_port.h"
-#include "daemon/supervisor/worker_seat.h"
-#include "daemon/supervisor/worker_welcome.h"
+#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/workers/validation_runner.h"
+#include "daemon/supervisor/workers/worker_environment.h"
+#include "daemon/supervisor/workers/worker_messages.h"
+#include "daemon/supervisor/workers/worker_port.h"
+#include "daemon/supervisor/workers/worker_slot.h"
+#include "daemon/supervisor/workers/worker_welcome.h"
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
@@ -82,12 +82,12 @@ class Supervisor {
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
         scope_(executor_),
-        uplink_(options.attempt, seats_),
+        uplink_(options.attempt, slots_),
         checkpoints_(executor_, scope_, clock_,
                      {options.attempt, options.spool_dir, options.data_dir},
                      [this](const Frame& frame) { uplink_.send(frame); }),
         messages_(options.attempt,
-                  {scope_, changed_, seats_, uplink_, checkpoints_,
+                  {scope_, changed_, slots_, uplink_, checkpoints_,
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }}),
         output_(executor_, scope_, changed_, uplink_),
         validations_(executor_, scope_, uplink_) {}
@@ -120,12 +120,12 @@ class Supervisor {
   void perform(const GroupAction& action);
   asio::awaitable<void> spawn_worker(Rank rank);
   asio::awaitable<void> reap(pid_t pid);
-  Result<PipedProcess> process_for(WorkerSeat& seat);
-  std::map<std::string, std::string> environment_of(const WorkerSeat& seat) const;
+  Result<PipedProcess> process_for(WorkerSlot& slot);
+  std::map<std::string, std::string> environment_of(const WorkerSlot& slot) const;
   NodeEnvironment node_environment(const StartWorkers& start) const;
   asio::awaitable<void> watch(Rank rank, pid_t pid);
-  void send_exit(WorkerSeat& seat);
-  void sweep(WorkerSeat& seat);
+  void send_exit(WorkerSlot& slot);
+  void sweep(WorkerSlot& slot);
   asio::awaitable<void> sweep_again();
   Task<Welcome> welcome(WorkerHello hello);
   Task<Rank> rank_for(const WorkerHello& hello);
@@ -136,7 +136,7 @@ class Supervisor {
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  Notifier changed_;  // seats, links, group: whoever waits looks again
+  Notifier changed_;  // slots, links, group: whoever waits looks again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
   std::optional<PrepareAttempt> prepare_;
@@ -144,7 +144,7 @@ class Supervisor {
   std::optional<MasterPort> master_port_;
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
-  std::map<Rank, WorkerSeat> seats_;
+  std::map<Rank, WorkerSlot> slots_;
   std::set<std::string> sweeping_;  // variables of ranks that are gone, where there is no cgroup
   int quiet_sweeps_ = 0;            // since one of them was found
   StandbyPool standbys_;
@@ -227,8 +227,8 @@ AttemptSnapshot Supervisor::snapshot() const {
                            {},
                            settled_checkpoint_};
   for (const auto& [rank, pid] : group_.alive()) {
-    const WorkerSeat& seat = seats_.at(rank);
-    snapshot.alive.push_back({rank.value, pid, seat.connected, seat.reports.last_ordinal()});
+    const WorkerSlot& slot = slots_.at(rank);
+    snapshot.alive.push_back({rank.value, pid, slot.connected, slot.reports.last_ordinal()});
   }
   return snapshot;
 }
@@ -264,21 +264,21 @@ void Supervisor::received(const Frame& frame) {
       return;
     case MessageType::AckOutput:
       if (auto message = decode<AckOutput>(frame)) {
-        const auto seat = seats_.find(Rank{message->rank});
-        if (seat != seats_.end()) OutputPump::acknowledge(seat->second, *message);
+        const auto slot = slots_.find(Rank{message->rank});
+        if (slot != slots_.end()) OutputPump::acknowledge(slot->second, *message);
         changed_.notify();
       }
       return;
     case MessageType::CheckpointOutcome:
       if (auto message = decode<CheckpointOutcome>(frame)) {
         settled_checkpoint_ = std::max(settled_checkpoint_, message->index);
-        for (auto& [rank, seat] : seats_) seat.unsettled_parts.erase(message->index);
+        for (auto& [rank, slot] : slots_) slot.unsettled_parts.erase(message->index);
       }
       if (workers_) workers_->send_to_all(frame);
       return;
     case MessageType::CollectiveResult:
       if (auto message = decode<CollectiveResult>(frame)) {
-        for (auto& [rank, seat] : seats_) seat.unanswered_collectives.erase(message->sequence);
+        for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(message->sequence);
         answered_.add(epoch_, std::move(*message));
       }
       if (workers_) workers_->send_to_all(frame);
@@ -293,8 +293,8 @@ void Supervisor::received(const Frame& frame) {
       return;
     case MessageType::ReportedCheckpoints:
       if (auto message = decode<ReportedCheckpoints>(frame); message && workers_) {
-        const auto seat = seats_.find(Rank{message->rank});
-        if (seat != seats_.end()) seat->second.unanswered_asks.erase(message->request);
+        const auto slot = slots_.find(Rank{message->rank});
+        if (slot != slots_.end()) slot->second.unanswered_asks.erase(message->request);
         workers_->send(Rank{message->rank}, frame);
       }
       return;
@@ -368,9 +368,9 @@ asio::awaitable<void> Supervisor::start_group() {
   if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
   GroupStart group;
   for (const WorkerPlan& plan : start_->workers) {
-    WorkerSeat& seat = seats_[Rank{plan.rank}];
-    seat.plan = plan;
-    seat.standby = standbys_.take(Rank{plan.rank});
+    WorkerSlot& slot = slots_[Rank{plan.rank}];
+    slot.plan = plan;
+    slot.standby = standbys_.take(Rank{plan.rank});
     group.ranks.push_back(Rank{plan.rank});
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
@@ -406,7 +406,7 @@ Result<Unit> Supervisor::open_worker_port() {
   WorkerPort::Handlers handlers;
   handlers.welcome = [this](const WorkerHello& hello) { return welcome(hello); };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
-    seats_.at(rank).connected = true;
+    slots_.at(rank).connected = true;
     if (pause_) workers_->send(rank, *pause_);
     uplink_.say(WorkerJoined{rank.value, hello.build});
   };
@@ -414,7 +414,7 @@ Result<Unit> Supervisor::open_worker_port() {
     return messages_.received(rank, std::move(frame));
   };
   handlers.closed = [this](Rank rank) {
-    seats_.at(rank).connected = false;
+    slots_.at(rank).connected = false;
     changed_.notify();
   };
   TRY(workers_, WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
@@ -424,10 +424,10 @@ Result<Unit> Supervisor::open_worker_port() {
 
 void Supervisor::on_ack_reports(const AckReports& message) {
   for (const ReportAck& ack : message.acks) {
-    const auto seat = seats_.find(Rank{ack.rank});
-    if (seat == seats_.end()) continue;
-    seat->second.reports.acknowledge(ack.ordinal);
-    if (workers_) workers_->send(seat->first, encode(AckReports{{ack}}, options_.attempt));
+    const auto slot = slots_.find(Rank{ack.rank});
+    if (slot == slots_.end()) continue;
+    slot->second.reports.acknowledge(ack.ordinal);
+    if (workers_) workers_->send(slot->first, encode(AckReports{{ack}}, options_.attempt));
   }
 }
 
@@ -445,19 +445,19 @@ void Supervisor::perform(const GroupAction& action) {
             scope_.spawn(fmt::format("rank {}", spawn.rank.value), spawn_worker(spawn.rank));
           },
           [&](const SignalWorker& signal) {
-            WorkerSeat& seat = seats_.at(signal.rank);
-            if (signal.signal == SIGKILL) sweep(seat);
-            if (seat.pid > 0) {
-              ::kill(static_cast<pid_t>(-seat.pid), signal.signal);  // its session's process group
-              ::kill(static_cast<pid_t>(seat.pid), signal.signal);
+            WorkerSlot& slot = slots_.at(signal.rank);
+            if (signal.signal == SIGKILL) sweep(slot);
+            if (slot.pid > 0) {
+              ::kill(static_cast<pid_t>(-slot.pid), signal.signal);  // its session's process group
+              ::kill(static_cast<pid_t>(slot.pid), signal.signal);
             }
           },
-          [&](const SweepWorker& swept) { sweep(seats_.at(swept.rank)); },
+          [&](const SweepWorker& swept) { sweep(slots_.at(swept.rank)); },
           [&](const TellStarted& started) {
             WorkersStarted message;
             for (const auto& [rank, pid] : started.pids) {
               message.workers.push_back({rank.value, pid});
-              message.stood_by += seats_.at(rank).standby ? 1 : 0;
+              message.stood_by += slots_.at(rank).standby ? 1 : 0;
             }
             uplink_.say(message);
           },
@@ -465,7 +465,7 @@ void Supervisor::perform(const GroupAction& action) {
             uplink_.say_last(encode(start_failed(failed.rank, failed.error), options_.attempt));
           },
           [&](const TellExited& exited) {
-            seats_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
+            slots_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
           },
           [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
           [&](const EndSupervisor& end) {
@@ -475,10 +475,10 @@ void Supervisor::perform(const GroupAction& action) {
       action);
 }
 
-void Supervisor::sweep(WorkerSeat& seat) {
-  if (seat.cgroup) return seat.cgroup->kill();
-  const std::string mark = seat.standby ? fmt::format("TRAINRUN_STANDBY={}", seat.standby->number)
-                                        : fmt::format("RANK={}", seat.plan.rank);
+void Supervisor::sweep(WorkerSlot& slot) {
+  if (slot.cgroup) return slot.cgroup->kill();
+  const std::string mark = slot.standby ? fmt::format("TRAINRUN_STANDBY={}", slot.standby->number)
+                                        : fmt::format("RANK={}", slot.plan.rank);
   kill_adopted({mark});
   quiet_sweeps_ = 0;
   if (sweeping_.empty()) scope_.spawn("sweep", sweep_again());
@@ -496,38 +496,38 @@ asio::awaitable<void> Supervisor::sweep_again() {
 }
 
 asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
-  WorkerSeat& seat = seats_.at(rank);
-  const Result<PipedProcess> process = process_for(seat);
+  WorkerSlot& slot = slots_.at(rank);
+  const Result<PipedProcess> process = process_for(slot);
   if (!process) {
     feed(WorkerSpawnFailed{rank, process.error()});
     co_return;
   }
-  seat.pid = process->pid;
-  output_.start(seat, process->stdout_fd, process->stderr_fd);
+  slot.pid = process->pid;
+  output_.start(slot, process->stdout_fd, process->stderr_fd);
   feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
   scope_.spawn("watch", watch(rank, process->pid));
-  if (seat.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *seat.cgroup));
+  if (slot.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *slot.cgroup));
 }
 
 // One that stood by, or a new one.
-Result<PipedProcess> Supervisor::process_for(WorkerSeat& seat) {
-  const Rank rank{seat.plan.rank};
+Result<PipedProcess> Supervisor::process_for(WorkerSlot& slot) {
+  const Rank rank{slot.plan.rank};
   const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
-  TRY_VOID(OutputPump::open_spools(seat, options_.spool_dir,
+  TRY_VOID(OutputPump::open_spools(slot, options_.spool_dir,
                                    std::min(prepare_->output_bytes_max, share)));
-  seat.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
-  if (seat.standby) {
-    seat.cgroup = seat.standby->cgroup;
-    seat.memory = MemoryAccount::begin(seat.cgroup);
-    return seat.standby->process;
+  slot.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
+  if (slot.standby) {
+    slot.cgroup = slot.standby->cgroup;
+    slot.memory = MemoryAccount::begin(slot.cgroup);
+    return slot.standby->process;
   }
-  seat.cgroup = confinement_.worker_group(fmt::format("rank-{:04}", rank.value));
-  seat.memory = MemoryAccount::begin(seat.cgroup);
+  slot.cgroup = confinement_.worker_group(fmt::format("rank-{:04}", rank.value));
+  slot.memory = MemoryAccount::begin(slot.cgroup);
   SpawnRequest request{.argv = start_->command,
                        .working_dir = start_->working_dir,
-                       .env = environment_of(seat),
+                       .env = environment_of(slot),
                        .inherit_fds = {},
-                       .cgroup = seat.cgroup,
+                       .cgroup = slot.cgroup,
                        .rules = confinement_.rules()};
   if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
   return spawn_piped(executor_, std::move(request));
@@ -537,45 +537,45 @@ NodeEnvironment Supervisor::node_environment(const StartWorkers& start) const {
   return {start, options_.attempt, options_.spool_dir + "/worker.sock", prepare_->gpu_ids};
 }
 
-std::map<std::string, std::string> Supervisor::environment_of(const WorkerSeat& seat) const {
+std::map<std::string, std::string> Supervisor::environment_of(const WorkerSlot& slot) const {
   return worker_environment(node_environment(*start_),
-                            {seat.plan, static_cast<int>(start_->workers.size()),
-                             checkpoints_.staging_folder(Rank{seat.plan.rank}), seat.error_file,
+                            {slot.plan, static_cast<int>(start_->workers.size()),
+                             checkpoints_.staging_folder(Rank{slot.plan.rank}), slot.error_file,
                              interface_of(prepare_->bind_address)});
 }
 
 asio::awaitable<void> Supervisor::reap(pid_t pid) { (void)co_await wait_for_end(executor_, pid); }
 
 asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
-  WorkerSeat& seat = seats_.at(rank);
+  WorkerSlot& slot = slots_.at(rank);
   auto status = co_await wait_for_end(executor_, pid);
   if (!status) co_return;
-  seat.out_of_memory = seat.memory.end(status->signaled && status->status == SIGKILL);
-  seat.pids_limit_hit = confinement_.pids_limit_hit(seat.cgroup);
+  slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
+  slot.pids_limit_hit = confinement_.pids_limit_hit(slot.cgroup);
   feed(WorkerReaped{rank, *status});
-  seat.pid = 0;
+  slot.pid = 0;
   const TimePoint died = clock_.now();
-  while (!seat.output_ended() && clock_.now() < died + kOutputDelayMax) {
+  while (!slot.output_ended() && clock_.now() < died + kOutputDelayMax) {
     const auto woken = co_await changed_.wait_until(died + kOutputDelayMax);
     if (!woken && clock_.now() < died + kOutputDelayMax) break;
   }
-  send_exit(seat);
+  send_exit(slot);
   const TimePoint give_up = died + kOutputEndMax;
-  const auto drained = [&] { return seat.output_ended() && !seat.connected && seat.staging == 0; };
+  const auto drained = [&] { return slot.output_ended() && !slot.connected && slot.staging == 0; };
   while (!drained()) {
-    const bool pipes_kept_open = !seat.output_ended() && clock_.now() >= give_up;
-    if (pipes_kept_open && !seat.connected && seat.staging == 0) break;
+    const bool pipes_kept_open = !slot.output_ended() && clock_.now() >= give_up;
+    if (pipes_kept_open && !slot.connected && slot.staging == 0) break;
     auto woken = co_await changed_.wait_until(clock_.now() < give_up ? give_up : TimePoint::max());
     if (!woken) break;
   }
   feed(WorkerDrained{rank});
 }
 
-void Supervisor::send_exit(WorkerSeat& seat) {
-  if (!seat.exit || seat.exit_sent) return;
-  seat.exit_sent = true;
-  if (!seat.error) seat.error = read_error_file(seat.error_file);
-  uplink_.say(exit_message(seat, clock_.wall()));
+void Supervisor::send_exit(WorkerSlot& slot) {
+  if (!slot.exit || slot.exit_sent) return;
+  slot.exit_sent = true;
+  if (!slot.error) slot.error = read_error_file(slot.error_file);
+  uplink_.say(exit_message(slot, clock_.wall()));
 }
 
 // The rank that it was started with, or, of one that stands by, the one that it will have: not
@@ -588,7 +588,7 @@ Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
   }
   for (;;) {
     const auto rank = standbys_.rank_of(hello.standby);
-    if (rank && seats_.at(*rank).pid > 0) co_return *rank;
+    if (rank && slots_.at(*rank).pid > 0) co_return *rank;
     if (!rank && standbys_.closed())
       co_return Error{Errc::Unavailable, "no rank is left for this worker, which stood by"};
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
@@ -597,9 +597,9 @@ Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
 
 Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   CO_TRY(const Rank rank, co_await rank_for(hello));
-  const auto seat = seats_.find(rank);
+  const auto slot = slots_.find(rank);
   WelcomeInput input{.start = *start_,
-                     .plan = seat == seats_.end() ? nullptr : &seat->second.plan,
+                     .plan = slot == slots_.end() ? nullptr : &slot->second.plan,
                      .attempt = options_.attempt,
                      .run_dir = prepare_->run_dir,
                      .staging_dir = checkpoints_.staging_folder(rank),
@@ -608,8 +608,8 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   if (hello.standby >= 0) {
     hello.rank = rank.value;
     input.master_listen_fd = -1;  // it was not there yet to be inherited
-    input.env = environment_of(seat->second);
-    const auto& known = seat->second.standby->env;
+    input.env = environment_of(slot->second);
+    const auto& known = slot->second.standby->env;
     std::erase_if(input.env, [&](const auto& variable) {
       const auto found = known.find(variable.first);
       return found != known.end() && found->second == variable.second;

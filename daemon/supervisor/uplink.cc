@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/supervisor/output_pump.h"
+#include "daemon/supervisor/output/output_pump.h"
 
 namespace train {
 
@@ -36,12 +36,12 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
                                   const std::vector<CollectiveAnswered>& answered) {
   send(snapshot);
   // Reports and parts first: an exit or the group's end says that nothing of it is missing.
-  for (auto& [rank, seat] : seats_) {
-    for (const auto& [ordinal, frame] : seat.reports.frames()) send(frame);
-    for (const auto& [index, frame] : seat.unsettled_parts) send(frame);
-    for (const auto& [sequence, frame] : seat.unanswered_collectives) send(frame);
-    for (const auto& [request, frame] : seat.unanswered_asks) send(frame);
-    OutputPump::send_again(seat);
+  for (auto& [rank, slot] : slots_) {
+    for (const auto& [ordinal, frame] : slot.reports.frames()) send(frame);
+    for (const auto& [index, frame] : slot.unsettled_parts) send(frame);
+    for (const auto& [sequence, frame] : slot.unanswered_collectives) send(frame);
+    for (const auto& [request, frame] : slot.unanswered_asks) send(frame);
+    OutputPump::send_again(slot);
   }
   for (const CollectiveAnswered& message : answered) send(message);
   for (const Frame& frame : said_) send(frame);
@@ -50,7 +50,7 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
 }
 
 bool Uplink::output_is_sent() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const auto& entry) {
+  return std::all_of(slots_.begin(), slots_.end(), [](const auto& entry) {
     const auto& streams = entry.second.streams;
     return std::all_of(streams.begin(), streams.end(), [](const OutputStream& stream) {
       return stream.ended ? stream.end_sent : stream.sent == stream.spool.total();

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/supervisor/worker_seat.h"
+#include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/net/connection.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
@@ -15,7 +15,7 @@ namespace train {
 
 class Uplink {
  public:
-  Uplink(Attempt attempt, std::map<Rank, WorkerSeat>& seats) : attempt_(attempt), seats_(seats) {}
+  Uplink(Attempt attempt, std::map<Rank, WorkerSlot>& slots) : attempt_(attempt), slots_(slots) {}
 
   /// The newest link; the one before is closed. Owned by who reads it.
   void connect(Connection& link);
@@ -38,7 +38,7 @@ class Uplink {
   /// As say(), but behind all output, of every launcher anew: it says that nothing of that is
   /// missing.
   void say_last(Frame frame);
-  /// A part of some seat's output was sent.
+  /// A part of some slot's output was sent.
   void output_moved();
   /// A launcher (or its new incarnation, or the old one over a new link) is there: tell all that it
   /// may have missed. Receivers know what they have already. `answered`: what only this one lacks.
@@ -49,7 +49,7 @@ class Uplink {
   bool output_is_sent() const;
 
   Attempt attempt_;
-  std::map<Rank, WorkerSeat>& seats_;
+  std::map<Rank, WorkerSlot>& slots_;
   Connection* link_ = nullptr;
   std::vector<Frame> said_;
   std::optional<Frame> last_;

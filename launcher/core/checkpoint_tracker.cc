@@ -16,7 +16,7 @@ CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settl
   return tracker;
 }
 
-std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(PartOfCheckpoint part,
+std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(CheckpointShard part,
                                                                  TimePoint now) {
   if (part.index <= settled_) {
     if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
@@ -84,7 +84,7 @@ std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
       if (waiting.parts.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
     }
     texts.push_back(
-        fmt::format("checkpoint {} of this attempt waits for the parts of {} for {}; every rank "
+        fmt::format("checkpoint {} of this attempt waits for the shards of {} for {}; every rank "
                     "must report as many "
                     "checkpoints as the others",
                     index, list_ranks(missing), format_duration(now - waiting.since)));

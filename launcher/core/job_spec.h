@@ -91,7 +91,7 @@ struct CheckpointConfig {
   std::optional<int> num_to_keep;              // unset: all
   std::optional<std::string> score_attribute;  // unset: the newest is the best
   ScoreOrder score_order = ScoreOrder::Max;
-  int replicas = 0;  // the nodes that keep each worker's part on their disks; 0: it is in storage
+  int replicas = 0;  // the nodes that keep each worker's shard on their disks; 0: it is in storage
   Duration upload_timeout = std::chrono::minutes(10);  // then a part of one is given up
   ValidationConfig validation = {};
   bool operator==(const CheckpointConfig&) const = default;

@@ -92,7 +92,7 @@ Quiesce::Next Quiesce::advance_to(std::uint64_t ordinal, RankTable& ranks) {
   return Next::Send;
 }
 
-bool Quiesce::hurry(TimePoint deadline, TimePoint now) {
+bool Quiesce::escalate(TimePoint deadline, TimePoint now) {
   deadline_ = std::min(deadline_, deadline);
   if (!std::exchange(at_checkpoint_, false) || finishing()) return false;
   step_ = Gather{.since = now};

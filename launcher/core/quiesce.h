@@ -44,7 +44,7 @@ class Quiesce {
   Next advance(RankTable& ranks, const Surroundings& around, TimePoint now);
   /// There is less time than there was, and none to wait for a checkpoint: from a meeting at a
   /// checkpoint back to one at any report. True where the ranks are to be told to pause once more.
-  bool hurry(TimePoint deadline, TimePoint now);
+  bool escalate(TimePoint deadline, TimePoint now);
 
   /// The step that ranks are to be told, and the report that it is about.
   Pause::Step to_send() const;

@@ -1,5 +1,5 @@
 // One run, all its attempts: events in, actions out. Decides when workers start, stop, restart and
-// end; knows no socket, no file and no clock. launcher/cluster/run_driver performs the actions,
+// end; knows no socket, no file and no clock. launcher/cluster/run/run_driver performs the actions,
 // tests/sim does so in virtual time.
 #pragma once
 
@@ -139,7 +139,7 @@ class RunController {
   void on(const SupervisorLost&);
   void on(const RankReported&);
   void on(const RankPaused&);
-  void on(const PartStaged&);
+  void on(const ShardStaged&);
   void on(const CommitFinished&);
   void on(const ValidationFinished&);
   void on(const CollectiveJoined&);

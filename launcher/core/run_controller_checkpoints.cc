@@ -9,9 +9,9 @@
 
 namespace train {
 
-void RunController::on(const PartStaged& event) {
+void RunController::on(const ShardStaged& event) {
   if (rank_of(event.attempt, event.part.rank) == nullptr) return;
-  PartOfCheckpoint part = event.part;
+  CheckpointShard part = event.part;
   const std::optional<Quiesce>& quiesce = attempt_.quiesce;
   if (quiesce && quiesce->is_past_the_end(part.report_ordinal) && part.error.empty()) {
     part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,

@@ -86,7 +86,7 @@ void RunController::begin_pause(const std::string& reason, TimePoint deadline, b
 
 // The ranks were to meet at a checkpoint, and now there is no time for that.
 void RunController::hurry_pause(TimePoint deadline) {
-  if (attempt_.quiesce->hurry(deadline, now_)) send_pause();
+  if (attempt_.quiesce->escalate(deadline, now_)) send_pause();
 }
 
 void RunController::send_pause() {

@@ -34,23 +34,23 @@ struct RankEnd {
 };
 
 /// One rank's part of a checkpoint: its files are written and synced, or `error` says why not.
-struct FileOfPart {
+struct ShardFile {
   std::string path;
   std::uint64_t size = 0;
   std::string xxh3;
-  bool operator==(const FileOfPart&) const = default;
+  bool operator==(const ShardFile&) const = default;
 };
-struct PartOfCheckpoint {
+struct CheckpointShard {
   Rank rank;
   std::uint64_t index = 0;  // the rank's index-th of the attempt, from 1
   std::uint64_t report_ordinal = 0;
   std::string dir;
-  std::vector<FileOfPart> files;
+  std::vector<ShardFile> files;
   std::string metadata_json;
   std::string error;
   bool no_space = false;                // is what the error is about
   std::vector<std::string> nodes = {};  // on whose disks it is, where it is not in storage
-  bool operator==(const PartOfCheckpoint&) const = default;
+  bool operator==(const CheckpointShard&) const = default;
 };
 
 /// A committed checkpoint, as far as decisions need it.
@@ -154,9 +154,9 @@ struct RankPaused {
   std::uint64_t checkpoint_index = 0;
   bool arrived = false;  // where it was told to go on to
 };
-struct PartStaged {
+struct ShardStaged {
   Attempt attempt;
-  PartOfCheckpoint part;
+  CheckpointShard part;
 };
 struct CommitFinished {
   Attempt attempt;
@@ -194,7 +194,7 @@ struct Tick {};
 using RunEvent =
     std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
                  StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
-                 RankPaused, PartStaged, CommitFinished, ValidationFinished, CollectiveJoined,
+                 RankPaused, ShardStaged, CommitFinished, ValidationFinished, CollectiveJoined,
                  CollectiveSettled, StopAsked, Tick>;
 
 // ---- actions
@@ -263,7 +263,7 @@ struct Commit {
   Attempt attempt;
   std::uint64_t index = 0;
   std::uint64_t number = 0;
-  std::vector<PartOfCheckpoint> parts;
+  std::vector<CheckpointShard> parts;
   bool operator==(const Commit&) const = default;
 };
 struct GiveUpCommit {  // answered by CommitFinished at once, whatever the storage does

@@ -143,12 +143,12 @@ Error no_space(FileSystem& fs, const std::string& folder, std::uint64_t needed,
                std::string_view what) {
   if (says_over_quota(what))
     return Error{Errc::NoSpace,
-                 fmt::format("{}: the checkpoint's part needs {} bytes", what, needed),
+                 fmt::format("{}: the checkpoint's shard needs {} bytes", what, needed),
                  std::string(kOverQuotaHint)};
   const auto free = fs.free_bytes(folder);
   return Error{
       Errc::NoSpace,
-      fmt::format("{}: the checkpoint's part needs {} bytes, {} are free in '{}'", what, needed,
+      fmt::format("{}: the checkpoint's shard needs {} bytes, {} are free in '{}'", what, needed,
                   free.has_error() ? "an unknown number" : std::to_string(*free), folder),
       "free some space, or lower checkpoint_config.num_to_keep"};
 }
@@ -163,7 +163,7 @@ Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending,
     if (made.error().code != Errc::AlreadyExists) return made.error();
   }
   return Error{Errc::ResourceExhausted,
-               fmt::format("rank {} has tried to write its part {} times in '{}'", rank.value,
+               fmt::format("rank {} has tried to write its shard {} times in '{}'", rank.value,
                            kPartNamesMax, pending)};
 }
 
@@ -245,7 +245,7 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
   writer.undo();
   Error error = std::move(written).error();
   if (error.code == Errc::NoSpace) error = no_space(fs, pending_folder, needed, error.message);
-  return std::move(error).with_context(fmt::format("writing the part of rank {}", rank.value));
+  return std::move(error).with_context(fmt::format("writing the shard of rank {}", rank.value));
 }
 
 }  // namespace train

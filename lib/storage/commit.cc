@@ -26,18 +26,18 @@ Result<std::map<Rank, const CheckpointPart*>> parts_by_rank(
   for (const CheckpointPart& part : parts) {
     if (part.rank.value < 0 || part.rank.value >= world_size)
       return Error{Errc::InvalidArgument,
-                   fmt::format("a part is of rank {}, but the attempt has {} workers",
+                   fmt::format("a shard is of rank {}, but the attempt has {} workers",
                                part.rank.value, world_size)};
     if (!by_rank.emplace(part.rank, &part).second)
       return Error{Errc::InvalidArgument,
-                   fmt::format("rank {} brought two parts", part.rank.value)};
+                   fmt::format("rank {} brought two shards", part.rank.value)};
   }
   std::vector<Rank> missing;
   for (int rank = 0; rank < world_size; ++rank)
     if (!by_rank.contains(Rank{rank})) missing.push_back(Rank{rank});
   if (!missing.empty())
     return Error{Errc::InvalidArgument,
-                 fmt::format("no part of {} (world size {})", ranks_text(missing), world_size)};
+                 fmt::format("no shard of {} (world size {})", ranks_text(missing), world_size)};
   return by_rank;
 }
 
@@ -88,7 +88,7 @@ Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>&
             "give the files of different ranks different names, such as rank-0003/state.bin"};
       if (first.ranks.back() == rank)
         return Error{Errc::InvalidArgument,
-                     fmt::format("the part of rank {} names '{}' twice", rank.value, file.path)};
+                     fmt::format("the shard of rank {} names '{}' twice", rank.value, file.path)};
       first.ranks.push_back(rank);
     }
   }
@@ -110,7 +110,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
     }
     if (!part.folder.starts_with(".rank-") || part.folder.find('/') != std::string::npos)
       return Error{Errc::InvalidArgument,
-                   fmt::format("'{}' is no part's folder", escape_name(part.folder))};
+                   fmt::format("'{}' is no shard's folder", escape_name(part.folder))};
     part_folders[part.rank] = join_path(pending, part.folder);
   }
   std::set<std::string> folders;  // parents sort before what is in them

@@ -47,7 +47,7 @@ Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::strin
   return Error{
       Errc::ResourceExhausted,
       fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; that of a "
-                  "rank's part may take {}, {} a file beside its path",
+                  "rank's shard may take {}, {} a file beside its path",
                   folder, files.size(), bytes, kPartListBytesMax, kListedFileBytes),
       "write fewer, larger files"};
 }

@@ -155,8 +155,8 @@ struct AckReports {
   TRAIN_FIELDS(acks)
 };
 
-struct PartWritten {  // one rank's part is written and synced below run_dir, or could not be
-  static constexpr MessageType kType = MessageType::PartWritten;
+struct ShardWritten {  // one rank's part is written and synced below run_dir, or could not be
+  static constexpr MessageType kType = MessageType::ShardWritten;
   std::int32_t rank = 0;
   std::uint64_t index = 0;  // this rank's index-th checkpoint of the attempt, from 1
   std::uint64_t report_ordinal = 0;
@@ -277,17 +277,17 @@ struct FileBytes {
   TRAIN_FIELDS(id, offset, size, data, error, error_code)
 };
 
-struct KeepPart {  // launcher → supervisor: keep a copy of a part that another node has
-  static constexpr MessageType kType = MessageType::KeepPart;
+struct KeepShard {  // launcher → supervisor: keep a copy of a part that another node has
+  static constexpr MessageType kType = MessageType::KeepShard;
   std::int32_t rank = 0;    // whose part
   std::uint64_t index = 0;  // of which checkpoint
-  std::string dir;          // "DATA/PART", as in PartWritten
+  std::string dir;          // "DATA/PART", as in ShardWritten
   std::vector<WrittenFile> files;
   TRAIN_FIELDS(rank, index, dir, files)
 };
 
-struct PartKept {  // it is safe on this node's disk, or cannot be kept
-  static constexpr MessageType kType = MessageType::PartKept;
+struct ShardKept {  // it is safe on this node's disk, or cannot be kept
+  static constexpr MessageType kType = MessageType::ShardKept;
   std::int32_t rank = 0;
   std::uint64_t index = 0;
   std::string error, error_code;  // empty: fine

@@ -64,7 +64,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(WorkerPaused);
     TRAIN_NAME(ReportBatch);
     TRAIN_NAME(AckReports);
-    TRAIN_NAME(PartWritten);
+    TRAIN_NAME(ShardWritten);
     TRAIN_NAME(CheckpointOutcome);
     TRAIN_NAME(OutputChunk);
     TRAIN_NAME(AckOutput);
@@ -81,8 +81,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ReportedCheckpoints);
     TRAIN_NAME(ReadFile);
     TRAIN_NAME(FileBytes);
-    TRAIN_NAME(KeepPart);
-    TRAIN_NAME(PartKept);
+    TRAIN_NAME(KeepShard);
+    TRAIN_NAME(ShardKept);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

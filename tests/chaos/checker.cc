@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "daemon/server/supervisor_files.h"
-#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/limits/cgroup.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
 #include "tests/chaos/steps.h"

@@ -38,7 +38,7 @@ void decode_all(const Frame& frame) {
                      NodeDraining, DrainNode, KeepController, KeptController, ControllerEnded,
                      Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined,
                      WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused, ReportBatch,
-                     AckReports, PartWritten, CheckpointOutcome, OutputChunk, AckOutput,
+                     AckReports, ShardWritten, CheckpointOutcome, OutputChunk, AckOutput,
                      CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
                      AttemptSnapshot, CollectiveAnswered, WorkerHello, Welcome, CheckpointStaged,
                      OnceBegin, OnceReply, OnceEnd, WorkerError, WorkerGoodbye, GoodbyeAck>(frame);

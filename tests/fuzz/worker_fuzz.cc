@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/once_per_node.h"
+#include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/once_per_node.h"
 #include "launcher/core/collective_tracker.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"

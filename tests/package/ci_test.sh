@@ -32,7 +32,7 @@ $(cat "$work/said")"
 }
 
 # a part a day
-parts=(lint asan tsan test-hdfs lint asan tsan)
+parts=(lint asan test-hdfs tsan lint asan tsan)
 for day in 1 2 3 4 5 6 7; do
   part="${parts[$((day - 1))]}"
   expect 0 "test $part" "ci: the part $part: passed" DAY="$day"

@@ -1,5 +1,6 @@
-// The simulated launcher's connection to one traind: what launcher/cluster/daemon_link.cc does, in
-// virtual time. The same NodeLiveness decides when to dial and when the node counts as lost.
+// The simulated launcher's connection to one traind: what launcher/cluster/links/daemon_link.cc
+// does, in virtual time. The same NodeLiveness decides when to dial and when the node counts as
+// lost.
 #pragma once
 
 #include <functional>

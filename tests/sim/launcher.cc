@@ -124,15 +124,15 @@ void SimLauncher::received(int index, const SimFrame& frame) {
                         paused->arrived ? ", where it was told to go" : "");
     feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
                     paused->arrived});
-  } else if (const auto* part = frame.get<PartWritten>()) {
-    feed(PartStaged{attempt,
-                    {Rank{part->rank},
-                     part->index,
-                     part->report_ordinal,
-                     "",
-                     {},
-                     part->metadata_json,
-                     part->error}});
+  } else if (const auto* part = frame.get<ShardWritten>()) {
+    feed(ShardStaged{attempt,
+                     {Rank{part->rank},
+                      part->index,
+                      part->report_ordinal,
+                      "",
+                      {},
+                      part->metadata_json,
+                      part->error}});
   } else if (const auto* validated = frame.get<ValidationEnded>()) {
     write_validation(validated->checkpoint);
   } else if (const auto* answered = frame.get<CollectiveAnswered>()) {
@@ -339,7 +339,8 @@ void SimLauncher::commit(Commit what) {
   });
 }
 
-// As launcher/cluster/commit_desk: it may be past the point where it could be held back.
+// As launcher/cluster/checkpoints/checkpoint_committer: it may be past the point where it could be
+// held back.
 void SimLauncher::give_up_commit(const GiveUpCommit& what) {
   const bool may_come = sim_.timeline.random.chance(0.5);
   if (!may_come) {
@@ -374,7 +375,7 @@ void SimLauncher::release(const Release& what) {
   });
 }
 
-// As launcher/cluster/validation_desk.
+// As launcher/cluster/checkpoints/validation_executor.
 void SimLauncher::write_validation(std::uint64_t number) {
   const auto wanted = controller_.unvalidated();
   if (std::find(wanted.begin(), wanted.end(), number) == wanted.end() ||

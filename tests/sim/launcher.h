@@ -1,5 +1,5 @@
 // The simulated launcher: the real RunController and SequenceTracker, and what
-// launcher/cluster/run_driver.cc and report_pipeline.cc do around them.
+// launcher/cluster/run/run_driver.cc and report_pipeline.cc do around them.
 #pragma once
 
 #include <deque>

@@ -22,8 +22,8 @@ void SimLauncher::remember(boost::json::object event) {
   write_journal();
 }
 
-// One group after the other, as launcher/cluster/journal_writer.cc. An end waits for the reports
-// before it.
+// One group after the other, as launcher/cluster/run/journal_writer.cc. An end waits for the
+// reports before it.
 void SimLauncher::write_journal() {
   if (journal_holds_ > 0 || journal_queue_.empty() || !journal_group_.empty()) return;
   journal_group_ = std::exchange(journal_queue_, {});
@@ -60,7 +60,7 @@ CheckpointInfo SimLauncher::put_checkpoint(const Commit& what) {
   CheckpointInfo info{.number = what.number - std::min(what.number - 1, 2 * numbers_skipped_),
                       .path = fmt::format("checkpoint_{:06}", what.number),
                       .epoch = -1};
-  for (const PartOfCheckpoint& part : what.parts) {
+  for (const CheckpointShard& part : what.parts) {
     if (part.rank == Rank{0}) info.epoch = std::stoll(part.metadata_json);
   }
   sim_.check.committed(what, info);

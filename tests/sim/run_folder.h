@@ -1,6 +1,6 @@
 // What a run has on disk, and what outlives its launchers: the synced part of its journal, its
 // report log, its committed checkpoints. And what a launcher that takes the run up makes of it, as
-// launcher/cluster/run_record.cc does.
+// launcher/cluster/run/run_record.cc does.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -165,7 +165,7 @@ void SimSupervisor::on_acks(const AckReports& message) {
   }
 }
 
-// As daemon/supervisor/validation_runner.
+// As daemon/supervisor/workers/validation_runner.
 void SimSupervisor::on_validate(const RunValidation& order) {
   if (validating_ == order.checkpoint) return;
   if (!validating_ && validated_ && validated_->checkpoint == order.checkpoint)
@@ -309,7 +309,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
 
 // One at a time, and then its folder is synced; what failed already overtakes them.
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
-  PartWritten part;
+  ShardWritten part;
   part.rank = rank.value;
   part.index = staged.index;
   part.report_ordinal = staged.report_ordinal;
@@ -330,7 +330,7 @@ void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   });
 }
 
-void SimSupervisor::part_stored(Rank rank, const PartWritten& part) {
+void SimSupervisor::part_stored(Rank rank, const ShardWritten& part) {
   if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.index);
   const SimFrame said = frame(part);
   seats_.at(rank).parts[part.index] = said;

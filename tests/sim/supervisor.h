@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/core/node_agent.h"
-#include "daemon/supervisor/answered_collectives.h"
 #include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/workers/answered_collectives.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker.h"
 
@@ -50,7 +50,7 @@ class SimSupervisor {
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void store(Rank rank, const CheckpointStaged& staged);
-  void part_stored(Rank rank, const PartWritten& part);
+  void part_stored(Rank rank, const ShardWritten& part);
   void spawn(Rank rank);
   void reaped(Rank rank, const WorkerEnd& end);
   void tell_exit(Rank rank, const WorkerEnd& end);

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/once_per_node.h"
+#include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/once_per_node.h"
 
 namespace train {
 namespace {

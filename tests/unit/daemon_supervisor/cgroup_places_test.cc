@@ -1,4 +1,4 @@
-#include "daemon/supervisor/cgroup_places.h"
+#include "daemon/supervisor/limits/cgroup_places.h"
 
 #include <gtest/gtest.h>
 

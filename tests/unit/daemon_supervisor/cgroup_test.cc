@@ -1,4 +1,4 @@
-#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/limits/cgroup.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
-#include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/workers/spawn.h"
 #include "lib/base/user_account.h"
 #include "tests/fakes/eventually.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/confinement.h"
+#include "daemon/supervisor/limits/confinement.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
-#include "daemon/supervisor/adopted.h"
-#include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/workers/spawn.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {

@@ -1,5 +1,5 @@
 // A group of cgroup v2 is a folder with files; a pipe takes the place of the one that is written.
-#include "daemon/supervisor/delegated_cgroup.h"
+#include "daemon/supervisor/limits/delegated_cgroup.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/supervisor/cgroup.h"
+#include "daemon/supervisor/limits/cgroup.h"
 #include "lib/base/file_descriptor.h"
 
 namespace train {

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/memory_account.h"
+#include "daemon/supervisor/limits/memory_account.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Checkpoints of a run in an object store, from the node's side.
-#include "daemon/supervisor/object_storage.h"
+#include "daemon/supervisor/checkpoints/object_storage.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ class ObjectStorageTest : public testing::Test {
     std::ofstream(message.dir + "/sub/rng") << "1";
     return message;
   }
-  PartWritten stored(const CheckpointStaged& message) {
+  ShardWritten stored(const CheckpointStaged& message) {
     return result_of(storage().store(Rank{2}, message));
   }
 
@@ -97,7 +97,7 @@ TEST_F(ObjectStorageTest, AnotherStoreIsRefused) {
 TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
   const CheckpointStaged message = staged(1);
 
-  const PartWritten part = stored(message);
+  const ShardWritten part = stored(message);
 
   EXPECT_EQ(part.error, "");
   EXPECT_EQ(part.rank, 2);
@@ -122,8 +122,8 @@ TEST_F(ObjectStorageTest, OfAPartThatCannotBeUploadedTheLauncherHearsWhy) {
 
   CheckpointStaged gone = staged(2);
   fs::remove_all(gone.dir);
-  const PartWritten part = stored(gone);
-  EXPECT_TRUE(part.error.starts_with("uploading the part of rank 2: ")) << part.error;
+  const ShardWritten part = stored(gone);
+  EXPECT_TRUE(part.error.starts_with("uploading the shard of rank 2: ")) << part.error;
   EXPECT_EQ(part.error_code, "not_found");
 }
 
@@ -131,16 +131,16 @@ TEST_F(ObjectStorageTest, AnUploadEndsAtItsLimit) {
   prepare_.upload_timeout_ms = 0;
   const CheckpointStaged message = staged(1);
 
-  const PartWritten part = stored(message);
+  const ShardWritten part = stored(message);
 
   EXPECT_EQ(part.error_code, "timeout");
-  EXPECT_TRUE(part.error.starts_with("uploading the part of rank 2: not uploaded within 0 ms"))
+  EXPECT_TRUE(part.error.starts_with("uploading the shard of rank 2: not uploaded within 0 ms"))
       << part.error;
   EXPECT_FALSE(fs::exists(message.dir));
 }
 
 TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
-  const PartWritten part = result_of(storage().store(Rank{0}, staged(1)));
+  const ShardWritten part = result_of(storage().store(Rank{0}, staged(1)));
   ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
   ObjectCheckpointStore store(files, url_);
   CheckpointPart stored{.rank = Rank{0}, .folder = part.dir, .files = {}};

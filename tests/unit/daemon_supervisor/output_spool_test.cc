@@ -1,4 +1,4 @@
-#include "daemon/supervisor/output_spool.h"
+#include "daemon/supervisor/output/output_spool.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

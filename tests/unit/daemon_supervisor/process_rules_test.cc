@@ -1,4 +1,4 @@
-#include "daemon/supervisor/process_rules.h"
+#include "daemon/supervisor/limits/process_rules.h"
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>

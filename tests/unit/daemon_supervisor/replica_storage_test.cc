@@ -51,11 +51,11 @@ class ReplicaStorageTest : public SupervisorWithData {
       supervisor_.send(answer);
     }
   }
-  PartKept keep(const std::string& dir, std::vector<WrittenFile> files, std::uint64_t index = 1) {
-    supervisor_.send(KeepPart{.rank = 4, .index = index, .dir = dir, .files = std::move(files)});
+  ShardKept keep(const std::string& dir, std::vector<WrittenFile> files, std::uint64_t index = 1) {
+    supervisor_.send(KeepShard{.rank = 4, .index = index, .dir = dir, .files = std::move(files)});
     const Frame frame = serve();
-    EXPECT_EQ(frame.type, MessageType::PartKept);
-    return *decode<PartKept>(frame);
+    EXPECT_EQ(frame.type, MessageType::ShardKept);
+    return *decode<ShardKept>(frame);
   }
   bool gone(const std::string& path) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -76,7 +76,7 @@ TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesPart) {
   const std::string text(300 << 10, 'x');
   offer("data-5-3.1/rank-0004", "sub/state.bin", text);
 
-  const PartKept kept = keep("data-5-3.1/rank-0004", {listed("sub/state.bin", text)});
+  const ShardKept kept = keep("data-5-3.1/rank-0004", {listed("sub/state.bin", text)});
 
   EXPECT_EQ(kept.error, "");
   EXPECT_EQ(kept.rank, 4);
@@ -95,7 +95,7 @@ TEST_F(ReplicaStorageTest, SaysWhatIsWrongWithOneThatItCannotKeep) {
                   .error.starts_with("'a' came with 5 bytes and xxh3-128 "));
   EXPECT_EQ(keep("data-5-3.2/rank-0004", {listed("b", "b")}, 2).error_code, "corrupt");
   EXPECT_EQ(keep("data-5-2.1/rank-0004", {listed("a", "a")}).error,
-            "'data-5-2.1/rank-0004' is no part of attempt 3");
+            "'data-5-2.1/rank-0004' is no shard of attempt 3");
   EXPECT_EQ(keep("data-5-3.1/../..", {listed("a", "a")}).error_code, "invalid_argument");
   EXPECT_EQ(keep("data-5-3.1/rank-0004", {listed("../../a", "a")}).error_code, "invalid_argument");
 }
@@ -138,7 +138,7 @@ TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
   const std::string data = supervisor_.dir() + "/data/checkpoints/";
   say(staged(1, "hello"));
 
-  const auto part = supervisor_.wait_for<PartWritten>();
+  const auto part = supervisor_.wait_for<ShardWritten>();
 
   EXPECT_EQ(part.error, "");
   EXPECT_TRUE(part.on_node);
@@ -159,7 +159,7 @@ TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
   failed.error_code = "no_space";
   say(failed);
 
-  const auto part = supervisor_.wait_for<PartWritten>();
+  const auto part = supervisor_.wait_for<ShardWritten>();
 
   EXPECT_EQ(part.error, "the disk is full");
   EXPECT_EQ(part.error_code, "no_space");

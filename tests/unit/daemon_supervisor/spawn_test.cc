@@ -1,4 +1,4 @@
-#include "daemon/supervisor/spawn.h"
+#include "daemon/supervisor/workers/spawn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/worker_environment.h"
+#include "daemon/supervisor/workers/worker_environment.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A worker that goes on and on, while nobody acknowledges: its connection is ended, and the
 // supervisor has no more than its share of memory, and lives on.
-#include "daemon/supervisor/worker_frames.h"
+#include "daemon/supervisor/workers/worker_frames.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/worker_frames.h"
+#include "daemon/supervisor/workers/worker_frames.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/supervisor/worker_seat.h"
+#include "daemon/supervisor/workers/worker_slot.h"
 
 namespace train {
 namespace {
@@ -117,7 +117,7 @@ TEST_F(ErrorFile, ALinkIsNotFollowed) {
 }
 
 TEST(ExitMessage, OfALongErrorTextCarriesItsBeginning) {
-  WorkerSeat seat;
+  WorkerSlot seat;
   seat.exit = TellExited{};
   seat.error = UserError{std::string(3u << 20, 'x'), "E", std::string(3u << 20, 's')};
   const Frame frame = encode(exit_message(seat, {}), Attempt{0});

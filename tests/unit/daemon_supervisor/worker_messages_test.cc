@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "daemon/supervisor/worker_frames.h"
+#include "daemon/supervisor/workers/worker_frames.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {
@@ -183,7 +183,7 @@ TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
 TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled) {
   say(staged(1, "hello"));
 
-  const auto part = supervisor_.wait_for<PartWritten>();
+  const auto part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.error, "");
   EXPECT_EQ(part.rank, 0);
   EXPECT_EQ(part.index, 1u);
@@ -196,7 +196,7 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
   const std::string pending = supervisor_.dir() + "/run/checkpoints/.tmp-0-3.1/";
   EXPECT_TRUE(std::filesystem::exists(pending + part.dir + "/state")) << part.dir;
   EXPECT_FALSE(std::filesystem::exists(staging_ + "/ckpt-1"));
-  EXPECT_EQ(names(told(2)), Names{"PartWritten"});
+  EXPECT_EQ(names(told(2)), Names{"ShardWritten"});
   EXPECT_EQ(snapshot_.settled_checkpoint, 0u);
 
   supervisor_.send(CheckpointOutcome{.index = 1, .path = "checkpoint_000001", .error = ""});
@@ -213,7 +213,7 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   failed.error = "the disk is full";
   failed.error_code = "no_space";
   say(failed);
-  auto part = supervisor_.wait_for<PartWritten>();
+  auto part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.error, "the disk is full");
   EXPECT_EQ(part.error_code, "no_space");
   EXPECT_TRUE(part.files.empty());
@@ -221,7 +221,7 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   const CheckpointStaged gone = staged(2, "");
   std::filesystem::remove_all(gone.dir);
   say(gone);
-  part = supervisor_.wait_for<PartWritten>();
+  part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.index, 2u);
   EXPECT_EQ(part.error_code, "not_found");
   EXPECT_NE(part.error, "");

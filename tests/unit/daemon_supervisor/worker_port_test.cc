@@ -1,11 +1,11 @@
 // Who may speak for a rank.
-#include "daemon/supervisor/worker_port.h"
+#include "daemon/supervisor/workers/worker_port.h"
 
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "daemon/supervisor/worker_frames.h"
+#include "daemon/supervisor/workers/worker_frames.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/link_messages.h"

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/worker_welcome.h"
+#include "daemon/supervisor/workers/worker_welcome.h"
 
 #include <gtest/gtest.h>
 

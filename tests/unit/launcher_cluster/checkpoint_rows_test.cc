@@ -1,5 +1,5 @@
 // What the spec says about the checkpoints of its run: scores, the best, the latest.
-#include "launcher/cluster/checkpoint_rows.h"
+#include "launcher/cluster/checkpoints/checkpoint_rows.h"
 
 #include <gtest/gtest.h>
 

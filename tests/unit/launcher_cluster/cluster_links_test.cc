@@ -1,4 +1,4 @@
-#include "launcher/cluster/cluster_links.h"
+#include "launcher/cluster/links/cluster_links.h"
 
 #include <gtest/gtest.h>
 

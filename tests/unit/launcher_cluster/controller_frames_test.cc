@@ -1,6 +1,6 @@
 // A frame may come from a node that runs anybody's code: a rank that no attempt can have leads
 // nowhere.
-#include "launcher/cluster/controller_frames.h"
+#include "launcher/cluster/links/controller_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST(ControllerFrames, APauseAndAPart) {
   EXPECT_EQ(paused.checkpoint_index, 3u);
   EXPECT_TRUE(paused.arrived);
 
-  PartWritten written;
+  ShardWritten written;
   written.rank = 2;
   written.index = 3;
   written.report_ordinal = 9;
@@ -173,7 +173,7 @@ TEST(ControllerFrames, APauseAndAPart) {
   written.metadata_json = "{}";
   written.error = "the disk is full";
   written.error_code = "no_space";
-  EXPECT_EQ(event_of<PartStaged>(written).part, (PartOfCheckpoint{.rank = Rank{2},
+  EXPECT_EQ(event_of<ShardStaged>(written).part, (CheckpointShard{.rank = Rank{2},
                                                                   .index = 3,
                                                                   .report_ordinal = 9,
                                                                   .dir = ".rank-0002",
@@ -182,7 +182,7 @@ TEST(ControllerFrames, APauseAndAPart) {
                                                                   .error = "the disk is full",
                                                                   .no_space = true}));
   written.error_code = "io";
-  EXPECT_FALSE(event_of<PartStaged>(written).part.no_space);
+  EXPECT_FALSE(event_of<ShardStaged>(written).part.no_space);
 }
 
 TEST(ControllerFrames, CollectiveCallsAndTheirAnswers) {

@@ -1,6 +1,6 @@
 // The launcher's link to one traind, over a real Unix socket: for how long a traind that is away,
 // and one that is silent, costs nothing.
-#include "launcher/cluster/daemon_link.h"
+#include "launcher/cluster/links/daemon_link.h"
 
 #include <sys/un.h>
 

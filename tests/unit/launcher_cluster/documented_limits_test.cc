@@ -5,11 +5,11 @@
 #include <map>
 
 #include "daemon/core/pending_handshakes.h"
-#include "daemon/supervisor/answered_collectives.h"
-#include "daemon/supervisor/part_writers.h"
-#include "launcher/cluster/file_relay.h"
-#include "launcher/cluster/output_log.h"
-#include "launcher/cluster/part_collector.h"
+#include "daemon/supervisor/checkpoints/shard_writers.h"
+#include "daemon/supervisor/workers/answered_collectives.h"
+#include "launcher/cluster/checkpoints/shard_transfer.h"
+#include "launcher/cluster/links/file_relay.h"
+#include "launcher/cluster/reports/output_log.h"
 #include "launcher/core/run_controller.h"
 #include "lib/net/certificate_files.h"
 #include "lib/net/handshake.h"
@@ -95,7 +95,7 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       {"kPieceSlow", kPieceSlow == milliseconds(400), "docs/checkpoints.md",
        "less when answers take longer than 0.4 s"},
       {"kFetchedAtOnce", kFetchedAtOnce == 16, "docs/checkpoints.md",
-       "At most 16 parts are fetched at a time."},
+       "At most 16 shards are fetched at a time."},
       {"kHoldersAwayMax", kHoldersAwayMax == seconds(60), "docs/checkpoints.md",
        "it is waited for 60 s (a line says so)"},
       {"kServedBytesMax", kServedBytesMax == kMiB, "lib/wire/PROTOCOL.md",

@@ -1,4 +1,4 @@
-#include "launcher/cluster/file_relay.h"
+#include "launcher/cluster/links/file_relay.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/cluster/journal_writer.h"
+#include "launcher/cluster/run/journal_writer.h"
 #include "lib/net/scope.h"
 #include "tests/fakes/store.h"
 

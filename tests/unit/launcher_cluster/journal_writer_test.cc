@@ -1,4 +1,4 @@
-#include "launcher/cluster/journal_writer.h"
+#include "launcher/cluster/run/journal_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/cluster/node_address.h"
+#include "launcher/cluster/links/node_address.h"
 
 #include <gtest/gtest.h>
 

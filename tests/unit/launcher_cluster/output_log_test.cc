@@ -1,4 +1,4 @@
-#include "launcher/cluster/output_log.h"
+#include "launcher/cluster/reports/output_log.h"
 
 #include <filesystem>
 #include <map>

@@ -1,6 +1,6 @@
 // Which traind a later launcher takes for the run's own: one in a folder that we made, and whose
 // process is this user's.
-#include "launcher/cluster/private_daemon.h"
+#include "launcher/cluster/links/private_daemon.h"
 
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 // Where a run in an object store is, and where what is here of it.
 #include <fstream>
 
-#include "launcher/cluster/remote_run.h"
+#include "launcher/cluster/checkpoints/remote_run.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"

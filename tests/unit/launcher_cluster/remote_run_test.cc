@@ -1,10 +1,10 @@
 // A run in an object store, as launchers on one machine and another have it.
-#include "launcher/cluster/remote_run.h"
+#include "launcher/cluster/checkpoints/remote_run.h"
 
 #include <boost/json.hpp>
 #include <mutex>
 
-#include "launcher/cluster/run_record.h"
+#include "launcher/cluster/run/run_record.h"
 #include "lib/base/host.h"
 #include "tests/fakes/eventually.h"
 #include "tests/fakes/storage_module.h"

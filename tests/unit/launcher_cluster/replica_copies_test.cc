@@ -1,4 +1,4 @@
-#include "launcher/cluster/replica_copies.h"
+#include "launcher/cluster/checkpoints/replica_copies.h"
 
 #include <gtest/gtest.h>
 

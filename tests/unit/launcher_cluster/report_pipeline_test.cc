@@ -1,4 +1,4 @@
-#include "launcher/cluster/report_pipeline.h"
+#include "launcher/cluster/reports/report_pipeline.h"
 
 #include <condition_variable>
 #include <future>

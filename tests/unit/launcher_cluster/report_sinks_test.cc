@@ -1,6 +1,6 @@
-#include "launcher/cluster/report_sinks.h"
+#include "launcher/cluster/reports/report_sinks.h"
 
-#include "launcher/cluster/run_record.h"
+#include "launcher/cluster/run/run_record.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {

@@ -1,4 +1,4 @@
-#include "launcher/cluster/run_log.h"
+#include "launcher/cluster/run/run_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/cluster/run_record.h"
+#include "launcher/cluster/run/run_record.h"
 
 #include <sys/stat.h>
 

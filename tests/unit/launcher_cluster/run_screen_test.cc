@@ -1,4 +1,4 @@
-#include "launcher/cluster/run_screen.h"
+#include "launcher/cluster/run/run_screen.h"
 
 #include <gtest/gtest.h>
 

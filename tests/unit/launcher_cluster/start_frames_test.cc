@@ -1,4 +1,4 @@
-#include "launcher/cluster/start_frames.h"
+#include "launcher/cluster/links/start_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -252,7 +252,7 @@ TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
 }
 
 TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
-  PartOfCheckpoint first, second;
+  CheckpointShard first, second;
   first.rank = Rank{1};
   first.dir = ".rank-0001";
   first.metadata_json = R"({"of": 1})";
@@ -285,7 +285,7 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
 
 TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
   for (const char* text : {"[1]", "{", "7", ""}) {
-    PartOfCheckpoint part;
+    CheckpointShard part;
     part.metadata_json = text;
     EXPECT_TRUE(commit_request({.parts = {part}}, Epoch{1}, "", {}).metadata.empty()) << text;
   }

@@ -1,4 +1,4 @@
-#include "launcher/cluster/store_trouble.h"
+#include "launcher/cluster/checkpoints/store_trouble.h"
 
 #include <gtest/gtest.h>
 

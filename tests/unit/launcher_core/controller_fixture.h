@@ -62,8 +62,8 @@ inline AttemptBegun begun(Attempt attempt, const Placement& placement,
 inline CheckpointInfo checkpoint(std::uint64_t number) {
   return {number, "checkpoint_" + std::to_string(number), 3};
 }
-inline PartStaged staged(Attempt attempt, int rank, std::uint64_t index,
-                         std::uint64_t ordinal = 1) {
+inline ShardStaged staged(Attempt attempt, int rank, std::uint64_t index,
+                          std::uint64_t ordinal = 1) {
   return {attempt, {Rank{rank}, index, ordinal, "dir", {}, "", ""}};
 }
 

@@ -111,11 +111,11 @@ TEST(Quiesce, HurriedItMeetsAtAnyReport) {
   g.pause(1, 6, 2);
   g.advance();
 
-  EXPECT_TRUE(g.quiesce.hurry(kStart + seconds(9), kStart));
+  EXPECT_TRUE(g.quiesce.escalate(kStart + seconds(9), kStart));
 
   EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
   EXPECT_FALSE(g.quiesce.at_checkpoint());
-  EXPECT_FALSE(g.quiesce.hurry(kStart + seconds(8), kStart));  // it is in a hurry already
+  EXPECT_FALSE(g.quiesce.escalate(kStart + seconds(8), kStart));  // it is in a hurry already
   EXPECT_EQ(g.advance(seconds(8)), Next::TimedOut);
 }
 

@@ -6,8 +6,8 @@ namespace {
 
 constexpr const char* kFull = "6291456 bytes were written, 0 are free in '/s/vit'";
 
-PartStaged without_space(int rank, std::uint64_t index) {
-  PartStaged event = staged(kFirst, rank, index);
+ShardStaged without_space(int rank, std::uint64_t index) {
+  ShardStaged event = staged(kFirst, rank, index);
   event.part.error = kFull;
   event.part.no_space = true;
   return event;
@@ -102,7 +102,7 @@ TEST(RunControllerCheckpoints, OtherErrorsAreNoWantOfSpace) {
   d.running();
   for (std::uint64_t index = 1; index <= 4; ++index) {
     d.handle(staged(kFirst, 0, index));
-    PartStaged broken = staged(kFirst, 1, index);
+    ShardStaged broken = staged(kFirst, 1, index);
     broken.part.error = "its writer threw";
     d.handle(broken);
   }

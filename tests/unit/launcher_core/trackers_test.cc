@@ -10,7 +10,7 @@ constexpr TimePoint kStart{seconds(100)};
 using Outcome = CheckpointTracker::Outcome;
 using Acks = std::vector<std::pair<Rank, std::uint64_t>>;
 
-PartOfCheckpoint part(int rank, std::uint64_t index, std::string error = "") {
+CheckpointShard part(int rank, std::uint64_t index, std::string error = "") {
   return {Rank{rank}, index, 10 * index, "dir", {}, "", std::move(error)};
 }
 
@@ -53,7 +53,7 @@ TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
 TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
   CheckpointTracker tracker(3);
   tracker.add(part(0, 1, "it threw"), kStart);
-  PartOfCheckpoint full = part(1, 1, "the disk is full");
+  CheckpointShard full = part(1, 1, "the disk is full");
   full.no_space = true;
   tracker.add(full, kStart);
   full.rank = Rank{2};
@@ -102,10 +102,11 @@ TEST(CheckpointTracker, NamesTheMissingRanksOnceAfterAMinute) {
   tracker.add(part(1, 1), kStart);
 
   EXPECT_EQ(tracker.next_deadline(), kStart + seconds(60));
-  EXPECT_EQ(tracker.overdue(kStart + seconds(60)),
-            std::vector<std::string>{"checkpoint 1 of this attempt waits for the parts of ranks 0, "
-                                     "2 for 1 min 0 s; every rank must report as many "
-                                     "checkpoints as the others"});
+  EXPECT_EQ(
+      tracker.overdue(kStart + seconds(60)),
+      std::vector<std::string>{"checkpoint 1 of this attempt waits for the shards of ranks 0, "
+                               "2 for 1 min 0 s; every rank must report as many "
+                               "checkpoints as the others"});
   EXPECT_EQ(tracker.overdue(kStart + seconds(70)), std::vector<std::string>{});
   EXPECT_EQ(tracker.next_deadline(), std::nullopt);
 }

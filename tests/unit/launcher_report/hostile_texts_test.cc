@@ -47,7 +47,7 @@ RunSummary summary_with(const std::string& text) {
           .best = checkpoint,
           .latest = checkpoint,
           .metrics = {{text, text}},
-          .results = {"{}"},  // JSON: RunLedger keeps nothing else
+          .results = {"{}"},  // JSON: RunSummaryBuilder keeps nothing else
           .warnings = {text},
           .resume_command = text};
 }

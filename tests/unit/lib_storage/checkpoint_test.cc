@@ -206,10 +206,10 @@ TEST_F(Checkpoints, NeedThePartsOfAllRanks) {
   auto first = write(0);
 
   EXPECT_EQ(store.commit(request(1, {*first}), yes).error().message,
-            "committing checkpoint_000001: no part of rank 1 (world size 2)");
-  EXPECT_EQ(merge_parts({*first, *first}, 2).error().message, "rank 0 brought two parts");
+            "committing checkpoint_000001: no shard of rank 1 (world size 2)");
+  EXPECT_EQ(merge_parts({*first, *first}, 2).error().message, "rank 0 brought two shards");
   EXPECT_EQ(merge_parts({{Rank{5}, ".rank-0005", {}}}, 2).error().message,
-            "a part is of rank 5, but the attempt has 2 workers");
+            "a shard is of rank 5, but the attempt has 2 workers");
 }
 
 TEST_F(Checkpoints, AreNotCommittedByAnOwnerThatWasReplaced) {
@@ -252,7 +252,7 @@ TEST_F(Checkpoints, FailWithBytesNeededAndFreeOnAFullDisk) {
 
   EXPECT_EQ(write(0, {.move = false}).error(),
             (Error{Errc::NoSpace,
-                   "not writing '/run/checkpoints/.tmp-1-0.1': the checkpoint's part needs 16 "
+                   "not writing '/run/checkpoints/.tmp-1-0.1': the checkpoint's shard needs 16 "
                    "bytes, 5 are free in "
                    "'/run/checkpoints/.tmp-1-0.1'",
                    "free some space, or lower checkpoint_config.num_to_keep"}));

@@ -82,7 +82,7 @@ TEST(Codec, DeepAndLongMessagesMeetTheLimits) {
 }
 
 TEST(Codec, NamesTypes) {
-  EXPECT_EQ(to_string(MessageType::PartWritten), "PartWritten");
+  EXPECT_EQ(to_string(MessageType::ShardWritten), "ShardWritten");
   EXPECT_EQ(to_string(static_cast<MessageType>(0x1234)), "type 0x1234");
   EXPECT_TRUE(is_relayed(MessageType::Prepared));
   EXPECT_TRUE(is_relayed(MessageType::AttemptSnapshot));

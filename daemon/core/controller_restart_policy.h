@@ -1,0 +1,27 @@
+// Whether the controller of a detached run is started again after it ended, and when. Pure: the
+// shell says how it ended.
+#pragma once
+
+#include <optional>
+
+#include "lib/base/time.h"
+
+namespace train {
+
+struct ControllerEnd {
+  enum class How { Exited, Killed, Unknown };  // Unknown: it was not our child
+  How how = How::Unknown;
+  int exit_code = 0;       // of Exited
+  bool run_ended = false;  // it has written how the run ended
+};
+
+class ControllerRestartPolicy {
+ public:
+  /// How long to wait before another one is started in its place; none: that was the end.
+  std::optional<Duration> ended(const ControllerEnd& end, Duration lived);
+
+ private:
+  int failures_ = 0;  // in a row
+};
+
+}  // namespace train

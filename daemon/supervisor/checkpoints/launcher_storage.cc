@@ -1,0 +1,244 @@
+#include "daemon/supervisor/checkpoints/launcher_storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <utility>
+
+#include "daemon/supervisor/checkpoints/shard_result.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/own_folder.h"
+#include "lib/storage/storage_mark.h"
+#include "lib/transfer/run_on.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/worker_messages.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kStaging = ".staging-";
+constexpr std::string_view kElsewhere = ".from-";  // checkpoints that are not the run's own
+
+/// Of attempts before this one: nobody asks for it any more.
+bool is_left_over(const std::string& name, Attempt attempt) {
+  if (const auto pending = parse_pending_name(name)) return pending->attempt < attempt;
+  return name.starts_with(kStaging) && name != fmt::format("{}{}", kStaging, attempt.value);
+}
+
+/// Whose part the launcher names by its folder: two names.
+std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
+  const auto slash = folder.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view part = folder.substr(slash + 1);
+  if (!part.starts_with(".rank-") || part.find('/') != std::string_view::npos) return std::nullopt;
+  return parse_pending_name(folder.substr(0, slash));
+}
+
+/// Moves all files below `from` to the same places below `to`; what is there already stays.
+Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::string& to) {
+  TRY(const auto entries, fs.list(from));
+  TRY_VOID(make_folders(fs, to));
+  for (const FolderEntry& entry : entries) {
+    const std::string source = join_path(from, entry.name), target = join_path(to, entry.name);
+    if (entry.kind == FileKind::Folder) {
+      TRY_VOID(move_files(fs, source, target));
+    } else if (auto moved = fs.rename_new(source, target);
+               moved.has_error() && moved.error().code != Errc::AlreadyExists) {
+      return moved;
+    }
+  }
+  return Unit{};
+}
+
+/// The parts of a committed checkpoint that were made here become what is here of it.
+Result<Unit> keep_parts(FileSystem& fs, const std::string& pending, const std::string& folder) {
+  TRY(const auto parts, fs.list(pending));
+  for (const FolderEntry& part : parts)
+    TRY_VOID(move_files(fs, join_path(pending, part.name), folder));
+  return Unit{};
+}
+
+/// Every rank has handed over a newer part: nobody reads the older ones any more, but those of
+/// `keep`.
+void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest,
+                   const std::vector<std::string>& keep) {
+  const auto entries = fs.list(checkpoints);
+  if (!entries) return;
+  for (const FolderEntry& entry : *entries) {
+    const bool checkpoint = parse_checkpoint_name(entry.name) || entry.name.starts_with(kElsewhere);
+    const std::string path = join_path(checkpoints, entry.name);
+    const bool kept =
+        path == newest || std::find(keep.begin(), keep.end(), entry.name) != keep.end();
+    if (checkpoint && !kept) (void)remove_tree(fs, path);
+  }
+}
+
+}  // namespace
+
+LauncherStorage::LauncherStorage(asio::any_io_executor executor, const Clock& clock,
+                                 PrepareAttempt prepare, Attempt attempt,
+                                 const std::string& data_dir, Send send)
+    : prepare_(std::move(prepare)),
+      attempt_(attempt),
+      checkpoints_(join_path(data_dir, "checkpoints")),
+      send_(std::move(send)),
+      fetcher_(executor, clock, pool_,
+               [this](const ReadFile& read) { send_(encode(read, attempt_)); }),
+      server_(executor) {}
+
+Task<Unit> LauncherStorage::probe() {
+  return run_on<Unit>(pool_, [this] { return prepare_folder(); });
+}
+
+Result<Unit> LauncherStorage::prepare_folder() {
+  const std::string run = parent_path(checkpoints_);
+  TRY_VOID(make_folders(files_, parent_path(run)));
+  const auto made = make_own_folder(run);
+  if (!made && made.error().code != Errc::AlreadyExists) return made.error();
+  TRY_VOID(check_private_folder(run));
+  TRY_VOID(make_folders(files_, checkpoints_));
+  TRY(const auto entries, files_.list(checkpoints_));
+  for (const FolderEntry& entry : entries) {
+    if (is_left_over(entry.name, attempt_))
+      (void)remove_tree(files_, join_path(checkpoints_, entry.name));
+  }
+  TRY(const std::uint64_t free, files_.free_bytes(checkpoints_));
+  if (free >= kFreeBytesMin) return Unit{};
+  return Error{Errc::NoSpace,
+               fmt::format("{} bytes are free in '{}', where checkpoints wait for the launcher; {} "
+                           "are needed to begin with",
+                           free, checkpoints_, kFreeBytesMin),
+               "free some space there, or give traind another --data-dir"};
+}
+
+std::string LauncherStorage::staging_folder() const {
+  return fmt::format("{}/{}{}", checkpoints_, kStaging, attempt_.value);
+}
+
+asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged message) {
+  ShardWritten part = part_of(rank, message);
+  part.on_node = true;
+  if (!message.error.empty()) co_return part;
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto writing = run_on<CheckpointPart>(pool_, [this, pending, rank, from = message.dir] {
+    return write_part(files_, checkpoints_, pending, rank, from);
+  });
+  const auto written = co_await std::move(writing);
+  set_outcome(part, written);
+  if (written) (void)remove_tree(files_, message.dir);
+  co_return part;
+}
+
+// ---- frames of the launcher
+
+void LauncherStorage::received(const Frame& frame) {
+  switch (frame.type) {
+    case MessageType::LauncherState:
+      if (auto state = decode<LauncherState>(frame); state && state->present) fetcher_.ask_again();
+      return;
+    case MessageType::FileBytes:
+      if (auto answer = decode<FileBytes>(frame)) fetcher_.received(std::move(*answer));
+      return;
+    case MessageType::ReadFile:
+      if (auto request = decode<ReadFile>(frame)) serve(*request);
+      return;
+    case MessageType::CheckpointOutcome:
+      if (auto outcome = decode<CheckpointOutcome>(frame))
+        asio::post(pool_, [this, outcome = std::move(*outcome)] { settle(outcome); });
+      return;
+    default:
+      return;
+  }
+}
+
+void LauncherStorage::serve(const ReadFile& request) {
+  const auto reply = [this](const FileBytes& answer) { send_(encode(answer, attempt_)); };
+  const auto pending = pending_of(request.folder);
+  if (!pending || pending->attempt != attempt_ || !check_file_path(request.path))
+    return reply(FileServer::refusal(
+        request,
+        Error{Errc::InvalidArgument, fmt::format("'{}' of '{}' is no file of a shard of attempt {}",
+                                                 escape_name(request.path),
+                                                 escape_name(request.folder), attempt_.value)}));
+  server_.serve(checkpoints_, join_path(request.folder, request.path), request, reply);
+}
+
+void LauncherStorage::settle(const CheckpointOutcome& outcome) {
+  const PendingCheckpoint which{Epoch{prepare_.epoch}, attempt_, Ordinal{outcome.index}};
+  const std::string pending = join_path(checkpoints_, pending_name(which));
+  if (!outcome.path.empty()) {
+    const std::string newest = folder_for(outcome.path);
+    if (keep_parts(files_, pending, newest))
+      remove_others(files_, checkpoints_, newest, outcome.keep);
+  }
+  (void)remove_tree(files_, pending);
+}
+
+// ---- restoring
+
+std::string LauncherStorage::folder_for(const std::string& checkpoint) const {
+  const std::string name = checkpoint.substr(checkpoint.rfind('/') + 1);
+  const bool ours = parse_checkpoint_name(name) &&
+                    parent_path(checkpoint) == join_path(prepare_.run_dir, "checkpoints");
+  return join_path(checkpoints_,
+                   ours ? name : fmt::format("{}{:016x}", kElsewhere, digest64_of(checkpoint)));
+}
+
+/// What is in `folder` of another checkpoint of that name goes.
+Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
+                                            const std::string& manifest) {
+  const auto there = read_small_file(files_, join_path(folder, kManifestName), kManifestBytesMax);
+  if (there && *there != manifest) TRY_VOID(remove_tree(files_, folder));
+  return make_folders(files_, folder);
+}
+
+Task<LauncherStorage::Found> LauncherStorage::find(const std::string& from) {
+  auto reading = fetcher_.fetch_small(from, std::string(kManifestName), kManifestBytesMax);
+  CO_TRY(std::string text, co_await std::move(reading));
+  CO_TRY(Manifest manifest, parse_manifest(text));
+  co_return Found{std::move(text), std::move(manifest)};
+}
+
+Task<std::string> LauncherStorage::bring_checkpoint(const std::string& from, const Found& found) {
+  const std::string folder = folder_for(from);
+  auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, found.text); });
+  CO_TRY_VOID(co_await std::move(making_room));
+  FetchRequest request{.folder = from, .into = folder, .files = {}};
+  for (const ManifestFile& file : found.manifest.files)
+    request.files.push_back({file.path, file.bytes, file.digest});
+  auto fetching = fetcher_.fetch(std::move(request));
+  CO_TRY_VOID(co_await std::move(fetching));
+  auto writing = run_on<Unit>(pool_, [&] {
+    return write_small_file(files_, join_path(folder, kManifestName), found.text);
+  });
+  CO_TRY_VOID(co_await std::move(writing));
+  co_return folder;
+}
+
+Task<std::string> LauncherStorage::fetch(std::string from) {
+  const std::string doing = fmt::format("bringing '{}' to this node", from);
+  auto finding = find(from);
+  auto found = co_await std::move(finding);
+  if (found.has_error()) co_return std::move(found).error().with_context(doing);
+  auto bringing = bring_checkpoint(from, *found);
+  auto folder = co_await std::move(bringing);
+  if (folder.has_error()) co_return std::move(folder).error().with_context(doing);
+  co_return folder;
+}
+
+void LauncherStorage::clean_up() {
+  (void)remove_tree(files_, staging_folder());
+  const auto entries = files_.list(checkpoints_);
+  if (!entries) return;
+  for (const FolderEntry& entry : *entries) {
+    const auto pending = parse_pending_name(entry.name);
+    if (pending && pending->attempt == attempt_)
+      (void)remove_tree(files_, join_path(checkpoints_, entry.name));
+  }
+}
+
+}  // namespace train

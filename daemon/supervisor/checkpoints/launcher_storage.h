@@ -1,0 +1,62 @@
+// Storage that only the launcher sees: parts are kept on this node's own disk, where the launcher
+// fetches them from, and the checkpoint to restore is fetched from it. What a node has of the
+// newest committed checkpoint stays there, so that a restart fetches the rest only.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+
+#include "daemon/supervisor/checkpoints/checkpoint_transport.h"
+#include "lib/storage/manifest.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/transfer/file_fetcher.h"
+#include "lib/transfer/file_server.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+class LauncherStorage : public CheckpointTransport {
+ public:
+  using Send = std::function<void(const Frame&)>;
+
+  /// `data_dir`: of this run on this node. `send` is to the launcher; what is lost is asked again.
+  LauncherStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
+                  Attempt attempt, const std::string& data_dir, Send send);
+
+  Task<Unit> probe() override;
+  std::string staging_folder() const override;
+  boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
+  Task<std::string> fetch(std::string from) override;
+  void received(const Frame& frame) override;
+  bool travels() const override { return true; }
+  void clean_up() override;
+
+ protected:
+  /// Remove what nobody needs any more once a checkpoint is committed, or is not to be. Blocks.
+  virtual void settle(const CheckpointOutcome& outcome);
+  std::string folder_for(const std::string& checkpoint) const;
+  struct Found {
+    std::string text;  // of the manifest
+    Manifest manifest;
+  };
+  Task<Found> find(const std::string& from);
+  /// What of the checkpoint is not here yet; the folder that has all of it then.
+  virtual Task<std::string> bring_checkpoint(const std::string& from, const Found& found);
+
+  const PrepareAttempt prepare_;
+  const Attempt attempt_;
+  const std::string checkpoints_;  // a folder that looks like the one in storage
+  Send send_;
+  PosixFileSystem files_;
+  boost::asio::thread_pool pool_{2};
+  FileFetcher fetcher_;
+
+ private:
+  Result<Unit> prepare_folder();
+  void serve(const ReadFile& request);
+  Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
+
+  FileServer server_;
+};
+
+}  // namespace train

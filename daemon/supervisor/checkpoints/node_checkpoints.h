@@ -1,0 +1,66 @@
+// The checkpoints of one attempt on this node: the way that they go (checkpoint_transport.h), which
+// may be another one than what was asked for, and the folders that workers make them in.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/supervisor/checkpoints/checkpoint_transport.h"
+#include "lib/base/time.h"
+#include "lib/net/scope.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+class NodeCheckpoints {
+ public:
+  struct Place {
+    Attempt attempt;
+    std::string spool_dir, data_dir;  // SupervisorOptions says what for
+  };
+  /// `send`: to the launcher; what is lost is not said again.
+  NodeCheckpoints(asio::any_io_executor executor, Scope& scope, const Clock& clock, Place place,
+                  std::function<void(const Frame&)> send)
+      : executor_(executor),
+        scope_(scope),
+        clock_(clock),
+        place_(std::move(place)),
+        send_(std::move(send)) {}
+
+  /// Before all else but received(), give_up() and clean_up(), which do nothing until then.
+  void prepare(const PrepareAttempt& message);
+  /// Whether checkpoints can be stored from here; on the launcher's storage, where this node does
+  /// not see it, by way of the launcher.
+  Task<Unit> probe();
+  bool travels() const { return transport_->travels(); }
+
+  /// Where the worker makes its files.
+  std::string staging_folder(Rank rank) const;
+  /// Storage that hangs keeps neither the caller's thread nor, after `upload_timeout`, the caller.
+  Task<Unit> make_staging_folder(Rank rank);
+
+  // As CheckpointTransport says.
+  asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) {
+    return transport_->store(rank, std::move(message));
+  }
+  Task<std::string> fetch(std::string from) { return transport_->fetch(std::move(from)); }
+  void received(const Frame& frame);
+  void give_up();
+  void clean_up();
+
+ private:
+  std::unique_ptr<CheckpointTransport> transport();
+  void tell(const std::string& trouble);
+
+  asio::any_io_executor executor_;
+  Scope& scope_;
+  const Clock& clock_;
+  const Place place_;
+  const std::function<void(const Frame&)> send_;
+  PrepareAttempt prepare_;
+  std::unique_ptr<CheckpointTransport> transport_;
+  TimePoint told_at_{};  // that storage is slow
+};
+
+}  // namespace train

@@ -1,0 +1,132 @@
+#include "daemon/supervisor/checkpoints/object_storage.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "daemon/supervisor/checkpoints/checkpoint_fetch.h"
+#include "daemon/supervisor/checkpoints/shard_result.h"
+#include "lib/base/host.h"
+#include "lib/storage/object_checkpoint_store.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kProbePatience = seconds(15);
+constexpr int kNice =
+    10;  // an upload gets a tenth of what a worker gets where processors are short
+
+void give_way_to_workers() {
+  const auto thread = static_cast<id_t>(::gettid());  // Linux: of this thread alone
+  const int now = ::getpriority(PRIO_PROCESS, thread);
+  (void)::setpriority(PRIO_PROCESS, thread, std::max(now, kNice));
+}
+
+}  // namespace
+
+ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
+                             std::function<void(const std::string&)> say)
+    : prepare_(std::move(prepare)),
+      attempt_(attempt),
+      folder_(std::move(folder)),
+      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {
+  // Threads of the store's client are started by these, and are what they are.
+  const auto all_there = std::make_shared<std::latch>(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    asio::post(pool_, [all_there] {
+      all_there->arrive_and_wait();  // so that each has one of these tasks
+      give_way_to_workers();
+    });
+  }
+}
+
+Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
+  const std::lock_guard lock(mutex_);
+  if (store_ == nullptr) {
+    TRY(store_, open_object_store(prepare_.run_dir, options_));
+  }
+  return store_;
+}
+
+/// That this node reaches the launcher's store, and may write there.
+Result<Unit> ObjectStorage::look() {
+  ObjectStoreOptions options = options_;
+  options.patience = kProbePatience;
+  TRY(auto store, open_object_store(prepare_.run_dir, options));
+  const std::string mark = fmt::format("probe-{}", prepare_.epoch);
+  TRY(const std::string text, store->get(mark, 256));
+  if (text != prepare_.storage_mark)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("'{}' is not the launcher's storage: it has the mark of another "
+                             "launcher",
+                             prepare_.run_dir),
+                 "is AWS_ENDPOINT_URL the same there?"};
+  const std::string own = fmt::format("{}-{}-{}", mark, host_name(), ::getpid());
+  TRY_VOID(store->put(own, text));
+  return store->remove(own);
+}
+
+Task<Unit> ObjectStorage::probe() {
+  auto looked = co_await asio::co_spawn(
+      pool_,
+      [](ObjectStorage* self) -> asio::awaitable<std::optional<Result<Unit>>> {
+        co_return self->look();
+      }(this),
+      asio::use_awaitable);
+  if (looked->has_error())
+    co_return std::move(*looked).error().with_context("the run's storage cannot be used");
+  co_return Unit{};
+}
+
+std::string ObjectStorage::staging_folder() const { return folder_ + "/staging"; }
+
+Result<CheckpointPart> ObjectStorage::upload(const PendingCheckpoint& pending, Rank rank,
+                                             const std::string& staged) {
+  TRY(auto store, opened());
+  const auto began = std::chrono::steady_clock::now();
+  const Duration limit = milliseconds(prepare_.upload_timeout_ms);
+  const auto on_bytes = [&](std::uint64_t) -> Result<Unit> {
+    if (std::chrono::steady_clock::now() - began < limit) return Unit{};
+    return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(limit)),
+                 "is the store slow? checkpoint_config.upload_timeout is how long we wait"};
+  };
+  return upload_part(files_, *store, pending, rank, staged, on_bytes);
+}
+
+asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged message) {
+  ShardWritten part = part_of(rank, message);
+  if (!message.error.empty()) co_return part;
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto uploaded = co_await asio::co_spawn(
+      pool_,
+      [](ObjectStorage* self, PendingCheckpoint which, Rank who,
+         std::string from) -> asio::awaitable<std::optional<Result<CheckpointPart>>> {
+        co_return self->upload(which, who, from);
+      }(this, pending, rank, message.dir),
+      asio::use_awaitable);
+  if (uploaded->has_error())
+    *uploaded = std::move(*uploaded).error().with_context(
+        fmt::format("uploading the shard of rank {}", rank.value));
+  set_outcome(part, *uploaded);
+  (void)remove_tree(files_, message.dir);
+  co_return part;
+}
+
+Task<std::string> ObjectStorage::fetch(std::string from) {
+  if (!is_object_url(from)) co_return from;
+  const std::string to = folder_ + "/restored/" + from.substr(from.rfind('/') + 1);
+  co_return co_await fetch_checkpoint(pool_, from, to, options_);
+}
+
+void ObjectStorage::clean_up() { (void)remove_tree(files_, folder_); }
+
+}  // namespace train

@@ -1,0 +1,48 @@
+// Storage in an object store: the parts of checkpoints are staged on this node's disk and uploaded
+// from there; what is restored is brought to it first.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "daemon/supervisor/checkpoints/checkpoint_transport.h"
+#include "lib/storage/checkpoint_writer.h"
+#include "lib/storage/object_store.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+class ObjectStorage final : public CheckpointTransport {
+ public:
+  /// `prepare.run_dir` is the run's URL. Files of this node are kept in `folder`, which is not
+  /// there yet. `say` gets a line, on any thread, when the store is slow or lost.
+  ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
+                std::function<void(const std::string&)> say);
+
+  Task<Unit> probe() override;
+  std::string staging_folder() const override;
+  boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
+  Task<std::string> fetch(std::string from) override;
+  void clean_up() override;
+
+ private:
+  Result<Unit> look();
+  Result<CheckpointPart> upload(const PendingCheckpoint& pending, Rank rank,
+                                const std::string& staged);
+  Result<std::shared_ptr<ObjectStore>> opened();
+
+  const PrepareAttempt prepare_;
+  const Attempt attempt_;
+  const std::string folder_;
+  const ObjectStoreOptions options_;
+  PosixFileSystem files_;
+  std::mutex mutex_;
+  std::shared_ptr<ObjectStore> store_;
+  static constexpr int kThreads = 2;
+  boost::asio::thread_pool pool_{kThreads};  // below the workers' priority
+};
+
+}  // namespace train

@@ -1,0 +1,167 @@
+#include "daemon/supervisor/checkpoints/replica_storage.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "daemon/supervisor/checkpoints/shard_result.h"
+#include "lib/base/error.h"
+#include "lib/model/checkpoint_file.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/transfer/run_on.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/worker_messages.h"
+
+namespace train {
+namespace {
+
+/// From where it was written to where it stays.
+Result<std::string> settle_part(FileSystem& fs, const std::string& checkpoints,
+                                const PendingCheckpoint& pending, const CheckpointPart& part) {
+  const std::string data = join_path(checkpoints, data_name(pending));
+  const std::string place = join_path(data_name(pending), part_name(part.rank));
+  TRY_VOID(make_folders(fs, data));
+  TRY_VOID(remove_tree(fs, join_path(checkpoints, place)));
+  TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), part.folder),
+                         join_path(checkpoints, place)));
+  TRY_VOID(fs.sync_folder(data));
+  (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // others may be in it
+  return place;
+}
+
+Result<Unit> link_file(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return Unit{};
+  return system_error(errno, fmt::format("linking '{}' to '{}'", from, to));
+}
+
+/// A checkpoint's folder as any other, of files that lie in the folders of their parts.
+Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Manifest manifest,
+                             const std::string& folder) {
+  const Manifest there = manifest;
+  for (ManifestFile& file : manifest.files) file.at.clear(), file.nodes.clear();
+  TRY(const std::string text, format_manifest(std::move(manifest)));
+  const auto found = read_small_file(fs, join_path(folder, kManifestName), kManifestBytesMax);
+  if (found && *found == text) return Unit{};
+  TRY_VOID(remove_tree(fs, folder));
+  for (const ManifestFile& file : there.files) {
+    const std::string target = join_path(folder, file.path);
+    TRY_VOID(make_folders(fs, parent_path(target)));
+    TRY_VOID(link_file(join_path(join_path(checkpoints, file.at), file.path), target));
+  }
+  TRY_VOID(make_folders(fs, folder));
+  return write_small_file(fs, join_path(folder, kManifestName), text);
+}
+
+/// Of attempts before it, or of checkpoints of this one that all ranks have left behind.
+bool is_before(const PendingCheckpoint& made, Attempt attempt, std::uint64_t index) {
+  return made.attempt < attempt || (made.attempt == attempt && made.ordinal.value <= index);
+}
+
+}  // namespace
+
+asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged message) {
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto storing = LauncherStorage::store(rank, std::move(message));
+  ShardWritten part = co_await std::move(storing);
+  if (!part.error.empty()) co_return part;
+  auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = part.dir] {
+    return settle_part(files_, checkpoints_, pending, {rank, folder, {}});
+  });
+  const auto place = co_await std::move(settling);
+  if (place) {
+    part.dir = *place;
+  } else {
+    part.files.clear();
+    part.error = place.error().describe();
+    part.error_code = std::string(to_string(place.error().code));
+  }
+  co_return part;
+}
+
+// ---- frames of the launcher
+
+void ReplicaStorage::received(const Frame& frame) {
+  if (frame.type != MessageType::KeepShard) return LauncherStorage::received(frame);
+  auto order = decode<KeepShard>(frame);
+  if (!order || !keeping_.insert(order->dir).second) return;  // asked again over a new link
+  scope_.spawn("keep a copy", keep(std::move(*order)));
+}
+
+asio::awaitable<void> ReplicaStorage::keep(KeepShard order) {
+  ShardKept kept{order.rank, order.index, "", ""};
+  if (const auto brought = co_await bring(order); brought.has_error()) {
+    kept.error = brought.error().describe();
+    kept.error_code = std::string(to_string(brought.error().code));
+  }
+  keeping_.erase(order.dir);
+  send_(encode(kept, attempt_));
+}
+
+Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
+  const auto made = parse_part_place(order.dir);
+  if (!made || made->attempt != attempt_)
+    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of attempt {}",
+                                                       escape_name(order.dir), attempt_.value)};
+  FetchRequest request{
+      .folder = order.dir, .into = join_path(checkpoints_, order.dir), .files = {}};
+  for (const WrittenFile& file : order.files) {
+    CO_TRY_VOID(check_file_path(file.path));
+    request.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
+  }
+  auto fetching = fetcher_.fetch(std::move(request));
+  CO_TRY_VOID(co_await std::move(fetching));
+  auto syncing = run_on<Unit>(pool_, [this, data = data_name(*made)]() -> Result<Unit> {
+    TRY_VOID(files_.sync_folder(join_path(checkpoints_, data)));
+    return files_.sync_folder(checkpoints_);
+  });
+  co_return co_await std::move(syncing);
+}
+
+/// Blocks.
+void ReplicaStorage::settle(const CheckpointOutcome& outcome) {
+  const auto entries = files_.list(checkpoints_);
+  if (!entries) return;
+  const std::set<std::string> keep(outcome.keep.begin(), outcome.keep.end());
+  for (const FolderEntry& entry : *entries) {
+    const auto made = parse_data_name(entry.name);
+    const bool done = made ? is_before(*made, attempt_, outcome.index)
+                           : parse_checkpoint_name(entry.name).has_value();
+    if (done && keep.count(entry.name) == 0)
+      (void)remove_tree(files_, join_path(checkpoints_, entry.name));
+  }
+}
+
+// ---- restoring
+
+Task<std::string> ReplicaStorage::bring_checkpoint(const std::string& from, const Found& found) {
+  if (found.manifest.nodes().empty()) {
+    auto bringing = LauncherStorage::bring_checkpoint(from, found);
+    co_return co_await std::move(bringing);
+  }
+  auto bringing = bring_all(found.manifest);
+  CO_TRY_VOID(co_await std::move(bringing));
+  const std::string folder = folder_for(from);
+  auto linking = run_on<Unit>(
+      pool_, [&] { return link_checkpoint(files_, checkpoints_, found.manifest, folder); });
+  CO_TRY_VOID(co_await std::move(linking));
+  co_return folder;
+}
+
+Task<Unit> ReplicaStorage::bring_all(const Manifest& manifest) {
+  std::map<std::string, std::vector<WantedFile>> by_place;
+  for (const ManifestFile& file : manifest.files)
+    by_place[file.at].push_back({file.path, file.bytes, file.digest});
+  for (auto& [place, files] : by_place) {
+    FetchRequest request{
+        .folder = place, .into = join_path(checkpoints_, place), .files = std::move(files)};
+    auto fetching = fetcher_.fetch(std::move(request));
+    CO_TRY_VOID(co_await std::move(fetching));
+  }
+  co_return Unit{};
+}
+
+}  // namespace train

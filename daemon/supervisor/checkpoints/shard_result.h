@@ -1,0 +1,16 @@
+// What the launcher is told of a part: ShardWritten, from what the worker staged and from what
+// became of it.
+#pragma once
+
+#include "lib/storage/checkpoint_writer.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/worker_messages.h"
+
+namespace train {
+
+/// Of a part that is not stored yet, or that the worker could not make.
+ShardWritten part_of(Rank rank, const CheckpointStaged& staged);
+/// Where it is, or why it is nowhere.
+void set_outcome(ShardWritten& part, const Result<CheckpointPart>& stored);
+
+}  // namespace train

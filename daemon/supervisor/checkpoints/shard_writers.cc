@@ -1,0 +1,109 @@
+#include "daemon/supervisor/checkpoints/shard_writers.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace train {
+
+struct ShardWriters::Job {
+  explicit Job(PartOrder asked) : order(std::move(asked)) {}
+  const PartOrder order;
+  std::stop_source stop = {};
+  std::atomic_flag settled = {};  // by its thread (it is stored, or failed), or by giving it up
+  std::optional<Result<CheckpointPart>> result = std::nullopt;
+};
+
+namespace {
+
+void remove_late(FileSystem& files, const PartOrder& order, const Result<CheckpointPart>& written) {
+  const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
+  if (written) (void)remove_tree(files, join_path(pending, written->folder));
+  (void)files.remove_folder(pending);  // which keeps it where other ranks have parts there
+  (void)remove_tree(files, order.staged);
+}
+
+}  // namespace
+
+ShardWriters::ShardWriters(asio::any_io_executor executor, const Clock& clock,
+                           std::shared_ptr<FileSystem> files, Duration limit)
+    : executor_(executor),
+      clock_(clock),
+      files_(std::move(files)),
+      limit_(limit),
+      changed_(executor) {}
+
+Task<CheckpointPart> ShardWriters::write(PartOrder order) {
+  const TimePoint deadline = clock_.now() + limit_;
+  // Threads that are writing now may come to hang, too.
+  while (given_up_ || writing_ == kPartWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
+    if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
+    const auto woken = co_await changed_.wait_until(deadline);
+    if (woken.has_error()) co_return woken.error();
+  }
+  const auto job = std::make_shared<Job>(std::move(order));
+  const auto started = start(job);
+  if (started.has_error()) co_return started.error();
+  ++writing_;
+  TimePoint wake = deadline;
+  bool late = false;
+  while (!job->result && !late) {
+    const auto woken = co_await changed_.wait_until(wake);
+    if (woken.has_error()) co_return woken.error();
+    if (!given_up_ && clock_.now() < deadline) continue;
+    late = !job->settled.test_and_set();
+    wake = TimePoint::max();  // if settled by its thread, the result is on its way
+  }
+  --writing_;
+  changed_.notify();
+  if (!late) co_return std::move(*job->result);
+  job->stop.request_stop();
+  Error error = given_up(job->order);
+  ++hanging_;
+  co_return error;
+}
+
+Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
+  try {
+    std::thread([this, job, files = files_] {
+      auto written = write_part(*files, job->order.checkpoints, job->order.pending, job->order.rank,
+                                job->order.staged, {}, job->stop.get_token());
+      if (written) (void)remove_tree(*files, job->order.staged);
+      const bool in_time = !job->settled.test_and_set();
+      if (!in_time) remove_late(*files, job->order, written);
+      asio::post(executor_, [this, job, in_time, written = std::move(written)]() mutable {
+        if (in_time)
+          job->result = std::move(written);
+        else
+          --hanging_;
+        changed_.notify();
+      });
+    }).detach();
+  } catch (const std::system_error& e) {
+    return system_error(e.code().value(), "starting a thread that writes a checkpoint's shard");
+  }
+  return Unit{};
+}
+
+void ShardWriters::give_up() {
+  given_up_ = true;
+  changed_.notify();
+}
+
+Error ShardWriters::given_up(const PartOrder& order) const {
+  if (given_up_) return Error{Errc::Cancelled, "nobody waits for it any more"};
+  std::string what =
+      fmt::format("not stored within {} in '{}'", format_duration(limit_), order.checkpoints);
+  if (hanging_ > 0) what += fmt::format(", where {} more hang", hanging_);
+  return Error{Errc::Timeout, std::move(what),
+               "is that storage slow, or its server away? checkpoint_config.upload_timeout is how "
+               "long we wait"};
+}
+
+}  // namespace train

@@ -1,0 +1,57 @@
+#include "daemon/supervisor/checkpoints/shared_storage.h"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "daemon/supervisor/checkpoints/checkpoint_fetch.h"
+#include "daemon/supervisor/checkpoints/shard_result.h"
+
+namespace train {
+
+SharedStorage::SharedStorage(asio::any_io_executor executor, const Clock& clock,
+                             PrepareAttempt prepare, Attempt attempt, std::string folder)
+    : prepare_(std::move(prepare)),
+      attempt_(attempt),
+      fetched_(std::move(folder)),
+      checkpoints_(prepare_.run_dir + "/checkpoints"),
+      probe_(executor, clock),
+      writers_(executor, clock, files_, milliseconds(prepare_.upload_timeout_ms)) {}
+
+Task<Unit> SharedStorage::probe() { return probe_.run(prepare_); }
+
+std::string SharedStorage::staging_folder() const {
+  return fmt::format("{}/.staging-{}", checkpoints_, attempt_.value);
+}
+
+asio::awaitable<ShardWritten> SharedStorage::store(Rank rank, CheckpointStaged message) {
+  ShardWritten part = part_of(rank, message);
+  if (!message.error.empty()) co_return part;
+  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  auto writing = writers_.write({checkpoints_, pending, rank, message.dir});
+  const auto written = co_await std::move(writing);
+  set_outcome(part, written);
+  co_return part;
+}
+
+Task<std::string> SharedStorage::fetch(std::string from) {
+  if (!is_object_url(from)) co_return from;  // it is where it was committed
+  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
+  const ObjectStoreOptions options{.environment = prepare_.storage_env};
+  co_return co_await fetch_checkpoint(pool_, from, fetched_, options);
+}
+
+void SharedStorage::clean_up() {
+  std::promise<void> done;
+  const auto removed = done.get_future();
+  std::thread([files = files_, folder = staging_folder(), done = std::move(done)]() mutable {
+    (void)remove_tree(*files, folder);
+    done.set_value();
+  }).detach();
+  (void)removed.wait_for(kCleanUpMax);
+  (void)remove_tree(*files_, fetched_);
+}
+
+}  // namespace train

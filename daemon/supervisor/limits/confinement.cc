@@ -1,0 +1,68 @@
+#include "daemon/supervisor/limits/confinement.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+namespace train {
+namespace {
+
+/// Processes and threads that this machine can have; a fork bomb must leave some to others.
+std::uint64_t pids_of_machine() {
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  for (const char* path : {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}) {
+    std::ifstream file(path);
+    std::uint64_t value = 0;
+    if (file >> value && value > 0) most = std::min(most, value);
+  }
+  return most;
+}
+
+}  // namespace
+
+CgroupLimits limits_of_all(const PrepareAttempt& order) {
+  return {.pids = pids_of_machine() / 2, .cpus = order.per_worker.cpu * order.local_world_size};
+}
+
+Result<Unit> Confinement::set(const PrepareAttempt& order) {
+  TRY(rules_, worker_rules(order.limits));
+  TRY_VOID(check_limits(rules_));
+  of_one_ = {.memory_bytes = order.per_worker.memory_bytes,
+             .pids = order.limits.pids_max,
+             .cpus = order.per_worker.cpu,
+             .cpus_at_most = order.limits.cpu_limit};
+  of_all_ = limits_of_all(order);
+  missing_.clear();
+  const auto look = [&](const char* name, bool asked) {
+    if (asked && !(cgroup_ && cgroup_->controller(name))) missing_.emplace_back(name);
+  };
+  look("memory", of_one_.memory_bytes > 0);
+  look("pids", of_one_.pids > 0);
+  look("cpu", of_one_.cpus_at_most);
+  if (cgroup_) cgroup_->set_limits(of_all_);
+  return Unit{};
+}
+
+std::optional<Cgroup> Confinement::group_without_claim(const std::string& name) const {
+  return cgroup_ ? cgroup_->create_child(name) : std::nullopt;
+}
+
+std::optional<Cgroup> Confinement::worker_group(const std::string& name) const {
+  auto group = group_without_claim(name);
+  if (group) group->set_limits(of_one_);
+  return group;
+}
+
+std::uint64_t Confinement::pids_limit_hit(const std::optional<Cgroup>& worker) const {
+  if (!cgroup_ || !worker) return 0;
+  if (worker->refused_processes() == 0 && cgroup_->refused_processes() == 0) return 0;
+  return of_one_.pids > 0 ? of_one_.pids : of_all_.pids;
+}
+
+void Confinement::end() const {
+  if (!cgroup_) return;
+  cgroup_->kill();
+  cgroup_->remove();
+}
+
+}  // namespace train

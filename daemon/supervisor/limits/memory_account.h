@@ -1,0 +1,54 @@
+// Whether a worker was killed for want of memory, and whose limit that was. The kernel counts such
+// kills, and how often a limit was hit, in each group; what was counted while a worker lived tells:
+// in its own group, where it has one with a memory controller, and in those above it, which may be
+// Slurm's, a pod's or a container's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/supervisor/limits/cgroup.h"
+#include "daemon/supervisor/limits/cgroup_places.h"
+
+namespace train {
+
+struct MemoryGroup {
+  std::string path;
+  std::uint64_t limit = 0;       // bytes; 0: none
+  std::uint64_t peak = 0;        // the most it ever used
+  std::uint64_t kills = 0;       // of processes in it
+  std::uint64_t limit_hits = 0;  // it could get no more
+  bool reached = false;          // its limit, at some time: v1 does not count all that hit it
+};
+
+struct OutOfMemory {
+  std::uint64_t limit = 0;  // bytes; 0: only the machine's own
+  std::uint64_t used = 0;   // by all that the limit holds for
+  std::string owner;        // claim, slurm, pod, container, node, or the path of a group
+};
+
+/// Of a folder of the memory controller.
+std::uint64_t oom_kills(const std::string& folder);
+
+/// Pure: what was counted between `before` and `after`, groups in the same order, the innermost
+/// first. `own`: the first holds nothing but the worker. `killed`: it ended by a SIGKILL that was
+/// not ours, which counts where it shares its groups with others.
+std::optional<OutOfMemory> out_of_memory(const std::vector<MemoryGroup>& before,
+                                         const std::vector<MemoryGroup>& after, bool own,
+                                         bool killed);
+
+class MemoryAccount {
+ public:
+  /// Of a worker that starts now, in this group, or in ours.
+  static MemoryAccount begin(const std::optional<Cgroup>& group);
+  /// Once it has ended, and before its group is removed.
+  std::optional<OutOfMemory> end(bool killed) const;
+
+ private:
+  std::vector<MemoryGroup> before_;
+  std::optional<Cgroup> group_;
+};
+
+}  // namespace train

@@ -1,0 +1,144 @@
+#include "daemon/supervisor/limits/process_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <utility>
+
+#include "lib/base/user_account.h"
+
+namespace train {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, int>, 9> kLimits{{
+    {"as", RLIMIT_AS},
+    {"core", RLIMIT_CORE},
+    {"cpu", RLIMIT_CPU},
+    {"data", RLIMIT_DATA},
+    {"fsize", RLIMIT_FSIZE},
+    {"memlock", RLIMIT_MEMLOCK},
+    {"nofile", RLIMIT_NOFILE},
+    {"nproc", RLIMIT_NPROC},
+    {"stack", RLIMIT_STACK},
+}};
+
+constexpr int kSignalMax = 64;
+
+struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+
+// By the kernel's call: glibc's refuses 32 and 33, its own, which its posix_spawn() leaves ignored,
+// so that whatever make(1) starts has them so.
+void reset_signals(const std::vector<int>& ignored) {
+  for (int number = 1; number <= kSignalMax; ++number) {
+    const bool ignore = std::find(ignored.begin(), ignored.end(), number) != ignored.end();
+    const KernelSigaction action{ignore ? SIG_IGN : SIG_DFL, 0, nullptr, 0};
+    ::syscall(SYS_rt_sigaction, number, &action, nullptr, sizeof action.mask);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// To raise it needs no right; to lower one that somebody raised would.
+void raise_oom_score() {
+  const int fd = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  if (fd < 0) return;
+  char first = 0;
+  if (::read(fd, &first, 1) == 1 && first == '-') {
+    [[maybe_unused]] const auto written = ::pwrite(fd, "0", 1, 0);
+  }
+  ::close(fd);
+}
+
+std::optional<int> rlimit_of(std::string_view name) {
+  for (const auto& [known, resource] : kLimits) {
+    if (known == name) return resource;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Slurm sends SIGUSR1, its warning of an end to come, to all processes of a step.
+Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
+  ProcessRules rules{.may_gain_privileges = false,
+                     .keeps_capabilities = limits.keep_capabilities,
+                     .killed_for_memory_like_others = true,
+                     .ignored_signals = {SIGUSR1},
+                     .umask = limits.umask & 0777};
+  for (const auto& [name, value] : limits.rlimits) {
+    const auto resource = rlimit_of(name);
+    if (!resource) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("run_config.rlimits.{} is no limit that this traind knows", name),
+                   "remove it, or use a newer traind"};
+    }
+    rules.limits.push_back(
+        {*resource, value < 0 ? RLIM_INFINITY : static_cast<rlim_t>(value), name});
+  }
+  return rules;
+}
+
+Result<Unit> check_limits(const ProcessRules& rules) {
+  for (const ResourceLimit& limit : rules.limits) {
+    rlimit ours{};
+    if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &ours) != 0)
+      return system_error(errno, "reading the limit " + limit.name);
+    if (limit.value <= ours.rlim_max || has_capability(CAP_SYS_RESOURCE)) continue;
+    return Error{
+        Errc::Permission,
+        fmt::format("run_config.rlimits.{} is {}, and this node allows at most {}", limit.name,
+                    limit.value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit.value),
+                    ours.rlim_max),
+        "lower it, or raise the hard limit of traind there"};
+  }
+  return Unit{};
+}
+
+// Who is to be killed before others, by somebody's choice, stays so.
+void ask_to_be_spared(int oom_score_adj) {
+  std::fstream file("/proc/self/oom_score_adj");
+  int now = 0;
+  if (!(file >> now) || now > 0) return;
+  file.seekp(0);
+  file << oom_score_adj << std::flush;
+}
+
+// Under a limit an allocation would fail once it is reached.
+void keep_in_memory() {
+  rlimit limit{};
+  const bool unlimited =
+      ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+  if (unlimited || has_capability(CAP_IPC_LOCK)) ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+}
+
+int apply_rules(const ProcessRules& rules) {
+  reset_signals(rules.ignored_signals);
+  if (rules.umask) ::umask(*rules.umask);
+  for (const ResourceLimit& limit : rules.limits) {
+    const rlimit value{limit.value, limit.value};
+    if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
+  }
+  if (rules.killed_for_memory_like_others) raise_oom_score();
+  if (!rules.may_gain_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  return rules.keeps_capabilities ? 0 : drop_capabilities();
+}
+
+}  // namespace train

@@ -1,0 +1,133 @@
+#include "daemon/supervisor/workers/adopted.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <thread>
+
+namespace train {
+namespace {
+
+constexpr std::size_t kEnvironmentBytesMax = 8u << 20;  // more than execve() takes
+
+std::set<pid_t>& own_children() {
+  static std::set<pid_t> pids;
+  return pids;
+}
+
+std::vector<pid_t> adopted_children() {
+  std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
+  std::vector<pid_t> adopted;
+  pid_t pid = 0;
+  while (children >> pid) {
+    if (!own_children().contains(pid)) adopted.push_back(pid);
+  }
+  return adopted;
+}
+
+/// Its variables, each between NUL characters.
+std::string environment_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  // A process can declare all of its memory to be its environment (prctl(2), PR_SET_MM).
+  std::string all(1, '\0');
+  std::array<char, 65536> piece{};
+  while (all.size() < kEnvironmentBytesMax && file) {
+    file.read(piece.data(), piece.size());
+    all.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  return all;
+}
+
+bool has_variable(const std::string& environment, const std::string& variable) {
+  return environment.find('\0' + variable + '\0') != std::string::npos;
+}
+
+}  // namespace
+
+void note_own_child(pid_t pid) { own_children().insert(pid); }
+void forget_own_child(pid_t pid) { own_children().erase(pid); }
+
+asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
+  asio::signal_set ended(executor, SIGCHLD);
+  for (;;) {
+    for (const pid_t pid : adopted_children()) ::waitpid(pid, nullptr, WNOHANG);
+    const auto [error, number] = co_await ended.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+  }
+}
+
+namespace {
+
+constexpr int kLooks = 25;  // at those without an environment, kLookAgainAfter apart
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(1);
+
+int kill_all(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, WNOHANG);
+  }
+  return static_cast<int>(pids.size());
+}
+
+/// Kill those whose environment matches. In the middle of execve() a process has none: those are
+/// looked at again for a while, all together.
+template <class Matches>
+int kill_adopted_if_environment(const Matches& matches) {
+  int killed = 0;
+  std::vector<pid_t> pids = adopted_children();
+  for (int look = 0; look < kLooks && !pids.empty(); ++look) {
+    if (look > 0) std::this_thread::sleep_for(kLookAgainAfter);
+    std::vector<pid_t> matching, without;
+    for (const pid_t pid : pids) {
+      const std::string environment = environment_of(pid);
+      if (matches(environment))
+        matching.push_back(pid);
+      else if (environment.size() <= 1 && ::waitpid(pid, nullptr, WNOHANG) == 0)
+        without.push_back(pid);
+    }
+    killed += kill_all(matching);
+    pids = std::move(without);
+  }
+  return killed;
+}
+
+}  // namespace
+
+int kill_adopted(const std::vector<std::string>& variables) {
+  if (variables.empty()) return kill_all(adopted_children());
+  return kill_adopted_if_environment([&](const std::string& environment) {
+    return std::all_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+      return has_variable(environment, variable);
+    });
+  });
+}
+
+int kill_adopted_with_any(const std::set<std::string>& variables) {
+  return kill_adopted_if_environment([&](const std::string& environment) {
+    return std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+      return has_variable(environment, variable);
+    });
+  });
+}
+
+int kill_adopted_of(uid_t uid) {
+  std::vector<pid_t> pids = adopted_children();
+  std::erase_if(pids, [uid](pid_t pid) {
+    struct stat found {};
+    return ::stat(fmt::format("/proc/{}", pid).c_str(), &found) != 0 || found.st_uid != uid;
+  });
+  return kill_all(pids);
+}
+
+}  // namespace train

@@ -1,0 +1,35 @@
+#include "daemon/supervisor/workers/answered_collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace train {
+
+void AnsweredCollectives::add(std::uint64_t epoch, CollectiveResult result) {
+  const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.answered.sequence == result.sequence;
+  });
+  if (same != kept_.end()) {
+    bytes_ -= same->bytes;
+    kept_.erase(same);
+  }
+  std::size_t bytes = result.error.size();
+  for (const std::string& part : result.parts) bytes += part.size();
+  bytes_ += bytes;
+  kept_.push_back(
+      {epoch, bytes, {result.sequence, std::move(result.parts), std::move(result.error)}});
+  while (kept_.size() > kCountMax || (bytes_ > kBytesMax && kept_.size() > 1)) {
+    bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
+  }
+}
+
+std::vector<CollectiveAnswered> AnsweredCollectives::from_before(std::uint64_t epoch) const {
+  std::vector<CollectiveAnswered> all;
+  for (const Kept& kept : kept_) {
+    if (kept.epoch < epoch) all.push_back(kept.answered);
+  }
+  return all;
+}
+
+}  // namespace train

@@ -1,0 +1,46 @@
+// Start a process and learn how it ended, by Boost.Process v2 and pidfds; into a cgroup v2 by
+// clone3(2). Call it from the main thread: a child's PDEATHSIG is tied to the thread that forked
+// it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/limits/cgroup.h"
+#include "daemon/supervisor/limits/process_rules.h"
+#include "lib/net/task.h"
+
+namespace train {
+
+struct SpawnRequest {
+  std::vector<std::string>
+      argv;  // argv[0]: a path (relative to working_dir), or a name to find in env's PATH
+  std::string working_dir = {};                 // empty: ours
+  std::map<std::string, std::string> env = {};  // the whole of it
+  int stdout_fd = -1, stderr_fd = -1;           // −1: /dev/null; stdin always is
+  std::vector<int> inherit_fds = {};            // kept open under the same number
+  std::optional<Cgroup> cgroup = {};            // that it is in; none: ours
+  bool die_with_parent = true;                  // PDEATHSIG KILL
+  ProcessRules rules = {};
+};
+
+/// Spawn into a session of its own. Errors say what the person can do: the command is not found
+/// (NotFound), not executable (Permission), the folder is missing, a limit is hit.
+Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request);
+
+/// One whose output comes through two pipes, of which the caller owns the ends.
+struct PipedProcess {
+  pid_t pid = -1;
+  int stdout_fd = -1, stderr_fd = -1;
+};
+Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest request);
+
+/// Wait for a child of ours to end, and reap it.
+Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid);
+
+}  // namespace train

@@ -1,0 +1,75 @@
+#include "daemon/supervisor/workers/standby_pool.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/supervisor/workers/adopted.h"
+
+namespace train {
+namespace {
+
+void close_pipes(const StandbyProcess& standby) {
+  ::close(standby.process.stdout_fd);
+  ::close(standby.process.stderr_fd);
+}
+
+bool reap_if_dead(pid_t pid) {
+  if (::waitpid(pid, nullptr, WNOHANG) != pid) return false;
+  forget_own_child(pid);
+  return true;
+}
+
+}  // namespace
+
+void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
+                        const Confinement& confinement) {
+  for (int number = 0; number < count; ++number) {
+    StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
+    standby.env = standby_environment(node, number);
+    standby.cgroup = confinement.worker_group(fmt::format("standby-{:04}", number));
+    const auto process = spawn_piped(executor, {.argv = node.start.command,
+                                                .working_dir = node.start.working_dir,
+                                                .env = standby.env,
+                                                .inherit_fds = {},
+                                                .cgroup = standby.cgroup,
+                                                .rules = confinement.rules()});
+    if (!process) return;
+    standby.process = *process;
+    waiting_.push_back(std::move(standby));
+  }
+}
+
+std::optional<StandbyProcess> StandbyPool::take(Rank rank) {
+  while (!waiting_.empty()) {
+    StandbyProcess next = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    if (!reap_if_dead(next.process.pid)) {
+      taken_.emplace(next.number, rank);
+      return next;
+    }
+    close_pipes(next);
+  }
+  return std::nullopt;
+}
+
+std::vector<pid_t> StandbyPool::close() {
+  closed_ = true;
+  std::vector<pid_t> killed;
+  for (const StandbyProcess& standby : std::exchange(waiting_, {})) {
+    const pid_t pid = standby.process.pid;
+    if (standby.cgroup) standby.cgroup->kill();
+    ::kill(-pid, SIGKILL);  // its session's process group
+    close_pipes(standby);
+    killed.push_back(pid);
+  }
+  return killed;
+}
+
+std::optional<Rank> StandbyPool::rank_of(int number) const {
+  const auto found = taken_.find(number);
+  return found == taken_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace train

@@ -1,0 +1,69 @@
+// Validates committed checkpoints when the launcher asks for it: one process at a time, in a
+// session (and cgroup) of its own, beside the workers or after them. Its end is said to every
+// launcher that attaches, until another checkpoint is asked for. The supervisor owns it; where the
+// result is kept, and what it decides, is the launcher's.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/supervisor/limits/cgroup.h"
+#include "daemon/supervisor/output/output_spool.h"
+#include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/workers/worker_environment.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class ValidationRunner {
+ public:
+  /// All of them must outlive the flows in `scope`.
+  ValidationRunner(asio::any_io_executor executor, Scope& scope, Uplink& uplink)
+      : executor_(executor), scope_(scope), uplink_(uplink), changed_(executor) {}
+
+  /// Begin, unless it runs already; what runs for another checkpoint is killed. `node` is looked at
+  /// before the call returns; `dir` is for what the process leaves.
+  void run(const RunValidation& order, const NodeEnvironment& node, const std::string& dir,
+           const Confinement& confinement);
+  /// It could not even begin.
+  void failed(const RunValidation& order, const Error& error);
+  /// To a launcher that attached.
+  void say_again();
+  /// What runs is killed whole, and nothing is said of it.
+  void kill();
+
+ private:
+  struct Running {
+    RunValidation order;
+    ValidationFiles files;
+    PipedProcess process;
+    std::optional<Cgroup> cgroup;
+    std::optional<OutputSpool> output;
+    int pipes = 2;  // that are not at their end
+    bool unwanted = false;
+    void kill() const;
+  };
+  using Shared = std::shared_ptr<Running>;  // by the flows that watch it; unwanted ones live on
+
+  Result<Shared> start(const RunValidation& order, const NodeEnvironment& node,
+                       const std::string& dir, const Confinement& confinement);
+  asio::awaitable<void> watch(Shared running);
+  asio::awaitable<void> read(Shared running, int fd);
+  void say(ValidationEnded ended);
+
+  asio::any_io_executor executor_;
+  Scope& scope_;
+  Uplink& uplink_;
+  Notifier changed_;  // a pipe is at its end
+  SystemClock clock_;
+  Shared running_;
+  int started_ = 0;
+  std::optional<ValidationEnded> ended_;  // the newest end
+};
+
+}  // namespace train

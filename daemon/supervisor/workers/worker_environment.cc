@@ -1,0 +1,116 @@
+#include "daemon/supervisor/workers/worker_environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace train {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+template <class Value>
+void set(Environment& env, const char* name, const Value& value) {
+  env[name] = fmt::format("{}", value);
+}
+
+template <class Value>
+void set_default(Environment& env, const char* name, const Value& value) {
+  env.try_emplace(name, fmt::format("{}", value));
+}
+
+Environment common_environment(const NodeEnvironment& node) {
+  const StartWorkers& start = node.start;
+  Environment env = start.env;
+  set_default(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
+  set_default(env, "OMP_NUM_THREADS",
+              std::max(1, static_cast<int>(std::floor(start.cpus_per_worker))));
+  // Every worker of the node sees the GPUs of all of them, in the order of local ranks: LOCAL_RANK
+  // is the device's index, as under torchrun.
+  if (!node.gpu_ids.empty()) {
+    set_default(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpu_ids, ","));
+  }
+  set(env, "TRAINRUN_SOCKET", node.socket_path);
+  set(env, "TRAINRUN_RUN_ID", start.run_id);
+  set(env, "TRAINRUN_RUN_NAME", start.run_name);
+  set(env, "TRAINRUN_ATTEMPT", node.attempt.value);
+  return env;
+}
+
+}  // namespace
+
+void use_account(StartWorkers& start, const Environment& own) {
+  const auto set_by_job = [&](const std::string& name) {
+    return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
+  };
+  for (const char* name :
+       {"HOME", "LOGNAME", "SHELL", "USER", "MAIL", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"}) {
+    if (set_by_job(name)) continue;
+    start.env.erase(name);
+    if (const auto found = own.find(name); found != own.end()) start.env[name] = found->second;
+  }
+}
+
+Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironmentInput& input) {
+  const StartWorkers& start = node.start;
+  Environment env = common_environment(node);
+  set(env, "RANK", input.worker.rank);
+  set(env, "WORLD_SIZE", start.world_size);
+  set(env, "LOCAL_RANK", input.worker.local_rank);
+  set(env, "LOCAL_WORLD_SIZE", input.local_world_size);
+  set(env, "GROUP_RANK", start.node_rank);
+  set(env, "GROUP_WORLD_SIZE", start.node_count);
+  set(env, "ROLE_NAME", "default");
+  set(env, "ROLE_RANK", input.worker.rank);
+  set(env, "ROLE_WORLD_SIZE", start.world_size);
+  set(env, "NODE_RANK", start.node_rank);
+  set(env, "NNODES", start.node_count);
+  set(env, "NPROC_PER_NODE", input.local_world_size);
+  if (start.master_port != 0) {
+    set(env, "MASTER_ADDR", start.master_addr);
+    set(env, "MASTER_PORT", start.master_port);
+  }
+  set(env, "TORCHELASTIC_RESTART_COUNT", start.restart_count);
+  set(env, "TORCHELASTIC_MAX_RESTARTS", start.max_restarts);
+  set(env, "TORCHELASTIC_RUN_ID", start.run_id);
+  set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
+  set(env, "TORCHELASTIC_ERROR_FILE", input.error_file);
+  // Without it Gloo offers its peers what the host's own name resolves to, on many systems a
+  // loopback address (Debian writes 127.0.1.1 into /etc/hosts), and they connect to themselves.
+  // NCCL leaves loopback out and may use several interfaces.
+  if (start.node_count > 1 && !input.network_interface.empty()) {
+    set_default(env, "GLOO_SOCKET_IFNAME", input.network_interface);
+    set_default(env, "TP_SOCKET_IFNAME", input.network_interface);
+  }
+  set(env, "TRAINRUN_NODE_RANK", start.node_rank);
+  set(env, "TRAINRUN_CHECKPOINT_DIR", input.checkpoint_dir);
+  return env;
+}
+
+Environment standby_environment(const NodeEnvironment& node, int number) {
+  Environment env = common_environment(node);
+  set(env, "TRAINRUN_STANDBY", number);
+  return env;
+}
+
+Environment validation_environment(const NodeEnvironment& node, const ValidationFiles& files,
+                                   bool use_gpu) {
+  Environment env = common_environment(node);
+  // Those of ranks may be an outer launcher's.
+  for (const char* name :
+       {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    env.erase(name);
+  if (!use_gpu) env["CUDA_VISIBLE_DEVICES"] = "";
+  set(env, "TRAINRUN_VALIDATE", 1);
+  set(env, "TRAINRUN_CHECKPOINT_DIR", files.checkpoint_dir);
+  set(env, "TRAINRUN_RESULT_FILE", files.result);
+  set(env, "TRAINRUN_SPEC", files.spec);
+  set(env, "TORCHELASTIC_ERROR_FILE", files.error);
+  return env;
+}
+
+}  // namespace train

@@ -1,0 +1,41 @@
+#include "daemon/supervisor/workers/worker_frames.h"
+
+#include <fmt/format.h>
+
+#include "lib/storage/manifest.h"
+
+namespace train {
+
+Result<Unit> check_reports(const ReportBatch& batch, std::uint64_t last) {
+  if (batch.count > 0 && batch.first_ordinal > 0 && batch.first_ordinal <= last + 1) return Unit{};
+  return Error{Errc::Protocol, fmt::format("{} reports from {} on, where report {} is due",
+                                           batch.count, batch.first_ordinal, last + 1)};
+}
+
+Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes) {
+  if (bytes > kCallBytesMax)
+    return Error{Errc::ResourceExhausted,
+                 fmt::format("a call with {} bytes; at most {} travel", bytes, kCallBytesMax)};
+  if (unanswered < kUnansweredCallsMax) return Unit{};
+  return Error{Errc::ResourceExhausted,
+               fmt::format("more than {} calls that nobody has answered", kUnansweredCallsMax)};
+}
+
+Result<Unit> check_staged(const std::string& staging_folder, const CheckpointStaged& staged) {
+  if (staged.dir != fmt::format("{}/ckpt-{}", staging_folder, staged.index)) {
+    return Error{Errc::InvalidArgument,
+                 fmt::format("checkpoint {} was handed over in '{}', which is not its folder below "
+                             "'{}'",
+                             staged.index, escape_name(staged.dir), staging_folder),
+                 "is this worker's SDK of another version than traind?"};
+  }
+  if (staged.metadata_json.size() > kWorkerTextBytesMax) {
+    return Error{Errc::ResourceExhausted,
+                 fmt::format("the metadata of checkpoint {} has {} bytes; at most {} are kept",
+                             staged.index, staged.metadata_json.size(), kWorkerTextBytesMax),
+                 "write what is large into a file of the checkpoint"};
+  }
+  return Unit{};
+}
+
+}  // namespace train

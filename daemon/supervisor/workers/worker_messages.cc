@@ -1,0 +1,110 @@
+#include "daemon/supervisor/workers/worker_messages.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/supervisor/workers/worker_frames.h"
+
+namespace train {
+
+/// Room for what is kept for this worker: its reports until they are acknowledged, all else until
+/// the attempt ends.
+Result<Unit> WorkerMessages::keep_for(WorkerSlot& slot, const Frame& frame) {
+  constexpr std::size_t kFrameBytes = 256;  // what a small one takes
+  if (frame.type != MessageType::ReportBatch) slot.kept_bytes += frame.payload.size() + kFrameBytes;
+  const std::size_t reports =
+      frame.type == MessageType::ReportBatch ? frame.payload.size() + slot.reports.bytes() : 0;
+  if (reports <= kWorkerBytesMax && slot.kept_bytes <= kWorkerBytesMax) return Unit{};
+  return Error{Errc::ResourceExhausted,
+               fmt::format("more than {} bytes that nobody has acknowledged", kWorkerBytesMax)};
+}
+
+Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
+  WorkerSlot& slot = parts_.slots.at(rank);
+  frame.attempt = attempt_;
+  switch (frame.type) {
+    case MessageType::ReportBatch: {
+      TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));
+      TRY_VOID(check_reports(batch, slot.reports.last_ordinal()));
+      TRY_VOID(keep_for(slot, frame));
+      slot.reports.add(batch.first_ordinal + batch.count - 1, frame);
+      parts_.uplink.send(frame);
+      return Unit{};
+    }
+    case MessageType::CheckpointStaged: {
+      TRY(CheckpointStaged message, decode<CheckpointStaged>(frame));
+      TRY_VOID(check_staged(parts_.checkpoints.staging_folder(rank), message));
+      if (slot.staging + slot.unsettled_parts.size() >= kUnsettledPartsMax)
+        return Error{Errc::ResourceExhausted,
+                     fmt::format("more than {} checkpoints at a time", kUnsettledPartsMax)};
+      ++slot.staging;
+      parts_.scope.spawn("stage", stage(rank, std::move(message)));
+      return Unit{};
+    }
+    case MessageType::CollectiveJoin: {
+      TRY(const CollectiveJoin message, decode_from<CollectiveJoin>(rank, frame));
+      TRY_VOID(check_calls(slot.unanswered_collectives.size(), frame.payload.size()));
+      slot.unanswered_collectives[message.sequence] = frame;
+      parts_.uplink.send(frame);
+      return Unit{};
+    }
+    case MessageType::AskCheckpoints: {
+      TRY(const AskCheckpoints message, decode_from<AskCheckpoints>(rank, frame));
+      TRY_VOID(check_calls(slot.unanswered_asks.size(), frame.payload.size()));
+      slot.unanswered_asks[message.request] = frame;
+      parts_.uplink.send(frame);
+      return Unit{};
+    }
+    case MessageType::WorkerPaused: {
+      TRY_VOID(decode_from<WorkerPaused>(rank, frame));
+      TRY_VOID(keep_for(slot, frame));
+      parts_.uplink.say(std::move(frame));
+      return Unit{};
+    }
+    case MessageType::WorkerResult: {
+      TRY_VOID(decode_from<WorkerResult>(rank, frame));
+      TRY_VOID(keep_for(slot, frame));
+      parts_.uplink.say(std::move(frame));
+      return Unit{};
+    }
+    case MessageType::WorkerError: {
+      TRY(WorkerError message, decode<WorkerError>(frame));
+      slot.error = std::move(message.error);
+      return Unit{};
+    }
+    case MessageType::OnceBegin: {
+      TRY(const OnceBegin message, decode<OnceBegin>(frame));
+      TRY_VOID(keep_for(slot, frame));
+      reply(once_.begin(rank, message.name));
+      return Unit{};
+    }
+    case MessageType::OnceEnd: {
+      TRY(const OnceEnd message, decode<OnceEnd>(frame));
+      TRY_VOID(keep_for(slot, frame));
+      reply(once_.end(message));
+      return Unit{};
+    }
+    case MessageType::WorkerGoodbye:
+      parts_.send(rank, encode(GoodbyeAck{}, attempt_));
+      return Unit{};
+    default:
+      return Unit{};
+  }
+}
+
+void WorkerMessages::reply(const OncePerNode::Replies& replies) {
+  for (const auto& [rank, reply] : replies) parts_.send(rank, encode(reply, attempt_));
+}
+
+asio::awaitable<void> WorkerMessages::stage(Rank rank, CheckpointStaged message) {
+  const ShardWritten part = co_await parts_.checkpoints.store(rank, std::move(message));
+  WorkerSlot& slot = parts_.slots.at(rank);
+  const Frame frame = encode(part, attempt_);
+  slot.unsettled_parts[part.index] = frame;
+  parts_.uplink.send(frame);
+  --slot.staging;
+  parts_.changed.notify();
+}
+
+}  // namespace train

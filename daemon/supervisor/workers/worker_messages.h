@@ -1,0 +1,42 @@
+// What workers say, once they are welcome: checked (worker_frames.h), kept for a launcher that
+// attaches later, and passed on.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "daemon/supervisor/checkpoints/node_checkpoints.h"
+#include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/workers/once_per_node.h"
+#include "daemon/supervisor/workers/worker_slot.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class WorkerMessages {
+ public:
+  struct Parts {
+    Scope& scope;
+    Notifier& changed;
+    std::map<Rank, WorkerSlot>& slots;
+    Uplink& uplink;
+    NodeCheckpoints& checkpoints;
+    std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
+  };
+  WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
+
+  /// From the connection of `rank`. An error ends that connection.
+  Result<Unit> received(Rank rank, Frame frame);
+
+ private:
+  static Result<Unit> keep_for(WorkerSlot& slot, const Frame& frame);
+  void reply(const OncePerNode::Replies& replies);
+  asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
+
+  const Attempt attempt_;
+  const Parts parts_;
+  OncePerNode once_;
+};
+
+}  // namespace train

@@ -1,0 +1,133 @@
+#include "daemon/supervisor/workers/worker_port.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "daemon/supervisor/workers/worker_frames.h"
+#include "lib/base/print.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/link_messages.h"
+#include "lib/wire/worker_messages.h"
+
+namespace train {
+namespace {
+constexpr Duration kHelloLimit = seconds(5);
+constexpr Duration kLeaveLimit = seconds(1);  // a rank's program ended, and its next one connects
+}  // namespace
+
+Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
+                                                     const std::string& path, Attempt attempt,
+                                                     Handlers handlers) {
+  TRY(auto listener, Listener::listen(executor, Endpoint::unix_socket(path)));
+  std::unique_ptr<WorkerPort> port(
+      new WorkerPort(executor, std::move(listener), attempt, std::move(handlers)));
+  port->scope_.spawn("accept workers", port->accept_loop());
+  return port;
+}
+
+WorkerPort::WorkerPort(asio::any_io_executor executor, std::unique_ptr<Listener> listener,
+                       Attempt attempt, Handlers handlers)
+    : listener_(std::move(listener)),
+      attempt_(attempt),
+      handlers_(std::move(handlers)),
+      left_(executor),
+      scope_(executor) {}
+
+WorkerPort::~WorkerPort() = default;
+
+asio::awaitable<void> WorkerPort::accept_loop() {
+  for (;;) {
+    auto connection = co_await listener_->accept();
+    if (!connection) co_return;
+    scope_.spawn("worker", serve(std::move(*connection)));
+  }
+}
+
+// The first frame says who it is; the kernel says whose process it is.
+asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) {
+  connection->set_payload_limit(kHelloPayloadBytesMax);
+  auto first = co_await within(kHelloLimit, connection->receive());
+  if (!first || first->type != MessageType::WorkerHello) co_return;
+  auto hello = decode<WorkerHello>(*first);
+  if (!hello) co_return;
+  const auto welcome = co_await this->welcome(*connection, *hello);
+  if (!welcome) {
+    co_await refuse(*connection, welcome.error());
+    co_return;
+  }
+  const Rank rank{welcome->rank};
+  connection->set_payload_limit(kFramePayloadBytesMax);
+  connection->send(encode(*welcome, attempt_));
+  connections_[rank] = connection.get();
+  handlers_.joined(rank, *hello);
+  for (;;) {
+    auto frame = co_await connection->receive();
+    if (!frame) break;
+    const auto taken = handlers_.received(rank, std::move(*frame));
+    if (taken) continue;
+    print_err("traind supervise: the connection of rank {} is ended: {}\n", rank.value,
+              taken.error().describe());
+    co_await refuse(*connection, taken.error());
+    break;
+  }
+  if (const auto found = connections_.find(rank);
+      found != connections_.end() && found->second == connection.get()) {
+    connections_.erase(found);
+    left_.notify();
+    handlers_.closed(rank);
+  }
+}
+
+Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHello& hello) {
+  const auto peer = connection.credentials();
+  if (!peer || peer->uid != ::geteuid())
+    co_return Error{Errc::Permission, "this supervisor belongs to another user"};
+  auto welcome = co_await handlers_.welcome(hello);
+  if (!welcome) co_return welcome.error();
+  const Rank rank{welcome->rank};
+  const TimePoint until = std::chrono::steady_clock::now() + kLeaveLimit;
+  for (bool in_time = true; connected(rank);) {
+    if (!in_time) {
+      const auto first = connections_.at(rank)->credentials();
+      co_return Error{Errc::AlreadyExists,
+                      fmt::format("process {} is connected as rank {} already",
+                                  first ? first->pid : 0, rank.value),
+                      "one process of a rank at a time may use the SDK; take TRAINRUN_SOCKET out "
+                      "of the environment of programs that it starts"};
+    }
+    CO_TRY(in_time, co_await left_.wait_until(until));
+  }
+  co_return std::move(*welcome);
+}
+
+asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& why) const {
+  connection.send(
+      encode(Refused{std::string(to_string(why.code)), why.message, why.hint}, attempt_));
+  (void)co_await within(kHelloLimit, connection.flush());
+}
+
+void WorkerPort::send(Rank rank, const Frame& frame) {
+  if (const auto found = connections_.find(rank); found != connections_.end())
+    send(*found->second, rank, frame);
+}
+
+void WorkerPort::send_to_all(const Frame& frame) {
+  for (auto& [rank, connection] : connections_) send(*connection, rank, frame);
+}
+
+/// A worker that asks and does not read must not fill our memory.
+void WorkerPort::send(Connection& connection, Rank rank, const Frame& frame) {
+  if (connection.queued_bytes() <= kWorkerBytesMax) return connection.send(frame);
+  print_err("traind supervise: the connection of rank {} is ended: it has not read {} bytes\n",
+            rank.value, connection.queued_bytes());
+  connection.close();
+}
+
+asio::awaitable<void> WorkerPort::close() {
+  listener_->close();
+  scope_.cancel();
+  co_await scope_.join();
+}
+
+}  // namespace train

@@ -1,0 +1,70 @@
+#include "daemon/supervisor/workers/worker_slot.h"
+
+#include <boost/json.hpp>
+
+#include "lib/base/utf8.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kErrorFileBytesMax = 1u << 20;
+constexpr std::size_t kErrorTextBytesMax = 64u << 10;  // of a frame's 4 MiB, and of the journal
+constexpr std::size_t kErrorStackBytesMax = 256u << 10;
+
+UserError cut(const UserError& error) {
+  return {utf8_text(error.what, kErrorTextBytesMax), utf8_text(error.type, kErrorTextBytesMax),
+          utf8_text(error.stack, kErrorStackBytesMax)};
+}
+
+std::string text_at(const boost::json::object& object, std::string_view key) {
+  const boost::json::value* value = object.if_contains(key);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
+}
+
+}  // namespace
+
+WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now) {
+  const TellExited& exit = *slot.exit;
+  WorkerExited message;
+  message.rank = slot.plan.rank;
+  message.pid = exit.pid;
+  message.signaled = exit.status.signaled;
+  message.status = exit.status.status;
+  message.core_dumped = exit.status.core_dumped;
+  message.stop_requested = exit.stop_requested;
+  if (slot.out_of_memory && !exit.stop_requested) {
+    message.oom_killed = true;
+    message.memory_limit = slot.out_of_memory->limit;
+    message.memory_used = slot.out_of_memory->used;
+    message.memory_limit_of = slot.out_of_memory->owner;
+  }
+  message.pids_limit_hit = slot.pids_limit_hit;
+  message.wall_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+  message.last_lines = slot.last_lines.lines();
+  if (slot.error) message.errors.push_back(cut(*slot.error));
+  message.last_ordinal = slot.reports.last_ordinal();
+  return message;
+}
+
+std::optional<UserError> read_error_file(const std::string& path) {
+  PosixFileSystem files;  // never waits, and never reads more than the limit
+  const auto text = read_small_file(files, path, kErrorFileBytesMax);
+  if (!text || text->empty()) return std::nullopt;
+  boost::system::error_code ec;
+  const boost::json::value json = boost::json::parse(*text, ec);
+  if (ec || !json.is_object()) return std::nullopt;
+  const boost::json::value* message = json.as_object().if_contains("message");
+  if (message == nullptr) return std::nullopt;
+  if (message->is_string()) return UserError{std::string(message->as_string()), "", ""};
+  if (!message->is_object()) return std::nullopt;
+  UserError error{text_at(message->as_object(), "message"), "", ""};
+  if (const auto* extra = message->as_object().if_contains("extraInfo");
+      extra != nullptr && extra->is_object()) {
+    error.stack = text_at(extra->as_object(), "py_callstack");
+  }
+  return error;
+}
+
+}  // namespace train

@@ -1,0 +1,93 @@
+// Everything the supervisor keeps for one worker: its output on the way to the launcher, its
+// reports until they are on disk, its checkpoints until they are settled, and what is known of its
+// end. State only; supervisor.cc moves the bytes.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/limits/cgroup.h"
+#include "daemon/supervisor/limits/memory_account.h"
+#include "daemon/supervisor/output/output_spool.h"
+#include "daemon/supervisor/workers/standby_pool.h"
+#include "lib/model/user_error.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+
+/// Reports that the launcher has not acknowledged. An SDK of ours waits at 8 MiB of them.
+class UnackedReports {
+ public:
+  void add(std::uint64_t last_ordinal, Frame frame) {
+    last_ = last_ordinal;
+    bytes_ += frame.payload.size();
+    frames_.emplace_back(last_ordinal, std::move(frame));
+  }
+  void acknowledge(std::uint64_t ordinal) {
+    while (!frames_.empty() && frames_.front().first <= ordinal) {
+      bytes_ -= frames_.front().second.payload.size();
+      frames_.pop_front();
+    }
+  }
+  std::size_t bytes() const { return bytes_; }
+  const std::deque<std::pair<std::uint64_t, Frame>>& frames() const { return frames_; }
+  std::uint64_t last_ordinal() const { return last_; }
+
+ private:
+  std::deque<std::pair<std::uint64_t, Frame>> frames_;
+  std::uint64_t last_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+/// One of a worker's two output streams.
+struct OutputStream {
+  OutputSpool spool;
+  std::uint8_t number = 1;  // 1 stdout, 2 stderr
+  std::uint64_t sent = 0, acked = 0;
+  bool ended = false, end_sent = false;
+};
+
+struct WorkerSlot {
+  WorkerPlan plan;
+  std::optional<StandbyProcess> standby;  // that goes on as this worker
+  std::int64_t pid = 0;
+  std::optional<Cgroup> cgroup;
+  MemoryAccount memory;
+  std::optional<OutOfMemory> out_of_memory;  // what it died of
+  std::uint64_t pids_limit_hit = 0;          // 0: it was not
+  std::vector<OutputStream> streams;         // stdout, stderr
+  LastLines last_lines;                      // of both
+  UnackedReports reports;
+  std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint index, until CheckpointOutcome
+  std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
+  std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
+  std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end
+  int staging = 0;                                        // checkpoints being stored
+  std::optional<UserError> error;                         // what its SDK said
+  std::string error_file;                                 // what Python's @record writes
+  bool connected = false, ended = false;
+  std::optional<TellExited> exit;
+  bool exit_sent = false;
+
+  bool output_ended() const {
+    for (const OutputStream& stream : streams) {
+      if (!stream.ended) return false;
+    }
+    return true;
+  }
+};
+
+/// What the launcher is told of the end of a worker that was reaped now.
+WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now);
+
+/// What the worker left in TORCHELASTIC_ERROR_FILE (torchelastic's shape); nothing when there is no
+/// readable one.
+std::optional<UserError> read_error_file(const std::string& path);
+
+}  // namespace train

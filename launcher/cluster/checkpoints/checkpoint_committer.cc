@@ -1,0 +1,87 @@
+#include "launcher/cluster/checkpoints/checkpoint_committer.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <filesystem>
+#include <optional>
+
+namespace train {
+
+void CheckpointCommitter::reported(ReportRecord report) {
+  metrics_[{Attempt{report.attempt}, report.ordinal}] = std::move(report.metrics);
+}
+
+Metrics CheckpointCommitter::take_metrics(const Commit& action, Metrics newest) {
+  const auto first = std::find_if(action.parts.begin(), action.parts.end(),
+                                  [](const auto& part) { return part.rank == Rank{0}; });
+  if (first == action.parts.end()) return {};
+  const Key report{action.attempt, first->report_ordinal};
+  const auto found = metrics_.find(report);
+  Metrics metrics = found == metrics_.end() ? std::move(newest) : std::move(found->second);
+  metrics_.erase(metrics_.begin(), metrics_.upper_bound(report));
+  return metrics;
+}
+
+asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest) {
+  const Metrics metrics = take_metrics(action, std::move(newest));
+  const Key key{action.attempt, action.index};
+  const std::shared_ptr<CommitFence> fence = entries_[key].fence;
+  const auto committed = co_await asio::co_spawn(
+      uses_.disk,
+      [](CheckpointManager* keeper, const Commit* what, const Metrics* with, std::string created,
+         CheckpointManager::Pinned pinned, CommitFence* before)
+          -> asio::awaitable<std::optional<Result<CheckpointManager::Outcome>>> {
+        co_return keeper->commit(*what, *with, created, pinned, before);
+      }(&uses_.keeper, &action, &metrics, format_utc(uses_.clock.wall()), uses_.pinned(),
+          fence.get()),
+      asio::use_awaitable);
+  const bool given_up = entries_.at(key).given_up;
+  entries_.erase(key);
+  if (*committed) co_return this->committed(action, **committed);
+  if (given_up) co_return;  // it was answered
+  uses_.feed(CommitFinished{.attempt = action.attempt,
+                            .index = action.index,
+                            .checkpoint = {},
+                            .error = committed->error().describe(),
+                            .no_space = committed->error().code == Errc::NoSpace});
+}
+
+void CheckpointCommitter::committed(const Commit& action,
+                                    const CheckpointManager::Outcome& outcome) {
+  for (const std::string& warning : outcome.warnings) uses_.screen.warn(warning);
+  const CheckpointInfo& info = outcome.committed.info;
+  keep_on_nodes_ = outcome.keep;
+  uses_.journal.remember(checkpoint_record(action.attempt, action.index, info));
+  uses_.ledger.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
+  const CheckpointNews news{.name = std::filesystem::path(info.path).filename(),
+                            .path = info.path,
+                            .score = uses_.scored ? outcome.committed.score : std::nullopt};
+  uses_.screen.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
+  uses_.feed(CommitFinished{.attempt = action.attempt,
+                            .index = action.index,
+                            .checkpoint = info,
+                            .error = "",
+                            .room = outcome.room,
+                            .removed = outcome.removed});
+}
+
+void CheckpointCommitter::give_up(const GiveUpCommit& action) {
+  Entry& entry = entries_[{action.attempt, action.index}];
+  entry.given_up = true;
+  CommitFinished finished{.attempt = action.attempt,
+                          .index = action.index,
+                          .checkpoint = {},
+                          .error = action.reason,
+                          .may_come = !entry.fence->close()};
+  if (finished.may_come) finished.error += "; `train-run checkpoint list` will show it if it was";
+  asio::post(uses_.executor, [this, finished] { uses_.feed(finished); });
+}
+
+std::size_t CheckpointCommitter::hanging() const {
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [](const auto& entry) { return entry.second.given_up; }));
+}
+
+}  // namespace train

@@ -1,0 +1,375 @@
+#include "launcher/cluster/checkpoints/remote_run.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "launcher/cluster/checkpoints/store_trouble.h"
+#include "lib/base/host.h"
+#include "lib/base/text_file.h"
+#include "lib/base/time.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kBeatEvery = 5s;
+constexpr auto kBeatWatch = 15s;
+constexpr auto kBeatLook = 500ms;
+constexpr int kLargeEvery = 12;  // rounds between two copies of a large file
+constexpr std::uint64_t kLargeBytes = 1 << 20, kSmallBytesMax = 64 << 20;
+constexpr auto kBeatAgeMax = 30s;
+constexpr const char* kOwner = "owner.json";
+constexpr const char* kUrlNote = ".url";      // in the working folder: what it is of
+constexpr const char* kOwnerNote = ".owner";  // there too: owner.json when it was fetched
+constexpr const char* kOwnedNote = ".owned";  // and the epoch of the last launcher that wrote here
+constexpr const char* kStop = "stop";
+
+/// What is not put: it is only of use here, or goes another way.
+bool stays_here(const std::string& key) {
+  static const std::set<std::string> names{"events.jsonl", "metrics.jsonl", "checkpoints"};
+  return key.starts_with('.') || names.contains(key.substr(0, key.find('/')));
+}
+
+std::string state_folder() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
+    return state;
+  return home_folder() + "/.local/state";
+}
+
+std::string working_folder(const std::string& url) {
+  const auto scheme = url.find("://");
+  return fmt::format("{}/trainrun/remote/{}/{}", state_folder(), url.substr(0, scheme),
+                     url.substr(scheme + 3));
+}
+
+void make_private_folders(const fs::path& path) {
+  std::error_code ec;
+  if (fs::exists(path, ec)) return;
+  make_private_folders(path.parent_path());
+  ::mkdir(path.c_str(), 0700);
+}
+
+// Whatever the umask: nobody else works with a working folder.
+Result<Unit> write_text(const std::string& path, std::string_view text) {
+  make_private_folders(fs::path(path).parent_path());
+  return replace_private_file(path, text);
+}
+
+std::string member(const boost::json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : "?";
+}
+
+boost::json::object parse(const std::string& text) {
+  boost::system::error_code ec;
+  auto json = boost::json::parse(text, ec);
+  return !ec && json.is_object() ? std::move(json.as_object()) : boost::json::object{};
+}
+
+/// "000003-000017.jsonl" in metrics/: of which launcher, and which of its segments.
+std::string metrics_key(Epoch epoch, std::uint64_t number) {
+  return fmt::format("metrics/{:06}-{:06}.jsonl", epoch.value, number);
+}
+
+/// The metrics of the newest launcher's segments: its first one has all that was before.
+Result<std::string> read_metrics(ObjectStore& store) {
+  TRY(const auto objects, store.list("metrics"));
+  std::string text;
+  if (objects.empty()) return text;
+  const std::string newest = objects.back().key.substr(0, objects.back().key.rfind('-'));
+  for (const StoredObject& object : objects) {
+    if (!object.key.starts_with(newest)) continue;
+    TRY(const std::string segment, store.get(object.key, kSmallBytesMax));
+    text += segment;
+  }
+  return text;
+}
+
+/// In a folder that may be somebody else's. "" where there is none.
+std::string read_note(const RunFolder& folder, const char* name) {
+  constexpr std::uint64_t kBytesMax = 64 << 10;
+  PosixFileSystem files;
+  const auto note = read_small_file(files, join_path(folder.path(), name), kBytesMax);
+  return note ? *note : "";
+}
+
+}  // namespace
+
+std::string run_place(const std::string& storage_path, const std::string& name) {
+  std::string folder = storage_path;
+  while (is_object_url(folder) && folder.ends_with('/')) folder.pop_back();
+  return join_path(folder, name);
+}
+
+std::string run_path(const std::string& storage_path, const std::string& name) {
+  const std::string place = run_place(storage_path, name);
+  return is_object_url(place) ? working_folder(place) : place;
+}
+
+std::string place_of_run(const RunFolder& folder) {
+  const std::string url = read_note(folder, kUrlNote);
+  return url.empty() ? folder.path() : url;
+}
+
+std::string running_elsewhere(const RunFolder& folder) {
+  const boost::json::object owner = parse(read_note(folder, kOwnerNote));
+  const auto age = std::chrono::system_clock::now() - parse_utc(member(owner, "at"));
+  const bool here =
+      member(owner, "host") == host_name() && member(owner, "folder") == folder.path();
+  if (owner.empty() || age > kBeatAgeMax || here) return "";
+  const auto* pid = owner.if_contains("pid");
+  return fmt::format("train-run pid {} on {}, since {}",
+                     pid != nullptr && pid->is_int64() ? pid->as_int64() : 0, member(owner, "host"),
+                     member(owner, "started"));
+}
+
+Result<std::unique_ptr<RemoteRun>> RemoteRun::open(const std::string& url) {
+  std::unique_ptr<RemoteRun> run(new RemoteRun(url));
+  RemoteRun* self = run.get();
+  run->warn_ = say_store_trouble();  // until it begins
+  TRY(run->store_,
+      open_object_store(url, {.on_retry = [self](const std::string& text) { self->warn(text); }}));
+  run->files_ = std::make_unique<ObjectFiles>(run->store_, url);
+  run->journal_ = std::make_unique<JournalSegments>(*run->store_);
+  return run;
+}
+
+RemoteRun::~RemoteRun() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RemoteRun::warn(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (warn_) warn_(text);
+}
+
+Result<bool> RemoteRun::exists() {
+  TRY(const auto segments, store_->list("journal"));
+  return !segments.empty();
+}
+
+Result<std::string> RemoteRun::exit_json() {
+  auto text = store_->get("exit.json", kSmallBytesMax);
+  if (text.has_error() && text.error().code == Errc::NotFound) return std::string();
+  return text;
+}
+
+Result<Unit> RemoteRun::ask_to_stop() { return store_->put(kStop, "stop\n"); }
+
+Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
+  const auto owner = store_->get(kOwner, kSmallBytesMax);
+  if (owner.has_error() && owner.error().code != Errc::NotFound) return owner.error();
+  TRY_VOID(write_text(join_path(folder.path(), kUrlNote), url_));
+  TRY_VOID(write_text(join_path(folder.path(), kOwnerNote), owner.has_error() ? "" : *owner));
+  std::string journal;
+  {
+    const std::lock_guard lock(journal_mutex_);
+    TRY(journal, journal_->read());
+  }
+  TRY_VOID(write_text(folder.journal(), journal));
+  const std::string newest = std::to_string(replay_journal(journal).epoch().value);
+  if (read_note(folder, kOwnedNote) == newest) return Unit{};
+  TRY(const std::string metrics, read_metrics(*store_));
+  if (!metrics.empty()) TRY_VOID(write_text(folder.metrics(), metrics));
+  std::vector<std::string> keys{"spec.yaml", "spec.resolved.yaml", "run.json",
+                                "exit.json", "progress.csv",       "launcher.log"};
+  for (const char* below : {"attempts", "tb"}) {
+    TRY(const auto objects, store_->list(below));
+    for (const StoredObject& object : objects) keys.push_back(object.key);
+  }
+  for (const std::string& key : keys) {
+    if (check_file_path(key).has_error()) continue;
+    const auto text = store_->get(key, kSmallBytesMax);
+    if (text.has_error() && text.error().code != Errc::NotFound &&
+        text.error().code != Errc::ResourceExhausted)
+      return text.error();
+    const std::string path = join_path(folder.path(), key);
+    std::error_code ec;
+    if (text.has_error())
+      fs::remove(path, ec);  // as an exit.json of before the run was resumed
+    else if (key.starts_with("spec."))
+      TRY_VOID(replace_private_file(path, *text));  // it may hold secrets
+    else
+      TRY_VOID(write_text(path, *text));
+  }
+  return Unit{};
+}
+
+Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, bool force,
+                              const std::function<void(const std::string&)>& say) {
+  holder_ = boost::json::serialize(boost::json::object{{"host", self.host},
+                                                       {"pid", self.pid},
+                                                       {"started", self.started},
+                                                       {"folder", folder.path()}});
+  TRY_VOID(write_text(join_path(folder.path(), kUrlNote), url_));
+  TRY_VOID(write_text(join_path(folder.path(), kOwnerNote), ""));
+  const auto first = store_->get(kOwner, kSmallBytesMax);
+  if (first.has_error() && first.error().code != Errc::NotFound) return first.error();
+  if (force || first.has_error()) return Unit{};
+  const boost::json::object owner = parse(*first);
+  // Of this very folder, whose lock is ours: that launcher is dead.
+  if (member(owner, "host") == self.host && member(owner, "folder") == folder.path()) return Unit{};
+  const std::string named =
+      fmt::format("a train-run on {} (since {})", member(owner, "host"), member(owner, "started"));
+  say(fmt::format("{} had this run: watching for {} s whether it still lives", named,
+                  std::chrono::duration_cast<std::chrono::seconds>(kBeatWatch).count()));
+  for (auto waited = 0ms; waited < kBeatWatch; waited += kBeatLook) {
+    std::this_thread::sleep_for(kBeatLook);
+    const auto now = store_->get(kOwner, kSmallBytesMax);
+    if (now.has_error() && now.error().code == Errc::NotFound) return Unit{};
+    if (now.has_error()) return now.error();
+    if (*now != *first)
+      return Error{Errc::AlreadyExists, fmt::format("{} is held by {}", url_, named),
+                   "stop it with train-run stop, or take it over with --force"};
+  }
+  return Unit{};
+}
+
+JournalCopy RemoteRun::journal_copy() {
+  return [this](std::string_view lines, const std::function<Result<std::string>()>& whole) {
+    const std::lock_guard lock(journal_mutex_);
+    return journal_->append(lines, whole);
+  };
+}
+
+Result<Unit> RemoteRun::check_owner() {
+  const std::lock_guard lock(journal_mutex_);
+  return journal_->check();
+}
+
+Result<Unit> RemoteRun::leave_mark(Epoch epoch, const std::string& text) {
+  return store_->put(fmt::format("probe-{}", epoch.value), text);
+}
+
+void RemoteRun::begin(const RunFolder& folder, Epoch epoch,
+                      std::function<void(const std::string&)> warn,
+                      std::function<void(const Error&)> fenced) {
+  folder_ = folder.path();
+  epoch_ = epoch;
+  (void)write_text(join_path(folder_, kOwnedNote), std::to_string(epoch.value));
+  {
+    const std::lock_guard lock(mutex_);
+    warn_ = std::move(warn);
+    fenced_ = std::move(fenced);
+  }
+  thread_ = std::thread([this] { live(); });
+}
+
+void RemoteRun::live() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    lock.unlock();
+    if (const auto ours = check_owner(); ours.has_error() && ours.error().code == Errc::Fenced)
+      return fenced_(ours.error());
+    const auto said = beat();
+    const auto put = put_new_files(false);
+    if (said.has_error()) warn(said.error().describe());
+    if (put.has_error()) warn("what is new of the run could not be put: " + put.error().describe());
+    lock.lock();
+    changed_.wait_for(lock, kBeatEvery, [this] { return ending_; });
+  }
+}
+
+Result<Unit> RemoteRun::beat() {
+  boost::json::object owner = parse(holder_);
+  owner["beat"] = ++beats_;
+  owner["at"] = format_utc(std::chrono::system_clock::now());
+  TRY_VOID(store_->put(kOwner, boost::json::serialize(owner) + "\n"));
+  const auto stop = store_->get(kStop, kSmallBytesMax);
+  if (stop.has_error()) {
+    if (stop.error().code == Errc::NotFound) return Unit{};
+    return stop.error();
+  }
+  TRY_VOID(store_->remove(kStop));
+  return write_text(join_path(folder_, ".stop"), "stop\n");
+}
+
+Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key) {
+  PosixFileSystem files;
+  TRY(auto source, files.open_to_read(path));
+  TRY(auto target, store_->create(key));
+  std::string buffer(1 << 20, '\0');
+  for (;;) {
+    TRY(const std::size_t got, source->read(buffer.data(), buffer.size()));
+    if (got == 0) return target->close();
+    TRY_VOID(target->write(std::string_view(buffer.data(), got)));
+  }
+}
+
+/// Whole lines that are new, as the next segment; the first has all, and then those of earlier
+/// launchers can go. So nothing is put of a file that cannot be read to its end.
+Result<Unit> RemoteRun::put_metrics() {
+  auto read = read_text_from(join_path(folder_, "metrics.jsonl"), metrics_bytes_);
+  if (!read && read.error().code == Errc::NotFound) return Unit{};
+  TRY(std::string lines, std::move(read));
+  lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
+  if (lines.empty()) return Unit{};
+  std::vector<StoredObject> before;
+  if (metrics_segments_ == 0) {
+    TRY(before, store_->list("metrics"));
+  }
+  TRY_VOID(store_->put(metrics_key(epoch_, metrics_segments_ + 1), lines));
+  ++metrics_segments_;
+  metrics_bytes_ += lines.size();
+  for (const StoredObject& old : before) (void)store_->remove(old.key);
+  return Unit{};
+}
+
+Result<Unit> RemoteRun::put_new_files(bool all) {
+  const bool large_too = all || rounds_++ % kLargeEvery == 0;
+  TRY_VOID(put_metrics());
+  std::error_code ec;
+  std::vector<std::string> keys;
+  for (auto it = fs::recursive_directory_iterator(folder_, ec);
+       !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    const std::string key = it->path().lexically_relative(folder_).string();
+    if (stays_here(key)) {
+      it.disable_recursion_pending();
+    } else if (it->is_regular_file(ec)) {
+      keys.push_back(key);
+    }
+  }
+  std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a == "exit.json", a) < std::pair(b == "exit.json", b);
+  });
+  for (const std::string& key : keys) {
+    const std::string path = join_path(folder_, key);
+    const std::uintmax_t bytes = fs::file_size(path, ec);
+    if (ec || (bytes > kLargeBytes && !large_too)) continue;
+    const std::string state =
+        fmt::format("{} {}", fs::last_write_time(path, ec).time_since_epoch().count(), bytes);
+    if (ec || put_[key] == state) continue;
+    TRY_VOID(put_file(path, key));
+    put_[key] = state;
+  }
+  return Unit{};
+}
+
+Result<Unit> RemoteRun::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  TRY_VOID(put_new_files(true));
+  (void)store_->remove(fmt::format("probe-{}", epoch_.value));
+  return store_->remove(kOwner);
+}
+
+}  // namespace train

@@ -1,0 +1,89 @@
+#include "launcher/cluster/checkpoints/replica_copies.h"
+
+#include <algorithm>
+
+#include "launcher/cluster/links/start_frames.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+
+std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
+                                       const std::string& owner, int replicas) {
+  std::vector<std::string> nodes{owner};
+  const auto at = std::find(group.begin(), group.end(), owner);
+  if (at == group.end()) return nodes;
+  const auto first = static_cast<std::size_t>(at - group.begin());
+  for (std::size_t i = 1; i < group.size() && nodes.size() < static_cast<std::size_t>(replicas);
+       ++i)
+    nodes.push_back(group[(first + i) % group.size()]);
+  return nodes;
+}
+
+Task<std::vector<std::string>> ReplicaCopies::keep(Attempt attempt, std::string owner,
+                                                   const ShardWritten& part) {
+  const std::vector<std::string> nodes = replica_nodes(groups_[attempt], owner, replicas_);
+  const auto key_of = [&](const std::string& node) {
+    return Key{attempt, node, part.rank, part.index};
+  };
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    const KeepShard order{part.rank, part.index, part.dir, part.files};
+    copies_[key_of(nodes[i])] = {order, {}};
+    send_(nodes[i], encode(order, attempt));
+  }
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    const Key key = key_of(nodes[i]);
+    auto waiting = kept(key);
+    auto copied = co_await std::move(waiting);
+    if (copied.has_error())
+      co_return std::move(copied).error().with_context("keeping a copy on " + nodes[i]);
+    copies_.erase(key);
+  }
+  co_return nodes;
+}
+
+Task<Unit> ReplicaCopies::kept(Key key) {
+  for (;;) {
+    const auto found = copies_.find(key);
+    if (found == copies_.end()) co_return Error{Errc::Cancelled, "its attempt is over"};
+    if (found->second.outcome) co_return *found->second.outcome;
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+}
+
+bool ReplicaCopies::take(const std::string& node, const Frame& frame) {
+  if (frame.type != MessageType::ShardKept) return false;
+  const auto kept = decode<ShardKept>(frame);
+  if (!kept) return true;
+  const auto found = copies_.find({frame.attempt, node, kept->rank, kept->index});
+  if (found == copies_.end()) return true;
+  if (kept->error.empty())
+    found->second.outcome = Unit{};
+  else
+    found->second.outcome = Error{errc_of(kept->error_code), kept->error};
+  changed_.notify();
+  return true;
+}
+
+void ReplicaCopies::ask_again(Attempt attempt, const std::string& node) {
+  for (const auto& [key, copy] : copies_) {
+    if (std::get<0>(key) == attempt && std::get<1>(key) == node && !copy.outcome)
+      send_(node, encode(copy.order, attempt));
+  }
+}
+
+void ReplicaCopies::lost(Attempt attempt, const std::string& node) {
+  for (auto& [key, copy] : copies_) {
+    if (std::get<0>(key) == attempt && std::get<1>(key) == node)
+      copy.outcome = Error{Errc::Cancelled, "its node is lost"};
+  }
+  changed_.notify();
+}
+
+void ReplicaCopies::attempt_ended(Attempt attempt) {
+  std::erase_if(copies_, [&](const auto& entry) { return std::get<0>(entry.first) <= attempt; });
+  groups_.erase(groups_.begin(), groups_.upper_bound(attempt));
+  changed_.notify();
+}
+
+}  // namespace train

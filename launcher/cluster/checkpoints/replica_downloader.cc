@@ -1,0 +1,77 @@
+#include "launcher/cluster/checkpoints/replica_downloader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "lib/transfer/run_on.h"
+
+namespace train {
+
+ReplicaDownloader::ReplicaDownloader(asio::any_io_executor executor, const Clock& clock,
+                                     asio::thread_pool& disk, RunRecord& record, FileRelay& relay,
+                                     Handlers handlers)
+    : disk_(disk),
+      record_(record),
+      handlers_(std::move(handlers)),
+      fetcher_(executor, clock, disk, [this, &relay](const ReadFile& read) {
+        relay.ask(read, [this](const FileBytes& answer) { fetcher_.received(answer); });
+      }) {}
+
+asio::awaitable<bool> ReplicaDownloader::gather() {
+  running_ = true;
+  auto listing = run_on<std::vector<ListedCheckpoint>>(
+      disk_, [this]() -> Result<std::vector<ListedCheckpoint>> {
+        TRY_VOID(record_.check_owner());
+        return record_.checkpoints().list();
+      });
+  auto listed = co_await std::move(listing);
+  if (listed.has_error()) co_return false;  // the run is another launcher's by now
+  std::erase_if(*listed, [](const ListedCheckpoint& one) {
+    return one.manifest.has_error() || one.manifest->nodes().empty();
+  });
+  if (listed->empty()) co_return true;
+  std::uint64_t bytes = 0;
+  for (const ListedCheckpoint& one : *listed) bytes += one.manifest->total_bytes();
+  handlers_.say(fmt::format("bringing {} checkpoint{} ({:.1f} MiB) from {} to '{}'", listed->size(),
+                            listed->size() == 1 ? "" : "s", static_cast<double>(bytes) / (1 << 20),
+                            fmt::join(listed->back().manifest->nodes(), ", "),
+                            record_.checkpoints().folder()));
+  bool all = true;
+  for (auto one = listed->rbegin(); one != listed->rend(); ++one) {
+    auto bringing = bring(*one);
+    const auto brought = co_await std::move(bringing);
+    if (!brought.has_error()) continue;
+    all = false;
+    handlers_.warn(fmt::format("{} stays on {}: {} (`train-run resume` finds it there, for a week)",
+                               checkpoint_name(one->number),
+                               fmt::join(one->manifest->nodes(), ", "),
+                               brought.error().describe()));
+  }
+  running_ = false;
+  co_return all;
+}
+
+Task<Unit> ReplicaDownloader::bring(const ListedCheckpoint& checkpoint) {
+  std::map<std::string, std::vector<WantedFile>> by_place;
+  for (const ManifestFile& file : checkpoint.manifest->files)
+    if (!file.nodes.empty()) by_place[file.at].push_back({file.path, file.bytes, file.digest});
+  for (auto& [place, files] : by_place) {
+    FetchRequest request{.folder = place, .into = checkpoint.path, .files = std::move(files)};
+    auto fetching = fetcher_.fetch(std::move(request));
+    CO_TRY_VOID(co_await std::move(fetching));
+  }
+  auto keeping = run_on<Unit>(disk_, [this, path = checkpoint.path]() -> Result<Unit> {
+    TRY_VOID(record_.check_owner());
+    return keep_here(record_.files(), path);
+  });
+  co_return co_await std::move(keeping);
+}
+
+void ReplicaDownloader::cancel() {
+  if (running_) fetcher_.close(Error{Errc::Cancelled, "it was interrupted"});
+}
+
+}  // namespace train

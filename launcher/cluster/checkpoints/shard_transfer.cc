@@ -1,0 +1,342 @@
+#include "launcher/cluster/checkpoints/shard_transfer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "launcher/cluster/links/start_frames.h"
+#include "lib/model/checkpoint_file.h"
+#include "lib/transfer/run_on.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kNodesNamed = 8;
+
+FetchRequest fetch_request(const ShardWritten& part, const PendingCheckpoint& pending,
+                           const std::string& checkpoints) {
+  const std::string name = pending_name(pending);
+  const std::string there = join_path(checkpoints, name);
+  FetchRequest request{.folder = join_path(name, part.dir),
+                       .into = join_path(there, part.dir),
+                       .files = {},
+                       .or_in = there,  // where a commit that was cut short had moved them
+                       .useless = {}};
+  for (const WrittenFile& file : part.files)
+    request.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
+  return request;
+}
+
+/// A node names the files: none may lie outside the part.
+Result<Unit> check_part(const ShardWritten& part) {
+  if (!part.dir.starts_with(".rank-") || part.dir.find('/') != std::string::npos)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("'{}' is no shard's folder", escape_name(part.dir))};
+  for (const WrittenFile& file : part.files) TRY_VOID(check_file_path(file.path));
+  return Unit{};
+}
+
+}  // namespace
+
+ShardTransfer::ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock,
+                             RunRecord& record, int replicas, Handlers handlers)
+    : executor_(executor),
+      scope_(scope),
+      clock_(clock),
+      record_(record),
+      handlers_(std::move(handlers)),
+      changed_(executor),
+      server_(executor),
+      relay_(clock, {handlers_.send, handlers_.nodes, handlers_.name,
+                     [this](const std::string& text) { handlers_.say(text); }}),
+      copies_(executor, replicas, [this](const std::string& name, const Frame& frame) {
+        if (const auto node = handlers_.find(name)) handlers_.send(*node, frame);
+      }) {
+  const std::optional<LivingAttempt>& living = record_.start().living;
+  if (!living) return;
+  Group& group = groups_[living->id];
+  group.world_size = living->placement.world_size;
+  group.nodes = static_cast<int>(living->placement.nodes.size());
+  group.settled = living->settled_index;
+  copies_.group(living->id, living->node_names);
+  if (living->restored) restored_.insert(living->restored->path);
+}
+
+bool ShardTransfer::take(NodeId node, const Frame& frame) {
+  const Source source{frame.attempt, node};
+  if (relay_.take(node, frame) || copies_.take(handlers_.name(node), frame)) return true;
+  switch (frame.type) {
+    case MessageType::ShardWritten:
+      return take_part(node, frame);
+    case MessageType::GroupGone:
+      return take_group_gone(node, frame.attempt);
+    case MessageType::FileBytes:
+      if (const auto found = fetchers_.find(source); found != fetchers_.end())
+        if (auto answer = decode<FileBytes>(frame)) found->second->received(std::move(*answer));
+      return true;
+    case MessageType::ReadFile:
+      serve(node, frame);
+      return true;
+    case MessageType::AttemptSnapshot:  // over a new link
+      if (const auto snapshot = decode<AttemptSnapshot>(frame); snapshot && !is_over(frame.attempt))
+        groups_[frame.attempt].settled =
+            std::max(groups_[frame.attempt].settled, snapshot->settled_checkpoint);
+      if (const auto found = fetchers_.find(source); found != fetchers_.end())
+        found->second->ask_again();
+      copies_.ask_again(frame.attempt, handlers_.name(node));
+      return false;
+    case MessageType::AttemptLost:
+      source_lost(source);
+      return false;
+    case MessageType::Prepared:
+      if (const auto prepared = decode<Prepared>(frame); prepared && prepared->travels)
+        if (travelling_.insert(node).second) not_told_.insert(node);
+      return false;
+    default:
+      return false;
+  }
+}
+
+// ---- parts
+
+bool ShardTransfer::take_part(NodeId node, const Frame& frame) {
+  const auto part = decode<ShardWritten>(frame);
+  if (!part || is_over(frame.attempt)) return false;
+  Group& group = groups_[frame.attempt];
+  if (part->index <= group.settled) return false;
+  group.seen[part->index].insert(Rank{part->rank});
+  const PartKey key{frame.attempt, part->index, Rank{part->rank}};
+  if (!part->on_node || !part->error.empty() || fetched_.count(key) != 0) return false;
+  if (!fetching_.emplace(key, node).second) return true;  // said again over a new link
+  scope_.spawn("fetch a shard", collect({frame.attempt, node}, *part));
+  return true;
+}
+
+asio::awaitable<void> ShardTransfer::collect(Source source, ShardWritten part) {
+  const Attempt attempt = source.first;
+  const PendingCheckpoint pending{record_.attempt_epoch(attempt), attempt, Ordinal{part.index}};
+  auto bringing = copies_.wanted() ? copy(source, part, pending) : bring(source, part, pending);
+  const auto nodes = co_await std::move(bringing);
+  if (nodes.has_error()) {
+    part.error = nodes.error().describe();
+    part.error_code = std::string(to_string(nodes.error().code));
+  } else {
+    fetched_.insert({attempt, part.index, Rank{part.rank}});
+  }
+  const bool dropped = nodes.has_error() && nodes.error().code == Errc::Cancelled;
+  if (!dropped && !is_over(attempt)) {
+    ShardStaged staged{attempt, to_part(part)};
+    if (nodes) staged.part.nodes = *nodes;
+    handlers_.event(staged);
+  }
+  ended(source, part);
+}
+
+/// Other nodes keep it as well. The names of all that do.
+Task<std::vector<std::string>> ShardTransfer::copy(Source source, const ShardWritten& part,
+                                                   const PendingCheckpoint& pending) {
+  if (parse_part_place(part.dir) != pending)
+    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of {}",
+                                                       escape_name(part.dir), data_name(pending))};
+  for (const WrittenFile& file : part.files) CO_TRY_VOID(check_file_path(file.path));
+  const std::string owner = handlers_.name(source.second);
+  relay_.knows(part.dir, {owner});
+  auto keeping = copies_.keep(source.first, owner, part);
+  CO_TRY(auto nodes, co_await std::move(keeping));
+  relay_.knows(part.dir, nodes);
+  co_return nodes;
+}
+
+/// Into the pending checkpoint. No node is named then.
+Task<std::vector<std::string>> ShardTransfer::bring(Source source, const ShardWritten& part,
+                                                    const PendingCheckpoint& pending) {
+  auto fetching = fetch(source, part, pending);
+  auto fetched = co_await std::move(fetching);
+  if (!fetched.has_error()) co_return std::vector<std::string>{};
+  if (fetched.error().code != Errc::Cancelled) {
+    const std::string folder =
+        join_path(record_.checkpoints().folder(), join_path(pending_name(pending), part.dir));
+    auto removing = run_on<Unit>(disk_, [this, folder] { return remove_tree(files_, folder); });
+    (void)co_await std::move(removing);
+  }
+  co_return std::move(fetched).error().with_context("fetching it from " +
+                                                    handlers_.name(source.second));
+}
+
+Task<Fetched> ShardTransfer::fetch(Source source, const ShardWritten& part,
+                                   const PendingCheckpoint& pending) {
+  CO_TRY_VOID(check_part(part));
+  CO_TRY_VOID(co_await wait_for_turn());
+  ++active_;
+  FetchRequest request = fetch_request(part, pending, record_.checkpoints().folder());
+  request.useless = [this, attempt = source.first, index = part.index] {
+    return is_useless(attempt, index);
+  };
+  const auto from = fetcher(source);
+  auto fetching = from->fetch(std::move(request));
+  auto fetched = co_await std::move(fetching);
+  --active_;
+  changed_.notify();
+  co_return fetched;
+}
+
+Task<Unit> ShardTransfer::wait_for_turn() {
+  while (active_ >= kFetchedAtOnce) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+void ShardTransfer::ended(Source source, const ShardWritten& part) {
+  fetching_.erase({source.first, part.index, Rank{part.rank}});
+  if (fetching_from(source) || held_.erase(source) == 0) return;
+  if (!is_over(source.first)) handlers_.event(NodeGroupGone{source.first, source.second});
+}
+
+std::shared_ptr<FileFetcher> ShardTransfer::fetcher(Source source) {
+  auto& found = fetchers_[source];
+  if (!found)
+    found = std::make_shared<FileFetcher>(
+        executor_, clock_, disk_, [this, source](const ReadFile& read) {
+          handlers_.send(source.second, encode(read, source.first));
+        });
+  return found;
+}
+
+// ---- ends
+
+bool ShardTransfer::fetching_from(Source source) const {
+  return std::any_of(fetching_.begin(), fetching_.end(), [&](const auto& entry) {
+    return std::get<Attempt>(entry.first) == source.first && entry.second == source.second;
+  });
+}
+
+// It says that all of the node's is here: not before it is.
+bool ShardTransfer::take_group_gone(NodeId node, Attempt attempt) {
+  const Source source{attempt, node};
+  if (is_over(attempt)) return false;
+  no_more_from(source);
+  if (!fetching_from(source)) return false;
+  held_.insert(source);
+  return true;
+}
+
+void ShardTransfer::no_more_from(Source source) {
+  groups_[source.first].gone.insert(source.second);
+  for (const auto& [from, fetcher] : fetchers_) {
+    if (from.first == source.first) fetcher->look_again();
+  }
+}
+
+// Once no node brings any more parts, a checkpoint that lacks one is never committed, nor is one
+// after it: a group that failed does not wait for their files.
+bool ShardTransfer::is_useless(Attempt attempt, std::uint64_t index) const {
+  if (is_over(attempt)) return true;
+  const auto found = groups_.find(attempt);
+  if (found == groups_.end()) return false;
+  const Group& group = found->second;
+  if (group.nodes == 0 || static_cast<int>(group.gone.size()) < group.nodes) return false;
+  return std::any_of(group.seen.begin(), group.seen.end(), [&](const auto& entry) {
+    return entry.first <= index && static_cast<int>(entry.second.size()) < group.world_size;
+  });
+}
+
+void ShardTransfer::saw(const RunEvent& event) {
+  const auto* down = std::get_if<NodeDown>(&event);
+  if (down == nullptr) return;
+  std::vector<Attempt> attempts;
+  for (const auto& [attempt, group] : groups_) attempts.push_back(attempt);
+  for (Attempt attempt : attempts) source_lost({attempt, down->node});
+  relay_.lost(down->node);
+}
+
+void ShardTransfer::source_lost(Source source) {
+  if (const auto found = fetchers_.find(source); found != fetchers_.end()) {
+    found->second->close(Error{Errc::Cancelled, "its node is lost"});
+    fetchers_.erase(found);
+  }
+  held_.erase(source);
+  copies_.lost(source.first, handlers_.name(source.second));
+  if (!is_over(source.first)) no_more_from(source);
+}
+
+void ShardTransfer::attempt_ended(Attempt attempt) {
+  over_ = attempt;
+  for (auto it = fetchers_.begin(); it != fetchers_.end();) {
+    if (it->first.first > attempt) break;
+    it->second->close(Error{Errc::Cancelled, "its attempt is over"});
+    it = fetchers_.erase(it);
+  }
+  std::erase_if(held_, [&](const Source& source) { return source.first <= attempt; });
+  std::erase_if(fetched_, [&](const PartKey& key) { return std::get<Attempt>(key) <= attempt; });
+  groups_.erase(groups_.begin(), groups_.upper_bound(attempt));
+  copies_.attempt_ended(attempt);
+  relay_.forget(attempt);
+}
+
+// ---- restoring
+
+void ShardTransfer::starting(const Start& action) {
+  Group& group = groups_[action.attempt];
+  group.world_size = action.placement->world_size;
+  group.nodes = static_cast<int>(action.placement->nodes.size());
+  if (action.restore) restored_.insert(action.restore->path);
+  if (copies_.wanted()) {
+    std::vector<std::string> names;
+    for (const PlacedNode& placed : action.placement->nodes)
+      names.push_back(handlers_.name(placed.node));
+    if (const auto nodes = static_cast<int>(names.size()); nodes < copies_.replicas())
+      handlers_.say(fmt::format("replicas is {}, and the group has {} node{}: as many keep a shard",
+                                copies_.replicas(), nodes, nodes == 1 ? "" : "s"));
+    copies_.group(action.attempt, std::move(names));
+  }
+  if (not_told_.empty()) return;
+  std::vector<std::string> names;
+  for (NodeId node : not_told_) {
+    if (names.size() < kNodesNamed) names.push_back(handlers_.name(node));
+  }
+  const std::size_t others = not_told_.size() - names.size();
+  const bool one = not_told_.size() == 1;
+  handlers_.say(fmt::format("{}{} {} no access to '{}': {} checkpoints travel through train-run",
+                            fmt::join(names, ", "),
+                            others > 0 ? fmt::format(" and {} more", others) : "",
+                            one ? "has" : "have", record_.folder().path(), one ? "its" : "their"));
+  not_told_.clear();
+}
+
+bool ShardTransfer::may_be_read(const std::string& folder) const {
+  const bool ours = parent_path(folder) == record_.checkpoints().folder() &&
+                    parse_checkpoint_name(folder.substr(folder.rfind('/') + 1)).has_value();
+  return ours || restored_.count(folder) != 0;
+}
+
+void ShardTransfer::serve(NodeId node, const Frame& frame) {
+  const auto request = decode<ReadFile>(frame);
+  if (!request) return;
+  const auto reply = [this, node, attempt = frame.attempt](const FileBytes& answer) {
+    handlers_.send(node, encode(answer, attempt));
+  };
+  if (copies_.wanted() && parse_part_place(request->folder)) return relay_.ask(*request, reply);
+  const bool file = request->path == kManifestName || check_file_path(request->path);
+  if (!may_be_read(request->folder) || !file)
+    return reply(FileServer::refusal(
+        *request, Error{Errc::InvalidArgument,
+                        fmt::format("'{}' of '{}' is no file of a checkpoint of this run",
+                                    escape_name(request->path), escape_name(request->folder))}));
+  if (copies_.wanted() && request->path == kManifestName) learn_places(request->folder);
+  server_.serve(request->folder, request->path, *request, reply);
+}
+
+/// Who restores it asks for its manifest first.
+void ShardTransfer::learn_places(const std::string& folder) {
+  const auto manifest = read_manifest(files_, folder);
+  if (!manifest) return;
+  for (const ManifestFile& file : manifest->files)
+    if (!file.nodes.empty()) relay_.knows(file.at, file.nodes);
+}
+
+}  // namespace train

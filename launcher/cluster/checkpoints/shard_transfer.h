@@ -1,0 +1,103 @@
+// The parts of checkpoints that nodes keep on their own disks. Of those without the run's storage:
+// fetched into the pending checkpoint before the controller hears of them, so that all that follows
+// is as if the node had written them there. With `replicas`: copied to other nodes by then. And the
+// other way: what such nodes restore is read for them.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "launcher/cluster/checkpoints/replica_copies.h"
+#include "launcher/cluster/links/file_relay.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/core/run_events.h"
+#include "lib/net/scope.h"
+#include "lib/transfer/file_fetcher.h"
+#include "lib/transfer/file_server.h"
+
+namespace train {
+
+inline constexpr int kFetchedAtOnce = 16;  // parts; each has at most kWindowBytesMax in memory
+
+class ShardTransfer {
+ public:
+  struct Handlers {
+    std::function<void(NodeId, const Frame&)> send;
+    std::function<void(const RunEvent&)> event;                     // ShardStaged, NodeGroupGone
+    std::function<std::string(NodeId)> name;                        // of the node, for people
+    std::function<std::optional<NodeId>(const std::string&)> find;  // one that is connected
+    std::function<std::vector<NodeId>()> nodes;                     // all that are
+    std::function<void(const std::string&)> say;
+  };
+  /// `replicas`: how many nodes keep a part; 0: the launcher's storage does.
+  ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
+                int replicas, Handlers handlers);
+
+  /// Whether the frame is for the collector alone: what it means for the controller is said later.
+  bool take(NodeId node, const Frame& frame);
+  /// NodeDown ends what is fetched from there.
+  void saw(const RunEvent& event);
+  /// Nodes may read what it restores. Says which of them do not see the storage, once each.
+  void starting(const Start& action);
+  void attempt_ended(Attempt attempt);
+  FileRelay& relay() { return relay_; }
+  /// It did not see the storage when it was asked before.
+  bool has_no_access(NodeId node) const { return travelling_.count(node) != 0; }
+
+ private:
+  using Source = std::pair<Attempt, NodeId>;  // a supervisor
+  using PartKey = std::tuple<Attempt, std::uint64_t, Rank>;
+  struct Group {                                   // an attempt, as far as parts are concerned
+    int world_size = 0, nodes = 0;                 // 0: not known
+    std::map<std::uint64_t, std::set<Rank>> seen;  // whose part of which checkpoint has been said
+    std::uint64_t settled = 0;                     // under an earlier launcher
+    std::set<NodeId> gone;                         // no more of them comes from there
+  };
+
+  bool take_part(NodeId node, const Frame& frame);
+  bool take_group_gone(NodeId node, Attempt attempt);
+  void serve(NodeId node, const Frame& frame);
+  void learn_places(const std::string& folder);
+  bool may_be_read(const std::string& folder) const;
+  asio::awaitable<void> collect(Source source, ShardWritten part);
+  Task<Fetched> fetch(Source source, const ShardWritten& part, const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> copy(Source source, const ShardWritten& part,
+                                      const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> bring(Source source, const ShardWritten& part,
+                                       const PendingCheckpoint& pending);
+  Task<Unit> wait_for_turn();
+  void ended(Source source, const ShardWritten& part);
+  void source_lost(Source source);
+  std::shared_ptr<FileFetcher> fetcher(Source source);
+  bool is_over(Attempt attempt) const { return over_ && attempt <= *over_; }
+  bool is_useless(Attempt attempt, std::uint64_t index) const;
+  bool fetching_from(Source source) const;
+  void no_more_from(Source source);
+
+  asio::any_io_executor executor_;
+  Scope& scope_;
+  const Clock& clock_;
+  RunRecord& record_;
+  Handlers handlers_;
+  PosixFileSystem files_;
+  Notifier changed_;
+  asio::thread_pool disk_{2};
+  FileServer server_;
+  FileRelay relay_;
+  ReplicaCopies copies_;
+  std::map<Source, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
+  std::map<PartKey, NodeId> fetching_;
+  std::set<PartKey> fetched_;
+  std::set<Source> held_;  // their GroupGone waits for what is fetched from there
+  std::map<Attempt, Group> groups_;
+  std::optional<Attempt> over_;     // the newest that is
+  std::set<std::string> restored_;  // checkpoints that supervisors may read, beside the run's own
+  std::set<NodeId> travelling_, not_told_;
+  int active_ = 0;
+};
+
+}  // namespace train

@@ -1,0 +1,182 @@
+#include "launcher/cluster/checkpoints/validation_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/secrets.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/reports.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kReportedBytesMax = 2u << 20;  // of a frame's 4 MiB
+
+std::string_view status_of(const KnownCheckpoint& known,
+                           const std::set<std::uint64_t>& unvalidated) {
+  if (known.validation) return to_string(*known.validation);
+  return unvalidated.contains(known.info.number) ? "pending_validation" : "committed";
+}
+
+/// The run's copy of what the process printed. Its path; "" where nothing was printed, or it cannot
+/// be written.
+std::string write_log(const RunFolder& folder, Attempt attempt, const ValidationEnded& message) {
+  if (message.output.empty()) return "";
+  const std::filesystem::path path =
+      std::filesystem::path(folder.attempt(attempt)) / "validation" /
+      (checkpoint_name(CheckpointNumber{message.checkpoint}) + ".log");
+  std::error_code ec;
+  std::filesystem::create_directories(path.parent_path(), ec);
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  return file << message.output && file.flush() ? path.string() : "";
+}
+
+}  // namespace
+
+RunValidation validation_message(const ValidationConfig& validation, const Validate& action) {
+  return {.checkpoint = action.checkpoint.number,
+          .dir = action.checkpoint.path,
+          .command = validation.command,
+          .timeout_ms = std::chrono::duration_cast<milliseconds>(validation.timeout).count(),
+          .use_gpu = validation.use_gpu};
+}
+
+ReportedCheckpoints reported_message(const AskCheckpoints& ask,
+                                     const std::vector<KnownCheckpoint>& known,
+                                     const std::set<std::uint64_t>& unvalidated) {
+  ReportedCheckpoints message{.rank = ask.rank, .request = ask.request, .checkpoints = {}};
+  std::size_t bytes = 0;
+  for (auto one = known.rbegin(); one != known.rend(); ++one) {
+    AnsweredCheckpoint reported{.number = one->info.number,
+                                .path = one->info.path,
+                                .status = std::string(status_of(*one, unvalidated)),
+                                .metrics = {},
+                                .error = one->error};
+    append_report(0, true, one->metrics, reported.metrics);
+    bytes += reported.metrics.size() + reported.path.size() + reported.error.size() + 100;
+    if (bytes > kReportedBytesMax) break;
+    message.checkpoints.push_back(std::move(reported));
+  }
+  std::reverse(message.checkpoints.begin(), message.checkpoints.end());
+  return message;
+}
+
+ValidationRecord validation_record(const ValidationEnded& ended, const std::string& now) {
+  ValidationRecord record{
+      .checkpoint = CheckpointNumber{ended.checkpoint},
+      .status = parse_validation_status(ended.status).value_or(ValidationStatus::Failed),
+      .metrics = {},
+      .error = redacted(ended.error),
+      .took_ms = ended.took_ms,
+      .ended = now};
+  if (record.status != ValidationStatus::Validated) return record;
+  auto metrics = parse_validation_result(ended.result_json);
+  if (metrics) {
+    record.metrics = std::move(*metrics);
+  } else {
+    record.status = ValidationStatus::Failed;
+    record.error = "its result is no JSON object of metrics: " + metrics.error().message;
+  }
+  return record;
+}
+
+void ValidationExecutor::ended(Attempt attempt, ValidationEnded message) {
+  const bool wanted = unvalidated().contains(message.checkpoint);
+  if (!wanted || !writing_.insert(message.checkpoint).second) return;  // it was said before
+  uses_.scope.spawn("validation", write_down(attempt, std::move(message)));
+}
+
+asio::awaitable<void> ValidationExecutor::write_down(Attempt attempt, ValidationEnded message) {
+  const ValidationRecord record = validation_record(message, format_utc(uses_.clock.wall()));
+  struct Written {
+    Result<CheckpointManager::Validated> outcome;
+    std::string log;
+  };
+  const auto written = co_await asio::co_spawn(
+      uses_.disk,
+      [](const Uses* uses, const ValidationRecord* what, const ValidationEnded* message,
+         Attempt attempt,
+         CheckpointManager::Pinned pinned) -> asio::awaitable<std::optional<Written>> {
+        std::string log = write_log(uses->record.folder(), attempt, *message);
+        co_return Written{uses->keeper.validated(*what, pinned), std::move(log)};
+      }(&uses_, &record, &message, attempt, pinned()),
+      asio::use_awaitable);
+  if (written->outcome) {
+    uses_.journal.remember({{"event", "checkpoint_validated"},
+                            {"checkpoint", message.checkpoint},
+                            {"status", to_string(record.status)},
+                            {"took_ms", record.took_ms}});
+    uses_.ledger.best_is(written->outcome->best);
+    show(record, *written->outcome, written->log);
+  } else {
+    uses_.screen.warn(fmt::format("the validation of {} is lost: {}",
+                                  checkpoint_name(record.checkpoint),
+                                  written->outcome.error().describe()));
+  }
+  writing_.erase(message.checkpoint);
+  uses_.feed(ValidationFinished{message.checkpoint});
+  look_again();
+}
+
+void ValidationExecutor::show(const ValidationRecord& record,
+                              const CheckpointManager::Validated& outcome, const std::string& log) {
+  const ValidationNews news{.name = checkpoint_name(record.checkpoint),
+                            .status = std::string(to_string(record.status)),
+                            .metrics = record.metrics,
+                            .took = milliseconds(record.took_ms)};
+  uses_.screen.show([&](Progress& p, Moment at) { return p.validated(news, at); });
+  if (record.status != ValidationStatus::Validated)
+    uses_.screen.warn(fmt::format("{} was not validated: {}{}", news.name, record.error,
+                                  log.empty() ? "" : fmt::format(" (its output: {})", log)));
+  for (const std::string& warning : outcome.warnings) uses_.screen.warn(warning);
+}
+
+void ValidationExecutor::asked(NodeId node, Attempt attempt, const AskCheckpoints& ask) {
+  waiting_.push_back(
+      {node, attempt, ask, ask.validated ? unvalidated() : std::set<std::uint64_t>()});
+  look_again();
+}
+
+void ValidationExecutor::look_again() {
+  const std::set<std::uint64_t> open = unvalidated();
+  std::vector<Waiting> still;
+  for (Waiting& one : waiting_) {
+    const bool waits = std::any_of(one.until.begin(), one.until.end(),
+                                   [&](std::uint64_t number) { return open.contains(number); });
+    if (waits)
+      still.push_back(std::move(one));
+    else
+      uses_.scope.spawn("reported checkpoints", answer(std::move(one)));
+  }
+  waiting_ = std::move(still);
+}
+
+asio::awaitable<void> ValidationExecutor::answer(Waiting to) {
+  const auto known = co_await asio::co_spawn(
+      uses_.disk,
+      [](const CheckpointManager* keeper) -> asio::awaitable<std::vector<KnownCheckpoint>> {
+        co_return keeper->known();
+      }(&uses_.keeper),
+      asio::use_awaitable);
+  uses_.links.send(to.node, encode(reported_message(to.ask, known, unvalidated()), to.attempt));
+}
+
+std::set<std::uint64_t> ValidationExecutor::unvalidated() const {
+  const std::vector<std::uint64_t> numbers = uses_.controller.unvalidated();
+  return {numbers.begin(), numbers.end()};
+}
+
+CheckpointManager::Pinned ValidationExecutor::pinned() const {
+  CheckpointManager::Pinned pinned;
+  for (const std::uint64_t number : uses_.controller.unvalidated())
+    if (!writing_.contains(number)) pinned.insert(CheckpointNumber{number});
+  return pinned;
+}
+
+}  // namespace train

@@ -1,0 +1,75 @@
+// Performs what the controller decides about the validation of checkpoints: asks a supervisor for
+// one, writes down what came of it before the controller hears of that, and tells workers which
+// checkpoints there are. On the driver's thread; files are the disk thread's.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+#include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/run_screen.h"
+#include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/core/run_controller.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+/// `validation`: of the job. A command of its own where it has one.
+RunValidation validation_message(const ValidationConfig& validation, const Validate& action);
+/// What a worker that asked is told. `unvalidated`: by number. Of very many the newest are left.
+ReportedCheckpoints reported_message(const AskCheckpoints& ask,
+                                     const std::vector<KnownCheckpoint>& known,
+                                     const std::set<std::uint64_t>& unvalidated);
+/// What the end of a process means: its result read, or why it is none.
+ValidationRecord validation_record(const ValidationEnded& ended, const std::string& now);
+
+class ValidationExecutor {
+ public:
+  struct Uses {
+    asio::any_io_executor executor;
+    Scope& scope;
+    asio::thread_pool& disk;
+    CheckpointManager& keeper;  // on the disk thread
+    const RunController& controller;
+    RunRecord& record;
+    JournalWriter& journal;
+    RunSummaryBuilder& ledger;
+    RunScreen& screen;
+    ClusterLinks& links;
+    const Clock& clock;
+    std::function<void(const RunEvent&)> feed;
+  };
+  explicit ValidationExecutor(Uses uses) : uses_(std::move(uses)) {}
+
+  /// May come again, also from a supervisor of an older attempt.
+  void ended(Attempt attempt, ValidationEnded message);
+  void asked(NodeId node, Attempt attempt, const AskCheckpoints& ask);
+  /// The controller has heard something: who waited may be answered.
+  void look_again();
+  /// For the keeper: all that the controller has still to see validated.
+  CheckpointManager::Pinned pinned() const;
+
+ private:
+  struct Waiting {
+    NodeId node;
+    Attempt attempt;
+    AskCheckpoints ask;
+    std::set<std::uint64_t> until;  // these are validated
+  };
+  asio::awaitable<void> write_down(Attempt attempt, ValidationEnded message);
+  asio::awaitable<void> answer(Waiting to);
+  void show(const ValidationRecord& record, const CheckpointManager::Validated& outcome,
+            const std::string& log);
+  std::set<std::uint64_t> unvalidated() const;
+
+  Uses uses_;
+  std::set<std::uint64_t> writing_;  // whose end has come, and is not on disk yet
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace train

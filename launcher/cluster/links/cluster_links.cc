@@ -1,0 +1,137 @@
+#include "launcher/cluster/links/cluster_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/cluster/links/node_address.h"
+#include "launcher/cluster/links/start_frames.h"
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kDialledAtOnce = 200;
+constexpr Duration kDialPause = milliseconds(10);
+
+}  // namespace
+
+Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls) {
+  for (const std::string& text : nodes) {
+    TRY(const Endpoint endpoint, parse_endpoint(text));
+    if (endpoint.kind == Endpoint::Unix || has_tls) continue;
+    return Error{
+        Errc::Unauthenticated,
+        fmt::format("refusing to send the workers' environment to {}: whoever listens there "
+                    "would get it",
+                    text),
+        "give --token-file FILE (made by `traind token FILE`, the same on every node and "
+        "launcher) or --tls FOLDER (made by `traind certs`), or name the Unix socket of a traind "
+        "on this machine (unix:PATH)"};
+  }
+  return Unit{};
+}
+
+ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls,
+                           Handlers handlers)
+    : executor_(executor),
+      scope_(scope),
+      tls_(std::move(tls)),
+      source_([this]() -> decltype(auto) { return current_tls(); }),
+      handlers_(std::move(handlers)) {}
+
+void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
+  options_ = std::move(options);
+  on_this_machine_ = std::all_of(endpoints.begin(), endpoints.end(),
+                                 [](const Endpoint& endpoint) { return endpoint.is_loopback(); });
+  for (const Endpoint& endpoint : endpoints) add(NodeId{static_cast<int>(nodes_.size())}, endpoint);
+  scope_.spawn("dial", dial());
+  scope_.spawn("heartbeats", keep_alive());
+}
+
+// Not all of thousands at the same moment: what a handshake needs beside its link would be most of
+// the memory that the launcher ever takes.
+asio::awaitable<void> ClusterLinks::dial() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (i > 0 && i % kDialledAtOnce == 0) {
+      const auto paused = co_await pause_for(kDialPause);
+      if (!paused) co_return;
+    }
+    scope_.spawn("link", nodes_[i].link->run());
+  }
+}
+
+// A run may outlive its certificate: a link that breaks is made again with what is there by then.
+const std::optional<TlsContext>& ClusterLinks::current_tls() {
+  if (tls_.changed(std::chrono::steady_clock::now()))
+    if (const auto read = tls_.read_again(); !read) handlers_.stale(read.error());
+  return tls_.context();
+}
+
+asio::awaitable<void> ClusterLinks::keep_alive() {
+  do {
+    const TimePoint now = std::chrono::steady_clock::now();
+    for (Node& node : nodes_) node.link->keep_alive(now);
+  } while (co_await pause_for(kKeepAliveEvery));
+}
+
+void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
+  DaemonLink::Handlers handlers;
+  handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
+    handlers_.event(node_up(id, offer, reached_at));
+  };
+  handlers.received = [this, id](const Frame& frame) { handlers_.received(id, frame); };
+  handlers.away = [this, id](const std::string& problem) { nodes_[id.value].problem = problem; };
+  handlers.down = [this, id](const std::string& reason) {
+    handlers_.event(NodeDown{id, reason});
+    nodes_[id.value].name.clear();
+  };
+  handlers.refused = handlers_.refused;
+  nodes_.push_back(
+      {std::make_unique<DaemonLink>(executor_, endpoint, options_, source_, std::move(handlers)),
+       "", "", ""});
+}
+
+NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at) {
+  Node& node = nodes_[id.value];
+  node.name = offer.node_name;
+  node.address = on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
+  node.problem.clear();
+  NodeUp up{NodeCapacity{id, offer.node_name, to_resources(offer.total), to_resources(offer.free),
+                         offer.draining},
+            node.address};
+  for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
+  return up;
+}
+
+std::string ClusterLinks::name(NodeId id) const {
+  const Node& node = nodes_.at(id.value);
+  return node.name.empty() ? node.link->endpoint_text() : node.name;
+}
+
+std::vector<WaitingNode> ClusterLinks::away() const {
+  std::vector<WaitingNode> away;
+  for (const Node& node : nodes_) {
+    if (!node.problem.empty()) away.push_back({node.link->endpoint_text(), node.problem, {}});
+  }
+  return away;
+}
+
+std::vector<NodeId> ClusterLinks::up() const {
+  std::vector<NodeId> up;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (!nodes_[i].name.empty()) up.push_back(NodeId{static_cast<int>(i)});
+  return up;
+}
+
+std::optional<NodeId> ClusterLinks::find(const std::string& name) const {
+  for (NodeId id : up())
+    if (nodes_[id.value].name == name) return id;
+  return std::nullopt;
+}
+
+asio::awaitable<void> ClusterLinks::detach(bool keep_data) {
+  for (Node& node : nodes_) co_await node.link->detach(keep_data);
+}
+
+}  // namespace train

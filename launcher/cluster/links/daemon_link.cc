@@ -1,0 +1,162 @@
+#include "launcher/cluster/links/daemon_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/net/peer_user.h"
+#include "lib/net/run_owner.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+
+namespace train {
+namespace {
+
+/// What a message says of an endpoint that the reader is told anyway.
+std::string without_prefix(const std::string& message, const std::string& endpoint) {
+  return message.starts_with(endpoint + ": ") ? message.substr(endpoint.size() + 2) : message;
+}
+
+}  // namespace
+
+DaemonLink::DaemonLink(asio::any_io_executor executor, Endpoint endpoint,
+                       const DaemonLinkOptions& options, const TlsSource& tls, Handlers handlers)
+    : executor_(executor),
+      endpoint_(std::move(endpoint)),
+      options_(options),
+      tls_(tls),
+      handlers_(std::move(handlers)),
+      endpoint_text_(endpoint_.text()),
+      liveness_(options_.limits, options_.has_workers, std::chrono::steady_clock::now()) {}
+
+asio::awaitable<void> DaemonLink::run() {
+  while (!detaching_) {
+    liveness_.dialling(std::chrono::steady_clock::now());
+    auto opened = co_await open();
+    Error problem;
+    if (opened)
+      problem = co_await converse(std::move(*opened));
+    else
+      problem = opened.error();
+    connection_.reset();
+    if (detaching_ || refused_ || problem.code == Errc::Cancelled) co_return;
+    const auto woken = co_await pause_for(disconnected(problem));
+    if (!woken) co_return;
+  }
+}
+
+Task<std::unique_ptr<Connection>> DaemonLink::open() {
+  CO_TRY(auto connection,
+         co_await Connection::connect(executor_, endpoint_, liveness_.connect_limit()));
+  HandshakeLimits limits;
+  if (const auto time = liveness_.handshake_limit()) limits.time = *time;
+  // Nothing is said before it is known who hears it.
+  Result<PeerInfo> peer = PeerInfo{};
+  if (const auto user = check_peer_user(*connection); user.has_error())
+    peer = user.error();
+  else
+    peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
+  if (peer.has_error()) {
+    const Errc code = peer.error().code;
+    // Later, or where our workers are, whoever will not have us there is no reason to give them up:
+    // the daemon is away, and the others train on.
+    if (!liveness_.known() &&
+        (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
+      refused_ = true;
+      Error error(peer.error());
+      if (!error.message.starts_with(endpoint_text_))
+        error = std::move(error).with_context(endpoint_text_);
+      handlers_.refused(error);
+    }
+    co_return peer.error();
+  }
+  co_return connection;
+}
+
+// The life of one connection, and why it ended.
+asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection) {
+  connection_ = connection;
+  AttachRun attach = options_.attach;
+  OwnerProof proof =
+      prove_owner(options_.owner_key, attach.run_id, attach.epoch, connection->binding());
+  attach.owner_public_key = std::move(proof.public_key);
+  attach.owner_signature = std::move(proof.signature);
+  connection->send(encode(attach));
+  liveness_.connected(std::chrono::steady_clock::now());
+  Error ended;
+  for (;;) {
+    auto frame = co_await connection->receive();
+    if (!frame) {
+      ended = liveness_.fell_silent() ? detail::timeout_error(options_.limits.suspect_after)
+                                      : frame.error();
+      break;
+    }
+    liveness_.heard(std::chrono::steady_clock::now());
+    if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost ||
+        frame->type == MessageType::NodeDraining) {
+      handlers_.received(*frame);
+    } else if (frame->type == MessageType::NodeOffer) {
+      if (auto offer = decode<NodeOffer>(*frame)) {
+        liveness_.attached();
+        problem_.clear();
+        const auto reached = parse_endpoint(connection->peer());
+        handlers_.offered(*offer,
+                          reached && reached->kind == Endpoint::Tcp ? reached->host_or_path : "");
+      }
+    } else if (frame->type == MessageType::Refused) {
+      if (auto refusal = decode<Refused>(*frame)) {
+        refused_ = true;
+        handlers_.refused(Error{refusal->code == "fenced" ? Errc::Fenced : Errc::Permission,
+                                endpoint_text_ + ": " + refusal->message, refusal->hint});
+      }
+      ended = Error{Errc::Cancelled, "refused"};
+      break;
+    }
+  }
+  connection->close();
+  co_return ended;
+}
+
+void DaemonLink::keep_alive(TimePoint now) {
+  if (!connection_) return;
+  switch (liveness_.tick(now)) {
+    case NodeLiveness::Next::Wait:
+      return;
+    case NodeLiveness::Next::Beat:
+      return connection_->send(encode(Heartbeat{++beats_}));
+    case NodeLiveness::Next::Close:
+      return connection_->close();  // converse() goes on from there
+  }
+}
+
+/// Say what has become of the node. Gives how long to wait before the next try.
+Duration DaemonLink::disconnected(const Error& why) {
+  const bool silent = why.code == Errc::Timeout;
+  const auto verdict =
+      liveness_.disconnected(silent ? NodeLiveness::Cause::Silent : NodeLiveness::Cause::Away,
+                             std::chrono::steady_clock::now());
+  const std::string problem = silent ? "no answer" : without_prefix(why.message, endpoint_text_);
+  if (problem != problem_) handlers_.away(problem_ = problem);
+  if (verdict.lost) {
+    handlers_.down(
+        silent ? fmt::format("no heartbeat for {}", format_duration(verdict.silent))
+               : fmt::format("its traind was away for {}", format_duration(verdict.silent)));
+  }
+  return verdict.dial_in;
+}
+
+void DaemonLink::send(const Frame& frame) {
+  if (connection_) connection_->send(frame);
+}
+
+asio::awaitable<void> DaemonLink::detach(bool keep_data) {
+  detaching_ = true;
+  if (!connection_) co_return;
+  const auto connection = connection_;
+  connection->send(encode(DetachRun{keep_data}));
+  (void)co_await within(seconds(1), connection->flush());
+}
+
+}  // namespace train

@@ -1,0 +1,121 @@
+#include "launcher/cluster/links/file_relay.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lib/storage/checkpoint_writer.h"
+#include "lib/transfer/file_server.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kAnswerMax = std::chrono::seconds(60);  // then it was lost with its link
+
+}  // namespace
+
+void FileRelay::ask(const ReadFile& request, Reply reply) {
+  const TimePoint now = clock_.now();
+  std::erase_if(asked_, [&](const auto& entry) { return entry.second.at + kAnswerMax < now; });
+  ask_next({request, std::move(reply), {}, {}, now});
+}
+
+void FileRelay::ask_next(Asked asked) {
+  const auto node = next(asked);
+  if (!node) return give_up(asked);
+  asked.node = *node;
+  asked.tried.insert(*node);
+  ReadFile request = asked.request;
+  request.id = ++last_id_;
+  asked_[request.id] = std::move(asked);
+  handlers_.send(*node, encode(request));
+}
+
+/// Those that should have it share the work; then any other: one that restored it has it too.
+std::optional<NodeId> FileRelay::next(const Asked& asked) const {
+  std::vector<NodeId> holders, others;
+  const auto found = holders_.find(asked.request.folder);
+  for (NodeId node : handlers_.nodes()) {
+    if (asked.tried.count(node) != 0) continue;
+    const bool holds =
+        found != holders_.end() && std::find(found->second.begin(), found->second.end(),
+                                             handlers_.name(node)) != found->second.end();
+    (holds ? holders : others).push_back(node);
+  }
+  if (!holders.empty()) return holders[last_id_ % holders.size()];
+  if (!others.empty()) return others.front();
+  return std::nullopt;
+}
+
+void FileRelay::give_up(const Asked& asked) {
+  const std::string& place = asked.request.folder;
+  if (may_come_back(place)) return;
+  const auto found = holders_.find(place);
+  const std::string where =
+      found == holders_.end() ? ""
+                              : fmt::format("; it was kept on {}", fmt::join(found->second, ", "));
+  asked.reply(FileServer::refusal(
+      asked.request,
+      Error{Errc::Corrupt, fmt::format("'{}' of {} is on no node that is connected{}",
+                                       asked.request.path, place, where)}));
+}
+
+bool FileRelay::may_come_back(const std::string& place) {
+  const auto found = holders_.find(place);
+  if (found == holders_.end()) return false;
+  std::vector<std::string> away = found->second;
+  for (NodeId node : handlers_.nodes()) std::erase(away, handlers_.name(node));
+  if (away.empty()) return false;
+  const TimePoint now = clock_.now();
+  const auto [missed, first] = missed_.try_emplace(place, now);
+  if (first)
+    handlers_.say(
+        fmt::format("waiting {} s for {}: a checkpoint's files are there only",
+                    std::chrono::duration_cast<std::chrono::seconds>(kHoldersAwayMax).count(),
+                    fmt::join(away, ", ")));
+  return now < missed->second + kHoldersAwayMax;
+}
+
+bool FileRelay::take(NodeId node, const Frame& frame) {
+  if (frame.type != MessageType::FileBytes || frame.attempt != kNoAttempt) return false;
+  auto answer = decode<FileBytes>(frame);
+  const auto found = answer ? asked_.find(answer->id) : asked_.end();
+  if (found == asked_.end() || found->second.node != node) return true;
+  Asked asked = std::move(found->second);
+  asked_.erase(found);
+  if (!answer->error.empty()) {
+    ask_next(std::move(asked));
+    return true;
+  }
+  missed_.erase(asked.request.folder);
+  answer->id = asked.request.id;
+  asked.reply(*answer);
+  return true;
+}
+
+void FileRelay::lost(NodeId node) {
+  std::vector<Asked> again;
+  for (auto it = asked_.begin(); it != asked_.end();) {
+    if (it->second.node != node) {
+      ++it;
+      continue;
+    }
+    again.push_back(std::move(it->second));
+    it = asked_.erase(it);
+  }
+  for (Asked& asked : again) ask_next(std::move(asked));
+}
+
+void FileRelay::forget(Attempt up_to) {
+  const auto is_old = [&](const auto& entry) {
+    const auto made = parse_part_place(entry.first);
+    return !made || made->attempt <= up_to;
+  };
+  std::erase_if(holders_, is_old);
+  std::erase_if(missed_, is_old);
+}
+
+}  // namespace train

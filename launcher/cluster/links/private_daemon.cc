@@ -1,0 +1,297 @@
+#include "launcher/cluster/links/private_daemon.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/text_file.h"
+#include "lib/net/hmac.h"
+#include "lib/storage/own_folder.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kRootBytesMax = 39;  // sockets lie below it: a path of theirs has 107 bytes
+
+constexpr const char *kTmp = "/tmp", *kVarTmp = "/var/tmp";
+
+/// Nobody else can exchange what we make in it: it is ours or root's, and others may write to it
+/// only where it is sticky. The system's own are so, also where a user namespace hides their owner.
+bool is_safe_root(const std::string& path) {
+  if (path == kTmp || path == kVarTmp) return true;
+  struct stat status {};
+  if (!path.starts_with('/') || ::stat((path + "/").c_str(), &status) != 0) return false;
+  const bool closed = (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return (status.st_uid == ::geteuid() || status.st_uid == 0) &&
+         (closed || (status.st_mode & S_ISVTX) != 0);
+}
+
+bool is_usable_root(const std::string& path) {
+  return path.size() <= kRootBytesMax && is_safe_root(path) &&
+         ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string runtime_root() {
+  const std::string named = variable("XDG_RUNTIME_DIR");
+  return is_usable_root(named) ? named : kTmp;
+}
+
+/// For worker output and checkpoints on their way, which may be large: the runtime folder is often
+/// memory. The best first; a batch system may have left a TMPDIR that is not on this machine.
+std::vector<std::string> spool_roots() {
+  std::vector<std::string> roots{variable("TMPDIR"), kVarTmp, kTmp};
+  std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
+  return roots;
+}
+
+/// Nothing where the path is too long for one.
+std::optional<sockaddr_un> socket_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+/// Not every file system of a TMPDIR does.
+bool holds_sockets(const std::string& folder) {
+  const std::string path = folder + "/.socket";
+  const auto address = socket_address(path);
+  if (!address) return false;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool bound =
+      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
+  if (fd >= 0) ::close(fd);
+  return bound && ::unlink(path.c_str()) == 0;
+}
+
+/// "trainrun_0-5118976aab" of "/tmp/trainrun-0-5118976aab": both may lie in one folder. As long as
+/// that, for a path of a socket has no byte to spare.
+std::string spool_name(const std::string& runtime_dir) {
+  std::string name = runtime_dir.substr(runtime_dir.rfind('/') + 1);
+  if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
+  return name;
+}
+
+constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
+
+/// Also of a process that nobody has reaped yet.
+bool is_gone(pid_t pid) {
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd ended{fd, POLLIN, 0};
+  const bool gone = ::poll(&ended, 1, 0) > 0;
+  ::close(fd);
+  return gone;
+}
+
+}  // namespace
+
+PrivateDaemon::PrivateDaemon() {
+  const std::string chance = random_bytes(5);  // nobody else can have made a folder of that name
+  std::string name = fmt::format("trainrun-{}-", ::geteuid());
+  for (const char c : chance) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  runtime_dir_ = runtime_root() + "/" + name;
+}
+
+std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {
+  std::ifstream file(note);
+  std::string runtime_dir;
+  if (!std::getline(file, runtime_dir) || runtime_dir.empty()) return std::nullopt;
+  return at(runtime_dir);
+}
+
+void PrivateDaemon::clean_up_lost(const std::string& note) {
+  std::ifstream file(note);
+  std::string runtime_dir, spool_dir;
+  if (!std::getline(file, runtime_dir) || !std::getline(file, spool_dir)) return;
+  const auto runtime = check_own_folder(runtime_dir);
+  const bool lost = !runtime && runtime.error().code == Errc::NotFound;
+  if (lost && join_path(parent_path(spool_dir), spool_name(runtime_dir)) == spool_dir &&
+      is_safe_root(parent_path(spool_dir)))
+    (void)remove_own_folder(spool_dir);
+}
+
+std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
+  if (!is_safe_root(parent_path(runtime_dir)) || !check_own_folder(runtime_dir))
+    return std::nullopt;
+  PrivateDaemon daemon;
+  daemon.runtime_dir_ = runtime_dir;
+  daemon.spool_dir_ = read_text(runtime_dir + std::string(kSpoolNote));
+  daemon.made_ = true;
+  const auto address = socket_address(daemon.endpoint().host_or_path);
+  if (!address) return std::nullopt;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool answers =
+      fd >= 0 &&
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
+      ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+  if (fd >= 0) ::close(fd);
+  if (!answers) return daemon;  // it has died: another one finds the supervisors by their folder
+  daemon.pid_ = peer.pid;
+  daemon.found_ = true;
+  return daemon;
+}
+
+void PrivateDaemon::remember(const std::string& note) const {
+  std::ofstream(note) << runtime_dir_ << "\n" << spool_dir_ << "\n";
+}
+
+Result<std::string> find_traind() {
+  if (const char* named = std::getenv("TRAINRUN_TRAIND")) return std::string(named);
+  char self[PATH_MAX] = {};
+  if (::readlink("/proc/self/exe", self, sizeof self - 1) > 0) {
+    const std::string path(self);
+    const std::string beside = path.substr(0, path.rfind('/')) + "/traind";
+    if (::access(beside.c_str(), X_OK) == 0) return beside;
+  }
+  for (const char* path :
+       {"/usr/sbin/traind", "/usr/local/sbin/traind", "/usr/local/bin/traind", "/usr/bin/traind"}) {
+    if (::access(path, X_OK) == 0) return std::string(path);
+  }
+  return Error{Errc::NotFound, "traind is neither beside train-run nor in /usr/sbin",
+               "install it, or set TRAINRUN_TRAIND to its path"};
+}
+
+Result<Unit> PrivateDaemon::start() {
+  auto started = spawn();
+  if (started) {
+    not_started_.reset();
+  } else {
+    not_started_ = started.error();
+    ++failures_;
+  }
+  return started;
+}
+
+Result<Unit> PrivateDaemon::spawn() {
+  TRY(const std::string program, find_traind());
+  auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
+  // The previous traind removes it as it ends.
+  if (!folder && made_ && folder.error().code == Errc::NotFound)
+    folder = make_own_folder(runtime_dir_);
+  TRY_VOID(folder);
+  made_ = true;
+  TRY_VOID(make_spool());
+  const std::string listen = endpoint().text();
+  const char* const argv[] = {program.c_str(), "--private",        "--listen",
+                              listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),
+                              "--spool-dir",   spool_dir_.c_str(), nullptr};
+  const std::string log = runtime_dir_ + "/traind.log";
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
+                            const_cast<char* const*>(argv), environ);
+  // It may have done so since.
+  if (error == ENOENT && make_own_folder(runtime_dir_) && make_spool())
+    error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
+                          const_cast<char* const*>(argv), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) return system_error(error, "starting " + program);
+  found_ = false;
+  return Unit{};
+}
+
+/// Its note is there before it. What the note names is gone when a batch system has removed the
+/// TMPDIR of its job: then there is another one, unless supervisors may still use the first.
+Result<Unit> PrivateDaemon::make_spool() {
+  const std::string note = runtime_dir_ + std::string(kSpoolNote);
+  if (!spool_dir_.empty()) {
+    const auto kept = check_own_folder(spool_dir_);
+    if (kept && read_text(note) == spool_dir_) return Unit{};
+    if (!kept && has_supervisors())
+      return Error{kept.error()}.with_context("the folder for output of this run");
+  }
+  Error why{Errc::NotFound, "neither $TMPDIR nor /var/tmp is a folder that is safe to use",
+            "set TMPDIR to a folder of yours that others cannot write to"};
+  for (const std::string& root : spool_roots()) {
+    spool_dir_ = root + "/" + spool_name(runtime_dir_);
+    TRY_VOID(replace_private_file(note, spool_dir_));
+    const auto made = make_own_folder(spool_dir_);
+    if (made && holds_sockets(spool_dir_)) return Unit{};
+    if (made) (void)remove_own_folder(spool_dir_);
+    why = made ? Error{Errc::Io, "no socket can be made in " + spool_dir_} : made.error();
+  }
+  return why;
+}
+
+bool PrivateDaemon::ended() {
+  if (pid_ <= 0) return true;
+  if (found_) return is_gone(pid_);
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return false;
+  pid_ = -1;
+  const bool failed = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+  failures_ = failed ? failures_ + 1 : 0;  // one that was killed had started
+  return true;
+}
+
+Error PrivateDaemon::last_error() const {
+  if (not_started_) return *not_started_;
+  constexpr std::streamoff kTailBytes = 4096;
+  std::ifstream log(runtime_dir_ + "/traind.log", std::ios::binary);
+  log.seekg(0, std::ios::end);
+  log.seekg(std::max<std::streamoff>(0, std::streamoff{log.tellg()} - kTailBytes));
+  constexpr std::string_view kError = "traind: error: ", kHint = "traind: ";
+  Error last{Errc::Unavailable, "", ""};
+  for (std::string line; std::getline(log, line);) {
+    if (line.starts_with(kError))
+      last = {Errc::Unavailable, line.substr(kError.size()), ""};
+    else if (line.starts_with(kHint) && last.hint.empty())
+      last.hint = line.substr(kHint.size());
+  }
+  return last;
+}
+
+void PrivateDaemon::stop() {
+  if (pid_ <= 0 || found_) return;
+  ::kill(pid_, SIGKILL);  // it has no supervisors, and may not have its signal handlers yet
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  clean_up();
+}
+
+bool PrivateDaemon::has_supervisors() const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(runtime_dir_, ignored)) {
+    if (entry.path().filename().string().starts_with("s-")) return true;
+  }
+  return false;
+}
+
+void PrivateDaemon::clean_up() {
+  (void)remove_own_folder(spool_dir_);
+  (void)remove_own_folder(runtime_dir_);
+}
+
+}  // namespace train

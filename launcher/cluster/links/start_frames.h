@@ -1,0 +1,50 @@
+// Between the controller's words and the wire's: what goes to supervisors when an attempt starts,
+// and what comes back. Pure but for worker_environment_base, which resolves secrets.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "launcher/cluster/links/daemon_link.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/core/run_events.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+/// The submitter's environment with the job's `env` over it, secrets resolved; without what only
+/// the launcher may know.
+Result<std::map<std::string, std::string>> worker_environment_base(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter);
+
+PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, const Prepare& action,
+                               const std::string& bind_address,
+                               const std::map<std::string, std::string>& env);
+/// What travels to every node in one frame, with room in it for what is only known at the start.
+inline constexpr std::size_t kStartBytesMax = 3u << 20;
+/// Whether the spec and the workers' environment fit: no attempt of a run that is too large begins.
+Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, std::string>& env);
+/// For processes that wait for an attempt to come.
+StartWorkers standby_message(const JobSpec& spec, const RunRecord& record, int workers,
+                             const std::map<std::string, std::string>& env);
+/// What is the same on all nodes of the attempt; set_node() adds the rest, for one node after
+/// another.
+StartWorkers start_message(const JobSpec& spec, const RunRecord& record, const Start& action,
+                           const std::map<std::string, std::string>& env);
+void set_node(StartWorkers& message, const Start& action);
+/// How the launcher of this run talks to a daemon.
+DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
+                               const std::string& build);
+CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
+                             const Metrics& metrics);
+
+Resources to_resources(const ResourceAmounts& amounts);
+ResourceAmounts to_amounts(const Resources& resources);
+RankEnd to_rank_end(const WorkerExited& message);
+CheckpointShard to_part(const ShardWritten& message);
+Errc errc_of(std::string_view name);
+/// The metric `epoch` as a whole number; −1 where there is none.
+std::int64_t epoch_of(const Metrics& metrics);
+
+}  // namespace train

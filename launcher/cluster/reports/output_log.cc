@@ -1,0 +1,168 @@
+#include "launcher/cluster/reports/output_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+namespace train {
+namespace {
+
+constexpr std::string_view kRemoved =
+    "[trainrun: removed, as the run's output had reached its limit]\n";
+
+Result<int> open_log(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return system_error(errno, "opening " + path);
+  return fd;
+}
+
+Result<Unit> write_all(int fd, std::string_view data, const std::string& path) {
+  while (!data.empty()) {
+    const ssize_t written = ::write(fd, data.data(), data.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error(errno, "writing " + path);
+    data.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+OutputLog::~OutputLog() {
+  for (auto& [key, stream] : streams_) ::close(stream.fd);
+}
+
+Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int number) {
+  const auto key = std::make_tuple(attempt, rank, number);
+  if (const auto found = streams_.find(key); found != streams_.end()) return &found->second;
+  std::error_code ec;
+  std::filesystem::create_directories(folder_.rank(attempt, rank), ec);
+  Stream stream;
+  stream.path = number == 1 ? folder_.stdout_log(attempt, rank) : folder_.stderr_log(attempt, rank);
+  TRY(stream.fd, open_log(stream.path));
+  TRY(stream.offset, held_bytes(stream));
+  return &(streams_[key] = std::move(stream));
+}
+
+/// What an earlier launcher has copied of the stream. Once it was rotated only the supervisor
+/// knows.
+Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
+  struct stat status {};
+  if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
+  stream.piece_bytes = static_cast<std::uint64_t>(status.st_size);
+  stream.rotated = ::stat((stream.path + ".head").c_str(), &status) == 0;
+  return stream.rotated ? 0 : stream.piece_bytes;
+}
+
+Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
+                                        std::uint64_t offset, std::string_view data,
+                                        std::string_view* fresh) {
+  TRY(Stream * stream, stream_of(attempt, rank, number));
+  *fresh = {};
+  if (std::exchange(stream->rotated, false)) stream->offset = offset;
+  if (offset > stream->offset) {  // the node's spool was full while nobody was here
+    TRY_VOID(write_all(
+        stream->fd,
+        fmt::format("\n[trainrun: {} bytes of output are lost here]\n", offset - stream->offset),
+        stream->path));
+    stream->offset = offset;
+  }
+  const std::uint64_t known = stream->offset - offset;
+  if (known >= data.size()) return stream->offset;
+  data.remove_prefix(known);
+  *fresh = data;
+  if (stream->piece_bytes + data.size() > piece_bytes_max()) TRY_VOID(rotate(*stream));
+  make_room(data.size());
+  TRY_VOID(write_all(stream->fd, data, stream->path));
+  *held_bytes_ += data.size();
+  stream->piece_bytes += data.size();
+  stream->offset += data.size();
+  return stream->offset;
+}
+
+Result<Unit> OutputLog::rotate(Stream& stream) {
+  ::close(stream.fd);
+  const std::string head = stream.path + ".head";
+  struct stat status {};
+  const std::string to = ::stat(head.c_str(), &status) == 0 ? stream.path + ".1" : head;
+  if (held_bytes_ && ::stat(to.c_str(), &status) == 0)
+    *held_bytes_ -= std::min(*held_bytes_, static_cast<std::uint64_t>(status.st_size));
+  if (::rename(stream.path.c_str(), to.c_str()) != 0)
+    return system_error(errno, "renaming " + stream.path);
+  TRY(stream.fd, open_log(stream.path));
+  stream.piece_bytes = 0;
+  return Unit{};
+}
+
+/// Streams share the run's limit, so that each keeps its beginning and its newest lines.
+std::uint64_t OutputLog::piece_bytes_max() const {
+  const std::uint64_t share = limits_.run_bytes / std::max<std::size_t>(streams_.size(), 1);
+  return std::min(limits_.stream_bytes, share) / 3;
+}
+
+std::vector<OutputLog::Piece> OutputLog::pieces() const {
+  namespace fs = std::filesystem;
+  std::vector<Piece> all;
+  std::error_code ec;
+  const fs::path attempts = fs::path(folder_.attempt(Attempt{0})).parent_path();
+  for (fs::recursive_directory_iterator at(attempts, ec), end; !ec && at != end; at.increment(ec)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with("stdout.log") && !name.starts_with("stderr.log")) continue;
+    struct stat status {};
+    if (::lstat(at->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    const fs::path below = at->path().lexically_relative(attempts);  // "000/ranks/0003/stdout.log"
+    Piece piece{.bytes = static_cast<std::uint64_t>(status.st_size), .path = at->path()};
+    piece.attempt.value = static_cast<std::uint32_t>(std::atoll(below.begin()->c_str()));
+    const bool open = std::any_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+      return std::get<0>(stream.first) == piece.attempt;
+    });
+    piece.order = !open ? 0 : name.ends_with(".1") ? 1 : name.ends_with(".head") ? 2 : 3;
+    all.push_back(std::move(piece));
+  }
+  return all;
+}
+
+/// More than is needed now, so that not each line has us look at all files. A file stays, and says
+/// that it is empty: its name tells the next launcher what there was.
+void OutputLog::make_room(std::uint64_t bytes) {
+  if (held_bytes_ && *held_bytes_ + bytes <= limits_.run_bytes) return;
+  std::vector<Piece> all = pieces();
+  std::uint64_t held = 0;
+  for (const Piece& piece : all) held += piece.bytes;
+  held_bytes_ = held;
+  if (held + bytes <= limits_.run_bytes) return;
+  std::sort(all.begin(), all.end(), [](const Piece& a, const Piece& b) {
+    return std::tuple(a.order, a.attempt, b.bytes) < std::tuple(b.order, b.attempt, a.bytes);
+  });
+  const std::uint64_t enough = limits_.run_bytes / 10 * 9;
+  for (const Piece& piece : all) {
+    if (*held_bytes_ + bytes <= enough || piece.order > 2) return;
+    if (piece.bytes <= kRemoved.size()) continue;
+    const int fd = ::open(piece.path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) continue;
+    (void)write_all(fd, kRemoved, piece.path);
+    ::close(fd);
+    *held_bytes_ -= piece.bytes - kRemoved.size();
+    removed_bytes_ += piece.bytes;
+  }
+}
+
+void OutputLog::close(Attempt attempt) {
+  for (auto it = streams_.begin(); it != streams_.end();) {
+    if (std::get<0>(it->first) != attempt) {
+      ++it;
+      continue;
+    }
+    ::close(it->second.fd);
+    it = streams_.erase(it);
+  }
+}
+
+}  // namespace train

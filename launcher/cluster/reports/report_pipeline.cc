@@ -1,0 +1,187 @@
+#include "launcher/cluster/reports/report_pipeline.h"
+
+#include <fmt/format.h>
+
+#include "lib/wire/reports.h"
+
+namespace train {
+namespace {
+
+// A sync costs milliseconds; while reports pour in, one each 20 ms is enough, and their workers
+// have room for far more.
+constexpr auto kSyncEvery = std::chrono::milliseconds(20);
+constexpr std::size_t kShownMax = 64;  // the screen shows a few a second at most
+
+}  // namespace
+
+Result<EarlierReports> earlier_reports(const std::string& metrics_log,
+                                       const std::optional<LivingAttempt>& living) {
+  EarlierReports earlier;
+  TRY_VOID(read_metrics_log(metrics_log, [&](ReportRecord&& report) {
+    if (report.rank != 0) return true;
+    const Attempt attempt{report.attempt};
+    if (living && attempt == living->id && report.has_checkpoint)
+      earlier.with_checkpoint[{attempt, report.ordinal}] = report.metrics;
+    earlier.newest = std::move(report.metrics);
+    return true;
+  }));
+  return earlier;
+}
+
+ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks,
+                               StopRules stop, std::function<void(News)> post, Metrics last_metrics)
+    : log_(std::move(log)),
+      sinks_(std::move(sinks)),
+      stop_(std::move(stop)),
+      post_(std::move(post)),
+      last_metrics_(std::move(last_metrics)) {
+  for (const HeldReports& held : log_.held()) {
+    for (auto* ledgers : {&ledgers_, &added_})
+      (*ledgers)[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+ReportPipeline::~ReportPipeline() { finish(); }
+
+void ReportPipeline::add(Attempt attempt, ReportBatch batch) {
+  const std::lock_guard lock(mutex_);
+  const Rank rank{batch.rank};
+  const auto known = added_[attempt].accept(rank, batch.first_ordinal, batch.count);
+  if (!known)
+    work_.gaps.insert(known.error().message);
+  else if (*known == batch.count)
+    work_.again.emplace(attempt, rank);
+  else
+    work_.items.push_back(Item{attempt, std::move(batch), 0});
+  wake_.notify_one();
+}
+
+std::size_t ReportPipeline::queued_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Item& item : work_.items) bytes += item.batch.data.size();
+  return bytes;
+}
+
+std::uint64_t ReportPipeline::settle() {
+  const std::lock_guard lock(mutex_);
+  work_.items.push_back(Item{{}, {}, ++settle_count_});
+  wake_.notify_one();
+  return settle_count_;
+}
+
+Metrics ReportPipeline::last_metrics() const {
+  const std::lock_guard lock(mutex_);
+  return last_metrics_;
+}
+
+void ReportPipeline::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    wake_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::uint64_t ReportPipeline::last_ordinal(Attempt attempt) const {
+  const auto found = ledgers_.find(attempt);
+  return found == ledgers_.end() ? 0 : found->second.last(Rank{0});
+}
+
+void ReportPipeline::run() {
+  for (bool over = false; !over;) {
+    Work work;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !work_.empty() || finishing_; });
+      std::swap(work, work_);
+      over = finishing_ && work.empty();
+    }
+    if (work.empty()) continue;
+    News news;
+    const auto began = std::chrono::steady_clock::now();
+    for (Item& item : work.items) {
+      if (item.settle != 0)
+        news.settled = item.settle;
+      else
+        take(item, news);
+    }
+    for (const auto& [attempt, rank] : work.again) {
+      SequenceTracker& ledger = ledgers_[attempt];
+      if (const std::uint64_t last = ledger.last(rank); last > 0)
+        (void)ledger.accept(rank, last, 1);
+    }
+    news.warnings.insert(news.warnings.end(), work.gaps.begin(), work.gaps.end());
+    sync(news);
+    const bool waited_for = news.settled != 0;
+    post_(std::move(news));
+    if (!waited_for) {
+      std::unique_lock lock(mutex_);
+      wake_.wait_until(lock, began + kSyncEvery, [this] {
+        return finishing_ || (!work_.items.empty() && work_.items.back().settle != 0);
+      });
+    }
+  }
+}
+
+void ReportPipeline::take(Item& item, News& news) {
+  const auto known = ledgers_[item.attempt].accept(Rank{item.batch.rank}, item.batch.first_ordinal,
+                                                   item.batch.count);
+  if (!known) {
+    news.warnings.push_back(known.error().message);
+    return;
+  }
+  if (*known == item.batch.count) return;
+  auto records = read_reports(item.batch, item.attempt.value);
+  if (!records) {
+    news.warnings.push_back(records.error().message);
+    return;
+  }
+  const std::span<const ReportRecord> fresh(records->begin() + *known, records->end());
+  const auto complain = [&](const Result<Unit>& result) {
+    if (result || std::exchange(sink_failed_, true)) return;
+    news.warnings.push_back(
+        fmt::format("reports cannot be written: {}", result.error().describe()));
+  };
+  for (;;) {  // never acknowledged before it is written: while the disk takes nothing, the workers'
+              // own queues fill
+    const auto written = log_.on_reports(fresh);
+    complain(written);
+    if (written) break;
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return finishing_; })) return;
+  }
+  for (auto& sink : sinks_) complain(sink->on_reports(fresh));
+  if (item.batch.rank != 0) return;
+  for (const ReportRecord& record : fresh) {
+    if (auto reason = stop_.on_report(record); reason && !news.stop) news.stop = std::move(reason);
+    if (record.has_checkpoint) news.with_checkpoint.push_back(record);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    last_metrics_ = fresh.back().metrics;
+  }
+  const std::size_t shown = std::min(fresh.size(), kShownMax);
+  news.shown.insert(news.shown.end(), fresh.end() - static_cast<std::ptrdiff_t>(shown),
+                    fresh.end());
+}
+
+void ReportPipeline::sync(News& news) {
+  const auto synced = log_.sync();
+  for (auto& sink : sinks_) (void)sink->flush();
+  if (!synced) {
+    if (!std::exchange(sink_failed_, true))
+      news.warnings.push_back(
+          fmt::format("reports cannot be written: {}", synced.error().describe()));
+    return;  // not acknowledged: the supervisors keep them
+  }
+  sink_failed_ = false;
+  for (auto& [attempt, ledger] : ledgers_) {
+    for (const auto& [rank, ordinal] : ledger.synced())
+      news.acks.push_back({attempt, ReportAck{rank.value, ordinal}});
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,155 @@
+#include "launcher/cluster/run/detached_run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cstdio>
+
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "lib/net/control_call.h"
+#include "lib/net/runtime_dir.h"
+#include "lib/net/scope.h"
+#include "lib/net/within.h"
+#include "lib/storage/run_lock.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+
+namespace train {
+namespace {
+
+constexpr std::string_view kDaemonNote =
+    ".daemon";                                   // in the run's folder: where its private traind is
+constexpr std::string_view kKeptNote = ".kept";  // in it too, while a traind keeps its controller
+constexpr Duration kPollEvery = milliseconds(20);
+
+asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequest& request,
+                                  Result<KeepOutcome>* result) {
+  auto connection =
+      co_await call_traind(executor, request.runtime_dir, request.build, request.patience);
+  if (!connection) {
+    Error error = connection.error();
+    if (error.hint.empty()) error.hint = "start one, or leave --runtime-dir out";
+    *result = std::move(error);
+    co_return;
+  }
+  const auto peer = (*connection)->credentials();
+  if (!peer || peer->uid != ::geteuid()) {
+    *result = Error{Errc::Unavailable,
+                    fmt::format("the traind in {} is another user's", request.runtime_dir),
+                    "give the --runtime-dir of one of yours"};
+    co_return;
+  }
+  (*connection)->send(encode(request.message));
+  for (pid_t controller = 0;;) {
+    if (controller > 0 && request.owns_run(controller)) {
+      *result = KeepOutcome{true, 0, ""};
+      co_return;
+    }
+    auto frame = co_await within(kPollEvery, (*connection)->receive());
+    if (!frame) {
+      if (frame.error().code == Errc::Timeout) continue;
+      *result = frame.error();
+      co_return;
+    }
+    if (frame->type == MessageType::KeptController) {
+      if (auto kept = decode<KeptController>(*frame)) controller = static_cast<pid_t>(kept->pid);
+    } else if (frame->type == MessageType::ControllerEnded) {
+      auto ended = decode<ControllerEnded>(*frame);
+      if (!ended) continue;
+      // With nothing said it went on in the run's own log, and may even have ended the run since.
+      const std::string exit = RunFolder(request.message.run_dir).exit_json();
+      const bool was_up = ended->said.empty() && ::access(exit.c_str(), F_OK) == 0;
+      *result = KeepOutcome{was_up, ended->exit_code, ended->said};
+      co_return;
+    } else if (frame->type == MessageType::Refused) {
+      auto refused = decode<Refused>(*frame);
+      *result = Error{Errc::Unavailable, refused ? refused->message : "traind refused", ""};
+      co_return;
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options, bool must) {
+  const JobSpec& spec = options.parsed.spec;
+  std::optional<PrivateDaemon> daemon;
+  if (!options.private_daemon.empty()) {
+    daemon = PrivateDaemon::at(options.private_daemon);
+    if (!daemon) {
+      return Error{Errc::NotFound, fmt::format("the folder {} is gone", options.private_daemon),
+                   "start the run again"};
+    }
+  } else if (!spec.cluster.nodes.empty() && !must) {
+    return daemon;
+  } else {
+    const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);
+    const std::string note = join_path(folder, kDaemonNote);
+    if (!options.unique_name) daemon = PrivateDaemon::find(note);
+    if (!daemon) {
+      if (!options.unique_name) PrivateDaemon::clean_up_lost(note);
+      daemon.emplace();
+    }
+  }
+  if (daemon->ended()) TRY_VOID(daemon->start());
+  return daemon;
+}
+
+std::string user_runtime_dir() { return default_runtime_dir(); }
+
+void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder) {
+  daemon.remember(join_path(folder.path(), kDaemonNote));
+}
+
+Result<Unit> begin_detached(const RunFolder& folder) {
+  const std::string path = join_path(folder.path(), "launcher.log");
+  const int log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0) return system_error(errno, "opening " + path);
+  std::fflush(nullptr);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::close(log);
+  const std::string note = join_path(folder.path(), kKeptNote);
+  const int kept = ::open(note.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (kept < 0) return system_error(errno, "creating " + note);
+  ::close(kept);
+  return Unit{};
+}
+
+void end_detached(const RunFolder& folder) {
+  ::unlink(join_path(folder.path(), kKeptNote).c_str());
+}
+
+bool is_detached(const RunFolder& folder) {
+  return ::access(join_path(folder.path(), kKeptNote).c_str(), F_OK) == 0;
+}
+
+std::string left_text(const RunFolder& folder) {
+  const bool kept = is_detached(folder);
+  std::string what = "its train-run is gone";
+  if (kept) {
+    auto daemon = PrivateDaemon::find(join_path(folder.path(), kDaemonNote));
+    if (daemon && !daemon->ended())
+      return "interrupted: its controller is gone; its traind starts another";
+    what = daemon ? "its controller and its traind are gone"
+                  : "its controller is gone, and no traind has started another yet";
+  }
+  return fmt::format(
+      "interrupted: {}; `train-run resume {}{}` finds its workers, or goes on from the newest "
+      "checkpoint",
+      what, kept ? "--detach " : "", place_of_run(folder));
+}
+
+Result<KeepOutcome> keep_controller(const KeepRequest& request) {
+  asio::io_context context;
+  Scope scope(context.get_executor());
+  Result<KeepOutcome> result = KeepOutcome{};
+  scope.spawn("detach", ask_to_keep(context.get_executor(), request, &result));
+  context.run();
+  return result;
+}
+
+}  // namespace train

@@ -1,0 +1,80 @@
+#include "launcher/cluster/run/journal_writer.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <utility>
+
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kRetryAfter = seconds(1);
+
+}  // namespace
+
+JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
+                             std::function<void(const std::string&)> complain)
+    : journal_(journal), clock_(clock), complain_(std::move(complain)), changed_(executor) {}
+
+void JournalWriter::remember(boost::json::object event) {
+  if (const auto fits = check_event(event); !fits) {
+    complain_("the journal leaves out an event: " + fits.error().describe());
+    return;
+  }
+  if (fenced_) return;
+  queue_.push_back(std::move(event));
+  ++asked_;
+  changed_.notify();
+}
+
+Task<Unit> JournalWriter::written() {
+  const std::uint64_t wanted = asked_;
+  while (tried_ < wanted) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+asio::awaitable<void> JournalWriter::run() {
+  bool failing = false;
+  for (;;) {
+    std::erase_if(holds_, [](const auto& reached) { return reached(); });
+    if (queue_.empty() || !holds_.empty()) {
+      const auto woken = co_await changed_.wait_until(TimePoint::max());
+      if (!woken) co_return;
+      continue;
+    }
+    const std::vector<boost::json::object> events = std::exchange(queue_, {});
+    const std::uint64_t until = asked_;
+    const auto written = co_await asio::co_spawn(
+        disk_,
+        [](Journal* journal, const std::vector<boost::json::object>* group,
+           std::string time) -> asio::awaitable<std::optional<Result<Unit>>> {
+          co_return journal->append(*group, time);
+        }(&journal_, &events, format_utc(clock_.wall())),
+        asio::use_awaitable);
+    tried_ = until;
+    changed_.notify();
+    const bool failed_before = std::exchange(failing, !*written);
+    if (*written) continue;
+    const bool replaced = written->error().code == Errc::Fenced;
+    if (!failed_before)
+      complain_("the journal cannot be written: " + written->error().describe() +
+                (replaced ? "; another train-run has taken this run over"
+                          : "; the run goes on, but could not be resumed"));
+    if (replaced) {
+      fenced_ = true;
+      tried_ = asked_;  // with what came meanwhile
+      changed_.notify();
+      co_return;
+    }
+    // They go first, once the disk takes something again.
+    queue_.insert(queue_.begin(), events.begin(), events.end());
+    const auto woken = co_await pause_for(kRetryAfter);
+    if (!woken) co_return;
+  }
+}
+
+}  // namespace train

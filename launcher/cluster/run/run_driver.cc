@@ -1,0 +1,646 @@
+#include "launcher/cluster/run/run_driver.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/json.hpp>
+#include <filesystem>
+
+#include "launcher/cluster/checkpoints/checkpoint_committer.h"
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+#include "launcher/cluster/checkpoints/replica_downloader.h"
+#include "launcher/cluster/checkpoints/shard_transfer.h"
+#include "launcher/cluster/checkpoints/validation_executor.h"
+#include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/links/controller_frames.h"
+#include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/reports/output_log.h"
+#include "launcher/cluster/reports/report_pipeline.h"
+#include "launcher/cluster/reports/report_sinks.h"
+#include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/run_log.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_screen.h"
+#include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/cluster/run/shutdown_flush.h"
+#include "launcher/cluster/run/stop_requests.h"
+#include "launcher/core/run_controller.h"
+#include "launcher/core/run_history.h"
+#include "launcher/report/summary.h"
+#include "lib/base/exit_code.h"
+#include "lib/base/overloaded.h"
+#include "lib/base/print.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+#include "lib/net/within.h"
+#include "lib/storage/storage_mark.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/link_messages.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kLastWritesMin = seconds(30);  // for all of them, or longer
+constexpr Duration kPrivateDaemonEvery = milliseconds(200);
+constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
+
+class RunDriver {
+ public:
+  RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
+            std::optional<PrivateDaemon> daemon, TlsFiles tls,
+            std::map<std::string, std::string> worker_env, Log log);
+
+  Result<Unit> open_sinks();
+  int run();
+
+ private:
+  // links
+  void connect();
+  void refused(const Error& error);
+  void received(NodeId node, const Frame& frame);
+  asio::awaitable<void> keep_private_daemon();
+
+  // the controller
+  void feed(const RunEvent& event);
+  void perform(const RunAction& action);
+  void on_state_changed(const StateChanged& change);
+  void on_attempt_ended(const AttemptEnded& ended);
+  asio::awaitable<void> tick_loop();
+
+  // what it asks for
+  asio::awaitable<void> start_workers(std::vector<Start> actions);
+  asio::awaitable<void> commit(Commit action);
+  asio::awaitable<void> release(Release action);
+  asio::awaitable<void> finish(RunEnded ended);
+  Result<Unit> put_end(const RunSummary& summary);
+  Task<Unit> all_released();
+  Task<Unit> disk_is_idle();
+  Task<Unit> settled(std::uint64_t number);
+
+  // what comes in
+  void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
+  void on_report_news(ReportPipeline::News news);
+  void on_stop_asked(const StopAsked& stop);
+
+  std::vector<WaitingNode> missing_nodes() const;
+
+  const RunOptions& options_;
+  const JobSpec& spec_;
+  SystemClock clock_;
+  asio::io_context context_;
+  asio::any_io_executor executor_;
+  std::unique_ptr<RunRecord> record_;
+  std::optional<PrivateDaemon> daemon_;
+  std::map<std::string, std::string> worker_env_;
+  CheckpointManager checkpoints_;  // on the disk thread, once commits begin
+  RunController controller_;
+  RunLog log_;
+  RunSummaryBuilder summary_builder_;  // for the summary
+  RunScreen screen_;
+  JournalWriter journal_;
+  OutputLog output_log_;
+  bool output_was_removed_ = false;
+  std::unique_ptr<ReportPipeline> pipeline_;
+  ClusterLinks links_;
+  ShardTransfer parts_;
+  int ranks_ = 0;                 // that there can be in an attempt
+  std::optional<Attempt> ended_;  // the newest attempt that is over
+  std::uint64_t settled_ = 0;
+  std::vector<Start> starts_;  // of one event: sent together
+  int releases_ = 0;
+  int exit_code_ = exit_code::kBug;
+  bool ending_ = false, finished_ = false, stop_asked_ = false;
+  asio::thread_pool disk_{1};  // commits
+  ReplicaDownloader downloader_;
+  Notifier changed_;
+  StopRequests stop_requests_;
+  Scope scope_;
+  ShutdownFlush shutdown_flush_;
+  ValidationExecutor validations_;
+  CheckpointCommitter commits_;
+};
+
+RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
+                     std::optional<PrivateDaemon> daemon, TlsFiles tls,
+                     std::map<std::string, std::string> worker_env, Log log)
+    : options_(options),
+      spec_(options.parsed.spec),
+      executor_(context_.get_executor()),
+      record_(std::move(record)),
+      daemon_(std::move(daemon)),
+      worker_env_(std::move(worker_env)),
+      checkpoints_(spec_.run_config.checkpoint_config, *record_),
+      controller_(spec_, checkpoints_.with_unvalidated(record_->start()), clock_.now()),
+      log_(std::move(log), [this](NodeId node) { return links_.name(node); }),
+      summary_builder_(
+          spec_, *record_, clock_,
+          [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
+      screen_(progress_options(spec_, *record_, options.output, options.color), clock_,
+              summary_builder_),
+      journal_(executor_, record_->journal(), clock_,
+               [this](const std::string& text) { screen_.warn(text); }),
+      output_log_(record_->folder(), OutputLimits{}),
+      links_(
+          executor_, scope_, std::move(tls),
+          {.event =
+               [this](const RunEvent& event) {
+                 parts_.saw(event);
+                 feed(event);
+               },
+           .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
+           .refused = [this](const Error& error) { refused(error); },
+           .stale =
+               [this](const Error& error) {
+                 screen_.warn("the token or certificates stay as they were: " + error.describe());
+               }}),
+      parts_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
+             {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
+              .event = [this](const RunEvent& event) { feed(event); },
+              .name = [this](NodeId node) { return links_.name(node); },
+              .find = [this](const std::string& name) { return links_.find(name); },
+              .nodes = [this] { return links_.up(); },
+              .say = [this](const std::string& text) { screen_.phase(text); }}),
+      downloader_(executor_, clock_, disk_, *record_, parts_.relay(),
+                  {.say = [this](const std::string& text) { screen_.phase(text); },
+                   .warn = [this](const std::string& text) { screen_.warn(text); }}),
+      changed_(executor_),
+      stop_requests_(executor_, record_->folder().path(),
+                     [this](const StopAsked& stop) { on_stop_asked(stop); }),
+      scope_(executor_),
+      shutdown_flush_(executor_, scope_, clock_,
+                      std::max(kLastWritesMin, spec_.run_config.checkpoint_config.upload_timeout),
+                      [this](const std::string& text) { screen_.phase(text); }),
+      validations_({executor_, scope_, disk_, checkpoints_, controller_, *record_, journal_,
+                    summary_builder_, screen_, links_, clock_,
+                    [this](const RunEvent& event) { feed(event); }}),
+      commits_({executor_, disk_, checkpoints_, journal_, summary_builder_, screen_, clock_,
+                spec_.run_config.checkpoint_config.score_attribute.has_value(),
+                [this] { return validations_.pinned(); },
+                [this](const RunEvent& event) { feed(event); }}) {
+  const std::optional<LivingAttempt>& living = record_->start().living;
+  // One that lives was placed by the spec that it began with.
+  ranks_ =
+      std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
+  if (living) summary_builder_.placed(living->placement);
+  const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
+  if (first > 0) ended_ = Attempt{first - 1};
+}
+
+Result<Unit> RunDriver::open_sinks() {
+  TRY(auto log, MetricsLog::open(record_->folder().metrics()));
+  if (const std::optional<LivingAttempt>& living = record_->start().living) {
+    for (const HeldReports& held : log.held()) {
+      if (Attempt{held.attempt} == living->id)
+        feed(RankReported{living->id, Rank{held.rank}, held.last_ordinal});
+    }
+  }
+  TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
+                                    options_.parsed.annotated_yaml));
+  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living));
+  commits_.metrics_are(std::move(earlier.with_checkpoint));
+  std::vector<StopRule> rules;
+  for (const StopCondition& stop : spec_.run_config.stop)
+    rules.push_back({stop.metric, stop.at_least});
+  pipeline_ = std::make_unique<ReportPipeline>(
+      std::move(log), std::move(sinks), StopRules(std::move(rules)),
+      [this](ReportPipeline::News news) {
+        asio::post(context_,
+                   [this, news = std::move(news)]() mutable { on_report_news(std::move(news)); });
+      },
+      std::move(earlier.newest));
+  return Unit{};
+}
+
+int RunDriver::run() {
+  for (const std::string& warning : options_.parsed.warnings) {
+    log_.warning(warning);
+    screen_.show([&](Progress& p, Moment at) { return p.warning(warning, at); });
+  }
+  for (const std::string& warning : record_->warnings()) screen_.warn(warning);
+  if (!options_.changed_keys.empty()) {
+    boost::json::array keys(options_.changed_keys.begin(), options_.changed_keys.end());
+    journal_.remember({{"event", "spec_changed"}, {"keys", std::move(keys)}});
+    screen_.warn(fmt::format("the spec was changed for attempts from {} on: {}",
+                             record_->start().first_attempt.value,
+                             fmt::join(options_.changed_keys, ", ")));
+  }
+  summary_builder_.checkpoints_found(checkpoints_);
+  connect();
+  scope_.spawn("journal", journal_.run());
+  stop_requests_.begin(scope_);
+  scope_.spawn("deadlines", tick_loop());
+  scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
+  if (daemon_) scope_.spawn("private traind", keep_private_daemon());
+  // They are there before any worker is, for a `resume`; the syncs need not be waited for.
+  if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)
+    screen_.warn(put.error().describe());
+  if (RemoteRun* remote = record_->remote())
+    remote->begin(
+        record_->folder(), record_->epoch(),
+        [this](const std::string& text) {
+          asio::post(context_, [this, text] { screen_.warn(text); });
+        },
+        [this](const Error& error) { asio::post(context_, [this, error] { refused(error); }); });
+  asio::post(disk_, [this] {
+    const auto synced = record_->sync_specs();
+    if (synced) return;
+    asio::post(context_, [this, why = synced.error().describe()] { screen_.warn(why); });
+  });
+  context_.run();
+  return exit_code_;
+}
+
+// ---- links
+
+void RunDriver::connect() {
+  std::vector<Endpoint> endpoints;
+  if (spec_.cluster.nodes.empty()) endpoints.push_back(daemon_->endpoint());
+  for (const std::string& text : spec_.cluster.nodes) endpoints.push_back(*parse_endpoint(text));
+  links_.connect(link_options(spec_.run_config, *record_, options_.build), endpoints);
+}
+
+void RunDriver::refused(const Error& error) {
+  summary_builder_.refuse(error);
+  if (!finished_)
+    scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
+}
+
+asio::awaitable<void> RunDriver::keep_private_daemon() {
+  for (;;) {
+    const auto woken = co_await pause_for(kPrivateDaemonEvery);
+    if (!woken) co_return;
+    if (finished_ || !daemon_->ended()) continue;
+    if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
+      Error why = daemon_->last_error();
+      if (why.message.empty())
+        why = {Errc::Unavailable, "it exits with an error and does not say why",
+               "try `traind --version`, with the traind that train-run starts: the one beside it, "
+               "or that of TRAINRUN_TRAIND"};
+      refused({Errc::Unavailable, "the traind of this run cannot start: " + why.message, why.hint});
+      if (!daemon_->has_supervisors()) daemon_->clean_up();
+      co_return;
+    }
+    const auto started = daemon_->start();
+    if (!started) screen_.warn(started.error().describe());
+    if (started)  // its spool may be another one
+      asio::post(disk_, [daemon = *daemon_, folder = record_->folder()] {
+        remember_daemon(daemon, folder);
+      });
+  }
+}
+
+void RunDriver::received(NodeId node, const Frame& frame) {
+  if (parts_.take(node, frame)) return;
+  const Attempt attempt = frame.attempt;
+  switch (frame.type) {
+    case MessageType::OutputChunk:
+      if (auto m = decode_of_rank<OutputChunk>(frame, ranks_)) on_output(node, attempt, *m);
+      return;
+    case MessageType::ValidationEnded:
+      if (auto m = decode<ValidationEnded>(frame)) validations_.ended(attempt, std::move(*m));
+      return;
+    case MessageType::AskCheckpoints:
+      if (auto m = decode_of_rank<AskCheckpoints>(frame, ranks_))
+        validations_.asked(node, attempt, *m);
+      return;
+    case MessageType::StorageTrouble:
+      if (auto m = decode<StorageTrouble>(frame))
+        screen_.warn(fmt::format("{}: {}", links_.name(node), m->text));
+      return;
+    case MessageType::WorkerResult:
+      if (auto m = decode_of_rank<WorkerResult>(frame, ranks_);
+          m && !(ended_ && attempt <= *ended_))
+        summary_builder_.result(Rank{m->rank}, m->json);
+      return;
+    case MessageType::ReportBatch:
+      // From a node that was lost, and comes back: its attempt is over, and nobody waits for an
+      // answer.
+      if (ended_ && attempt <= *ended_) return;
+      if (auto m = decode_of_rank<ReportBatch>(frame, ranks_); m && m->count > 0)
+        pipeline_->add(attempt, std::move(*m));
+      break;
+    case MessageType::WorkerExited:
+      if (auto m = decode_of_rank<WorkerExited>(frame, ranks_))
+        summary_builder_.rank_exited(attempt, links_.name(node), *m);
+      break;
+    default:
+      break;
+  }
+  if (auto event = to_event(node, frame, ranks_)) feed(*event);
+}
+
+// ---- the controller
+
+void RunDriver::feed(const RunEvent& event) {
+  if (finished_) return;
+  log_.event(event);
+  for (const RunAction& action : controller_.handle(event, clock_.now())) {
+    log_.action(action);
+    perform(action);
+  }
+  if (!starts_.empty()) scope_.spawn("start workers", start_workers(std::exchange(starts_, {})));
+  changed_.notify();
+}
+
+void RunDriver::perform(const RunAction& action) {
+  std::visit(
+      Overloaded{
+          [&](const Prepare& prepare) {
+            const bool alone = prepare.placed.local_world_size == controller_.world_size();
+            const NodeId node = prepare.placed.node;
+            PrepareAttempt message = prepare_message(
+                spec_, *record_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
+            message.no_access = parts_.has_no_access(node);
+            links_.send(node, encode(message, prepare.attempt));
+          },
+          [&](const Start& start) { starts_.push_back(start); },
+          [&](const StandBy& stand_by) {
+            links_.send(stand_by.node,
+                        encode(standby_message(spec_, *record_, stand_by.workers, worker_env_),
+                               stand_by.attempt));
+          },
+          [&](const StopGroup& stop) { links_.send(stop.node, to_frame(stop)); },
+          [&](const Pause& pause) { links_.send(pause.node, to_frame(pause)); },
+          [&](const Release& released) {
+            ++releases_;
+            scope_.spawn("release", release(released));
+          },
+          [&](const SendCollective& collective) {
+            links_.send(collective.node, to_frame(collective));
+          },
+          [&](const TellCheckpoint& tell) {
+            links_.send(tell.node, to_frame(tell, commits_.keep_on_nodes()));
+          },
+          [&](const Commit& commit_action) { scope_.spawn("commit", commit(commit_action)); },
+          [&](const GiveUpCommit& give_up) { commits_.give_up(give_up); },
+          [&](const Validate& validate) {
+            const auto message =
+                validation_message(spec_.run_config.checkpoint_config.validation, validate);
+            links_.send(validate.node, encode(message, validate.attempt));
+          },
+          [&](const Note& note) {
+            if (note.level == NoteLevel::Info)
+              screen_.phase(note.text);
+            else
+              screen_.warn(note.text);
+          },
+          [&](const StateChanged& changed) { on_state_changed(changed); },
+          [&](const AttemptBegun& begun) {
+            journal_.remember(record_of(begun));
+            summary_builder_.placed(begun.placement);
+          },
+          [&](const AttemptEnded& attempt_ended) { on_attempt_ended(attempt_ended); },
+          [&](const RunEnded& ended) { scope_.spawn("finish", finish(ended)); }},
+      action);
+}
+
+void RunDriver::on_state_changed(const StateChanged& change) {
+  journal_.remember(record_of(change));
+  if (change.to == RunState::Running)
+    summary_builder_.attempt_started(change.attempt, controller_.world_size());
+  if (change.to == RunState::Preparing && change.attempt != record_->start().first_attempt) return;
+  screen_.state_changed(change, controller_);
+}
+
+void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
+  ended_ = ended.attempt;
+  parts_.attempt_ended(ended.attempt);
+  summary_builder_.attempt_ended(ended);
+  journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });
+  journal_.remember(record_of(ended, summary_builder_.last_cause()));
+  output_log_.close(ended.attempt);
+}
+
+asio::awaitable<void> RunDriver::tick_loop() {
+  for (;;) {
+    const auto deadline = controller_.next_deadline();
+    if (deadline && clock_.now() >= *deadline) feed(Tick{});
+    const auto next = controller_.next_deadline();
+    // A deadline that a tick did not move is looked at again a little later.
+    const TimePoint until =
+        next ? std::max(*next, clock_.now() + milliseconds(1)) : TimePoint::max();
+    const auto woken = co_await changed_.wait_until(until);
+    if (!woken && finished_) co_return;
+  }
+}
+
+// ---- what the controller asks for
+
+// The journal knows of the attempt before its workers exist: no later launcher takes its number
+// again.
+asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
+  const auto written = co_await journal_.written();
+  if (written.has_error()) co_return;
+  parts_.starting(actions.front());
+  StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
+  for (const Start& action : actions) {
+    set_node(message, action);
+    links_.send(action.placed.node, encode(message, action.attempt));
+    co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
+  }
+  // The handshakes and starts of a large cluster are over, and what they took is not needed again.
+  if (actions.size() > 1000) ::malloc_trim(0);
+}
+
+Task<Unit> RunDriver::settled(std::uint64_t number) {
+  while (settled_ < number) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+asio::awaitable<void> RunDriver::commit(Commit action) {
+  const auto reports = co_await settled(pipeline_->settle());
+  if (!reports) co_return;  // then rank 0's metrics of that report are here
+  auto committing = commits_.commit(std::move(action), pipeline_->last_metrics());
+  co_await std::move(committing);
+}
+
+asio::awaitable<void> RunDriver::release(Release action) {
+  // Its last reports are acknowledged, and its end is remembered, before it may forget them.
+  (void)co_await settled(pipeline_->settle());
+  (void)co_await journal_.written();
+  links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
+  --releases_;
+  changed_.notify();
+}
+
+Task<Unit> RunDriver::all_released() {
+  CO_TRY_VOID(co_await settled(pipeline_->settle()));
+  while (releases_ > 0) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+  }
+  co_return Unit{};
+}
+
+Task<Unit> RunDriver::disk_is_idle() {
+  co_await asio::co_spawn(
+      disk_, []() -> asio::awaitable<void> { co_return; }(), asio::use_awaitable);
+  co_return Unit{};
+}
+
+asio::awaitable<void> RunDriver::finish(RunEnded ended) {
+  if (std::exchange(ending_, true)) co_return;
+  bool left_on_nodes = false;
+  if (spec_.run_config.checkpoint_config.replicas > 0) {
+    bool gathered = false;
+    if (commits_.hanging() == 0) gathered = co_await downloader_.gather();
+    left_on_nodes = !gathered;
+  }
+  shutdown_flush_.begin();
+  co_await shutdown_flush_.wait_for(all_released());
+  finished_ = true;
+  journal_.remember(record_of(ended));
+  // The nodes of a run that goes on without us hear nothing: they may have no other launcher yet.
+  if (!summary_builder_.replaced()) co_await links_.detach(left_on_nodes);
+  co_await shutdown_flush_.wait_for(journal_.written());
+  if (shutdown_flush_.in_time()) {  // else its thread may hang, too
+    pipeline_->finish();
+    for (const std::string& warning : pipeline_->stop_warnings()) summary_builder_.warn(warning);
+  }
+  const auto summary = std::make_shared<const RunSummary>(
+      summary_builder_.summary(ended, pipeline_->last_metrics()));
+  exit_code_ = exit_code_of(*summary);
+  if (commits_.hanging() == 0) co_await shutdown_flush_.wait_for(disk_is_idle());
+  const auto put = std::make_shared<Result<Unit>>(Unit{});
+  const std::function<void()> work = [this, summary, put] { *put = put_end(*summary); };
+  asio::awaitable<bool> putting = shutdown_flush_.wait_for_thread(work);
+  const bool ended_in_time = co_await std::move(putting);
+  if (ended_in_time && put->has_error())
+    screen_.warn("the run's store lacks its end: " + put->error().describe());
+  if (!shutdown_flush_.in_time())
+    screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
+                             record_->place()));
+  (void)co_await shutdown_flush_.wait_for_thread(log_.close());
+  screen_.end(*summary);
+  context_.stop();
+}
+
+/// On a thread: storage may hang.
+Result<Unit> RunDriver::put_end(const RunSummary& summary) {
+  if (!record_->check_owner()) return Unit{};  // the run is another launcher's by now, and goes on
+  (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
+  (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
+  remove_storage_marks(record_->files(), record_->folder().path());
+  if (options_.kept) end_detached(record_->folder());
+  return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
+}
+
+// ---- what comes in
+
+void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk) {
+  std::string_view fresh;
+  const auto acked =
+      output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
+  if (!acked)
+    return summary_builder_.warn(acked.error().describe());  // it stays in the node's spool
+  if (output_log_.removed_bytes() > 0 && !std::exchange(output_was_removed_, true))
+    summary_builder_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
+  screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);
+  if (!chunk.end) links_.send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
+}
+
+void RunDriver::on_report_news(ReportPipeline::News news) {
+  std::map<std::pair<Attempt, NodeId>, AckReports> acks;
+  for (const auto& [attempt, ack] : news.acks) {
+    if (const auto node = controller_.node_of(attempt, Rank{ack.rank}))
+      acks[{attempt, *node}].acks.push_back(ack);
+  }
+  for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
+  settled_ = std::max(settled_, news.settled);
+  journal_.look_again();
+  for (ReportRecord& record : news.with_checkpoint) commits_.reported(std::move(record));
+  for (const std::string& warning : news.warnings) screen_.warn(warning);
+  if (!news.shown.empty()) {
+    summary_builder_.reported(news.shown.back());
+    screen_.show([&](Progress& p, Moment at) { return p.reports(news.shown, at); });
+  }
+  if (news.stop) feed(StopAsked{StopKind::StopCondition, *news.stop});
+  changed_.notify();
+}
+
+void RunDriver::on_stop_asked(const StopAsked& stop) {
+  const bool ending = controller_.done();
+  if (ending || std::exchange(stop_asked_, true)) shutdown_flush_.escalate();
+  downloader_.cancel();
+  feed(stop);
+}
+
+std::vector<WaitingNode> RunDriver::missing_nodes() const {
+  const RunState state = controller_.state();
+  if (state != RunState::Scheduling && state != RunState::Attaching) return {};
+  return links_.away();
+}
+
+int refuse(const RunOptions& options, const Error& error, int code) {
+  print_error("train-run", error);
+  if (options.output == OutputMode::Json) {
+    print_json(boost::json::serialize(
+        boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}}));
+  }
+  return code;
+}
+
+}  // namespace
+
+int run_job(const RunOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const JobSpec& spec = options.parsed.spec;
+  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
+  auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
+  if (!tls) return refuse(options, tls.error(), 77);
+  if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
+    print_err("train-run: {}\n", soon);
+  if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
+    return refuse(options, safe.error(), 77);
+  auto env = worker_environment_base(spec, options.environment);
+  if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
+  if (const auto fits = check_start_size(spec, *env); !fits)
+    return refuse(options, fits.error(), exit_code::kBadSpec);
+  // The private traind comes up while the run's folder is made and synced.
+  auto found = private_daemon_of(options);
+  if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
+  std::optional<PrivateDaemon> daemon = std::move(*found);
+  auto record = RunRecord::open(
+      spec, {.unique_name = options.unique_name,
+             .force = options.force,
+             .changed = !options.changed_keys.empty(),
+             .build = options.build,
+             .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});
+  if (!record) {
+    if (daemon) daemon->stop();
+    return refuse(options, record.error(),
+                  exit_code_of(Ending{Outcome::Refused, {}, record.error().code}));
+  }
+  const RunFolder folder = (*record)->folder();
+  if (daemon) remember_daemon(*daemon, folder);
+  if (options.kept) {
+    if (const auto begun = begin_detached(folder); !begun)
+      return refuse(options, begun.error(), 74);
+  } else {
+    end_detached(folder);
+  }
+  auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
+  if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
+  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(*tls),
+                               std::move(*env), log ? std::move(*log) : Log());
+  if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
+  const int code = finish_output(driver->run());
+  std::fflush(nullptr);
+  ::_exit(code);  // flows that wait for the network are not unwound; all that matters is on disk
+}
+
+}  // namespace train

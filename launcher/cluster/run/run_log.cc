@@ -1,0 +1,254 @@
+#include "launcher/cluster/run/run_log.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lib/base/overloaded.h"
+
+namespace train {
+namespace {
+
+std::string seconds_text(Duration duration) {
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
+}
+
+std::string end_text(const RankEnd& end) {
+  return fmt::format("{} {}{}", end.signaled ? "signal" : "exit code", end.status,
+                     end.oom_killed ? ", out of memory" : "");
+}
+
+/// What was asked for is no news; any other death is.
+LogLevel level_of(const RankEnd& end) {
+  return end.clean() || end.stop_requested ? LogLevel::Info : LogLevel::Error;
+}
+
+std::string_view to_string(Pause::Step step) {
+  switch (step) {
+    case Pause::Step::Pause:
+      return "pause";
+    case Pause::Step::Advance:
+      return "advance";
+    case Pause::Step::Finish:
+      return "finish";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<Log> open_run_log(const RunFolder& folder, const std::string& run, std::string_view level,
+                         LogFormat format) {
+  TRY(const LogLevel from, parse_log_level(level));
+  return Log::open({.level = from, .format = format, .path = folder.log(), .in_background = true},
+                   {"train-run", run, ""});
+}
+
+std::function<void()> RunLog::close() {
+  return [log = std::make_shared<Log>(std::exchange(log_, Log()))] { *log = Log(); };
+}
+
+void RunLog::event(const RunEvent& event) const {
+  std::visit(
+      Overloaded{
+          [&](const NodeUp& e) {
+            log_.info("node attached", {{"node", name_(e.capacity.node)},
+                                        {"address", e.address},
+                                        {"attempts", e.attempts.size()}});
+          },
+          [&](const NodeDown& e) {
+            log_.warn("node lost", {{"node", name_(e.node)}, {"reason", e.reason}});
+          },
+          [&](const NodeDrain& e) {
+            log_.warn(
+                "node is draining",
+                {{"node", name_(e.node)}, {"grace", seconds_text(e.grace)}, {"reason", e.reason}});
+          },
+          [&](const SupervisorAttached& e) {
+            log_.info("supervisor attached", {{"attempt", e.attempt.value},
+                                              {"node", name_(e.node)},
+                                              {"workers", e.ranks.size()}});
+          },
+          [&](const AttemptPrepared& e) {
+            log_.debug("node prepared", {{"attempt", e.attempt.value},
+                                         {"node", name_(e.node)},
+                                         {"master_port", e.master_port}});
+          },
+          [&](const AttemptStarted& e) {
+            for (const auto& [rank, pid] : e.pids)
+              log_.info("worker started", {{"attempt", e.attempt.value},
+                                           {"rank", rank.value},
+                                           {"node", name_(e.node)},
+                                           {"pid", pid}});
+          },
+          [&](const StartRefused& e) {
+            log_.error("worker did not start", {{"attempt", e.attempt.value},
+                                                {"rank", e.rank.value},
+                                                {"node", name_(e.node)},
+                                                {"error", e.error.describe()}});
+          },
+          [&](const RankJoined& e) {
+            log_.debug("worker joined", {{"attempt", e.attempt.value}, {"rank", e.rank.value}});
+          },
+          [&](const RankExited& e) {
+            log_.write(level_of(e.end), "worker ended",
+                       {{"attempt", e.attempt.value},
+                        {"rank", e.rank.value},
+                        {"end", end_text(e.end)},
+                        {"error", e.end.error_what.value_or("")},
+                        {"reports", e.end.last_ordinal}});
+          },
+          [&](const NodeGroupGone& e) {
+            log_.debug("all workers of the node have ended",
+                       {{"attempt", e.attempt.value}, {"node", name_(e.node)}});
+          },
+          [&](const SupervisorLost& e) {
+            log_.write(
+                e.standby ? LogLevel::Info : LogLevel::Error, "supervisor lost",
+                {{"attempt", e.attempt.value}, {"node", name_(e.node)}, {"reason", e.reason}});
+          },
+          [&](const RankReported& e) {
+            log_.debug(
+                "report",
+                {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.ordinal}});
+          },
+          [&](const RankPaused& e) {
+            log_.debug("worker paused", {{"attempt", e.attempt.value},
+                                         {"rank", e.rank.value},
+                                         {"report", e.ordinal},
+                                         {"arrived", e.arrived}});
+          },
+          [&](const ShardStaged& e) {
+            log_.write(e.part.error.empty() ? LogLevel::Debug : LogLevel::Warn,
+                       "shard of a checkpoint written",
+                       {{"attempt", e.attempt.value},
+                        {"rank", e.part.rank.value},
+                        {"checkpoint", e.part.index},
+                        {"error", e.part.error}});
+          },
+          [&](const CommitFinished& e) {
+            if (e.checkpoint)
+              log_.info("checkpoint committed",
+                        {{"attempt", e.attempt.value}, {"path", e.checkpoint->path}});
+            else
+              log_.warn(
+                  "checkpoint not committed",
+                  {{"attempt", e.attempt.value}, {"checkpoint", e.index}, {"error", e.error}});
+          },
+          [&](const ValidationFinished& e) {
+            log_.info("checkpoint validated", {{"checkpoint", e.number}});
+          },
+          [&](const CollectiveJoined& e) {
+            log_.debug("collective joined", {{"attempt", e.attempt.value},
+                                             {"rank", e.rank.value},
+                                             {"sequence", e.sequence},
+                                             {"name", e.name}});
+          },
+          [&](const CollectiveSettled& e) {
+            log_.debug("collective answered earlier",
+                       {{"attempt", e.attempt.value}, {"sequence", e.sequence}});
+          },
+          [&](const StopAsked& e) {
+            log_.info("stop asked for", {{"reason", e.reason}});
+          },
+          [](const Tick&) {},
+      },
+      event);
+}
+
+void RunLog::action(const RunAction& action) const {
+  std::visit(
+      Overloaded{
+          [&](const Prepare& a) {
+            log_.debug("prepare", {{"attempt", a.attempt.value},
+                                   {"node", name_(a.placed.node)},
+                                   {"workers", a.placed.local_world_size},
+                                   {"standby", a.standby}});
+          },
+          [&](const Start& a) {
+            log_.debug("start", {{"attempt", a.attempt.value},
+                                 {"node", name_(a.placed.node)},
+                                 {"workers", a.placed.local_world_size}});
+          },
+          [&](const StandBy& a) {
+            log_.debug(
+                "start standby workers",
+                {{"attempt", a.attempt.value}, {"node", name_(a.node)}, {"workers", a.workers}});
+          },
+          [&](const StopGroup& a) {
+            log_.info("stop workers", {{"attempt", a.attempt.value},
+                                       {"node", name_(a.node)},
+                                       {"grace", seconds_text(a.grace)},
+                                       {"reason", a.reason}});
+          },
+          [&](const Pause& a) {
+            log_.debug("pause workers", {{"attempt", a.attempt.value},
+                                         {"node", name_(a.node)},
+                                         {"step", to_string(a.step)},
+                                         {"report", a.ordinal},
+                                         {"reason", a.reason}});
+          },
+          [&](const Release& a) {
+            log_.debug("release", {{"attempt", a.attempt.value}, {"node", name_(a.node)}});
+          },
+          [&](const SendCollective& a) {
+            log_.debug("answer collective", {{"attempt", a.attempt.value},
+                                             {"node", name_(a.node)},
+                                             {"sequence", a.sequence},
+                                             {"error", a.error}});
+          },
+          [&](const TellCheckpoint& a) {
+            log_.debug("tell of checkpoint", {{"attempt", a.attempt.value},
+                                              {"node", name_(a.node)},
+                                              {"checkpoint", a.index},
+                                              {"error", a.error}});
+          },
+          [&](const Commit& a) {
+            log_.debug("commit", {{"attempt", a.attempt.value},
+                                  {"checkpoint", a.index},
+                                  {"number", a.number},
+                                  {"ranks", a.parts.size()}});
+          },
+          [&](const GiveUpCommit& a) {
+            log_.warn(
+                "checkpoint given up",
+                {{"attempt", a.attempt.value}, {"checkpoint", a.index}, {"reason", a.reason}});
+          },
+          [&](const Validate& a) {
+            log_.info("validate", {{"attempt", a.attempt.value},
+                                   {"node", name_(a.node)},
+                                   {"path", a.checkpoint.path}});
+          },
+          [&](const Note& a) {
+            if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are warned of
+          },
+          [&](const StateChanged& a) {
+            log_.info("state", {{"from", to_string(a.from)},
+                                {"to", to_string(a.to)},
+                                {"trigger", to_string(a.trigger)},
+                                {"attempt", a.attempt.value},
+                                {"reason", a.reason}});
+          },
+          [&](const AttemptBegun& a) {
+            log_.info("attempt begins", {{"attempt", a.attempt.value},
+                                         {"world_size", a.placement.world_size},
+                                         {"nodes", fmt::format("{}", fmt::join(a.node_names, ","))},
+                                         {"restored_from", a.restore ? a.restore->path : ""},
+                                         {"restarts", a.restart_count}});
+          },
+          [&](const AttemptEnded& a) {
+            log_.write(a.failed ? LogLevel::Error : LogLevel::Info, "attempt ended",
+                       {{"attempt", a.attempt.value},
+                        {"cause", a.cause},
+                        {"rank", a.root_rank ? a.root_rank->value : -1},
+                        {"node", a.root_node},
+                        {"deaths_that_followed", a.collateral}});
+          },
+          [&](const RunEnded& a) {
+            log_.write(a.outcome == RunState::Errored ? LogLevel::Error : LogLevel::Info,
+                       "run ended", {{"outcome", to_string(a.outcome)}, {"reason", a.reason}});
+          },
+      },
+      action);
+}
+
+}  // namespace train

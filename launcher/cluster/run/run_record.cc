@@ -1,0 +1,469 @@
+#include "launcher/cluster/run/run_record.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/cluster/checkpoints/run_checkpoints.h"
+#include "launcher/cluster/links/start_frames.h"
+#include "lib/base/file_descriptor.h"
+#include "lib/base/host.h"
+#include "lib/base/time.h"
+#include "lib/net/run_owner.h"
+#include "lib/storage/object_checkpoint.h"
+#include "lib/storage/object_checkpoint_store.h"
+#include "lib/storage/storage_mark.h"
+
+namespace train {
+namespace {
+
+std::string now_text() { return format_utc(std::chrono::system_clock::now()); }
+
+std::string random_hex() {
+  std::uint64_t value = 0;
+  if (::getrandom(&value, sizeof value, 0) != sizeof value)
+    value =
+        static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint64_t>(::time(nullptr));
+  return fmt::format("{:012x}", value & 0xffffffffffffULL);
+}
+
+std::filesystem::path registry_dir() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
+    return std::filesystem::path(state) / "trainrun/runs";
+  return std::filesystem::path(home_folder()) / ".local/state/trainrun/runs";
+}
+
+/// To whom a file belongs that we make in this folder. On some file systems that is somebody else
+/// (NFS with root_squash, CIFS), as it is of the folder itself: then it cannot tell us from others.
+Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
+  if (owner == ::geteuid()) return owner;
+  std::string path = folder + "/.whose-XXXXXX";
+  const FileDescriptor probe(::mkostemp(path.data(), O_CLOEXEC));
+  if (probe.get() < 0) return ::geteuid();
+  struct stat found {};
+  const int looked = ::fstat(probe.get(), &found);
+  ::unlink(path.c_str());
+  if (looked != 0) return system_error(errno, "looking at " + path);
+  return found.st_uid;
+}
+
+// exit.json of an earlier launcher: code 0 means that there is nothing left to do.
+std::optional<int> finished_code(const Result<std::string>& exit_json) {
+  if (!exit_json) return std::nullopt;
+  boost::system::error_code ec;
+  const auto json = boost::json::parse(*exit_json, ec);
+  if (ec || !json.is_object()) return std::nullopt;
+  const auto* code = json.as_object().if_contains("code");
+  return code != nullptr && code->is_int64()
+             ? std::optional<int>(static_cast<int>(code->as_int64()))
+             : std::nullopt;
+}
+
+std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
+  return finished_code(read_small_file(files, folder.exit_json(), 1u << 20));
+}
+
+Result<Unit> sync_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return system_error(errno, "opening " + path);
+  const int failed = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (failed != 0) return system_error(failed, "syncing " + path);
+  return Unit{};
+}
+
+}  // namespace
+
+Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
+  PosixFileSystem files;
+  RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
+  TRY(const auto journal, read_journal(files, folder.journal()));
+  for (const JournalRecord& record : journal.records)
+    history.add(record.epoch, record.time, record.event);
+  if (finished_code(files, folder) == 0 || history.finished())
+    return Error{Errc::AlreadyExists, "it has finished"};
+  ResumePoint point{.next = history.next_attempt(), .checkpoint = "", .warnings = {}};
+  if (history.living()) point.living = history.living()->id;
+  const RunConfig& config = spec.run_config;
+  TRY(const auto checkpoints, open_checkpoints(is_object_url(config.storage_path)
+                                                   ? run_place(config.storage_path, config.name)
+                                                   : folder.path(),
+                                               files));
+  TRY(auto choice, checkpoints.store->open_for_restore());
+  point.warnings = std::move(choice.warnings);
+  point.checkpoint =
+      choice.checkpoint ? checkpoint_name(choice.checkpoint->number) : spec.resume_from_checkpoint;
+  return point;
+}
+
+Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
+                                                   const RunRecordOptions& options) {
+  TRY(auto record, is_object_url(spec.run_config.storage_path)
+                       ? make_remote(spec, options.unique_name)
+                       : make_folder(spec, options.unique_name));
+  record->name_ = std::filesystem::path(record->folder_.path()).filename();
+  const bool finished =
+      record->resumed_ && (record->remote_ ? finished_code(record->remote_->exit_json())
+                                           : finished_code(record->files_, record->folder_)) == 0;
+  if (finished) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("the run {} has finished: {}", record->name_, record->place()),
+                 "give run_config.name another value, or remove that folder"};
+  }
+  TRY_VOID(record->take_ownership(options));
+  TRY_VOID(record->read_start(spec, options.changed));
+  // It goes on: how an earlier launcher ended it no longer holds.
+  if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
+      removed.has_error() && removed.error().code != Errc::NotFound)
+    return removed.error();
+  if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
+  register_run(record->name_, record->place());
+  return record;
+}
+
+Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, bool unique_name) {
+  PosixFileSystem files;
+  const std::string& storage = spec.run_config.storage_path;
+  const std::string& name = spec.run_config.name;
+  auto created = unique_name ? create_unique_run_folder(files, storage, name)
+                             : create_run_folder(files, storage, name);
+  const bool there = created.has_error() && created.error().code == Errc::AlreadyExists;
+  if (created.has_error() && !there) return created.error();
+  std::unique_ptr<RunRecord> record(
+      new RunRecord(there ? RunFolder(join_path(storage, name)) : *created));
+  record->resumed_ = there;
+  return record;
+}
+
+/// The working folder may be there or not, of a run that the store knows or not: the store decides.
+Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, bool unique_name) {
+  PosixFileSystem files;
+  const RunConfig& config = spec.run_config;
+  TRY_VOID(check_run_name(config.name));
+  for (int n = 1;; ++n) {
+    const std::string name = n == 1 ? config.name : fmt::format("{}-{}", config.name, n);
+    TRY(auto remote, RemoteRun::open(run_place(config.storage_path, name)));
+    TRY(const bool there, remote->exists());
+    if (there && unique_name) continue;
+    const std::string path = run_path(config.storage_path, name);
+    TRY_VOID(make_folders(files, path));
+    std::unique_ptr<RunRecord> record(new RunRecord(RunFolder(path)));
+    record->resumed_ = there;
+    record->remote_ = std::move(remote);
+    return record;
+  }
+}
+
+/// We hold the working folder: nobody else may hold the run in the store.
+Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
+  const LockHolder self{host_name(), ::getpid(), now_text()};
+  TRY_VOID(remote_->claim(self, folder_, options.force, [&](const std::string& text) {
+    if (options.say) options.say(text);
+  }));
+  if (resumed_) return remote_->fetch(folder_);
+  // What is here is of a run that is no longer in the store.
+  TRY(const auto left, files_.list(folder_.path()));
+  for (const FolderEntry& entry : left) {
+    if (entry.name == ".lock" || entry.name == ".url") continue;
+    const std::string path = join_path(folder_.path(), entry.name);
+    TRY_VOID(entry.kind == FileKind::Folder ? remove_tree(files_, path) : files_.remove_file(path));
+  }
+  return Unit{};
+}
+
+Result<Unit> RunRecord::check_owner() const {
+  TRY_VOID(lock_->check());
+  return remote_ ? remote_->check_owner() : Unit{};
+}
+
+// A folder that is there may be somebody else's, who reads and changes what we put into it; also
+// one that was made in our way, where many share a storage_path.
+Result<Unit> RunRecord::check_folder_owner() const {
+  struct stat found {};
+  if (::lstat(folder_.path().c_str(), &found) != 0)
+    return system_error(errno, "looking at " + folder_.path());
+  if (!S_ISDIR(found.st_mode))
+    return Error{Errc::Permission, fmt::format("'{}' is no folder", folder_.path()),
+                 "give run_config.name another value, or remove it"};
+  TRY(const uid_t ours, owner_of_new_files(folder_.path(), found.st_uid));
+  if (found.st_uid != ours) {
+    return Error{
+        Errc::Permission,
+        fmt::format("the run {} belongs to uid {}, not to uid {}, who wants to go on with it: {}",
+                    name_, found.st_uid, ::geteuid(), folder_.path()),
+        "each user goes on with runs of their own; give run_config.name another value"};
+  }
+  if ((found.st_mode & S_IWOTH) != 0) {
+    return Error{
+        Errc::Permission,
+        fmt::format("everybody can write in the folder of the run {}: {}", name_, folder_.path()),
+        "chmod o-w " + folder_.path() + ", if its files are what they should be"};
+  }
+  return Unit{};
+}
+
+// Made with the run, before anything else says its id.
+Result<Unit> RunRecord::take_owner_key() {
+  constexpr std::uint64_t kKeyBytesMax = 256;
+  constexpr const char* kKeyObject = "owner-key";
+  auto kept = remote_ ? remote_->store().get(kKeyObject, kKeyBytesMax)
+                      : read_small_file(files_, folder_.owner_key(), kKeyBytesMax);
+  if (kept.has_error() && kept.error().code != Errc::NotFound)
+    return std::move(kept).error().with_context("whose run it is");
+  if (kept.has_value()) {
+    while (!kept->empty() && std::isspace(static_cast<unsigned char>(kept->back())) != 0)
+      kept->pop_back();
+    if (is_owner_key(*kept)) {
+      owner_key_ = std::move(*kept);
+      return Unit{};
+    }
+  }
+  if (!run_id_.empty())  // a new key would be another's
+    return Error{
+        Errc::Corrupt,
+        fmt::format("the key of the run {} is lost: nodes will not believe that it is ours", name_),
+        remote_ ? "" : "bring back " + folder_.owner_key()};
+  owner_key_ = make_owner_key();
+  if (remote_) return remote_->store().put(kKeyObject, owner_key_);
+  TRY_VOID(replace_private_file(folder_.owner_key(), owner_key_));
+  return sync_file(folder_.owner_key());
+}
+
+Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
+  const LockHolder self{host_name(), ::getpid(), now_text()};
+  if (resumed_ && !remote_) TRY_VOID(check_folder_owner());
+  if (options.force) {
+    TRY(auto lock, RunLock::take_over(files_, folder_.lock(), self));
+    lock_.emplace(std::move(lock));
+  } else {
+    auto lock = RunLock::acquire(files_, folder_.lock(), self);
+    if (!lock) {
+      Error error = std::move(lock).error();
+      if (error.hint.empty())
+        error.hint =
+            "wait for it, stop it with `train-run stop`, or take the run over with --force";
+      return error;
+    }
+    lock_.emplace(std::move(*lock));
+  }
+  if (remote_) TRY_VOID(take_remote(options));
+  TRY(journal_, Journal::open(files_, folder_.journal(), {},
+                              remote_ ? remote_->journal_copy() : JournalCopy{}));
+  for (const JournalRecord& record : journal_->replayed().records) {
+    if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
+      run_id_ = std::string(id->as_string());
+      break;
+    }
+  }
+  TRY_VOID(take_owner_key());
+  const std::string mark = "-" + owner_mark(owner_key_);
+  if (run_id_.empty()) run_id_ = name_ + mark;
+  if (!run_id_.ends_with(mark)) {
+    return Error{
+        Errc::Corrupt,
+        fmt::format("the key of the run {} is another run's: nodes will not believe that it "
+                    "is ours",
+                    name_),
+        remote_ ? "" : "bring back " + folder_.owner_key()};
+  }
+  TRY(epoch_,
+      journal_->take_epoch(
+          now_text(),
+          {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
+  storage_mark_ = fmt::format("{} {}", run_id_, random_hex());
+  return remote_ ? remote_->leave_mark(epoch_, storage_mark_)
+                 : leave_storage_mark(files_, folder_.path(), epoch_, storage_mark_);
+}
+
+Epoch RunRecord::attempt_epoch(Attempt attempt) const {
+  return start_.living && start_.living->id == attempt ? start_.living->epoch : epoch_;
+}
+
+void RunRecord::read_history(const JobSpec& spec) {
+  RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
+  for (const JournalRecord& record : journal_->replayed().records)
+    history.add(record.epoch, record.time, record.event);
+  start_.first_attempt = history.next_attempt();
+  start_.failures = history.failures();
+  start_.placed = history.placed();
+  start_.living = history.living();
+  start_.finished = history.finished();
+  if (!history.attempts().empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
+  past_ = history.attempts();
+}
+
+/// What its workers have handed over, and no launcher has committed yet.
+Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
+  std::vector<PendingCheckpoint> pending;
+  if (!start_.living) return pending;
+  TRY(pending, store_->pending());
+  std::erase_if(pending, [&](const PendingCheckpoint& one) {
+    return one.attempt != start_.living->id || one.epoch != start_.living->epoch;
+  });
+  return pending;
+}
+
+/// The newest checkpoint of the living attempt is committed, whether or not the journal says so.
+void RunRecord::find_settled() {
+  const auto listed = store_->list();
+  if (!listed || !start_.living) return;
+  for (const ListedCheckpoint& one : *listed) {
+    if (one.manifest.has_error() || one.manifest->attempt != start_.living->id ||
+        one.manifest->epoch != start_.living->epoch)
+      continue;
+    start_.living->settled_index = one.manifest->ordinal.value;
+    start_.living->settled_path = one.path;
+  }
+}
+
+/// What there is beside the one to restore, for a node that finds other bytes in that.
+Result<Unit> RunRecord::read_older() {
+  TRY(const auto listed, store_->list());
+  for (const ListedCheckpoint& one : listed) {
+    if (one.manifest && one.number.value < start_.checkpoint->number)
+      start_.older.push_back({one.number.value, one.path, epoch_of(one.manifest->metrics)});
+  }
+  return Unit{};
+}
+
+namespace {
+
+/// Its files are gathered from nodes only where the spec still says so.
+Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) {
+  if (spec.run_config.checkpoint_config.replicas > 0) return Unit{};
+  auto here = check_all_here(checkpoint.path, checkpoint.manifest);
+  if (here) return here;
+  Error error = std::move(here).error();
+  error.hint = "resume it with run_config.checkpoint_config.replicas: they are gathered from there";
+  return error;
+}
+
+}  // namespace
+
+Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
+  read_history(spec);
+  if (changed && start_.living) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("attempt {} of {} has not ended: its workers may still run, with the "
+                             "spec they began with",
+                             start_.living->id.value, name_),
+                 fmt::format("take it up with `train-run resume {}`, stop it with Ctrl-C or "
+                             "`train-run stop`, and resume it with --set then",
+                             folder_.path())};
+  }
+  if (remote_)
+    store_ = std::make_unique<ObjectCheckpointStore>(remote_->files(), remote_->url());
+  else
+    store_ = std::make_unique<CheckpointStore>(files_, folder_.checkpoints());
+  TRY(const auto keep, pending_of_living());
+  TRY_VOID(store_->open(epoch_, keep));
+  find_settled();
+  if (resumed_) {
+    TRY(auto choice, store_->open_for_restore());
+    warnings_ = std::move(choice.warnings);
+    if (choice.checkpoint) {
+      TRY_VOID(check_reachable(spec, *choice.checkpoint));
+      start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
+                                         epoch_of(choice.checkpoint->manifest.metrics)};
+      TRY_VOID(read_older());
+    }
+  }
+  TRY(const CheckpointNumber next, store_->next_number());
+  start_.last_checkpoint_number = next.value - 1;
+  if (!start_.checkpoint && !spec.resume_from_checkpoint.empty()) {
+    auto read = read_given_checkpoint(spec.resume_from_checkpoint);
+    if (!read)
+      return std::move(read).error().with_context("resume_from_checkpoint " +
+                                                  spec.resume_from_checkpoint);
+  }
+  start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
+  return Unit{};
+}
+
+/// Every byte of it is verified, but in an object store: there whoever fetches it does that.
+Result<Unit> RunRecord::read_given_checkpoint(const std::string& place) {
+  Manifest manifest;
+  if (is_object_url(place)) {
+    TRY(const auto checkpoint, open_object_checkpoint(place, {}));
+    TRY(manifest, read_checkpoint(*checkpoint.files, checkpoint.folder));
+  } else {
+    TRY(manifest, verify_checkpoint(files_, place));
+  }
+  start_.checkpoint = CheckpointInfo{0, place, epoch_of(manifest.metrics)};
+  return Unit{};
+}
+
+Result<Unit> RunRecord::put_specs(const std::string& spec_text, const std::string& resolved_spec) {
+  TRY_VOID(replace_private_file(folder_.spec(), spec_text));
+  return replace_private_file(folder_.resolved_spec(), resolved_spec);
+}
+
+Result<Unit> RunRecord::sync_specs() {
+  for (const std::string& path : {folder_.spec(), folder_.resolved_spec()})
+    TRY_VOID(sync_file(path));
+  return files_.sync_folder(folder_.path());
+}
+
+void register_run(const std::string& name, const std::string& path) {
+  std::error_code ec;
+  const auto dir = registry_dir();
+  std::filesystem::create_directories(dir, ec);
+  if (ec) return;
+  (void)replace_private_file(dir / name, path + "\n");  // only a name for a folder, which is there
+}
+
+namespace {
+
+/// The working folder of a run in an object store, up to date.
+Result<std::string> find_remote_run(const std::string& url) {
+  const std::string path = run_path(parent_path(url), url.substr(url.rfind('/') + 1));
+  PosixFileSystem files;
+  const RunFolder folder(path);
+  if (!is_gone(files, folder.lock())) {
+    const auto lock = files.lock(folder.lock());
+    const bool runs_here = lock.has_error() && lock.error().code == Errc::Unavailable;
+    if (runs_here) return path;
+  }
+  TRY(auto remote, RemoteRun::open(url));
+  TRY(const bool there, remote->exists());
+  if (!there) return Error{Errc::NotFound, fmt::format("no run is in '{}'", url)};
+  TRY_VOID(make_folders(files, path));
+  TRY_VOID(remote->fetch(folder));
+  return path;
+}
+
+}  // namespace
+
+Result<std::string> find_run(const std::string& given, const std::string& storage_path) {
+  std::string run = given;
+  while (run.ends_with('/') && run.size() > 1) run.pop_back();
+  if (is_object_url(run)) return find_remote_run(run);
+  std::error_code ec;
+  const auto is_run = [&](const std::filesystem::path& path) {
+    return std::filesystem::exists(path / "events.jsonl", ec);
+  };
+  if (is_run(run)) return std::filesystem::absolute(run, ec).string();
+  if (run.find('/') == std::string::npos) {
+    if (is_object_url(storage_path)) return find_remote_run(run_place(storage_path, run));
+    if (is_run(std::filesystem::path(storage_path) / run))
+      return (std::filesystem::path(storage_path) / run).string();
+    std::string path;
+    if (std::ifstream file(registry_dir() / run); std::getline(file, path)) {
+      if (is_object_url(path)) return find_remote_run(path);
+      if (is_run(path)) return path;
+    }
+  }
+  return Error{Errc::NotFound,
+               fmt::format("no run '{}': neither a run's folder, nor in {}, nor in {}", run,
+                           storage_path, registry_dir().string()),
+               "give the run's folder, or --storage-path"};
+}
+
+}  // namespace train

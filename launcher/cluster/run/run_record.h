@@ -1,0 +1,122 @@
+// A run on disk as its launcher owns it: the folder, the lock, the journal, and what they say about
+// where to begin. Blocks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/core/run_controller.h"
+#include "launcher/core/run_history.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/journal.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_folder.h"
+#include "lib/storage/run_lock.h"
+
+namespace train {
+
+struct RunRecordOptions {
+  bool unique_name = false;  // the name is a default: another one with a suffix where it is taken
+  bool force = false;        // take the run over from a launcher that still holds it
+  bool changed = false;      // another spec than before: refused while its workers may live
+  std::string build;
+  std::function<void(const std::string&)> say = {};  // while it takes long; may be empty
+};
+
+class RunRecord {
+ public:
+  /// Create the run's folder, or take up an unfinished run of the same name. AlreadyExists: the run
+  /// has finished, or another launcher holds it; the message says which.
+  static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
+                                                 const RunRecordOptions& options);
+
+  /// Write spec.yaml and spec.resolved.yaml, readable by their owner only: they may hold secrets.
+  /// Nothing is synced, so that workers need not wait for that.
+  Result<Unit> put_specs(const std::string& spec_text, const std::string& resolved_spec);
+  Result<Unit> sync_specs();
+
+  /// On this machine.
+  const RunFolder& folder() const { return folder_; }
+  /// Where it is for users and nodes: the same path, or an URL.
+  const std::string& place() const { return remote_ ? remote_->url() : folder_.path(); }
+  /// Of a run in an object store; else nothing.
+  RemoteRun* remote() { return remote_.get(); }
+  const std::string& run_id() const { return run_id_; }
+  const std::string& name() const { return name_; }
+  /// Shows to nodes that the run is ours (lib/net/run_owner.h). In no log, and in no file but its
+  /// own.
+  const std::string& owner_key() const { return owner_key_; }
+  Epoch epoch() const { return epoch_; }
+  /// What nodes shall find in the run's folder (lib/storage/storage_mark.h).
+  const std::string& storage_mark() const { return storage_mark_; }
+  /// Of the launcher that began the attempt: its checkpoints are named after it.
+  Epoch attempt_epoch(Attempt attempt) const;
+  /// Attempts of earlier launchers.
+  const std::vector<PastAttempt>& past() const { return past_; }
+  bool resumed() const { return resumed_; }
+  /// Where the controller begins, and what to warn about (checkpoints that were skipped).
+  const RunStart& start() const { return start_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  FileSystem& files() { return files_; }
+  Journal& journal() { return *journal_; }
+  /// Fenced once another launcher has taken the run over.
+  Result<Unit> check_owner() const;
+  CheckpointStore& checkpoints() { return *store_; }
+  /// What shows the files of checkpoints.
+  FileSystem& checkpoint_files() {
+    return remote_ ? static_cast<FileSystem&>(remote_->files()) : files_;
+  }
+
+ private:
+  explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
+  static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
+  static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
+  Result<Unit> take_remote(const RunRecordOptions& options);
+  Result<Unit> check_folder_owner() const;
+  Result<Unit> take_owner_key();
+  Result<Unit> take_ownership(const RunRecordOptions& options);
+  Result<Unit> read_start(const JobSpec& spec, bool changed);
+  void read_history(const JobSpec& spec);
+  Result<std::vector<PendingCheckpoint>> pending_of_living();
+  Result<Unit> read_given_checkpoint(const std::string& place);
+  void find_settled();
+  Result<Unit> read_older();
+
+  PosixFileSystem files_;
+  RunFolder folder_;
+  std::unique_ptr<RemoteRun> remote_;
+  std::string name_, run_id_, owner_key_, storage_mark_;
+  bool resumed_ = false;
+  std::optional<RunLock> lock_;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<CheckpointStore> store_;
+  Epoch epoch_;
+  RunStart start_;
+  std::vector<PastAttempt> past_;
+  std::vector<std::string> warnings_;
+};
+
+/// What a run would go on with.
+struct ResumePoint {
+  std::optional<Attempt> living = {};  // whose workers are looked for first
+  Attempt next;
+  std::string checkpoint;  // its name; "": from the beginning
+  std::vector<std::string> warnings;
+};
+/// Where `train-run resume` would begin; an Error says why it would not. Changes nothing.
+Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
+
+/// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
+/// status NAME`. Best effort.
+void register_run(const std::string& name, const std::string& path);
+/// `given`: RUN of the command line, a path or URL, a name under `storage_path`, or a registered
+/// name. The answer is a folder of this machine: of a run in an object store the working folder,
+/// brought up to date unless its launcher runs here. NotFound lists where it looked.
+Result<std::string> find_run(const std::string& given, const std::string& storage_path);
+
+}  // namespace train

@@ -1,0 +1,154 @@
+#include "launcher/cluster/run/run_screen.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "launcher/report/summary.h"
+#include "lib/base/print.h"
+#include "lib/base/secrets.h"
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+ProgressOptions fit_to_terminal(ProgressOptions options) {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    options.columns = size.ws_col;
+  return options;
+}
+
+/// Its name; "" where there is none.
+std::string newest_checkpoint_of(const RunController& controller) {
+  const auto& checkpoint = controller.newest_checkpoint();
+  return checkpoint ? checkpoint->path.substr(checkpoint->path.rfind('/') + 1) : "";
+}
+
+}  // namespace
+
+std::vector<Goal> goals_of(const JobSpec& spec) {
+  std::vector<Goal> goals;
+  for (const StopCondition& stop : spec.run_config.stop)
+    goals.push_back({stop.metric, stop.at_least});
+  // What loops call their own total. The metric `epoch` is that of the last epoch when they end;
+  // `step` counts those that are done.
+  const auto total = [&](std::string_view metric, double less,
+                         std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      const auto* value = spec.train_loop_config.if_contains(name);
+      if (value == nullptr || !value->is_number()) continue;
+      goals.push_back({std::string(metric), value->to_number<double>() - less});
+      return;
+    }
+  };
+  total("epoch", 1, {"epochs", "num_epochs", "max_epochs"});
+  total("step", 0, {"steps", "num_steps", "max_steps", "total_steps"});
+  return goals;
+}
+
+ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
+                                 bool color) {
+  const RunConfig& config = spec.run_config;
+  ProgressOptions progress{.mode = mode,
+                           .color = color,
+                           .run = record.name(),
+                           .path = record.place(),
+                           .metrics = {},
+                           .goals = goals_of(spec)};
+  for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);
+  if (config.checkpoint_config.score_attribute)
+    progress.metrics.push_back(*config.checkpoint_config.score_attribute);
+  return progress;
+}
+
+RunScreen::RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& ledger)
+    : clock_(clock),
+      summary_builder_(ledger),
+      mode_(options.mode),
+      color_(options.color),
+      progress_(fit_to_terminal(std::move(options)), moment()) {}
+
+void RunScreen::warn(const std::string& text) {
+  summary_builder_.warn(text);
+  write(progress_.warning(text, moment()));
+}
+
+void RunScreen::phase(std::string_view text) { write(progress_.phase(text, moment())); }
+
+void RunScreen::state_changed(const StateChanged& change, const RunController& controller) {
+  switch (change.to) {
+    case RunState::Preparing:
+      return write(progress_.started(controller.world_size(), controller.node_count(), moment()));
+    case RunState::Running: {
+      const bool found = change.trigger == RunTrigger::GroupFound;
+      const AttemptNews news{.attempt = change.attempt.value,
+                             .world_size = controller.world_size(),
+                             .nnodes = summary_builder_.nnodes(),
+                             .resumes_from = found ? "" : newest_checkpoint_of(controller),
+                             .found_running = found,
+                             .stood_by = controller.stood_by()};
+      return write(progress_.attempt_started(news, moment()));
+    }
+    case RunState::Pausing:
+      return phase(fmt::format("stopping ({}): the workers meet at their next {}, and checkpoint",
+                               change.reason,
+                               controller.pauses_at_checkpoint() ? "checkpoint" : "report"));
+    case RunState::TearingDown:
+      if (change.from != RunState::Running || !change.reason.starts_with("every rank"))
+        phase("stopping: waiting for the workers to end");
+      return;
+    case RunState::Scheduling: {
+      const RestartNews news{.attempt = change.attempt.value,
+                             .failed = summary_builder_.last_failed(),
+                             .cause = summary_builder_.last_cause(),
+                             .resumes_from = newest_checkpoint_of(controller),
+                             .failures = change.reason};
+      return write(progress_.restarting(news, moment()));
+    }
+    case RunState::Attaching:
+    case RunState::Starting:
+    case RunState::Finished:
+    case RunState::Errored:
+    case RunState::Stopped:
+      return;
+  }
+}
+
+void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
+                              std::string_view data, bool end) {
+  put(progress_.worker_output(output_lines_.feed(node, rank, stream, data, end), moment()));
+}
+
+void RunScreen::end(const RunSummary& summary) {
+  write(progress_.finish(moment()));
+  write(mode_ == OutputMode::Json ? end_event(summary) : summary_text(summary, {.color = color_}));
+}
+
+asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
+                                     std::function<std::vector<WaitingNode>()> missing) {
+  for (;;) {
+    if (const auto nodes = missing(); !nodes.empty())
+      write(progress_.waiting(nodes_wanted, nodes, moment()));
+    if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
+      write(progress_.tick(moment()));
+    const TimePoint until =
+        std::min(progress_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1));
+    const auto woken =
+        co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)));
+    if (!woken) co_return;
+  }
+}
+
+void RunScreen::write(const std::string& text) { put(redacted(text)); }
+
+void RunScreen::put(const std::string& text) {
+  if (text.empty()) return;
+  write_screen(stdout, text);
+  flush_out();
+}
+
+}  // namespace train

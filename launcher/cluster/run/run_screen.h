@@ -1,0 +1,63 @@
+// The terminal of a run: Progress says what to show, this writes it to stdout and keeps the live
+// line alive. Warnings go to the ledger too: the end of the run repeats them.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/core/run_controller.h"
+#include "launcher/report/output_lines.h"
+#include "launcher/report/progress.h"
+
+namespace train {
+
+namespace asio = boost::asio;
+
+/// Where the run ends: its stop conditions, and the totals that train_loop_config has under their
+/// usual names (epochs, num_epochs, max_epochs; steps, num_steps, max_steps, total_steps).
+std::vector<Goal> goals_of(const JobSpec& spec);
+
+/// What to show of a run, and where.
+ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
+                                 bool color);
+
+class RunScreen {
+ public:
+  RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& ledger);
+
+  /// Show what `say(progress, moment)` returns.
+  template <class Say>
+  void show(Say&& say) {
+    write(say(progress_, moment()));
+  }
+  void warn(const std::string& text);
+  void phase(std::string_view text);
+  /// What the run goes on to; of Preparing, that it begins.
+  void state_changed(const StateChanged& change, const RunController& controller);
+  void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
+                     std::string_view data, bool end);
+  /// Take the live line away, and print the summary.
+  void end(const RunSummary& summary);
+  /// Redraws until cancelled. `missing`: the nodes that are waited for now.
+  asio::awaitable<void> run(std::size_t nodes_wanted,
+                            std::function<std::vector<WaitingNode>()> missing);
+
+ private:
+  Moment moment() const { return {clock_.now(), clock_.wall()}; }
+  static void write(const std::string& text);
+  /// As it is: the workers' own.
+  static void put(const std::string& text);
+
+  const Clock& clock_;
+  RunSummaryBuilder& summary_builder_;
+  OutputMode mode_;
+  bool color_;
+  Progress progress_;
+  OutputLines output_lines_;
+};
+
+}  // namespace train

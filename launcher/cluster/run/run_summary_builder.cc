@@ -1,0 +1,246 @@
+#include "launcher/cluster/run/run_summary_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <filesystem>
+
+#include "lib/base/secrets.h"
+#include "lib/base/utf8.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kWarningsMax = 100;
+
+CheckpointSummary summary_of(const KeptCheckpoint& kept, const CheckpointConfig& config) {
+  CheckpointSummary summary{std::filesystem::path(kept.info.path).filename(),
+                            kept.info.path,
+                            config.score_attribute.value_or(""),
+                            {}};
+  if (config.score_attribute) summary.score = kept.score;
+  return summary;
+}
+
+}  // namespace
+
+RunSummaryBuilder::RunSummaryBuilder(const JobSpec& spec, RunRecord& record, const Clock& clock,
+                                     std::function<void(std::function<void()>)> on_disk,
+                                     const RunLog& log)
+    : spec_(spec),
+      record_(record),
+      clock_(clock),
+      on_disk_(std::move(on_disk)),
+      log_(log),
+      began_(clock.now()),
+      began_wall_(clock.wall()),
+      attempt_began_(began_) {
+  for (const PastAttempt& past : record.past()) {
+    const auto begun = parse_utc(past.began);
+    const bool ended = !past.ended.empty();
+    attempts_.push_back({.attempt = past.id.value,
+                         .world_size = past.world_size,
+                         .nnodes = past.nnodes,
+                         .begun = begun,
+                         .duration = ended ? parse_utc(past.ended) - begun : Duration{},
+                         .cause = past.failed ? past.cause
+                                  : ended     ? ""
+                                              : "its launcher ended"});
+  }
+}
+
+void RunSummaryBuilder::warn(const std::string& full_text) {
+  log_.warning(full_text);
+  const std::string text = redacted(full_text);
+  const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
+  if (!known && warnings_.size() < kWarningsMax) warnings_.push_back(text);
+}
+
+void RunSummaryBuilder::attempt_started(Attempt attempt, int world_size) {
+  attempt_began_ = clock_.now();
+  began_attempt_ = true;
+  if (!attempts_.empty() && attempts_.back().attempt == attempt.value) {  // found running
+    attempt_began_ -= std::chrono::duration_cast<Duration>(clock_.wall() - attempts_.back().begun);
+    attempts_.back().cause.clear();
+    return;
+  }
+  attempts_.push_back({.attempt = attempt.value,
+                       .world_size = world_size,
+                       .nnodes = nnodes(),
+                       .begun = clock_.wall(),
+                       .cause = ""});
+}
+
+void RunSummaryBuilder::rank_exited(Attempt attempt, const std::string& node,
+                                    const WorkerExited& message) {
+  WorkerFailure failure;
+  failure.end.kind = message.signaled ? EndKind::Killed : EndKind::Exited;
+  failure.end.rank = message.rank;
+  failure.end.node = node;
+  failure.end.status = message.status;
+  failure.end.core_dumped = message.core_dumped;
+  failure.end.oom_killed = message.oom_killed;
+  failure.end.memory = {message.memory_limit, message.memory_used, message.memory_limit_of};
+  failure.end.pids_limit_hit = message.pids_limit_hit;
+  failure.end.stop_requested = message.stop_requested;
+  failure.attempt = attempt.value;
+  failure.wall_us = message.wall_us;
+  for (const std::string& line : message.last_lines) failure.last_lines.push_back(redacted(line));
+  if (!message.errors.empty()) {
+    const UserError& error = message.errors.front();
+    failure.end.error_type = utf8_text(redacted(error.type), kErrorTypeBytesMax);
+    failure.end.error_what = utf8_text(redacted(error.what), kErrorWhatBytesMax);
+    failure.stack = utf8_text(redacted(error.stack), kErrorStackBytesMax);
+  }
+  if (message.signaled || message.status != 0) {
+    const Rank rank{message.rank};
+    write(record_.folder().rank(attempt, rank), record_.folder().error_json(attempt, rank),
+          error_json(failure));
+  }
+  failures_[{attempt, Rank{message.rank}}] = std::move(failure);
+}
+
+// As far as that works: the summary says the same.
+void RunSummaryBuilder::write(const std::string& folder, const std::string& path,
+                              std::string text) {
+  on_disk_([files = &record_.files(), folder, path, text = std::move(text)] {
+    std::error_code ec;
+    std::filesystem::create_directories(folder, ec);
+    (void)write_small_file(*files, path, text);
+  });
+}
+
+void RunSummaryBuilder::result(Rank rank, const std::string& json) {
+  boost::system::error_code ec;
+  (void)boost::json::parse(json, ec);
+  if (ec) return warn(fmt::format("the result of rank {} is no JSON, and is left out", rank.value));
+  results_[rank] = json;
+}
+
+RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
+  if (ended.root_rank) {
+    const auto found = failures_.find({ended.attempt, *ended.root_rank});
+    if (ended.root_end && found != failures_.end())
+      return root_cause_of(found->second, ended.collateral);
+    if (ended.start_error) {
+      WorkerFailure failure;
+      failure.end.kind = EndKind::StartFailed;
+      failure.end.rank = ended.root_rank->value;
+      failure.end.node = ended.root_node;
+      failure.end.status = ended.start_error->code == Errc::NotFound     ? ENOENT
+                           : ended.start_error->code == Errc::Permission ? EACCES
+                                                                         : EIO;
+      failure.end.program = spec_.command.empty() ? "" : spec_.command.front();
+      failure.end.detail = ended.start_error->describe();
+      failure.attempt = ended.attempt.value;
+      RootCause cause = root_cause_of(std::move(failure), ended.collateral);
+      cause.text.cause = ended.cause;
+      return cause;
+    }
+  }
+  RootCause cause;
+  cause.text = {ended.cause, "its traind and supervisor"};
+  cause.node = ended.root_node;
+  cause.collateral = ended.collateral;
+  return cause;
+}
+
+void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
+  last_cause_ = ended.cause;
+  last_failed_ = ended.failed;
+  if (ended.failed) {
+    root_ = root_cause(ended);
+    last_cause_ = root_->text.cause;
+    write(record_.folder().attempt(ended.attempt), record_.folder().cause_json(ended.attempt),
+          cause_json(*root_, ended.attempt.value));
+  }
+  if (attempts_.empty() || attempts_.back().attempt != ended.attempt.value)
+    attempt_started(ended.attempt, placement_.world_size);
+  AttemptSummary& attempt = attempts_.back();
+  attempt.duration = clock_.now() - attempt_began_;
+  if (ended.failed || ended.reformed) attempt.cause = last_cause_;
+  if (!ended.failed) return;
+  const bool has_checkpoint = checkpoint_report_ && checkpoint_report_->first == ended.attempt;
+  attempt.lost = clock_.now() - (has_checkpoint ? checkpoint_at_ : attempt_began_);
+  if (newest_report_ && Attempt{newest_report_->attempt} == ended.attempt) {
+    const std::uint64_t kept = has_checkpoint ? checkpoint_report_->second : 0;
+    attempt.redone = static_cast<std::int64_t>(newest_report_->ordinal -
+                                               std::min(kept, newest_report_->ordinal));
+  }
+}
+
+void RunSummaryBuilder::checkpoint_committed(const CheckpointManager::Outcome& outcome,
+                                             Attempt attempt, std::uint64_t report_ordinal) {
+  latest_ = outcome.committed;
+  best_ = outcome.best;
+  checkpoint_report_ = {attempt, report_ordinal};
+  checkpoint_at_ = clock_.now();
+}
+
+void RunSummaryBuilder::checkpoints_found(const CheckpointManager& keeper) {
+  best_ = keeper.best();
+  latest_ = keeper.latest();
+}
+
+RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last_metrics) const {
+  RunSummary summary;
+  summary.run = record_.name();
+  summary.path = record_.place();
+  summary.logs = record_.folder().path() + "/attempts";
+  switch (ended.outcome) {
+    case RunState::Finished:
+      summary.outcome = Outcome::Succeeded;
+      break;
+    case RunState::Stopped:
+      summary.outcome =
+          ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
+      break;
+    default:
+      summary.outcome = replaced()       ? Outcome::Replaced
+                        : began_attempt_ ? Outcome::Failed
+                                         : Outcome::Refused;
+  }
+  summary.reason = ended.reason;
+  if (summary.outcome == Outcome::Refused)
+    summary.error = refused_.value_or(Error{Errc::ResourceExhausted, ended.reason, ""});
+  if (summary.outcome == Outcome::Replaced)
+    summary.error =
+        Error{Errc::Fenced, refused_->message, "follow it with train-run attach " + summary.path};
+  if (summary.outcome == Outcome::Failed) {
+    summary.root = root_;
+    if (root_ && root_->worker) {
+      summary.logs =
+          record_.folder().rank(Attempt{root_->worker->attempt}, Rank{root_->worker->end.rank});
+    }
+  }
+  summary.world_size = placement_.world_size;
+  summary.nnodes = nnodes();
+  summary.begun = began_wall_;
+  summary.ended = clock_.wall();
+  summary.duration = clock_.now() - began_;
+  summary.attempts = attempts_;
+  const CheckpointConfig& config = spec_.run_config.checkpoint_config;
+  if (best_) summary.best = summary_of(*best_, config);
+  if (latest_) summary.latest = summary_of(*latest_, config);
+  if (summary.outcome != Outcome::Succeeded && newest_report_) {
+    const bool same =
+        checkpoint_report_ && checkpoint_report_->first == Attempt{newest_report_->attempt};
+    summary.lost_steps = static_cast<std::int64_t>(
+        newest_report_->ordinal -
+        (same ? std::min(checkpoint_report_->second, newest_report_->ordinal) : 0));
+  }
+  summary.metrics = last_metrics;
+  summary.results.resize(
+      results_.empty() ? 0 : static_cast<std::size_t>(results_.rbegin()->first.value) + 1);
+  for (const auto& [rank, json] : results_) summary.results[rank.value] = json;
+  summary.warnings = warnings_;
+  const bool ours_to_resume = summary.outcome == Outcome::Failed ||
+                              summary.outcome == Outcome::Interrupted ||
+                              summary.outcome == Outcome::Preempted;
+  if (ours_to_resume) summary.resume_command = "train-run resume " + summary.path;
+  return summary;
+}
+
+}  // namespace train

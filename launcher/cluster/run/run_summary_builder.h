@@ -1,0 +1,76 @@
+// Remembers what the end of the run tells: attempts with their causes, the root cause, checkpoints,
+// results, warnings. The driver writes into it as things happen, and asks for the summary.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+#include "launcher/cluster/run/run_log.h"
+#include "launcher/core/run_events.h"
+#include "launcher/report/summary.h"
+#include "lib/wire/attempt_messages.h"
+
+namespace train {
+
+class RunSummaryBuilder {
+ public:
+  /// `on_disk` calls what it is given on a thread that storage may keep waiting, in order.
+  RunSummaryBuilder(const JobSpec& spec, RunRecord& record, const Clock& clock,
+                    std::function<void(std::function<void()>)> on_disk, const RunLog& log);
+
+  void warn(const std::string& text);
+  void refuse(const Error& error) { refused_ = error; }
+  /// Whether another launcher has the run, which goes on.
+  bool replaced() const { return refused_ && refused_->code == Errc::Fenced; }
+  void placed(const Placement& placement) { placement_ = placement; }
+  void attempt_started(Attempt attempt, int world_size);
+  /// Writes the rank's error.json where it failed.
+  void rank_exited(Attempt attempt, const std::string& node, const WorkerExited& message);
+  /// Writes the attempt's cause.json where it failed.
+  void attempt_ended(const AttemptEnded& ended);
+  void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,
+                            std::uint64_t report_ordinal);
+  void checkpoints_found(const CheckpointManager& keeper);
+  void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
+  void reported(const ReportRecord& newest) { newest_report_ = newest; }
+  /// What a rank's program said with set_result(): kept where it is JSON.
+  void result(Rank rank, const std::string& json);
+
+  int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
+  const std::string& last_cause() const { return last_cause_; }
+  bool last_failed() const { return last_failed_; }
+  RunSummary summary(const RunEnded& ended, const Metrics& last_metrics) const;
+
+ private:
+  void write(const std::string& folder, const std::string& path, std::string text);
+  RootCause root_cause(const AttemptEnded& ended) const;
+
+  const JobSpec& spec_;
+  RunRecord& record_;
+  const Clock& clock_;
+  const std::function<void(std::function<void()>)> on_disk_;
+  const RunLog& log_;
+  TimePoint began_;
+  std::chrono::system_clock::time_point began_wall_;
+  Placement placement_;
+  std::vector<AttemptSummary> attempts_;
+  TimePoint attempt_began_;
+  bool began_attempt_ = false;  // here, not under an earlier launcher
+  std::map<std::pair<Attempt, Rank>, WorkerFailure> failures_;
+  std::optional<RootCause> root_;
+  std::string last_cause_;
+  bool last_failed_ = false;
+  std::optional<KeptCheckpoint> best_, latest_;
+  std::optional<std::pair<Attempt, std::uint64_t>> checkpoint_report_;
+  TimePoint checkpoint_at_;
+  std::optional<ReportRecord> newest_report_;
+  std::map<Rank, std::string> results_;
+  std::vector<std::string> warnings_;
+  std::optional<Error> refused_;
+};
+
+}  // namespace train

@@ -1,0 +1,69 @@
+#include "launcher/cluster/run/shutdown_flush.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace train {
+
+void ShutdownFlush::begin() {
+  if (std::exchange(begun_, true)) return;
+  began_ = clock_.now();
+  until_ = began_ + (hurried_ ? kHurriedWritesMax : limit_);
+}
+
+void ShutdownFlush::escalate() {
+  hurried_ = said_ = true;
+  if (begun_) until_ = std::min(until_, clock_.now() + kHurriedWritesMax);
+  changed_.notify();
+}
+
+asio::awaitable<bool> ShutdownFlush::wait_for(Task<Unit> task) {
+  const auto done = std::make_shared<bool>(false);
+  scope_.spawn("last writes", mark(std::move(task), done));
+  co_return co_await wait_until_done(done);
+}
+
+asio::awaitable<void> ShutdownFlush::mark(Task<Unit> task, std::shared_ptr<bool> done) {
+  const auto ended = co_await std::move(task);
+  *done = ended.has_value();
+  changed_.notify();
+}
+
+asio::awaitable<bool> ShutdownFlush::wait_for_thread(std::function<void()> work) {
+  const auto done = std::make_shared<bool>(false);
+  try {
+    std::thread([this, work, done] {
+      work();
+      asio::post(executor_, [this, done] {
+        *done = true;
+        changed_.notify();
+      });
+    }).detach();
+  } catch (const std::system_error&) {  // no thread is to be had
+    work();
+    *done = true;
+  }
+  co_return co_await wait_until_done(done);
+}
+
+asio::awaitable<bool> ShutdownFlush::wait_until_done(std::shared_ptr<bool> done) {
+  while (!*done && clock_.now() < until_) {
+    const TimePoint quiet_until = began_ + kLastWritesQuiet;
+    if (!said_ && clock_.now() >= quiet_until) {
+      said_ = true;
+      say_(fmt::format("waiting at most {} for the last writes; Ctrl-C ends that",
+                       format_duration(until_ - clock_.now())));
+    }
+    const auto woken = co_await changed_.wait_until(said_ ? until_ : std::min(until_, quiet_until));
+    if (woken.has_error()) break;
+  }
+  in_time_ &= *done;
+  co_return *done;
+}
+
+}  // namespace train

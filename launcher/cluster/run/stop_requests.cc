@@ -1,0 +1,81 @@
+#include "launcher/cluster/run/stop_requests.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "lib/base/time.h"
+#include "lib/net/within.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kStopFileEvery = milliseconds(500);
+
+}  // namespace
+
+void StopRequests::begin(Scope& scope) {
+  // Caught from now on, not only once the thread runs: a Ctrl-C in between would end the process.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) caught_.add(signal);
+  scope.spawn("stop file", watch_stop_file());
+  signal_scope_.spawn("signals", handle_signals());
+  std::thread([this] { signals_.run(); }).detach();
+}
+
+asio::awaitable<void> StopRequests::handle_signals() {
+  bool warned = false;
+  for (int interrupts = 0;;) {
+    const auto [error, number] = co_await caught_.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+    if (number == SIGUSR1) {  // Slurm's warning of an end to come (sbatch --signal): no hurry
+      if (!std::exchange(warned, true)) ask(StopAsked{StopKind::Terminate, "SIGUSR1"});
+      continue;
+    }
+    if (++interrupts > 2) ::_exit(128 + number);  // even the quick way hangs
+    if (number == SIGINT)
+      ask(StopAsked{StopKind::Interrupt, "Ctrl-C"});
+    else
+      ask(StopAsked{StopKind::Terminate, number == SIGTERM ? "SIGTERM" : "SIGHUP"});
+    if (interrupts == 2) signal_scope_.spawn("hurry", end_once_it_hangs(128 + number));
+  }
+}
+
+void StopRequests::ask(StopAsked request) {
+  asio::post(executor_, [this, request = std::move(request)] { asked_(request); });
+}
+
+asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
+  for (int round = 1; answered_ == round - 1; ++round) {
+    asio::post(executor_, [this, round] { answered_ = round; });
+    const auto waited = co_await pause_for(kAnswerMax);
+    if (waited.has_error()) co_return;
+  }
+  constexpr std::string_view kWhy =
+      "train-run: ended at once: a call to the run's storage does not come back\n";
+  (void)!::write(STDERR_FILENO, kWhy.data(), kWhy.size());
+  ::_exit(code);
+}
+
+// `train-run stop` on any machine that sees the storage leaves its request in the run's folder.
+asio::awaitable<void> StopRequests::watch_stop_file() {
+  const std::string path = folder_ + "/.stop";
+  std::error_code ec;
+  std::filesystem::remove(path, ec);  // of an earlier launcher
+  for (;;) {
+    const auto woken = co_await pause_for(kStopFileEvery);
+    if (!woken) co_return;
+    if (!std::filesystem::exists(path, ec)) continue;
+    std::filesystem::remove(path, ec);
+    asked_(StopAsked{StopKind::Command, "train-run stop"});
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,71 @@
+// A rank's part is told of in one frame, however many files it has and however they are called.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "daemon/supervisor/checkpoints/shard_result.h"
+#include "daemon/supervisor/workers/worker_frames.h"
+#include "lib/storage/staged_files.h"
+#include "tests/fakes/store.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kListBytes = 2'621'440, kBesideAPath = 64;  // as the errors count it
+
+/// A path of so many bytes, below folders of 100.
+std::string path_of(std::size_t number, std::size_t bytes) {
+  std::string path = fmt::format("{:05x}", number);
+  while (path.size() + 101 <= bytes) path = std::string(100, 'd') + "/" + path;
+  return std::string(bytes - path.size(), 'n') + path;
+}
+
+/// What staged_files() says of a folder with so many files.
+Result<std::vector<StagedFile>> part_of_files(std::size_t count, std::size_t path_bytes) {
+  fakes::MemoryFileSystem disk;
+  for (std::size_t i = 0; i < count; ++i) disk.put("/staged/" + path_of(i, path_bytes), "");
+  return staged_files(disk, "/staged");
+}
+
+TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
+  for (const std::size_t path_bytes : {6u, 40u, 300u, 1000u}) {
+    const std::size_t fits = kListBytes / (path_bytes + kBesideAPath);
+    const auto files = part_of_files(fits, path_bytes),
+               refused = part_of_files(fits + 1, path_bytes);
+    ASSERT_TRUE(files) << files.error().describe();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::ResourceExhausted);
+    EXPECT_NE(refused.error().message.find(fmt::format("has {} files, ", fits + 1)),
+              std::string::npos)
+        << refused.error().message;
+    ShardWritten part =
+        part_of(Rank{100'000}, {.index = 1u << 30,
+                                .report_ordinal = 1ull << 40,
+                                .dir = "",
+                                .metadata_json = std::string(kWorkerTextBytesMax, 'm'),
+                                .metrics_json = "",
+                                .error = "",
+                                .error_code = ""});
+    CheckpointPart stored{.rank = {}, .folder = std::string(200, 'f'), .files = {}};
+    for (const StagedFile& file : *files)
+      stored.files.push_back({.path = file.path, .bytes = ~std::uint64_t{0}, .digest = {}});
+    set_outcome(part, std::move(stored));
+
+    EXPECT_LE(encode(part, Attempt{3}).payload.size(), kFramePayloadBytesMax)
+        << fits << " files, whose paths have " << path_bytes << " bytes";
+  }
+}
+
+TEST(ShardResult, OfWhatCouldNotBeStoredIsWhy) {
+  ShardWritten part = part_of(Rank{3}, {.index = 7, .metadata_json = "{}"});
+
+  set_outcome(part, Error{Errc::NoSpace, "the disk is full", "free some"});
+
+  EXPECT_EQ(part.rank, 3);
+  EXPECT_EQ(part.index, 7u);
+  EXPECT_EQ(part.error, "the disk is full (free some)");
+  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.files.empty());
+}
+
+}  // namespace
+}  // namespace train

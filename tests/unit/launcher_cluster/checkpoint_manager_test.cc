@@ -1,0 +1,146 @@
+// Commits and removals on a real file system.
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+const std::string kCreated = "2026-11-21T09:38:00.123456Z";
+
+class CheckpointManagerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1);
+    spec_.run_config.name = "vit";
+    spec_.run_config.storage_path = temp_.path();
+    auto record = RunRecord::open(spec_, {});
+    ASSERT_TRUE(record) << record.error().describe();
+    record_ = std::move(*record);
+  }
+
+  /// As it is found on disk, without any files.
+  void put_checkpoint(std::uint64_t number) {
+    const std::string folder = record_->checkpoints().path_of(CheckpointNumber{number});
+    const auto text =
+        format_manifest({.checkpoint = CheckpointNumber{number}, .created = kCreated});
+    ASSERT_TRUE(text) << text.error().describe();
+    std::filesystem::create_directory(folder);
+    std::ofstream(join_path(folder, kManifestName)) << *text;
+  }
+
+  void commit(CheckpointManager& keeper, std::uint64_t number,
+              const CheckpointManager::Pinned& pinned = {}) {
+    const std::string staged = temp_.path() + "/staged";
+    std::filesystem::create_directory(staged);
+    const auto part = write_part(record_->files(), record_->checkpoints().folder(),
+                                 {record_->epoch(), Attempt{0}, Ordinal{number}}, Rank{0}, staged);
+    ASSERT_TRUE(part) << part.error().describe();
+    CheckpointShard brought;
+    brought.rank = Rank{0};
+    brought.dir = part->folder;
+    const auto outcome = keeper.commit(
+        {.attempt = Attempt{0}, .index = number, .number = number, .parts = {brought}}, {},
+        kCreated, pinned);
+    ASSERT_TRUE(outcome) << outcome.error().describe();
+    EXPECT_EQ(outcome->warnings, std::vector<std::string>{});
+  }
+
+  std::vector<std::uint64_t> numbers() {
+    std::vector<std::uint64_t> numbers;
+    for (const ListedCheckpoint& one : *record_->checkpoints().list())
+      numbers.push_back(one.number.value);
+    return numbers;
+  }
+
+  TempFolder temp_;
+  JobSpec spec_;
+  std::unique_ptr<RunRecord> record_;
+};
+
+TEST_F(CheckpointManagerTest, RemovesAFewAtACommitWhereVeryManyNeedNotBeKept) {
+  for (std::uint64_t number = 1; number <= kRemovalsMax + 3; ++number) put_checkpoint(number);
+  CheckpointManager keeper({.num_to_keep = 2, .score_attribute = {}}, *record_);
+
+  commit(keeper, kRemovalsMax + 4);
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 1, kRemovalsMax + 2,
+                                                   kRemovalsMax + 3, kRemovalsMax + 4}));
+
+  commit(keeper, kRemovalsMax + 5);
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 4, kRemovalsMax + 5}));
+}
+
+CheckpointConfig by_validation() {
+  CheckpointConfig config{.num_to_keep = 1, .score_attribute = "val_acc"};
+  config.validation.every = 1;
+  return config;
+}
+ValidationRecord validated(std::uint64_t number, double accuracy) {
+  return {.checkpoint = CheckpointNumber{number}, .metrics = {{"val_acc", accuracy}}};
+}
+
+TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
+  CheckpointManager keeper(by_validation(), *record_);
+  commit(keeper, 1);
+  commit(keeper, 2, {CheckpointNumber{1}});
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 2}));
+
+  const auto first = keeper.validated(validated(1, 0.9), {CheckpointNumber{2}});
+  ASSERT_TRUE(first) << first.error().describe();
+  EXPECT_EQ(first->best->info.number, 1u);
+  EXPECT_EQ(first->best->score, 0.9);
+  commit(keeper, 3, {CheckpointNumber{2}});
+  const auto second = keeper.validated(validated(2, 0.5), {});
+
+  ASSERT_TRUE(second) << second.error().describe();
+  EXPECT_EQ(second->best->info.number, 1u);
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best, and the newest
+}
+
+TEST_F(CheckpointManagerTest, ALaterLauncherKnowsWhatWasValidated) {
+  {
+    CheckpointManager keeper({.num_to_keep = {}, .score_attribute = "val_acc"}, *record_);
+    put_checkpoint(1);
+    put_checkpoint(2);
+  }
+  CheckpointManager first(by_validation(), *record_);
+  ASSERT_TRUE(first.validated(validated(1, 0.9), {CheckpointNumber{2}}));
+
+  CheckpointManager later(by_validation(), *record_);
+
+  EXPECT_EQ(later.best()->score, 0.9);
+  const RunStart start = later.with_unvalidated({});
+  ASSERT_EQ(start.unvalidated.size(), 1u);
+  EXPECT_EQ(start.unvalidated[0].number, 2u);
+  EXPECT_EQ(later.known().at(0).validation, ValidationStatus::Validated);
+  EXPECT_EQ(later.known().at(0).metrics, (Metrics{{"val_acc", 0.9}}));
+}
+
+TEST_F(CheckpointManagerTest, AValidationThatFailedIsWrittenDownToo) {
+  put_checkpoint(1);
+  CheckpointManager keeper(by_validation(), *record_);
+
+  const auto outcome = keeper.validated({.checkpoint = CheckpointNumber{1},
+                                         .status = ValidationStatus::Failed,
+                                         .error = "it exited with 1"},
+                                        {});
+
+  ASSERT_TRUE(outcome) << outcome.error().describe();
+  ASSERT_EQ(outcome->warnings.size(), 1u);  // it has no score
+  EXPECT_EQ(keeper.known().at(0).error, "it exited with 1");
+  EXPECT_TRUE(
+      CheckpointManager(by_validation(), *record_).with_unvalidated({}).unvalidated.empty());
+}
+
+TEST_F(CheckpointManagerTest, AResultForACheckpointThatIsGoneIsRefused) {
+  CheckpointManager keeper(by_validation(), *record_);
+  const auto outcome = keeper.validated(validated(7, 0.9), {});
+  ASSERT_TRUE(outcome.has_error());
+  EXPECT_EQ(outcome.error().code, Errc::NotFound);
+}
+
+}  // namespace
+}  // namespace train

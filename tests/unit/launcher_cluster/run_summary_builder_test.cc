@@ -1,0 +1,268 @@
+// What the end of a run says of its attempts: causes, results, and the work that was lost.
+#include "launcher/cluster/run/run_summary_builder.h"
+
+#include "launcher/cluster/run/run_record.h"
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+struct SetClock final : Clock {
+  TimePoint now() const override { return TimePoint(seconds(1000)) + passed; }
+  std::chrono::system_clock::time_point wall() const override {
+    return std::chrono::system_clock::time_point(std::chrono::hours(500'000)) + passed;
+  }
+  Duration passed{};
+};
+
+class RunSummaryBuilderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1);
+    spec_.run_config.name = "vit";
+    spec_.run_config.storage_path = temp_.path();
+    spec_.command = {"./train"};
+    open();
+  }
+  void open() {
+    ledger_.reset();
+    record_.reset();
+    auto record = RunRecord::open(spec_, {});
+    ASSERT_TRUE(record) << record.error().describe();
+    record_ = std::move(*record);
+    ledger_.emplace(
+        spec_, *record_, clock_, [](const std::function<void()>& work) { work(); }, log_);
+    ledger_->placed({.world_size = 2,
+                     .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 2}},
+                     .reason = "",
+                     .never = false});
+  }
+  void at(Duration passed) { clock_.passed = passed; }
+  void begin(std::uint32_t attempt, Duration passed) {
+    at(passed);
+    ledger_->attempt_started(Attempt{attempt}, 2);
+  }
+  void report(std::uint32_t attempt, std::uint64_t ordinal) {
+    ReportRecord record;
+    record.attempt = attempt;
+    record.ordinal = ordinal;
+    ledger_->reported(record);
+  }
+  void commit(std::uint32_t attempt, std::uint64_t ordinal, Duration passed) {
+    at(passed);
+    CheckpointManager::Outcome outcome;
+    outcome.committed.info = {1, "/runs/vit/checkpoints/checkpoint_000001", 0};
+    ledger_->checkpoint_committed(outcome, Attempt{attempt}, ordinal);
+  }
+  static WorkerExited killed(int rank, int signal) {
+    WorkerExited message;
+    message.rank = rank;
+    message.signaled = true;
+    message.status = signal;
+    return message;
+  }
+  static AttemptEnded ended_well(std::uint32_t attempt) {
+    AttemptEnded ended;
+    ended.attempt = Attempt{attempt};
+    ended.cause = "every rank ended with 0";
+    return ended;
+  }
+  static AttemptEnded failed(std::uint32_t attempt, int rank) {
+    AttemptEnded ended;
+    ended.attempt = Attempt{attempt};
+    ended.failed = true;
+    ended.failure = FailureKind::Worker;
+    ended.root_rank = Rank{rank};
+    ended.root_end = RankEnd{.signaled = true, .status = 11};
+    ended.root_node = "n0";
+    ended.collateral = 1;
+    return ended;
+  }
+  RunSummary summary(RunState outcome, std::optional<StopKind> stop = {}) const {
+    return ledger_->summary({outcome, "", stop}, {});
+  }
+
+  TempFolder temp_;
+  JobSpec spec_;
+  SetClock clock_;
+  std::unique_ptr<RunRecord> record_;
+  const RunLog log_{Log(), nullptr};
+  std::optional<RunSummaryBuilder> ledger_;
+};
+
+TEST_F(RunSummaryBuilderTest, AFailedAttemptLosesWhatCameAfterItsNewestCheckpoint) {
+  begin(0, seconds(2));
+  report(0, 5);
+  commit(0, 4, seconds(7));
+  report(0, 9);
+  at(seconds(10));
+  ledger_->attempt_ended(failed(0, 1));
+
+  const auto attempts = summary(RunState::Errored).attempts;
+
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].duration, seconds(8));
+  EXPECT_EQ(attempts[0].lost, seconds(3));
+  EXPECT_EQ(attempts[0].redone, 5);
+}
+
+TEST_F(RunSummaryBuilderTest, ARunThatAnotherLauncherTookOverIsNotOursToResume) {
+  begin(0, seconds(2));
+  ledger_->refuse(Error{Errc::Fenced, "another train-run has taken this run over", ""});
+
+  const RunSummary said = summary(RunState::Errored);
+
+  EXPECT_EQ(said.outcome, Outcome::Replaced);
+  EXPECT_EQ(said.resume_command, "");
+  ASSERT_TRUE(said.error);
+  EXPECT_EQ(said.error->hint, "follow it with train-run attach " + said.path);
+}
+
+TEST_F(RunSummaryBuilderTest, WithoutACheckpointOfItsOwnAnAttemptLosesAll) {
+  begin(0, seconds(0));
+  report(0, 6);
+  commit(0, 6, seconds(4));
+  at(seconds(5));
+  ledger_->attempt_ended(failed(0, 1));
+  begin(1, seconds(20));
+  report(1, 3);
+  at(seconds(26));
+  ledger_->attempt_ended(failed(1, 1));
+
+  const auto attempts = summary(RunState::Errored).attempts;
+
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0].lost, seconds(1));
+  EXPECT_EQ(attempts[0].redone, 0);
+  EXPECT_EQ(attempts[1].lost, seconds(6));
+  EXPECT_EQ(attempts[1].redone, 3);
+}
+
+TEST_F(RunSummaryBuilderTest, AnAttemptThatEndedWellOrWasReFormedLosesNothing) {
+  begin(0, seconds(0));
+  report(0, 6);
+  AttemptEnded reformed = ended_well(0);
+  reformed.cause = "there is room for 3 workers instead of 2";
+  reformed.reformed = true;
+  at(seconds(9));
+  ledger_->attempt_ended(reformed);
+  begin(1, seconds(9));
+  ledger_->attempt_ended(ended_well(1));
+
+  const auto attempts = summary(RunState::Finished).attempts;
+
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0].cause, "there is room for 3 workers instead of 2");
+  EXPECT_EQ(attempts[0].lost, Duration{});
+  EXPECT_EQ(attempts[1].cause, "");
+}
+
+TEST_F(RunSummaryBuilderTest, WhatAnInterruptedRunLosesIsCountedFromItsLastCheckpoint) {
+  begin(0, seconds(0));
+  report(0, 9);
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 9);
+  commit(0, 7, seconds(4));
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 2);
+  commit(0, 12, seconds(5));  // of a report that the log does not have yet
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 0);
+  EXPECT_EQ(summary(RunState::Finished).lost_steps, std::nullopt);
+}
+
+TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
+  begin(0, seconds(0));
+  ledger_->rank_exited(Attempt{0}, "n0", killed(1, 11));
+  ledger_->rank_exited(Attempt{0}, "n0", killed(0, 15));
+  ledger_->attempt_ended(failed(0, 1));
+
+  const RunSummary told = summary(RunState::Errored);
+
+  ASSERT_TRUE(told.root && told.root->worker);
+  EXPECT_EQ(told.root->worker->end.rank, 1);
+  EXPECT_EQ(told.root->worker->end.status, 11);
+  EXPECT_EQ(told.root->collateral, 1);
+  EXPECT_EQ(told.logs, record_->folder().rank(Attempt{0}, Rank{1}));
+  EXPECT_EQ(told.outcome, Outcome::Failed);
+  EXPECT_EQ(ledger_->last_cause(), told.root->text.cause);
+  EXPECT_EQ(told.attempts[0].cause, told.root->text.cause);
+  EXPECT_NE(text_of(record_->folder().cause_json(Attempt{0})).find("SIGSEGV"), std::string::npos);
+  EXPECT_NE(text_of(record_->folder().error_json(Attempt{0}, Rank{0})).find("SIGTERM"),
+            std::string::npos);
+}
+
+TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
+  begin(0, seconds(0));
+  ledger_->rank_exited(Attempt{0}, "n0", WorkerExited{});
+  EXPECT_EQ(text_of(record_->folder().error_json(Attempt{0}, Rank{0})), "");
+}
+
+TEST_F(RunSummaryBuilderTest, ACommandThatIsNotThereIsTheCause) {
+  begin(0, seconds(0));
+  AttemptEnded ended = failed(0, 0);
+  ended.cause = "rank 0 could not be started on n0";
+  ended.root_end.reset();
+  ended.start_error = Error{Errc::NotFound, "./train does not exist", ""};
+  ledger_->attempt_ended(ended);
+
+  const RunSummary told = summary(RunState::Errored);
+
+  EXPECT_EQ(told.root->text.cause, "rank 0 could not be started on n0");
+  EXPECT_EQ(exit_code_of(told), 127);
+}
+
+TEST_F(RunSummaryBuilderTest, ARunWhoseFirstAttemptNeverBeganWasRefused) {
+  ledger_->refuse(Error{Errc::Unavailable, "no node answers", "start traind"});
+  const RunSummary told = summary(RunState::Errored);
+  EXPECT_EQ(told.outcome, Outcome::Refused);
+  EXPECT_EQ(told.error->message, "no node answers");
+  EXPECT_EQ(told.resume_command, "");
+}
+
+TEST_F(RunSummaryBuilderTest, WhoStoppedARunSaysHowItEnded) {
+  begin(0, seconds(0));
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Terminate).outcome, Outcome::Preempted);
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).outcome, Outcome::Interrupted);
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Command).outcome, Outcome::Interrupted);
+  EXPECT_EQ(summary(RunState::Stopped, StopKind::Command).resume_command,
+            "train-run resume " + temp_.path() + "/vit");
+  EXPECT_EQ(summary(RunState::Finished).outcome, Outcome::Succeeded);
+  EXPECT_EQ(summary(RunState::Finished).resume_command, "");
+}
+
+TEST_F(RunSummaryBuilderTest, ResultsStandAtTheirRank) {
+  begin(0, seconds(0));
+  ledger_->result(Rank{1}, "3");
+  EXPECT_EQ(summary(RunState::Finished).results, (std::vector<std::string>{"", "3"}));
+}
+
+TEST_F(RunSummaryBuilderTest, AWarningIsKeptOnceAndAHundredAtMost) {
+  for (int i = 0; i < 200; ++i) {
+    ledger_->warn("the disk is slow");
+    ledger_->warn(fmt::format("warning {}", i));
+  }
+  const auto warnings = summary(RunState::Finished).warnings;
+  EXPECT_EQ(warnings.size(), 100u);
+  EXPECT_EQ(warnings[0], "the disk is slow");
+  EXPECT_EQ(warnings[1], "warning 0");
+}
+
+TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundRunningHasItsOwnBeginning) {
+  const auto began = format_utc(clock_.wall());
+  ASSERT_TRUE(record_->journal().append(
+      {{{"event", "attempt_started"}, {"attempt", 0}, {"world_size", 2}, {"nnodes", 1}}}, began));
+  at(seconds(50));
+  open();
+  ASSERT_EQ(summary(RunState::Errored).attempts.size(), 1u);
+  EXPECT_EQ(summary(RunState::Errored).attempts[0].cause, "its launcher ended");
+
+  begin(0, seconds(60));
+  at(seconds(65));
+  ledger_->attempt_ended(ended_well(0));
+
+  const auto attempts = summary(RunState::Finished).attempts;
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].cause, "");
+  EXPECT_EQ(attempts[0].duration, seconds(65));
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,405 @@
+// Parts on the disks of nodes 1 and 2, which the test plays: it answers what the collector asks.
+#include "launcher/cluster/checkpoints/shard_transfer.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "lib/transfer/open_beneath.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/codec.h"
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
+namespace train {
+namespace {
+
+constexpr Attempt kAttempt{0};
+constexpr NodeId kNode{1}, kOther{2};
+constexpr const char* kPending = ".tmp-1-0.1";
+
+class ShardTransferTest : public testing::Test {
+ protected:
+  ShardTransferTest() : scope_(io_.get_executor()) {
+    ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1);
+    JobSpec spec;
+    spec.run_config.name = "vit";
+    spec.run_config.storage_path = temp_.path();
+    auto record = RunRecord::open(spec, {.build = "test"});
+    EXPECT_TRUE(record) << record.error().describe();
+    record_ = std::move(*record);
+    begin(0);
+  }
+  void begin(int replicas) {
+    const auto name = [](NodeId node) { return "n" + std::to_string(node.value); };
+    collector_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas,
+                       ShardTransfer::Handlers{
+                           .send = [this](NodeId node, const Frame& frame) { sent(node, frame); },
+                           .event = [this](const RunEvent& event) { events_.push_back(event); },
+                           .name = name,
+                           .find = [name](const std::string& wanted) -> std::optional<NodeId> {
+                             if (wanted == name(kNode)) return kNode;
+                             return wanted == name(kOther) ? std::optional(kOther) : std::nullopt;
+                           },
+                           .nodes =
+                               [] {
+                                 return std::vector<NodeId>{kNode, kOther};
+                               },
+                           .say = [this](const std::string& text) { said_.push_back(text); }});
+    Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
+    placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
+    Start start{kAttempt, placement.nodes.front(), placement, "", 0, {}, 0};
+    start.restore = CheckpointInfo{3, temp_.path() + "/elsewhere", -1};
+    collector_->starting(start);
+  }
+  ~ShardTransferTest() override {
+    scope_.cancel();
+    run_until([this] { return scope_.size() == 0; });
+  }
+
+  void run_until(const std::function<bool()>& done) {
+    const TimePoint limit = clock_.now() + seconds(20);
+    while (!done() && clock_.now() < limit) {
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(done());
+  }
+  /// The node's answers; none while it is silent.
+  void sent(NodeId node, const Frame& frame) {
+    if (frame.type == MessageType::KeepShard) orders_.emplace_back(node, *decode<KeepShard>(frame));
+    if (frame.type == MessageType::FileBytes) answers_.push_back(*decode<FileBytes>(frame));
+    if (frame.type != MessageType::ReadFile) return;
+    const auto request = *decode<ReadFile>(frame);
+    if (frame.attempt == kNoAttempt) passed_on_.emplace_back(node, request);
+    asked_.push_back(request.path);
+    if (silent_) return;
+    boost::asio::post(io_, [this, node, request] {
+      FileBytes answer;
+      answer.id = request.id;
+      const auto piece =
+          read_beneath(there(), request.folder + "/" + request.path, request.offset, request.bytes);
+      answer.size = piece->size;
+      answer.data = piece->data;
+      EXPECT_TRUE(collector_->take(node, encode(answer, kAttempt)));
+    });
+  }
+  std::string there() const { return temp_.path() + "/node"; }
+  std::string here() const { return record_->checkpoints().folder() + "/" + kPending; }
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  /// A rank's part on its node's disk, and what the supervisor says of it.
+  Frame part(int rank, const std::string& text) const {
+    const std::string dir = ".rank-000" + std::to_string(rank);
+    const std::string path = "r" + std::to_string(rank) + "/state.bin";
+    write(there() + "/" + kPending + "/" + dir + "/" + path, text);
+    ShardWritten message;
+    message.rank = rank;
+    message.index = 1;
+    message.dir = dir;
+    message.files = {{path, text.size(), to_hex(digest_of(text))}};
+    message.on_node = true;
+    return encode(message, kAttempt);
+  }
+  template <class Event>
+  std::vector<Event> only() const {
+    std::vector<Event> found;
+    for (const RunEvent& event : events_) {
+      if (const auto* one = std::get_if<Event>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+  FileBytes read(const std::string& folder, const std::string& path) {
+    answers_.clear();
+    ReadFile request{.id = 4, .folder = folder, .path = path};
+    request.bytes = 100;
+    EXPECT_TRUE(collector_->take(kNode, encode(request, kAttempt)));
+    run_until([this] { return !answers_.empty(); });
+    return answers_.front();
+  }
+
+  TempFolder temp_;
+  SystemClock clock_;
+  boost::asio::io_context io_;
+  Scope scope_;
+  std::unique_ptr<RunRecord> record_;
+  std::optional<ShardTransfer> collector_;
+  std::vector<RunEvent> events_;
+  std::vector<std::string> asked_, said_;
+  std::vector<FileBytes> answers_;
+  std::vector<std::pair<NodeId, KeepShard>> orders_;
+  std::vector<std::pair<NodeId, ReadFile>> passed_on_;
+  bool silent_ = false;
+};
+
+TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
+  const std::string text(1 << 20, 'x');
+
+  EXPECT_TRUE(collector_->take(kNode, part(1, text)));
+  EXPECT_TRUE(events_.empty());
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<ShardStaged>().size(), 1u);
+  const CheckpointShard staged = only<ShardStaged>()[0].part;
+  EXPECT_EQ(staged.error, "");
+  EXPECT_EQ(staged.dir, ".rank-0001");
+  EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
+  // Said again by a supervisor that has not heard of an outcome yet.
+  EXPECT_FALSE(collector_->take(kNode, part(1, text)));
+}
+
+TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {
+  ShardWritten message;
+  message.rank = 1;
+  message.index = 1;
+  message.dir = ".rank-0001";
+
+  EXPECT_FALSE(collector_->take(kNode, encode(message, kAttempt)));
+}
+
+TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
+  collector_->take(kOther, part(0, "other"));
+  collector_->take(kNode, part(1, "hello"));
+
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+  run_until([this] { return !only<NodeGroupGone>().empty(); });
+
+  std::set<Rank> staged;  // before it: rank 1's for sure, whose node it is
+  for (const RunEvent& event : events_) {
+    if (std::holds_alternative<NodeGroupGone>(event)) break;
+    if (const auto* part = std::get_if<ShardStaged>(&event)) staged.insert(part->part.rank);
+  }
+  EXPECT_EQ(staged.count(Rank{1}), 1u);
+  EXPECT_EQ(only<NodeGroupGone>()[0].node, kNode);
+}
+
+TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+
+  EXPECT_FALSE(collector_->take(kOther, encode(GroupGone{}, kAttempt)));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
+  EXPECT_TRUE(only<ShardStaged>().empty());
+}
+
+TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !asked_.empty(); });
+
+  collector_->saw(NodeDown{kNode, "gone"});
+  run_until([this] { return scope_.size() == 0; });
+
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
+  silent_ = true;
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !asked_.empty(); });
+  silent_ = false;
+
+  EXPECT_FALSE(collector_->take(kNode, encode(AttemptSnapshot{}, kAttempt)));
+  EXPECT_TRUE(collector_->take(kNode, part(1, "hello")));  // said again
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<ShardStaged>().size(), 1u);
+  EXPECT_EQ(only<ShardStaged>()[0].part.error, "");
+}
+
+TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
+  write(here() + "/r1/state.bin", "hello");
+
+  collector_->take(kNode, part(1, "hello"));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001/r1/state.bin"));
+}
+
+TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
+  const Frame frame = part(1, "hello");
+  write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
+
+  collector_->take(kNode, frame);
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<ShardStaged>().size(), 1u);
+  EXPECT_TRUE(only<ShardStaged>()[0].part.error.starts_with(
+      "fetching it from n1: 'r1/state.bin' came with 5 bytes and xxh3-128 "))
+      << only<ShardStaged>()[0].part.error;
+  EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001"));
+}
+
+TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
+  ShardWritten message;
+  message.index = 1;
+  message.dir = ".rank-0000";
+  message.on_node = true;
+  message.files = {{"../../../../x", 1, to_hex(digest_of("x"))}};
+
+  collector_->take(kNode, encode(message, kAttempt));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_NE(only<ShardStaged>()[0].part.error, "");
+}
+
+TEST_F(ShardTransferTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
+  const std::string ours = record_->checkpoints().folder() + "/checkpoint_000001";
+  write(ours + "/a", "of the run");
+  write(temp_.path() + "/elsewhere/a", "that it resumes from");
+  write(temp_.path() + "/vit/spec.yaml", "secret");
+  std::filesystem::create_symlink(temp_.path() + "/vit/spec.yaml", ours + "/link");
+
+  EXPECT_EQ(read(ours, "a").data, "of the run");
+  EXPECT_EQ(read(temp_.path() + "/elsewhere", "a").data, "that it resumes from");
+  for (const auto& [folder, path] : std::vector<std::pair<std::string, std::string>>{
+           {ours, "link"},
+           {ours, "../../spec.yaml"},
+           {ours, ".hidden"},
+           {ours + "/..", "spec.yaml"},
+           {temp_.path() + "/vit", "spec.yaml"},
+           {temp_.path() + "/other/checkpoints/checkpoint_000001", "a"}}) {
+    const FileBytes answer = read(folder, path);
+    EXPECT_EQ(answer.error_code, "invalid_argument") << folder << " " << path;
+    EXPECT_EQ(answer.data, "");
+  }
+}
+
+TEST_F(ShardTransferTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
+  EXPECT_FALSE(collector_->take(
+      kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .travels = true}, kAttempt)));
+  Start next{Attempt{1}, PlacedNode{.node = kNode}, Placement{}, "", 0, {}, 1};
+
+  collector_->starting(next);
+  collector_->starting(next);
+
+  EXPECT_EQ(said_, (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
+                                             "/vit': its checkpoints travel through train-run"}));
+  EXPECT_TRUE(collector_->has_no_access(kNode));
+  EXPECT_FALSE(collector_->has_no_access(kOther));
+}
+
+// ---- replicas
+
+class ReplicasTest : public ShardTransferTest {
+ protected:
+  ReplicasTest() { begin(2); }
+
+  Frame kept_part(const std::string& dir = "data-1-0.1/rank-0000") const {
+    ShardWritten message;
+    message.index = 1;
+    message.dir = dir;
+    message.files = {{"state.bin", 5, to_hex(digest_of("hello"))}};
+    message.on_node = true;
+    return encode(message, kAttempt);
+  }
+  void kept_by(NodeId node, const std::string& error = "") {
+    ShardKept kept{.rank = 0, .index = 1};
+    kept.error = error;
+    if (!error.empty()) kept.error_code = "no_space";
+    EXPECT_TRUE(collector_->take(node, encode(kept, kAttempt)));
+  }
+};
+
+TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  ASSERT_EQ(orders_.size(), 1u);
+  EXPECT_EQ(orders_[0].first, kOther);
+  EXPECT_EQ(orders_[0].second.dir, "data-1-0.1/rank-0000");
+  EXPECT_EQ(orders_[0].second.files.size(), 1u);
+  EXPECT_TRUE(events_.empty());
+
+  kept_by(kOther);
+  run_until([this] { return !events_.empty(); });
+
+  ASSERT_EQ(only<ShardStaged>().size(), 1u);
+  const CheckpointShard staged = only<ShardStaged>()[0].part;
+  EXPECT_EQ(staged.error, "");
+  EXPECT_EQ(staged.nodes, (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_EQ(staged.dir, "data-1-0.1/rank-0000");
+}
+
+TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
+  EXPECT_TRUE(said_.empty());
+
+  begin(3);
+
+  EXPECT_EQ(said_, std::vector<std::string>{
+                       "replicas is 3, and the group has 2 nodes: as many keep a shard"});
+}
+
+TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+
+  kept_by(kOther, "no room");
+  run_until([this] { return !events_.empty(); });
+
+  const CheckpointShard staged = only<ShardStaged>().at(0).part;
+  EXPECT_EQ(staged.error, "keeping a copy on n2: no room");
+  EXPECT_TRUE(staged.no_space);
+  EXPECT_TRUE(staged.nodes.empty());
+}
+
+TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+
+  EXPECT_FALSE(collector_->take(kOther, encode(AttemptSnapshot{}, kAttempt)));
+  ASSERT_EQ(orders_.size(), 2u);
+  EXPECT_EQ(orders_[1].first, kOther);
+  kept_by(kOther);
+  kept_by(kOther);
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<ShardStaged>().size(), 1u);
+}
+
+// The group fails with that node: nothing is said of the part, and what its node had to say last
+// does not wait for it any more.
+TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+
+  collector_->saw(NodeDown{kOther, "gone"});
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
+  EXPECT_TRUE(only<ShardStaged>().empty());
+}
+
+TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part("data-1-0.2/rank-0000")));
+  run_until([this] { return !events_.empty(); });
+
+  EXPECT_EQ(only<ShardStaged>().at(0).part.error,
+            "'data-1-0.2/rank-0000' is no shard of data-1-0.1");
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(ReplicasTest, WhatANodeAsksForComesFromOneThatHasIt) {
+  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  run_until([this] { return !orders_.empty(); });
+  silent_ = true;
+  ReadFile request{.id = 77, .folder = "data-1-0.1/rank-0000", .path = "state.bin"};
+  EXPECT_TRUE(collector_->take(kOther, encode(request, kAttempt)));
+  ASSERT_EQ(passed_on_.size(), 1u);
+  EXPECT_EQ(passed_on_[0].first, kNode);
+
+  FileBytes answer{.id = passed_on_[0].second.id, .offset = 0, .size = 5, .data = "hello"};
+  EXPECT_TRUE(collector_->take(kNode, encode(answer)));
+
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].id, 77u);
+  EXPECT_EQ(answers_[0].data, "hello");
+}
+
+}  // namespace
+}  // namespace train
