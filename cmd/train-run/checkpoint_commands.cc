@@ -188,7 +188,7 @@ class Progress {
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kDrawAfter;
 };
 
-/// Ctrl-C ends a copy in good order: what is half written is removed.
+/// Ctrl-C ends a copy gracefully: what is half written is removed.
 class Interrupts {
  public:
   Interrupts() {

@@ -92,10 +92,12 @@ void add_log_option(CLI::App* command, std::string& format) {
 }
 
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
-  command->add_flag("--detach", run.detach,
-                    "Leave the run to a traind of this machine, and return once it has begun");
-  command->add_option("--runtime-dir", run.runtime_dir,
-                      "With --detach: of a traind of yours, instead of one of the run's own");
+  command->add_flag(
+      "--detach", run.detach,
+      "Run in the background, under a traind of this machine; return once the run has begun");
+  command->add_option(
+      "--runtime-dir", run.runtime_dir,
+      "With --detach: the runtime folder of your own traind, instead of a private one");
   command->add_flag("--kept", run.kept)->group("");
   command->add_option("--private-daemon", run.private_daemon)->group("");
 }
@@ -152,7 +154,7 @@ int main(int argc, char** argv) {
   add_detach_options(run_command, run);
 
   add_job_options(
-      commands.add(app, "validate", "Check a job's YAML, and say everything that is wrong with it",
+      commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",
                    [&] { return train::validate_command(job); }),
       job);
   commands.add(app, "schema", "Print the JSON Schema of the job's YAML, for editors",
@@ -176,9 +178,9 @@ int main(int argc, char** argv) {
   add_reference(logs_command);
   logs_command->add_option("--rank", logs.rank, "Only this rank");
   logs_command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
-  logs_command->add_flag("-f,--follow", logs.follow, "Go on until the run ends");
+  logs_command->add_flag("-f,--follow", logs.follow, "Keep printing until the run ends");
   add_reference(commands.add(app, "attach",
-                             "Follow a running run to its end, and end with its exit code",
+                             "Follow a run until it ends, and exit with its exit code",
                              [&] { return train::attach_command(reference); }));
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
@@ -196,14 +198,15 @@ int main(int argc, char** argv) {
   add_log_option(resume, run.log_format);
   resume->add_flag("--force", run.force, "Take the run over from another train-run");
   add_detach_options(resume, run);
-  add_reference(commands.add(
-      app, "can-restore", "Say what resume would go on with, or end with 1 and say why it cannot",
-      [&] { return train::can_restore_command(reference); }));
+  add_reference(
+      commands.add(app, "can-restore",
+                   "Print what resume would continue from; if it cannot, say why and exit with 1",
+                   [&] { return train::can_restore_command(reference); }));
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and copy checkpoints");
   checkpoint->require_subcommand(1);
   checkpoint->footer(
       "RUN may be running, and may also be a folder that export or pull wrote.\n"
-      "Exit codes: 0 done; 1 verify: not all are whole; 65 the checkpoint is not whole; 66 no such "
+      "Exit codes: 0 done; 1 verify: not all are intact; 65 the checkpoint is damaged; 66 no such "
       "run or checkpoint;\n"
       "73 the folder is not empty; 74 reading or writing failed; 77 permission; 130 Ctrl-C.");
   train::CheckpointCommand wanted;
@@ -215,20 +218,20 @@ int main(int argc, char** argv) {
   add_output_option(list, output);
   CLI::App* verify =
       commands.add(*checkpoint, "verify",
-                   "Read every byte, and say which are whole; end with 1 where one is not",
+                   "Read every byte, and report which are intact; exit with 1 if one is not",
                    [&] { return train::checkpoint_verify_command(reference, wanted); });
   add_reference(verify);
   verify->add_option("checkpoint", wanted.which,
                      "Only this one: its name, its number, latest or best");
   CLI::App* copy = commands.add(
       *checkpoint, "export",
-      "Copy one into a folder, verified on the way: it appears there whole or not at all.\n"
+      "Copy one into a folder, verified on the way: it appears there complete or not at all.\n"
       "A job starts from it with resume_from_checkpoint: DIR",
       [&] { return train::checkpoint_export_command(reference, wanted); });
   add_reference(copy);
   copy->add_option("checkpoint", wanted.which, "Its name, its number, latest or best")
       ->option_text("(default latest)");
-  copy->add_option("dir", wanted.dir, "A folder that is not there yet, or is empty")
+  copy->add_option("dir", wanted.dir, "A folder that does not exist yet, or is empty")
       ->option_text("REQUIRED");
   copy->callback([&] {  // the last word is the folder
     if (wanted.which.empty()) throw CLI::RequiredError("dir");
@@ -237,10 +240,10 @@ int main(int argc, char** argv) {
   CLI::App* pull = commands.add(
       *checkpoint, "pull",
       "Copy all into DIR/checkpoints, the newest first, verified on the way. What is there already "
-      "is\nleft out and nothing is removed, so it may be interrupted and called again",
+      "is\nskipped and nothing is removed, so it may be interrupted and called again",
       [&] { return train::checkpoint_pull_command(reference, wanted); });
   add_reference(pull);
-  pull->add_option("dir", wanted.dir, "The folder; made where it is missing")->required();
+  pull->add_option("dir", wanted.dir, "The folder; created if missing")->required();
   pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
   try {

@@ -47,10 +47,9 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 
 constexpr const char* kFooter =
     "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their\n"
-    "work away, for --drain-grace; another SIGTERM, 1 s later or more, leaves at once. SIGINT\n"
-    "leaves at once, as for an upgrade: workers go on, and the next traind finds them again. "
-    "SIGHUP\n"
-    "reads the token or the certificates again, as a new connection does where they changed.";
+    "work away, for --drain-grace; another SIGTERM, 1 s later or more, exits immediately. SIGINT\n"
+    "exits immediately, as for an upgrade: workers keep running, and the next traind finds them.\n"
+    "SIGHUP reloads the token or the certificates; so does a new connection if they changed.";
 
 }  // namespace
 
@@ -78,7 +77,7 @@ int main(int argc, char** argv) {
              "traind certs)")
           ->envname("TRAINRUN_TLS");
   app.add_option("--allow-launcher", daemon.allowed_launchers,
-                 "With --tls: whose certificates may use this node (default: all of the cluster); "
+                 "With --tls: users whose certificates may use this node (default: all); "
                  "may be repeated")
       ->needs(tls)
       ->allow_extra_args(false);
@@ -89,22 +88,23 @@ int main(int argc, char** argv) {
                  "Folder for checkpoints of runs without shared storage, on a disk with room for "
                  "some (default: data below --spool-dir)");
   app.add_option("--node-name", daemon.node_name,
-                 "How this node is called (default: as its certificate says, or the host's name)");
+                 "Name of this node (default: the name in its certificate, or the host name)");
   app.add_option("--resource", resources,
                  "NAME=AMOUNT: offer this instead of what is found (CPU, GPU, memory in bytes), or "
                  "more (tape=1)")
       ->allow_extra_args(false);
   std::int64_t drain_grace_ms = 60000;
   add_duration(app, "--drain-grace", drain_grace_ms,
-               "How long SIGTERM lets launchers move their work away (default 60s)");
+               "Time for launchers to move their work away after SIGTERM (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
   app.add_option("--run-as", daemon.run_as,
                  "As root, run workers as this user. May be repeated: a run then gets the user "
                  "that its run_config.user names, else the first; with --tls, the user that the "
                  "launcher's certificate names")
       ->allow_extra_args(false);
-  app.add_flag("--leave-with-stdin", daemon.leave_with_stdin,
-               "Leave, as at SIGINT, when stdin is closed: with the ssh or srun that started it");
+  app.add_flag(
+      "--leave-with-stdin", daemon.leave_with_stdin,
+      "Exit, as on SIGINT, when stdin closes: together with the ssh or srun that started it");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
@@ -120,9 +120,10 @@ int main(int argc, char** argv) {
       .runtime_dir = {}, .grace = {}, .reason = "traind drain", .build = train::kBuild};
   std::int64_t grace_ms = 60000;
   CLI::App* drains = app.add_subcommand(
-      "drain", "Have the traind of a --runtime-dir leave in good order, and wait until it has");
-  add_duration(*drains, "--grace", grace_ms, "How long launchers may take (default 60s)");
-  drains->add_option("--reason", drain.reason, "What they are told");
+      "drain", "Drain the traind of a --runtime-dir, and wait until it has exited");
+  add_duration(*drains, "--grace", grace_ms,
+               "Time for launchers to move their work away (default 60s)");
+  drains->add_option("--reason", drain.reason, "The reason that launchers are given");
   drains->fallthrough();
 
   train::SupervisorOptions supervisor;

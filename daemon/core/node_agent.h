@@ -54,7 +54,7 @@ struct SupervisorDown {
 };
 struct DrainAsked {
   std::string reason;
-};                       // leave in good order; again: tell everybody again
+};                       // leave gracefully; again: tell everybody again
 struct DrainExpired {};  // its grace is over, or once more what was given for stopping
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
                                AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,

@@ -20,7 +20,7 @@ enum class FailureKind {
   Worker,     // a worker died after the group had made its first report or barrier
   Start,      // before
   NodeLost,   // heartbeats stopped
-  Preempted,  // its node was being drained, and the workers did not leave in good order
+  Preempted,  // its node was being drained, and the workers did not leave gracefully
   Permanent,  // trying again cannot help: the command does not exist
 };
 std::string_view to_string(FailureKind kind);

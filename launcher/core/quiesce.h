@@ -1,4 +1,4 @@
-// Bring a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping in good order"): every
+// Bring a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping gracefully"): every
 // rank pauses at its next report, the furthest one is where all meet, there they hand over a
 // checkpoint, then they are told to leave. One machine for all that ask for it: a stop, a drained
 // node, a group that is to grow.

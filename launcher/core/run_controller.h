@@ -92,7 +92,7 @@ class RunController {
     std::optional<NodeId> node;
     std::optional<Error> start_error;
   };
-  struct Reform {  // the group is to end in good order, and to start again
+  struct Reform {  // the group is to end gracefully, and to start again
     std::string reason;
     bool preempted = false;
   };

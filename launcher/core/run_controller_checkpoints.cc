@@ -71,8 +71,8 @@ bool RunController::gives_up_parts() {
   if (now_ < *attempt_.parts_awaited_since + kPartsPatience) return false;
   if (std::exchange(attempt_.parts_given_up, true)) return true;
   note(NoteLevel::Warning,
-       fmt::format("what nodes have still to store in '{}' is not waited for: the run was to stop "
-                   "at once",
+       fmt::format("not waiting for nodes to finish writing to '{}': the run was told to stop "
+                   "immediately",
                    spec_.run_config.storage_path));
   return true;
 }

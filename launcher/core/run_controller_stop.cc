@@ -1,4 +1,4 @@
-// RunController, its endings: a failure takes the group down, a request stops it in good order.
+// RunController, its endings: a failure takes the group down, a request stops it gracefully.
 #include <fmt/format.h>
 
 #include <algorithm>

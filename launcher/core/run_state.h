@@ -12,7 +12,7 @@ enum class RunState {
   Preparing,   // supervisors start, the master port is bound
   Starting,    // workers are spawned
   Running,
-  Pausing,      // a stop in good order: ranks meet at one report, and checkpoint there
+  Pausing,      // a stop gracefully: ranks meet at one report, and checkpoint there
   TearingDown,  // workers stop; their last reports, output and checkpoints come in
   Finished,     // every rank ended with 0, or a stop condition was met
   Errored,      // no restart left, or none would help

@@ -1,5 +1,5 @@
 // The spec's `stop: {epoch: 10, val_acc: 0.9}`: pure. The driver shows it every report and stops
-// the run, in good order, when a rule is met. Rank 0's reports count.
+// the run, gracefully, when a rule is met. Rank 0's reports count.
 #pragma once
 
 #include <optional>

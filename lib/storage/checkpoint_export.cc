@@ -78,7 +78,8 @@ Result<bool> is_empty_folder(FileSystem& fs, const std::string& target) {
   TRY(const FileStatus status, fs.status(target));
   const std::string hint = "name a folder that is not there yet, or is empty";
   if (status.kind != FileKind::Folder)
-    return Error{Errc::AlreadyExists, fmt::format("'{}' is there, and is no folder", target), hint};
+    return Error{Errc::AlreadyExists, fmt::format("'{}' exists and is not a directory", target),
+                 hint};
   TRY(const auto entries, fs.list(target));
   if (!entries.empty())
     return Error{Errc::AlreadyExists, fmt::format("the folder '{}' is not empty", target), hint};

@@ -31,7 +31,7 @@ Result<FileDescriptor> open_folder(int at, const char* name, const std::string& 
   FileDescriptor fd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() >= 0) return fd;
   if (errno == ENOTDIR || errno == ELOOP)
-    return Error{Errc::Permission, fmt::format("'{}' is no folder", path),
+    return Error{Errc::Permission, fmt::format("'{}' is not a directory", path),
                  "another user may have put it there: remove it, or name another folder"};
   return path_error("opening the folder", path);
 }

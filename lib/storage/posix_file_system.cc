@@ -142,7 +142,7 @@ Result<std::unique_ptr<ReadableFile>> PosixFileSystem::open_to_read(const std::s
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0) return path_error("reading the status of", path);
   if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))  // of a folder, read() says so
-    return Error{Errc::Io, fmt::format("'{}' is no regular file", path)};
+    return Error{Errc::Io, fmt::format("'{}' is not a regular file", path)};
   return std::make_unique<PosixReadableFile>(std::move(fd), path);
 }
 

@@ -87,7 +87,7 @@ std::string staged_digest_line(const StagedFile& file) {
 Result<std::vector<StagedFile>> staged_files(FileSystem& fs, const std::string& folder) {
   TRY(const FileStatus status, fs.status(folder));
   if (status.kind != FileKind::Folder)
-    return Error{Errc::InvalidArgument, fmt::format("'{}' is no folder", folder)};
+    return Error{Errc::InvalidArgument, fmt::format("'{}' is not a directory", folder)};
   std::vector<StagedFile> files;
   TRY_VOID(collect(fs, folder, "", files));
   TRY_VOID(check_amount(files, folder));

@@ -19,8 +19,8 @@ constexpr const char* kStateFile = "state.json";
 std::filesystem::path checked_folder(const std::filesystem::path& directory) {
   std::error_code error;
   if (std::filesystem::is_directory(directory, error)) return directory;
-  throw Failure("not_found", "the checkpoint's folder '" + directory.string() + "' is no folder" +
-                                 (error ? ": " + error.message() : ""));
+  throw Failure("not_found", "the checkpoint's folder '" + directory.string() +
+                                 "' is not a directory" + (error ? ": " + error.message() : ""));
 }
 
 Checkpoint make(Checkpoint::Impl impl) {

@@ -89,7 +89,7 @@ Result<Unit> check_tree(const fs::path& from) {
                  fmt::format("the checkpoint's folder {} does not exist", shown(from)),
                  "each rank reports a folder of its own: one that was moved is gone"};
   if (!fs::is_directory(status))
-    return Error{Errc::InvalidArgument, fmt::format("{} is no folder", shown(from))};
+    return Error{Errc::InvalidArgument, fmt::format("{} is not a directory", shown(from))};
   for (auto it = fs::recursive_directory_iterator(from, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     if (it->path().filename().native().starts_with('.')) {

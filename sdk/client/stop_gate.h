@@ -1,4 +1,4 @@
-// The worker's side of stopping in good order (lib/wire/PROTOCOL.md): what a report() that has
+// The worker's side of stopping gracefully (lib/wire/PROTOCOL.md): what a report() that has
 // queued report n does next. Pure.
 #pragma once
 

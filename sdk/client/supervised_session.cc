@@ -179,7 +179,7 @@ void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, Checkpo
                 .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
 }
 
-/// Where a report() stays while the run is being stopped in good order. The report itself is
+/// Where a report() stays while the run is being stopped gracefully. The report itself is
 /// queued.
 void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function

@@ -162,7 +162,7 @@ TEST_F(OtherUser, FoldersThatHeMadeFirstAreNotUsed) {
   Process& daemon = cluster.traind({"--allow-root", "--listen", socket, "--runtime-dir",
                                     cluster.path("own-rt"), "--spool-dir", cluster.path("link")});
   EXPECT_EQ(daemon.wait(), 78);
-  EXPECT_TRUE(contains(daemon.err(), "is no folder")) << daemon.err();
+  EXPECT_TRUE(contains(daemon.err(), "is not a directory")) << daemon.err();
 
   EXPECT_EQ(cluster.read(precious + "/thesis/draft.txt"), "years of work");
 }
@@ -334,10 +334,10 @@ TEST_F(OtherUser, DataThatOthersMadeFirstOrLinkToIsNotUsed) {
 
   // A spool of our own, and in it a link in place of the folder of data.
   fs::create_directory_symlink(precious, cluster.path("sp3/data"));
-  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is no folder"));
+  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is not a directory"));
   fs::remove(cluster.path("sp3/data"));
   fs::create_directory_symlink(cluster.dir(), cluster.path("sp3/data"));
-  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is no folder"))
+  EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is not a directory"))
       << "wherever it leads";
 
   EXPECT_TRUE(fs::is_empty(precious));

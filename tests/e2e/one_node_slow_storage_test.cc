@@ -260,8 +260,8 @@ TEST_F(SlowStorage, ASecondInterruptDoesNotWaitForAPartThatHangs) {
   run.signal(SIGINT);
 
   EXPECT_EQ(run.wait(), 130) << run.out() << run.err();
-  EXPECT_TRUE(has_said(run, fmt::format("what nodes have still to store in '{}' is not waited for: "
-                                        "the run was to stop at once",
+  EXPECT_TRUE(has_said(run, fmt::format("not waiting for nodes to finish writing to '{}': "
+                                        "the run was told to stop immediately",
                                         cluster.storage())))
       << run.out();
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));

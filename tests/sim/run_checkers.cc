@@ -167,7 +167,7 @@ void Checkers::stopped(const StopGroup& stop) {
   const bool time_enough = plan_.spec.run_config.failure_config.stop_grace >= seconds(5);
   if (undisturbed && time_enough && quick_links_ && pausing_ == stop.attempt &&
       stop.reason != "every rank ended")
-    fail("L2", "a stop in good order ends by signals: " + stop.reason);
+    fail("L2", "a stop gracefully ends by signals: " + stop.reason);
 }
 
 void Checkers::attempt_ended(const AttemptEnded& ended) {

@@ -1,5 +1,5 @@
 // A simulated worker: what the SDK and a training loop do, as seen from the supervisor. Reports,
-// checkpoints, joins barriers, stops in good order (with the SDK's own StopGate), and dies in every
+// checkpoints, joins barriers, stops gracefully (with the SDK's own StopGate), and dies in every
 // way.
 #pragma once
 

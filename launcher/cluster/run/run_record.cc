@@ -190,7 +190,7 @@ Result<Unit> RunRecord::check_folder_owner() const {
   if (::lstat(folder_.path().c_str(), &found) != 0)
     return system_error(errno, "looking at " + folder_.path());
   if (!S_ISDIR(found.st_mode))
-    return Error{Errc::Permission, fmt::format("'{}' is no folder", folder_.path()),
+    return Error{Errc::Permission, fmt::format("'{}' is not a directory", folder_.path()),
                  "give run_config.name another value, or remove it"};
   TRY(const uid_t ours, owner_of_new_files(folder_.path(), found.st_uid));
   if (found.st_uid != ours) {

@@ -21,7 +21,7 @@ class Checkpoint {
  public:
   /// Report the files under `directory`, sub-folders included. They are copied before report()
   /// returns, so the caller may change or delete the folder afterwards. Files that begin with '.'
-  /// are left out. Throws Failure when it is no folder.
+  /// are left out. Throws Failure when it is not a directory.
   static Checkpoint from_directory(const std::filesystem::path& directory);
   /// As from_directory, but the folder is moved, not copied, where it lies on the same file system:
   /// it is gone afterwards. A committed checkpoint is refused by report().

@@ -19,7 +19,7 @@ class Failure : public std::runtime_error {
   std::string kind_;
 };
 
-/// Thrown by report() and by the collectives when the run is being stopped in good order (Ctrl-C, a
+/// Thrown by report() and by the collectives when the run is being stopped gracefully (Ctrl-C, a
 /// stop condition, a preemption): the checkpoint is kept, and leaving the loop is all that is left
 /// to do. train::run() turns it into a clean end of the worker. Not a Failure, so that `catch
 /// (const train::Failure&)` does not swallow it.

@@ -15,7 +15,7 @@ namespace train {
 /// queue of 8 MiB takes them; only when that is full does the call wait for room). Any thread may
 /// call it; reports of one rank keep their order. Each rank may report as often as it likes; rank
 /// 0's metrics drive the progress line, stop conditions and scores. Throws Stopped when the run is
-/// being stopped in good order and this rank has reached the step where all ranks stop.
+/// being stopped gracefully and this rank has reached the step where all ranks stop.
 void report(const Dict& metrics);
 
 enum class Upload {
@@ -48,7 +48,7 @@ void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptio
 /// waiting. Throws Stopped as report() does.
 std::optional<std::filesystem::path> wait_for_checkpoint();
 
-/// Called instead of a lost step: when the run stops in good order at a report that carried no
+/// Called instead of a lost step: when the run stops gracefully at a report that carried no
 /// checkpoint, every rank's `make` is called there, inside report(), and its checkpoint is kept.
 /// One function; a later call replaces it.
 void on_stop(std::function<Checkpoint()> make);

@@ -20,7 +20,7 @@ enum {
   TRAINRUN_FAILED =
       1, /* trainrun_last_error() says why, trainrun_last_error_kind() is its stable name */
   TRAINRUN_STOPPED =
-      2, /* the run is being stopped in good order: leave the loop, then trainrun_finish(NULL) */
+      2, /* the run is being stopped gracefully: leave the loop, then trainrun_finish(NULL) */
 };
 
 /* A checkpoint that is about to be reported, or was restored. */
@@ -104,7 +104,7 @@ int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char*
 
 /* 1 once the run is being stopped. */
 int trainrun_should_stop(void);
-/* Where the run stops in good order at a report that carried no checkpoint, `make` is called by the
+/* Where the run stops gracefully at a report that carried no checkpoint, `make` is called by the
  * thread that reports, and its checkpoint (any of the makers above) is kept; the SDK frees it.
  * NULL: there is none, and that report fails. A later call replaces the function, make = NULL
  * removes it.

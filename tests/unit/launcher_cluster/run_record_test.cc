@@ -127,7 +127,7 @@ TEST_F(RunRecordTest, GoesOnWithOnesOwnRunsOnly) {
   std::filesystem::create_directory(elsewhere);
   std::filesystem::create_directory_symlink(elsewhere, folder);
   EXPECT_EQ(RunRecord::open(job_in(temp_.path()), kOptions).error().message,
-            "'" + folder + "' is no folder");
+            "'" + folder + "' is not a directory");
   EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
 }
 

@@ -206,8 +206,9 @@ TEST(HangingParts, AreWaitedForUntilTheRunIsToStopAtOnce) {
   EXPECT_EQ(d.run.next_deadline(), kStart + seconds(64));
   const Actions end = d.handle(Tick{}, seconds(64));
 
-  EXPECT_EQ(notes(end), (Texts{"what nodes have still to store in '/s' is not waited for: the run "
-                               "was to stop at once"}));
+  EXPECT_EQ(notes(end),
+            (Texts{"not waiting for nodes to finish writing to '/s': the run was told to "
+                   "stop immediately"}));
   EXPECT_EQ(only<Release>(end), (std::vector<Release>{{kFirst, kNodeA}, {kFirst, kNodeB}}));
   EXPECT_EQ(end.back(), RunAction(RunEnded{S::Stopped, "Ctrl-C", StopKind::Interrupt}));
 }

@@ -23,7 +23,7 @@ struct Elastic : Driven {
       : Driven(elastic(1, max, max_failures), {.checkpoint = {}, .expected_nodes = 2}) {
     running();
   }
-  /// All ranks of the attempt leave in good order.
+  /// All ranks of the attempt leave gracefully.
   void leave(Attempt attempt, int ranks, std::uint64_t ordinal) {
     for (int rank = 0; rank < ranks; ++rank)
       handle(RankPaused{attempt, Rank{rank}, ordinal, 1}, seconds(4));

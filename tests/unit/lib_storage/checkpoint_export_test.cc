@@ -130,7 +130,7 @@ TEST(Export, DoesNotTouchWhatIsThere) {
             (Error{Errc::AlreadyExists, "the folder '/copies/full' is not empty",
                    "name a folder that is not there yet, or is empty"}));
   EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, "/copies/file").error(),
-            (Error{Errc::AlreadyExists, "'/copies/file' is there, and is no folder",
+            (Error{Errc::AlreadyExists, "'/copies/file' exists and is not a directory",
                    "name a folder that is not there yet, or is empty"}));
   EXPECT_EQ(disk->tree("/copies"), (Paths{"/copies/file", "/copies/full/", "/copies/full/mine"}));
 }

@@ -121,7 +121,7 @@ TEST_F(Posix, SaysWhatADeviceCannotDo) {
   EXPECT_EQ((*null)->sync().error().message, "syncing '/dev/null': Invalid argument");
   EXPECT_EQ((*null)->truncate(0).error().message, "truncating '/dev/null': Invalid argument");
   EXPECT_EQ(fs.open_to_read("/dev/null").error(),
-            (Error{Errc::Io, "'/dev/null' is no regular file"}));
+            (Error{Errc::Io, "'/dev/null' is not a regular file"}));
 }
 
 TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {

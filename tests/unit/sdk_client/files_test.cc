@@ -170,11 +170,12 @@ TEST_F(Files, OfACheckpointToBeReportedCannotBeRead) {
   }
   EXPECT_EQ(failure_of([] { Checkpoint::from_writer({}); }),
             "invalid_argument: Checkpoint::from_writer: the function is empty");
-  EXPECT_EQ(failure_of([&] { Checkpoint::from_directory(root / "state"); }),
-            "not_found: the checkpoint's folder '" + (root / "state").string() + "' is no folder");
+  EXPECT_EQ(
+      failure_of([&] { Checkpoint::from_directory(root / "state"); }),
+      "not_found: the checkpoint's folder '" + (root / "state").string() + "' is not a directory");
   EXPECT_EQ(failure_of([&] { Checkpoint::take_directory(root / "none"); }),
             "not_found: the checkpoint's folder '" + (root / "none").string() +
-                "' is no folder: No such file or directory");
+                "' is not a directory: No such file or directory");
 }
 
 // ---- staging
@@ -252,8 +253,9 @@ TEST_F(Files, AreRefusedBeforeAnythingIsMovedOrCopied) {
               (Error{Errc::NotFound,
                      "the checkpoint's folder '" + (root / "none").string() + "' does not exist",
                      "each rank reports a folder of its own: one that was moved is gone"}));
-    EXPECT_EQ(stage(root / "file", root / "staged").error(),
-              (Error{Errc::InvalidArgument, "'" + (root / "file").string() + "' is no folder"}));
+    EXPECT_EQ(
+        stage(root / "file", root / "staged").error(),
+        (Error{Errc::InvalidArgument, "'" + (root / "file").string() + "' is not a directory"}));
     EXPECT_FALSE(fs::exists(root / "staged"));
     EXPECT_TRUE(fs::exists(root / "mine/a"));
   }

@@ -511,7 +511,7 @@ TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
 1 invalid_argument: name is NULL
 1 unavailable: the function returned 3
 1 unavailable: no route
-1 not_found: the checkpoint's folder 'none' is no folder: No such file or directory
+1 not_found: the checkpoint's folder 'none' is not a directory: No such file or directory
 1 invalid_argument: metadata_json is no JSON object
 NULL
 0
