@@ -56,6 +56,7 @@ TEST(CgroupPlaces, InAContainerWithoutANamespaceOfItsOwn) {
 TEST(CgroupPlaces, NoneWhereNothingIsMountedOrReadable) {
   EXPECT_EQ(parse_cgroup_places("", "0::/\n").v2, std::nullopt);
   EXPECT_EQ(parse_cgroup_places(kUnified, "").v2, std::nullopt);
+  EXPECT_EQ(parse_cgroup_places("1 cgroup2 / /sys/fs/cgroup x y\n", "0::/\n").v2, std::nullopt);
   EXPECT_EQ(parse_cgroup_places("31 - cgroup2\nx - y\n - \n", "0:\n:\n\n").v2, std::nullopt);
 }
 

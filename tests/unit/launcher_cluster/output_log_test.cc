@@ -119,6 +119,22 @@ TEST(OutputLog, RemovesWhatIsOldestWhenTheRunHasReachedItsLimit) {
   EXPECT_EQ(text_of(folder.stdout_log(Attempt{2}, Rank{0})).size(), 800u);
 }
 
+TEST(OutputLog, WhatARotationDropsCountsNoMore) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  OutputLog log(folder, {.stream_bytes = 3000, .run_bytes = 4000});  // pieces of 1000 bytes
+  std::string_view fresh;
+  log.append(Attempt{0}, kRank, 1, 0, std::string(900, 'a'), &fresh).value();
+  log.close(Attempt{0});
+
+  std::uint64_t offset = 0;
+  for (int i = 0; i < 30; ++i)
+    offset = log.append(Attempt{1}, kRank, 1, offset, std::string(500, 'x'), &fresh).value();
+
+  EXPECT_EQ(log.removed_bytes(), 0u) << "3900 bytes are held, and not 15900";
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{0}, kRank)).size(), 900u);
+}
+
 TEST(OutputLog, CountsWhatAnEarlierLauncherLeft) {
   TempFolder temp;
   const RunFolder folder(temp.path());
