@@ -8,7 +8,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,14 +39,17 @@ ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::strin
       folder_(std::move(folder)),
       options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {
   // Threads of the store's client are started by these, and are what they are.
-  const auto all_there = std::make_shared<std::latch>(kThreads);
   for (int i = 0; i < kThreads; ++i) {
-    asio::post(pool_, [all_there] {
-      all_there->arrive_and_wait();  // so that each has one of these tasks
+    asio::post(pool_, [this] {
+      all_threads_came_.arrive_and_wait();  // so that each has one of these tasks
       give_way_to_workers();
     });
   }
 }
+
+// A pool that is stopped drops the tasks that have not begun: then one thread would wait for the
+// other for ever.
+ObjectStorage::~ObjectStorage() { all_threads_came_.wait(); }
 
 Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
   const std::lock_guard lock(mutex_);

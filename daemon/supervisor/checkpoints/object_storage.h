@@ -4,6 +4,7 @@
 
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <mutex>
 
@@ -21,6 +22,8 @@ class ObjectStorage final : public CheckpointTransport {
   /// there yet. `say` gets a line, on any thread, when the store is slow or lost.
   ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
                 std::function<void(const std::string&)> say);
+  /// Block until the call to the store that is under way has returned.
+  ~ObjectStorage() override;
 
   Task<Unit> probe() override;
   std::string staging_folder() const override;
@@ -42,6 +45,7 @@ class ObjectStorage final : public CheckpointTransport {
   std::mutex mutex_;
   std::shared_ptr<ObjectStore> store_;
   static constexpr int kThreads = 2;
+  std::latch all_threads_came_{kThreads};
   boost::asio::thread_pool pool_{kThreads};  // below the workers' priority
 };
 

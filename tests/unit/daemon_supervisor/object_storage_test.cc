@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/object_checkpoint_store.h"
@@ -172,6 +173,14 @@ TEST_F(ObjectStorageTest, OneThatIsNotThereIsNamed) {
   ASSERT_FALSE(folder);
   EXPECT_TRUE(folder.error().message.starts_with("fetching " + from + ": "))
       << folder.error().message;
+}
+
+TEST_F(ObjectStorageTest, OneThatNobodyUsesEndsAsSoonAsItHasBegun) {
+  for (int i = 0; i < 2000; ++i) {
+    const ObjectStorage unused(prepare_, Attempt{3}, dir_, [](const std::string&) {});
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(i % 100));  // its threads have come so far
+  }
 }
 
 TEST_F(ObjectStorageTest, AFolderOfThisMachineIsTakenAsItIs) {
