@@ -6,6 +6,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <utility>
@@ -110,17 +111,41 @@ struct Log::Output {
   std::shared_ptr<spdlog::details::thread_pool> writer;  // of a log in the background
   std::shared_ptr<spdlog::logger> logger;
   LogFormat format;
+  LogContext context;  // of the log that was opened
+
+  ~Output() {
+    const std::size_t dropped = writer == nullptr ? 0 : writer->overrun_counter();
+    if (dropped == 0) return;
+    logger->warn(spdlog::string_view_t(
+        format_log_line(format, std::chrono::system_clock::now(), LogLevel::Warn, context,
+                        "lines were dropped: the disk was slower than the log",
+                        {{"lines", static_cast<std::int64_t>(dropped)}})));
+  }
 };
 
 namespace {
 
-constexpr std::size_t kWaitingLinesMax = 8192;
+constexpr std::size_t kWaitingLinesMax = 2048;
 
 /// Signals are for the program's own threads.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+/// A named pipe would keep us waiting, a link lead elsewhere.
+void check_log_file(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw spdlog::spdlog_ex("it exists and is not a regular file");
+}
+
+spdlog::sink_ptr file_sink(const Log::Options& options) {
+  spdlog::file_event_handlers handlers;
+  handlers.before_open = check_log_file;
+  return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+      options.path, options.file_bytes_max, options.files_max - 1, false, handlers);
 }
 
 }  // namespace
@@ -131,14 +156,15 @@ Result<Log> Log::open(const Options& options, LogContext context) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
     try {
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
-          options.path, options.file_bytes_max, options.files_max - 1);
+      sink = file_sink(options);
     } catch (const spdlog::spdlog_ex& failed) {
       return Error{Errc::Io, "opening the log " + options.path + ": " + failed.what()};
     }
   }
   Log log;
-  log.output_ = std::make_shared<Output>(Output{nullptr, nullptr, options.format});
+  log.output_ = std::make_shared<Output>();
+  log.output_->format = options.format;
+  log.output_->context = context;
   if (options.in_background) {
     log.output_->writer =
         std::make_shared<spdlog::details::thread_pool>(kWaitingLinesMax, 1, block_signals);
@@ -150,6 +176,8 @@ Result<Log> Log::open(const Options& options, LogContext context) {
   }
   log.output_->logger->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
   log.output_->logger->set_level(spdlog_level(options.level));
+  // What a full disk does not take is lost; spdlog would write into the terminal's live line.
+  if (!options.path.empty()) log.output_->logger->set_error_handler([](const std::string&) {});
   log.output_->logger->flush_on(
       spdlog::level::debug);  // a crash of ours must not eat its own last words
   log.context_ = std::move(context);

@@ -55,12 +55,12 @@ class Log {
   struct Options {
     LogLevel level = LogLevel::Info;
     LogFormat format = LogFormat::Logfmt;
-    std::string path = {};  // empty: stderr
+    std::string path = {};  // empty: stderr; what a full disk does not take is lost
     std::size_t file_bytes_max = 16u << 20;
     std::size_t files_max = 4;  // the file and its predecessors, path.1 …
     /// A thread of the log's own writes the lines, so that a disk that hangs keeps nobody waiting.
-    /// Of more than 8,192 lines that wait the oldest are dropped. The thread ends with the log's
-    /// last copy, which blocks until all lines are written.
+    /// Of more than 2,048 lines that wait the oldest are dropped, and the log's last line says how
+    /// many. The thread ends with the log's last copy, which blocks until all lines are written.
     bool in_background = false;
   };
   /// Logs nothing.

@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include "lib/base/overloaded.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {
+
+constexpr std::size_t kErrorBytesMax = 2u << 10;  // of a worker's text
 
 std::string seconds_text(Duration duration) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
@@ -48,6 +51,7 @@ std::function<void()> RunLog::close() {
 }
 
 void RunLog::event(const RunEvent& event) const {
+  const bool debug = log_.enabled(LogLevel::Debug);  // these are frequent
   std::visit(
       Overloaded{
           [&](const NodeUp& e) {
@@ -69,9 +73,10 @@ void RunLog::event(const RunEvent& event) const {
                                               {"workers", e.ranks.size()}});
           },
           [&](const AttemptPrepared& e) {
-            log_.debug("node prepared", {{"attempt", e.attempt.value},
-                                         {"node", name_(e.node)},
-                                         {"master_port", e.master_port}});
+            if (debug)
+              log_.debug("node prepared", {{"attempt", e.attempt.value},
+                                           {"node", name_(e.node)},
+                                           {"master_port", e.master_port}});
           },
           [&](const AttemptStarted& e) {
             for (const auto& [rank, pid] : e.pids)
@@ -87,19 +92,21 @@ void RunLog::event(const RunEvent& event) const {
                                                 {"error", e.error.describe()}});
           },
           [&](const RankJoined& e) {
-            log_.debug("worker joined", {{"attempt", e.attempt.value}, {"rank", e.rank.value}});
+            if (debug)
+              log_.debug("worker joined", {{"attempt", e.attempt.value}, {"rank", e.rank.value}});
           },
           [&](const RankExited& e) {
             log_.write(level_of(e.end), "worker ended",
                        {{"attempt", e.attempt.value},
                         {"rank", e.rank.value},
                         {"end", end_text(e.end)},
-                        {"error", e.end.error_what.value_or("")},
+                        {"error", utf8_text(e.end.error_what.value_or(""), kErrorBytesMax)},
                         {"reports", e.end.last_ordinal}});
           },
           [&](const NodeGroupGone& e) {
-            log_.debug("all workers of the node have ended",
-                       {{"attempt", e.attempt.value}, {"node", name_(e.node)}});
+            if (debug)
+              log_.debug("all workers of the node have ended",
+                         {{"attempt", e.attempt.value}, {"node", name_(e.node)}});
           },
           [&](const SupervisorLost& e) {
             log_.write(
@@ -107,15 +114,17 @@ void RunLog::event(const RunEvent& event) const {
                 {{"attempt", e.attempt.value}, {"node", name_(e.node)}, {"reason", e.reason}});
           },
           [&](const RankReported& e) {
-            log_.debug(
-                "report",
-                {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.ordinal}});
+            if (debug)
+              log_.debug(
+                  "report",
+                  {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.ordinal}});
           },
           [&](const RankPaused& e) {
-            log_.debug("worker paused", {{"attempt", e.attempt.value},
-                                         {"rank", e.rank.value},
-                                         {"report", e.ordinal},
-                                         {"arrived", e.arrived}});
+            if (debug)
+              log_.debug("worker paused", {{"attempt", e.attempt.value},
+                                           {"rank", e.rank.value},
+                                           {"report", e.ordinal},
+                                           {"arrived", e.arrived}});
           },
           [&](const ShardStaged& e) {
             log_.write(e.part.error.empty() ? LogLevel::Debug : LogLevel::Warn,
@@ -138,14 +147,16 @@ void RunLog::event(const RunEvent& event) const {
             log_.info("checkpoint validated", {{"checkpoint", e.number}});
           },
           [&](const CollectiveJoined& e) {
-            log_.debug("collective joined", {{"attempt", e.attempt.value},
-                                             {"rank", e.rank.value},
-                                             {"sequence", e.sequence},
-                                             {"name", e.name}});
+            if (debug)
+              log_.debug("collective joined", {{"attempt", e.attempt.value},
+                                               {"rank", e.rank.value},
+                                               {"sequence", e.sequence},
+                                               {"name", utf8_text(e.name, kErrorBytesMax)}});
           },
           [&](const CollectiveSettled& e) {
-            log_.debug("collective answered earlier",
-                       {{"attempt", e.attempt.value}, {"sequence", e.sequence}});
+            if (debug)
+              log_.debug("collective answered earlier",
+                         {{"attempt", e.attempt.value}, {"sequence", e.sequence}});
           },
           [&](const StopAsked& e) {
             log_.info("stop asked for", {{"reason", e.reason}});
@@ -156,23 +167,27 @@ void RunLog::event(const RunEvent& event) const {
 }
 
 void RunLog::action(const RunAction& action) const {
+  const bool debug = log_.enabled(LogLevel::Debug);
   std::visit(
       Overloaded{
           [&](const Prepare& a) {
-            log_.debug("prepare", {{"attempt", a.attempt.value},
-                                   {"node", name_(a.placed.node)},
-                                   {"workers", a.placed.local_world_size},
-                                   {"standby", a.standby}});
+            if (debug)
+              log_.debug("prepare", {{"attempt", a.attempt.value},
+                                     {"node", name_(a.placed.node)},
+                                     {"workers", a.placed.local_world_size},
+                                     {"standby", a.standby}});
           },
           [&](const Start& a) {
-            log_.debug("start", {{"attempt", a.attempt.value},
-                                 {"node", name_(a.placed.node)},
-                                 {"workers", a.placed.local_world_size}});
+            if (debug)
+              log_.debug("start", {{"attempt", a.attempt.value},
+                                   {"node", name_(a.placed.node)},
+                                   {"workers", a.placed.local_world_size}});
           },
           [&](const StandBy& a) {
-            log_.debug(
-                "start standby workers",
-                {{"attempt", a.attempt.value}, {"node", name_(a.node)}, {"workers", a.workers}});
+            if (debug)
+              log_.debug(
+                  "start standby workers",
+                  {{"attempt", a.attempt.value}, {"node", name_(a.node)}, {"workers", a.workers}});
           },
           [&](const StopGroup& a) {
             log_.info("stop workers", {{"attempt", a.attempt.value},
@@ -181,32 +196,37 @@ void RunLog::action(const RunAction& action) const {
                                        {"reason", a.reason}});
           },
           [&](const Pause& a) {
-            log_.debug("pause workers", {{"attempt", a.attempt.value},
-                                         {"node", name_(a.node)},
-                                         {"step", to_string(a.step)},
-                                         {"report", a.ordinal},
-                                         {"reason", a.reason}});
+            if (debug)
+              log_.debug("pause workers", {{"attempt", a.attempt.value},
+                                           {"node", name_(a.node)},
+                                           {"step", to_string(a.step)},
+                                           {"report", a.ordinal},
+                                           {"reason", a.reason}});
           },
           [&](const Release& a) {
-            log_.debug("release", {{"attempt", a.attempt.value}, {"node", name_(a.node)}});
+            if (debug)
+              log_.debug("release", {{"attempt", a.attempt.value}, {"node", name_(a.node)}});
           },
           [&](const SendCollective& a) {
-            log_.debug("answer collective", {{"attempt", a.attempt.value},
-                                             {"node", name_(a.node)},
-                                             {"sequence", a.sequence},
-                                             {"error", a.error}});
+            if (debug)
+              log_.debug("answer collective", {{"attempt", a.attempt.value},
+                                               {"node", name_(a.node)},
+                                               {"sequence", a.sequence},
+                                               {"error", a.error}});
           },
           [&](const TellCheckpoint& a) {
-            log_.debug("tell of checkpoint", {{"attempt", a.attempt.value},
-                                              {"node", name_(a.node)},
-                                              {"checkpoint", a.index},
-                                              {"error", a.error}});
+            if (debug)
+              log_.debug("tell of checkpoint", {{"attempt", a.attempt.value},
+                                                {"node", name_(a.node)},
+                                                {"checkpoint", a.index},
+                                                {"error", a.error}});
           },
           [&](const Commit& a) {
-            log_.debug("commit", {{"attempt", a.attempt.value},
-                                  {"checkpoint", a.index},
-                                  {"number", a.number},
-                                  {"ranks", a.parts.size()}});
+            if (debug)
+              log_.debug("commit", {{"attempt", a.attempt.value},
+                                    {"checkpoint", a.index},
+                                    {"number", a.number},
+                                    {"ranks", a.parts.size()}});
           },
           [&](const GiveUpCommit& a) {
             log_.warn(

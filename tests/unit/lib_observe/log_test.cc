@@ -1,6 +1,11 @@
 #include "lib/observe/log.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 
 #include "tests/unit/lib_observe/temporary_folder.h"
 
@@ -44,6 +49,57 @@ TEST(Log, WritesFromItsLevelOn) {
             " level=error component=driver node=b run=vit msg=\"and this\"\n");
   EXPECT_FALSE(log.enabled(LogLevel::Info));
   EXPECT_FALSE(Log().enabled(LogLevel::Error));
+}
+
+TEST(Log, WritesToARegularFileOnly) {
+  TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);  // nobody reads it: opening would wait
+  std::filesystem::create_symlink(folder.file("elsewhere"), folder.file("link"));
+  for (const std::string name : {"pipe", "link"}) {
+    const auto log = Log::open({.path = folder.file(name), .in_background = true}, {});
+    ASSERT_TRUE(log.has_error()) << name;
+    EXPECT_EQ(log.error().message,
+              "opening the log " + folder.file(name) + ": it exists and is not a regular file");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.file("elsewhere")));
+}
+
+TEST(Log, InTheBackgroundWritesAllThatItHasRoomForAndCountsTheRest) {
+  TemporaryFolder folder;
+  constexpr int kLines = 200'000;
+  {
+    const Log log =
+        Log::open({.path = folder.file("log"), .file_bytes_max = 1u << 30, .in_background = true},
+                  {})
+            .value();
+    for (int i = 0; i < kLines; ++i) log.info("a line", {{"i", i}});
+  }
+  const std::string content = content_of(folder.file("log"));
+  const std::string counted = "msg=\"lines were dropped: the disk was slower than the log\" lines=";
+  const auto at = content.find(counted);
+  const int dropped = at == content.npos ? 0 : std::stoi(content.substr(at + counted.size()));
+  const auto lines = std::count(content.begin(), content.end(), '\n');
+  EXPECT_GE(lines, 2048);
+  EXPECT_EQ(lines + dropped, kLines + (dropped > 0 ? 1 : 0));
+}
+
+TEST(Log, WhatTheDiskDoesNotTakeIsLostWithoutAWordOnTheTerminal) {
+  TemporaryFolder folder;
+  const Log log = Log::open({.path = folder.file("log")}, {}).value();
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{1000, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  testing::internal::CaptureStderr();
+
+  for (int i = 0; i < 100; ++i) log.info("a line of the log", {{"i", i}});
+
+  const std::string said = testing::internal::GetCapturedStderr();
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, before);
+  EXPECT_EQ(said, "");
+  EXPECT_LE(std::filesystem::file_size(folder.file("log")), 1000u);
 }
 
 TEST(Log, KeepsFilesBounded) {
