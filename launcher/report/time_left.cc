@@ -13,7 +13,7 @@ constexpr double kYearS = 365.0 * 24 * 3600;  // what takes longer is not foreto
 TimeLeft::TimeLeft(const std::vector<Goal>& goals) {
   for (const Goal& goal : goals) {
     if (std::isfinite(goal.value) && goal.value == std::floor(goal.value))
-      counters_.push_back({.goal = goal});
+      counters_.push_back({.goal = goal, .first = {}, .newest = {}});
   }
 }
 
