@@ -17,4 +17,8 @@ struct CodePlace {
 /// Return where `address` lies.
 CodePlace place_of(const void* address);
 
+/// Whether the place is the program's own: not of the libraries below it (C, C++, LibTorch, Arrow,
+/// the SDK), nor what they put between its functions.
+bool is_programs_own(const CodePlace& place);
+
 }  // namespace train::sdk

@@ -3,13 +3,10 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <typeinfo>
 #include <vector>
 
@@ -17,8 +14,6 @@
 
 namespace train::sdk {
 namespace {
-
-using namespace std::string_view_literals;
 
 constexpr int kFramesMax = 64;
 constexpr int kThrowsMax = 10'000;
@@ -47,30 +42,6 @@ const void* object_of(const std::exception_ptr& exception) {
   const void* object = nullptr;
   std::memcpy(&object, static_cast<const void*>(&exception), sizeof object);
   return object;
-}
-
-template <std::size_t N>
-bool starts_with_any(std::string_view text, const std::array<std::string_view, N>& beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [&](std::string_view beginning) { return text.starts_with(beginning); });
-}
-
-/// Not of the libraries below it, nor what they put between its functions.
-bool is_programs_own(const CodePlace& place) {
-  static constexpr std::array kLibraries = {
-      "libc.so"sv,    "libc-"sv,    "libstdc++"sv,   "libm.so"sv,  "libgcc"sv,
-      "libpthread"sv, "ld-linux"sv, "libtrainrun"sv, "libtorch"sv, "libc10"sv,
-      "libgomp"sv,    "libarrow"sv, "libparquet"sv};
-  // std::, train::, torch::, c10:: and at::, as the linker names their functions
-  static constexpr std::array kNamespaces = {
-      "_ZSt"sv,       "_ZNSt"sv,     "_ZNKSt"sv,     "_ZN9__gnu_cxx"sv, "_ZN5train"sv,
-      "_ZNK5train"sv, "_ZN5torch"sv, "_ZNK5torch"sv, "_ZN3c10"sv,       "_ZNK3c10"sv,
-      "_ZN2at"sv,     "_ZNK2at"sv,   "_start"sv,     "__libc_start"sv};
-  if (place.module.empty() || starts_with_any(place.module, kLibraries)) return false;
-  // A std::function that holds a lambda: the compiler has often put the lambda's own code there.
-  const bool holds_lambda = place.symbol.find("9_M_invoke") != std::string::npos &&
-                            place.symbol.find("Ul") != std::string::npos;
-  return holds_lambda || !starts_with_any(place.symbol, kNamespaces);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/report_queue.h"
 #include "sdk/client/stop_gate.h"
+#include "sdk/client/symbol_table.h"
 #include "sdk/client/throw_trace.h"
 
 namespace train::sdk {
@@ -342,6 +343,39 @@ std::exception_ptr thrown() {
   } catch (...) {
     return std::current_exception();
   }
+}
+
+[[gnu::noinline, gnu::noipa]] int first_function(int n) { return n + 1; }
+[[gnu::noinline, gnu::noipa]] int second_function(int n) { return n + 2; }
+
+TEST(SymbolTable, KnowsTheFunctionThatHoldsAnAddress) {
+  for (const auto& [function, name] : {std::pair{&first_function, "first_function(int)"},
+                                       std::pair{&second_function, "second_function(int)"}}) {
+    const CodePlace place = place_of(reinterpret_cast<const char*>(function) + 1);
+    EXPECT_TRUE(place.function().ends_with(name)) << place.function();
+    EXPECT_EQ(place.module, "sdk_client_parts_test");
+  }
+  const int on_the_stack = 0;
+  EXPECT_EQ(place_of(&on_the_stack).module, "");
+}
+
+TEST(SymbolTable, TellsTheProgramsOwnFunctionsFromThoseBelowThem) {
+  const auto own = [](const std::string& module, const std::string& symbol) {
+    return is_programs_own({module, 1, symbol});
+  };
+  EXPECT_TRUE(own("vit", "main"));
+  EXPECT_TRUE(own("vit", ""));  // stripped
+  EXPECT_TRUE(own("libmodel.so", "_ZN5model7forwardEv"));
+  // A lambda of main, inlined into the std::function that holds it.
+  EXPECT_TRUE(own(
+      "vit",
+      "_ZNSt17_Function_handlerIFiRKN5train6ConfigEEZ4mainEUlS3_E_E9_M_invokeERKSt9_Any_dataS3_"));
+  EXPECT_FALSE(own("vit", "_ZNSt6vectorIiSaIiEE9push_backEOi"));
+  EXPECT_FALSE(own("vit", "_ZN5train6detail8run_loopEiPPcRKSt8functionIFiRKNS_6ConfigEEE"));
+  EXPECT_FALSE(own("vit", "_start"));
+  EXPECT_FALSE(own("libtorch_cpu.so", "_ZN5model7forwardEv"));
+  EXPECT_FALSE(own("libc.so.6", "abort"));
+  EXPECT_FALSE(own("", ""));
 }
 
 TEST(ThrowTrace, NamesFunctionsAsTheyAreWritten) {
