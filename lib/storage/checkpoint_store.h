@@ -105,7 +105,7 @@ class CheckpointStore {
                                   const std::function<Result<Unit>()>& may_commit);
 
   /// All committed ones, oldest first, those that cannot be used included; one that the owner
-  /// removes meanwhile is left out. An empty list where there is not a directory.
+  /// removes meanwhile is left out. An empty list where there is no folder.
   Result<std::vector<ListedCheckpoint>> list() const;
   /// One of the list; NotFound where there is none of this number.
   Result<ListedCheckpoint> find(CheckpointNumber number) const;

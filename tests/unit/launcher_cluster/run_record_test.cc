@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "lib/net/run_owner.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
@@ -57,6 +60,48 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   EXPECT_EQ((*second)->run_id(), run_id);
   EXPECT_EQ((*second)->epoch(), Epoch{2});
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
+}
+
+// The launcher died between the commit's rename and the journal's line of it.
+TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first) << first.error().describe();
+  const Attempt attempt{0};
+  const auto begun =
+      record_of(AttemptBegun{.attempt = attempt,
+                             .placement = {.world_size = 1,
+                                           .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 1}},
+                                           .reason = "",
+                                           .never = false},
+                             .node_names = {"a"}});
+  const auto starting = record_of(
+      StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = attempt});
+  ASSERT_TRUE((*first)->journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
+  const auto put = [&](std::uint64_t number, Attempt of, Epoch epoch, std::uint64_t index) {
+    const std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{number});
+    std::filesystem::create_directory(folder);
+    std::ofstream(folder + "/" + std::string(kManifestName))
+        << format_manifest({.checkpoint = CheckpointNumber{number},
+                            .epoch = epoch,
+                            .attempt = of,
+                            .ordinal = Ordinal{index},
+                            .created = "2026-11-21T09:38:00.123456Z"})
+               .value();
+    return folder;
+  };
+  put(1, attempt, (*first)->epoch(), 1);
+  const std::string newest = put(2, attempt, (*first)->epoch(), 2);
+  put(3, Attempt{7}, (*first)->epoch(), 9);  // of another attempt
+  put(4, attempt, Epoch{77}, 9);             // of another launcher's
+  first->reset();
+
+  auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+
+  ASSERT_TRUE(second) << second.error().describe();
+  const std::optional<LivingAttempt>& living = (*second)->start().living;
+  ASSERT_TRUE(living.has_value());
+  EXPECT_EQ(living->settled_index, 2u);
+  EXPECT_EQ(living->settled_path, newest);
 }
 
 TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
