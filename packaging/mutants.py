@@ -99,13 +99,33 @@ def caged(build, command):
     return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", CAGE, "sh", build, *command]
 
 
-def passes(build, test, limit_s):
+def begin(build, test):
+    return subprocess.Popen(caged(build, [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"]), cwd=build,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def first_to_fail(build, tests, limits, at_once=4):
+    """The test that fails, crashes or takes longer than its limit first, or None. Most of their time they wait: several run at once."""
+    waiting, running = list(tests), {}  # test: (process, when its time is over)
     try:
-        done = subprocess.run(caged(build, [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"]), cwd=build,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                test = waiting.pop(0)
+                running[test] = (begin(build, test), time.monotonic() + limits[test])
+            for test, (process, over) in list(running.items()):
+                if process.poll() is None:
+                    if time.monotonic() > over:
+                        return test
+                elif process.returncode != 0:
+                    return test
+                else:
+                    del running[test]
+            time.sleep(0.05)
+        return None
+    finally:
+        for process, _ in running.values():
+            process.kill()
+            process.wait()
 
 
 def mutants_of(files, work):
@@ -165,7 +185,7 @@ def main():
     limits = {}
     for test in tests:
         began = time.monotonic()
-        if not passes(build, test, 600):
+        if first_to_fail(build, [test], {test: 600}):
             sys.exit(f"mutants: {test} fails before anything was changed")
         limits[test] = 30 + 10 * (time.monotonic() - began)
 
@@ -188,14 +208,14 @@ def main():
             if all(path.read_bytes() == content for path, content in objects[file].items()):
                 same += 1
                 continue
-            for test in sorted(tests, key=lambda name: -noticed_by[file, name]):  # who noticed others of this file goes first
-                if not ninja(build, test):
-                    stillborn += 1
-                    break
-                if not passes(build, test, limits[test]):
-                    noticed_by[file, test] += 1
-                    killed += 1
-                    break
+            order = sorted(tests, key=lambda name: -noticed_by[file, name])  # who noticed others of this file goes first, and alone
+            if not ninja(build, *order):
+                stillborn += 1
+                continue
+            failed = first_to_fail(build, order[:1], limits) or first_to_fail(build, order[1:], limits)
+            if failed:
+                noticed_by[file, failed] += 1
+                killed += 1
             else:
                 survived += 1
                 name = str(file.relative_to(source))
