@@ -104,8 +104,13 @@ void NodeAgent::on(const AttemptAsked& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
   const AttemptKey key{*run_id, event.attempt};
-  if (const auto there = supervisors_.find(key);
-      there != supervisors_.end() && (event.message.standby || !there->second.standby)) {
+  const auto there = supervisors_.find(key);
+  const bool is_there = there != supervisors_.end();
+  if (is_there && there->second.down) {
+    runs_[*run_id].waiting = event;
+    return;
+  }
+  if (is_there && (event.message.standby || !there->second.standby)) {
     actions_.push_back(SendPrepare{key, granted(event.message, there->second)});
     return;
   }
@@ -174,6 +179,7 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id != than.run_id || key.attempt >= than.attempt || supervisor.gone) continue;
     any = true;
+    if (supervisor.down) continue;
     actions_.push_back(StopAttempt{
         key, fmt::format("attempt {} takes its place", than.attempt.value), /*at_once=*/true});
   }
@@ -201,13 +207,21 @@ void NodeAgent::on(const SupervisorUp& event) {
                                               .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
 }
 
+// Its claims are held, and its launcher waits, until its workers are gone as well.
 void NodeAgent::on(const SupervisorDown& event) {
-  const auto down = supervisors_.extract(event.key);
-  if (down.empty()) return;
-  const bool standby = down.mapped().standby;
+  const auto found = supervisors_.find(event.key);
+  if (found == supervisors_.end() || found->second.down) return;
+  found->second.down = event.reason;
   actions_.push_back(SweepAttempt{event.key});
+}
+
+void NodeAgent::on(const AttemptSwept& event) {
+  const auto swept = supervisors_.extract(event.key);
+  if (swept.empty()) return;
+  const bool standby = swept.mapped().standby;
   if (const auto link = link_of(event.key.run_id))
-    actions_.push_back(TellAttemptLost{*link, event.key.attempt, event.reason, standby});
+    actions_.push_back(
+        TellAttemptLost{*link, event.key.attempt, swept.mapped().down.value_or(""), standby});
   const auto run = runs_.find(event.key.run_id);
   if (run != runs_.end() && !standby)
     run->second.ended = std::max(run->second.ended, std::optional(event.key.attempt));
@@ -257,7 +271,7 @@ void NodeAgent::on(const DrainExpired&) {
 
 std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType type) {
   const auto supervisor = supervisors_.find(key);
-  if (supervisor == supervisors_.end()) return std::nullopt;
+  if (supervisor == supervisors_.end() || supervisor->second.down) return std::nullopt;
   if (type == MessageType::AttemptSnapshot) supervisor->second.in_step = true;
   if (type == MessageType::GroupGone || type == MessageType::StartFailed)
     supervisor->second.gone = true;

@@ -52,13 +52,16 @@ struct SupervisorDown {
   AttemptKey key;
   std::string reason;
 };
+struct AttemptSwept {
+  AttemptKey key;
+};  // nothing that its supervisor left lives any more: the answer to SweepAttempt
 struct DrainAsked {
   std::string reason;
 };                       // leave gracefully; again: tell everybody again
 struct DrainExpired {};  // its grace is over, or once more what was given for stopping
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
                                AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
-                               DrainAsked, DrainExpired>;
+                               AttemptSwept, DrainAsked, DrainExpired>;
 
 // ---- actions
 struct RefuseLink {
@@ -99,7 +102,7 @@ struct TellAttemptLost {
 };
 struct SweepAttempt {
   AttemptKey key;
-};  // kill whatever it left
+};  // kill whatever it left, then feed AttemptSwept
 struct TellDraining {
   LinkId link = 0;
   std::string reason;
@@ -150,6 +153,7 @@ class NodeAgent {
     bool standby = false;  // its attempt has not begun
     bool in_step = false;  // what it sends follows on what the launcher has
     bool gone = false;     // it has said that none of its workers is left
+    std::optional<std::string> down = {};  // why it ended; what it left is being killed
   };
 
   void on(const LauncherAttached&);
@@ -160,6 +164,7 @@ class NodeAgent {
   void on(const AdoptionEnded&);
   void on(const SupervisorUp&);
   void on(const SupervisorDown&);
+  void on(const AttemptSwept&);
   void on(const DrainAsked&);
   void on(const DrainExpired&);
   bool stop_older_attempts(const AttemptKey& than);

@@ -33,6 +33,7 @@
 #include "daemon/supervisor/workers/adopted.h"
 #include "daemon/supervisor/workers/spawn.h"
 #include "lib/base/host.h"
+#include "lib/base/leave.h"
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
@@ -66,7 +67,7 @@ constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL on
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
 constexpr int kReservedFiles = 16;
 constexpr Duration kSecondTermAfter = seconds(1);
-constexpr int kSweepRounds = 250;                      // of 2 ms
+constexpr Duration kSweepEvery = milliseconds(2), kSweepLimit = milliseconds(500);
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
 
 /// Kill the process that the kernel named when it listened. It may have ended since, and its pid be
@@ -146,7 +147,8 @@ class Daemon {
   asio::awaitable<void> adopt(SupervisorFiles files);
   asio::awaitable<Link> reach_supervisor(SupervisorFiles files);
   asio::awaitable<std::optional<SupervisorHello>> hear_supervisor(Link link, SupervisorFiles files);
-  void sweep(const SupervisorFiles& files, const std::vector<std::string>& marks);
+  asio::awaitable<void> sweep_attempt(AttemptKey key, SupervisorFiles files);
+  asio::awaitable<void> sweep(SupervisorFiles files, std::vector<std::string> marks);
   asio::awaitable<void> wait_for_signal();
   void begin_drain(Duration grace, const std::string& reason);
   asio::awaitable<void> drain();
@@ -468,10 +470,9 @@ void Daemon::perform(const NodeAction& action) {
             send(lost.link, encode(AttemptLost{lost.reason, lost.standby}, lost.attempt));
           },
           [&](const SweepAttempt& swept) {
-            const AttemptKey& key = swept.key;
-            if (const auto files = files_.extract(key); !files.empty())
-              sweep(files.mapped(), {"TRAINRUN_RUN_ID=" + key.run_id,
-                                     fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)});
+            const auto files = files_.extract(swept.key);
+            if (files.empty()) return feed(AttemptSwept{swept.key});
+            scope_.spawn("sweep", sweep_attempt(swept.key, files.mapped()));
           },
           [&](const TellDraining& draining) {
             const Duration left =
@@ -619,7 +620,7 @@ asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
   if (link) hello = co_await hear_supervisor(link, files);
   if (!hello) {
     log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
-    sweep(files, {});  // its orphans went to who was there then
+    co_await sweep(files, {});  // its orphans went to who was there then
     feed(AdoptionEnded{});
     co_return;
   }
@@ -680,10 +681,17 @@ asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link lin
   co_return std::move(*hello);
 }
 
+asio::awaitable<void> Daemon::sweep_attempt(AttemptKey key, SupervisorFiles files) {
+  std::vector<std::string> marks{"TRAINRUN_RUN_ID=" + key.run_id,
+                                 fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)};
+  co_await sweep(std::move(files), std::move(marks));
+  feed(AttemptSwept{key});
+}
+
 // What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
 // zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
 // not of a run, too.
-void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>& marks) {
+asio::awaitable<void> Daemon::sweep(SupervisorFiles files, std::vector<std::string> marks) {
   const bool ours = files.uid == ::geteuid();
   const auto cgroup = Cgroup::existing(files.cgroup);
   const auto kill_orphans = [&] {
@@ -694,14 +702,17 @@ void Daemon::sweep(const SupervisorFiles& files, const std::vector<std::string>&
     return cgroup || others ? 0 : kill_adopted_of(files.uid);
   };
   if (cgroup) cgroup->kill();
-  for (int round = 0; round < kSweepRounds; ++round) {
-    if (kill_orphans() == 0 && !(cgroup && cgroup->populated())) break;
-    ::usleep(2000);
+  const TimePoint give_up = clock_.now() + kSweepLimit;
+  while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
+    if (clock_.now() >= give_up) break;
+    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
+    if (paused.has_error()) break;
   }
   if (cgroup) cgroup->remove();
   if (!ours) {  // the user decides how long it takes
-    return spaces_.of(files.uid).data.remove_later(
+    spaces_.of(files.uid).data.remove_later(
         files.spool, [socket = files.socket] { ::unlink(socket.c_str()); });
+    co_return;
   }
   if (const auto removed = remove_supervisor_files(files); !removed)
     log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
@@ -837,14 +848,13 @@ int run_daemon(DaemonOptions options) {
   auto log =
       Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
-  auto* daemon =
-      new Daemon(options, std::move(*tls),
-                 *log);  // its flows may wait for ever: the process ends without unwinding them
-  if (auto opened = daemon->open(); !opened)
-    return fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
-  daemon->serve();
-  ::fflush(nullptr);
-  ::_exit(0);
+  Daemon daemon(options, std::move(*tls), *log);
+  int code = 0;
+  if (const auto opened = daemon.open(); !opened)
+    code = fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
+  else
+    daemon.serve();
+  leave_without_unwinding(code);
 }
 
 }  // namespace train

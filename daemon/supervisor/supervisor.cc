@@ -28,6 +28,7 @@
 #include "daemon/supervisor/workers/worker_port.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "daemon/supervisor/workers/worker_welcome.h"
+#include "lib/base/leave.h"
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
@@ -646,9 +647,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   checkpoints_.clean_up();
   (void)remove_own_folder(options_.spool_dir);
   listener_->close();
-  ::fflush(nullptr);
-  ::_exit(0);  // every worker is reaped and every file closed; waiting for the other flows would
-               // change nothing
+  leave_without_unwinding(0);  // every worker is reaped, and every file is closed
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "lib/base/parallel.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "lib/base/thread.h"
 
 namespace train {
 
@@ -20,16 +19,13 @@ void in_parallel(std::size_t count, std::size_t threads_max,
   };
   const std::size_t processors = std::thread::hardware_concurrency();
   const std::size_t threads = std::min({count, processors, threads_max, kParallelMax});
-  std::vector<std::jthread> others;
-  sigset_t all, before;  // signals are the program's: its handlers run on its threads
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::vector<std::thread> others;
   try {
-    while (others.size() + 1 < threads) others.emplace_back(run);
+    while (others.size() + 1 < threads) others.push_back(start_thread("trainrun-work", run));
   } catch (const std::system_error&) {  // no more are to be had: fewer do as well
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   run();
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace train

@@ -7,7 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <deque>
 
-#include "lib/transfer/run_on.h"
+#include "lib/net/blocking.h"
 
 namespace train {
 namespace {

@@ -1,14 +1,13 @@
 #include "sdk/client/checkpoint_stager.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <cerrno>
 #include <optional>
 #include <system_error>
 
 #include "lib/base/quota.h"
+#include "lib/base/thread.h"
 #include "lib/storage/object_store.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/staging.h"
@@ -82,14 +81,7 @@ void CheckpointStager::add(Job job) {
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
-    if (!thread_.joinable()) {
-      sigset_t all, before;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before);
-      thread_ = std::thread([this] { run(); });
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      pthread_setname_np(thread_.native_handle(), "trainrun-ckpt");
-    }
+    if (!thread_.joinable()) thread_ = start_thread("trainrun-ckpt", [this] { run(); });
   }
   changed_.notify_all();
 }

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,6 +14,7 @@
 #include <cstring>
 
 #include "lib/base/check.h"
+#include "lib/base/thread.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/link_messages.h"
 #include "lib/wire/worker_messages.h"
@@ -152,13 +151,7 @@ SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
       reader_(std::move(reader)),
       owner_(std::move(owner)) {
   TRAIN_CHECK(wake_fd_ >= 0, "the limit on open files leaves no room for an eventfd");
-  // Signals are the program's: its handlers run on its threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), "trainrun-sdk");
+  thread_ = start_thread("trainrun-sdk", [this] { run(); });
 }
 
 SupervisorLink::~SupervisorLink() {

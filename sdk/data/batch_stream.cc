@@ -1,28 +1,16 @@
 #include "sdk/data/batch_stream.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <exception>
 #include <new>
 
+#include "lib/base/thread.h"
 #include "sdk/client/session.h"
 #include "sdk/data/failure.h"
 
 namespace train {
 namespace {
-
-/// Start a thread that takes no signal: they are the user's thread's and the SDK's.
-template <class F>
-std::thread quiet_thread(F&& run) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::forward<F>(run));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 }  // namespace
 
@@ -44,7 +32,7 @@ void BatchStream::begin() {
   }
   begun_ = true;
   if (pass_.prefetch_batches > 0 && pass_.batches > 0)
-    thread_ = quiet_thread([this] { read_ahead(); });
+    thread_ = start_thread("trainrun-data", [this] { read_ahead(); });
 }
 
 std::optional<Batch> BatchStream::next() {

@@ -5,11 +5,11 @@
 
 #include <future>
 #include <mutex>
-#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "lib/base/thread.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/cuda_loader.h"
 #include "sdk/torch/failure.h"
@@ -122,14 +122,18 @@ class GroupOwner {
 
   ~GroupOwner() {
     if (!group_.group) return;
-    std::promise<void> done;
-    auto finished = done.get_future();
-    std::thread([group = std::move(group_), done = std::move(done)]() mutable {
-      group.group.reset();
-      group.store.reset();
-      done.set_value();
-    }).detach();
-    finished.wait_for(kTeardownMax);
+    struct Teardown {
+      Group group;
+      std::promise<void> done;
+    };
+    const auto teardown = std::make_shared<Teardown>(Teardown{std::move(group_), {}});
+    auto finished = teardown->done.get_future();
+    const auto started = start_unjoined_thread("trainrun-group", [teardown] {
+      teardown->group.group.reset();
+      teardown->group.store.reset();
+      teardown->done.set_value();
+    });
+    if (started) finished.wait_for(kTeardownMax);
   }
 
  private:

@@ -72,6 +72,7 @@ enum class Site {
   HelloLate,        // a worker's first words
   AdoptedLate,      // a traind that is back finds its supervisors slowly
   SpawnedLate,      // a supervisor's first words
+  SweptLate,        // what a supervisor left is not gone at once
   StoredOutOfTurn,  // one rank's part is much later than the others'
   CommitSlow,
   StartSlow,  // between the controller's order and the frame

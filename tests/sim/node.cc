@@ -197,12 +197,21 @@ void SimNode::perform(const NodeAction& action) {
             if (const auto link = supervisors_.find(stop.key); link != supervisors_.end())
               link->second->send(0, frame_of(stop.key.attempt, StopWorkers{0, stop.reason}));
           },
-          [&](const SweepAttempt& swept) { files_.erase(swept.key); },
+          [&](const SweepAttempt& swept) { sweep(swept.key); },
           /* no simulated node drains */ [](const TellDraining&) {}},
       action);
 }
 
 // ---- supervisors
+
+void SimNode::sweep(const AttemptKey& key) {
+  Duration takes = sim_.between(Duration{0}, milliseconds(2));
+  if (sim_.unlucky(Site::SweptLate)) takes = sim_.between(Duration{0}, milliseconds(500));
+  later(takes, [this, key] {
+    files_.erase(key);
+    feed(AttemptSwept{key});
+  });
+}
 
 void SimNode::spawn(const SpawnSupervisor& action) {
   all_.push_back(std::make_unique<SimSupervisor>(sim_, host_, action));

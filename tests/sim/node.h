@@ -47,6 +47,7 @@ class SimNode {
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   void spawn(const SpawnSupervisor& action);
+  void sweep(const AttemptKey& key);
   void to_launcher(LinkId id, SimFrame frame);
   /// Run `what` later, unless this traind is dead by then.
   template <class F>

@@ -11,7 +11,7 @@
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/storage_mark.h"
-#include "lib/transfer/run_on.h"
+#include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"

@@ -8,7 +8,7 @@
 #include "daemon/supervisor/checkpoints/object_storage.h"
 #include "daemon/supervisor/checkpoints/replica_storage.h"
 #include "daemon/supervisor/checkpoints/shared_storage.h"
-#include "daemon/supervisor/own_thread.h"
+#include "lib/net/blocking.h"
 #include "lib/net/within.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/wire/attempt_messages.h"
@@ -67,7 +67,7 @@ Task<Unit> NodeCheckpoints::make_staging_folder(Rank rank) {
     return make_folders(files, folder);
   };
   // Named: g++ 12 destroys what a co_await's temporaries hold twice.
-  Task<Unit> making = on_own_thread(executor_, work);
+  Task<Unit> making = run_unjoined(work);
   auto made = co_await within(milliseconds(prepare_.upload_timeout_ms), std::move(making));
   if (made.has_error()) co_return std::move(made).error().with_context("making '" + folder + "'");
   co_return Unit{};

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/model/checkpoint_file.h"
 #include "lib/storage/checkpoint_store.h"
-#include "lib/transfer/run_on.h"
+#include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/worker_messages.h"

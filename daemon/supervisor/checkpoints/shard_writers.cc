@@ -6,9 +6,9 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
+
+#include "lib/base/thread.h"
 
 namespace train {
 
@@ -70,25 +70,20 @@ Task<CheckpointPart> ShardWriters::write(PartOrder order) {
 }
 
 Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
-  try {
-    std::thread([this, job, files = files_] {
-      auto written = write_part(*files, job->order.checkpoints, job->order.pending, job->order.rank,
-                                job->order.staged, {}, job->stop.get_token());
-      if (written) (void)remove_tree(*files, job->order.staged);
-      const bool in_time = !job->settled.test_and_set();
-      if (!in_time) remove_late(*files, job->order, written);
-      asio::post(executor_, [this, job, in_time, written = std::move(written)]() mutable {
-        if (in_time)
-          job->result = std::move(written);
-        else
-          --hanging_;
-        changed_.notify();
-      });
-    }).detach();
-  } catch (const std::system_error& e) {
-    return system_error(e.code().value(), "starting a thread that writes a checkpoint's shard");
-  }
-  return Unit{};
+  return start_unjoined_thread("trainrun-shard", [this, job, files = files_] {
+    auto written = write_part(*files, job->order.checkpoints, job->order.pending, job->order.rank,
+                              job->order.staged, {}, job->stop.get_token());
+    if (written) (void)remove_tree(*files, job->order.staged);
+    const bool in_time = !job->settled.test_and_set();
+    if (!in_time) remove_late(*files, job->order, written);
+    asio::post(executor_, [this, job, in_time, written = std::move(written)]() mutable {
+      if (in_time)
+        job->result = std::move(written);
+      else
+        --hanging_;
+      changed_.notify();
+    });
+  });
 }
 
 void ShardWriters::give_up() {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <future>
-#include <thread>
 #include <utility>
 
 #include "daemon/supervisor/checkpoints/checkpoint_fetch.h"
 #include "daemon/supervisor/checkpoints/shard_result.h"
+#include "lib/base/thread.h"
 
 namespace train {
 
@@ -44,13 +44,14 @@ Task<std::string> SharedStorage::fetch(std::string from) {
 }
 
 void SharedStorage::clean_up() {
-  std::promise<void> done;
-  const auto removed = done.get_future();
-  std::thread([files = files_, folder = staging_folder(), done = std::move(done)]() mutable {
-    (void)remove_tree(*files, folder);
-    done.set_value();
-  }).detach();
-  (void)removed.wait_for(kCleanUpMax);
+  const auto done = std::make_shared<std::promise<void>>();
+  const auto removed = done->get_future();
+  const auto started = start_unjoined_thread(
+      "trainrun-io", [files = files_, folder = staging_folder(), done] {
+        (void)remove_tree(*files, folder);
+        done->set_value();
+      });
+  if (started) (void)removed.wait_for(kCleanUpMax);
   (void)remove_tree(*files_, fetched_);
 }
 

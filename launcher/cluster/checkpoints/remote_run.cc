@@ -13,6 +13,7 @@
 #include "launcher/cluster/checkpoints/store_trouble.h"
 #include "lib/base/host.h"
 #include "lib/base/text_file.h"
+#include "lib/base/thread.h"
 #include "lib/base/time.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -267,7 +268,7 @@ void RemoteRun::begin(const RunFolder& folder, Epoch epoch,
     warn_ = std::move(warn);
     fenced_ = std::move(fenced);
   }
-  thread_ = std::thread([this] { live(); });
+  thread_ = start_thread("trainrun-store", [this] { live(); });
 }
 
 void RemoteRun::live() {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lib/transfer/run_on.h"
+#include "lib/net/blocking.h"
 
 namespace train {
 

@@ -7,7 +7,7 @@
 
 #include "launcher/cluster/links/start_frames.h"
 #include "lib/model/checkpoint_file.h"
-#include "lib/transfer/run_on.h"
+#include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"

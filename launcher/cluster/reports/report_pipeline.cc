@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/thread.h"
 #include "lib/wire/reports.h"
 
 namespace train {
@@ -39,7 +40,7 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
     for (auto* ledgers : {&ledgers_, &added_})
       (*ledgers)[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
   }
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("trainrun-report", [this] { run(); });
 }
 
 ReportPipeline::~ReportPipeline() { finish(); }

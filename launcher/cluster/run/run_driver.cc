@@ -39,6 +39,7 @@
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "lib/base/exit_code.h"
+#include "lib/base/leave.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/net/notifier.h"
@@ -635,12 +636,10 @@ int run_job(const RunOptions& options) {
   }
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
   if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
-  auto* driver = new RunDriver(options, std::move(*record), std::move(daemon), std::move(*tls),
-                               std::move(*env), log ? std::move(*log) : Log());
-  if (const auto opened = driver->open_sinks(); !opened) return refuse(options, opened.error(), 74);
-  const int code = finish_output(driver->run());
-  std::fflush(nullptr);
-  ::_exit(code);  // flows that wait for the network are not unwound; all that matters is on disk
+  RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls),
+                   std::move(*env), log ? std::move(*log) : Log());
+  if (const auto opened = driver.open_sinks(); !opened) return refuse(options, opened.error(), 74);
+  leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
 }
 
 }  // namespace train

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <system_error>
-#include <thread>
 #include <utility>
+
+#include "lib/base/thread.h"
 
 namespace train {
 
@@ -36,15 +36,14 @@ asio::awaitable<void> ShutdownFlush::mark(Task<Unit> task, std::shared_ptr<bool>
 
 asio::awaitable<bool> ShutdownFlush::wait_for_thread(std::function<void()> work) {
   const auto done = std::make_shared<bool>(false);
-  try {
-    std::thread([this, work, done] {
-      work();
-      asio::post(executor_, [this, done] {
-        *done = true;
-        changed_.notify();
-      });
-    }).detach();
-  } catch (const std::system_error&) {  // no thread is to be had
+  const auto started = start_unjoined_thread("trainrun-flush", [this, work, done] {
+    work();
+    asio::post(executor_, [this, done] {
+      *done = true;
+      changed_.notify();
+    });
+  });
+  if (!started) {
     work();
     *done = true;
   }

@@ -9,7 +9,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "lib/base/time.h"
@@ -27,7 +26,7 @@ void StopRequests::begin(Scope& scope) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) caught_.add(signal);
   scope.spawn("stop file", watch_stop_file());
   signal_scope_.spawn("signals", handle_signals());
-  std::thread([this] { signals_.run(); }).detach();
+  thread_ = std::thread([this] { signals_.run(); });  // whose mask is ours: it takes signals
 }
 
 asio::awaitable<void> StopRequests::handle_signals() {

@@ -8,6 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "launcher/core/run_events.h"
 #include "lib/net/scope.h"
@@ -42,6 +43,7 @@ class StopRequests {
   asio::signal_set caught_{signals_};
   Scope signal_scope_{signals_.get_executor()};
   std::atomic<int> answered_ = 0;  // the round of end_once_it_hangs() that the executor has seen
+  std::thread thread_;             // until the process ends
 };
 
 }  // namespace train

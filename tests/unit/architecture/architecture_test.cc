@@ -114,6 +114,17 @@ TEST(Architecture, CoroutinesAreSpawnedInAScopeOnly) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
+/// Whoever leaves a thread behind says so by the name of start_unjoined_thread().
+TEST(Architecture, ThreadsAreDetachedInOnePlace) {
+  const auto found = lines_with(R"(\.detach\(\))", [](const std::string& path) {
+    return !in(path, "tests") && !in(path, "benchmarks") && !in(path, "examples") &&
+           path != "lib/base/thread.cc" &&
+           path != "daemon/supervisor/workers/spawn.cc";  // a Boost.Process child
+  });
+
+  EXPECT_EQ(found, std::vector<std::string>{});
+}
+
 TEST(Architecture, NoShellIsStartedByTheWay) {
   const auto found = lines_with(
       R"((^|[^\w.>:"])(::|std::)?(system|popen)\()",

@@ -43,6 +43,11 @@ struct Node {
     ADD_FAILURE() << "no such action";
     return {};
   }
+  /// Its supervisor ends. Returns the event that all it left is gone.
+  AttemptSwept down(const AttemptKey& key, const std::string& reason = "exit code 0") {
+    EXPECT_EQ(one<SweepAttempt>(SupervisorDown{key, reason}).key, key);
+    return {key};
+  }
 };
 
 TEST(NodeAgent, OffersWhatItHasToALauncherThatAttaches) {
@@ -122,7 +127,7 @@ TEST(NodeAgent, TwoRunsHaveDifferentGpus) {
   node.handle(attach(kThird, 1, "r3"));
   EXPECT_EQ(node.one<RefuseAttempt>(ask(kThird, kFirst, 1, 1)).error.message,
             "node-a has too little free: GPU 1 wanted, 0 free");
-  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  node.handle(node.down({"r1", kFirst}));
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpu_ids,
             (std::vector<std::int32_t>{0}));
 }
@@ -158,7 +163,7 @@ TEST(NodeAgent, OffersTheOthersWhatARunThatEndedHadTaken) {
   node.handle(attach(kOther, 1, "r2"));
   std::map<LinkId, double> offered;
 
-  for (const NodeAction& action : node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"})) {
+  for (const NodeAction& action : node.handle(node.down({"r1", kFirst}))) {
     if (const auto* offer = std::get_if<SendOffer>(&action))
       offered[offer->link] = offer->offer.free.cpu;
   }
@@ -223,8 +228,69 @@ TEST(NodeAgent, AnOlderAttemptIsStoppedAndWaitedFor) {
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(std::get<StopAttempt>(actions[0]).key, (AttemptKey{"r1", kFirst}));
   EXPECT_TRUE(std::get<StopAttempt>(actions[0]).at_once);
-  EXPECT_EQ(node.one<SpawnSupervisor>(SupervisorDown{{"r1", kFirst}, "exit code 0"}).key,
+  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key,
             (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(attach(kOther, 1, "r2"));
+  node.handle(ask(kLink, kFirst, 1, 2));
+
+  const auto down = node.handle(SupervisorDown{{"r1", kFirst}, "killed by signal 9"});
+
+  ASSERT_EQ(down.size(), 1u);
+  EXPECT_EQ(std::get<SweepAttempt>(down[0]).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_TRUE(node.handle(SupervisorDown{{"r1", kFirst}, "its link closed"}).empty());
+  EXPECT_EQ(node.agent.route_up({"r1", kFirst}, MessageType::AttemptSnapshot), std::nullopt);
+  EXPECT_EQ(node.one<RefuseAttempt>(ask(kOther, kFirst, 1, 1)).error.message,
+            "node-a has too little free: GPU 1 wanted, 0 free");
+  const auto lost = node.one<TellAttemptLost>(AttemptSwept{{"r1", kFirst}});
+  EXPECT_EQ(lost.reason, "killed by signal 9");
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpu_ids,
+            (std::vector<std::int32_t>{0}));
+  EXPECT_TRUE(node.handle(AttemptSwept{{"r1", kFirst}}).empty());
+}
+
+TEST(NodeAgent, AnAttemptWaitsUntilNothingIsLeftOfAnOlderOnesDeadSupervisor) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 1));
+  node.handle(SupervisorDown{{"r1", kFirst}, "killed"});
+
+  EXPECT_TRUE(node.handle(ask(kLink, kSecond, 1)).empty());
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptSwept{{"r1", kFirst}}).key,
+            (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, AnAttemptWhoseStandbyHasDiedWaitsUntilNothingIsLeftOfIt) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  AttemptAsked standby = ask(kLink, kSecond, 1);
+  standby.message.standby = true;
+  node.handle(standby);
+  node.handle(SupervisorDown{{"r1", kSecond}, "killed"});
+
+  EXPECT_TRUE(node.handle(ask(kLink, kSecond, 1)).empty());
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptSwept{{"r1", kSecond}}).key,
+            (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, IsNeitherDrainedNorIdleWhileWhatASupervisorLeftIsBeingKilled) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 1));
+  node.handle(DrainAsked{"SIGTERM"});
+  node.handle(LauncherDetached{kLink});
+  const AttemptSwept swept = node.down({"r1", kFirst});
+
+  EXPECT_FALSE(node.agent.drained() || node.agent.idle());
+
+  node.handle(swept);
+  EXPECT_TRUE(node.agent.drained() && node.agent.idle());
 }
 
 TEST(NodeAgent, AskedAgainPassesTheOrderOnAndSpawnsNothing) {
@@ -242,7 +308,7 @@ TEST(NodeAgent, AnAttemptWhoseSupervisorEndedIsNotSpawnedAgain) {
   Node node;
   node.handle(attach(kLink, 1));
   node.handle(ask(kLink, kFirst, 2));
-  EXPECT_EQ(node.one<TellAttemptLost>(SupervisorDown{{"r1", kFirst}, "killed by signal 9"}).reason,
+  EXPECT_EQ(node.one<TellAttemptLost>(node.down({"r1", kFirst}, "killed by signal 9")).reason,
             "killed by signal 9");
 
   const auto actions = node.handle(ask(kLink, kFirst, 2));
@@ -301,7 +367,7 @@ TEST(NodeAgent, TheirAttemptIsGrantedWhatItClaimsOnceItBegins) {
   node.handle(ask(kLink, kFirst, 2, 1));
   node.handle(ask_standby(kSecond));
   node.agent.route_up({"r1", kFirst}, MessageType::GroupGone);
-  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  node.handle(node.down({"r1", kFirst}));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(4, 2));
 
   const auto begins = node.one<SendPrepare>(ask(kLink, kSecond, 2, 1));
@@ -315,11 +381,11 @@ TEST(NodeAgent, AnAttemptBeginsAlsoWhereThoseThatStoodByHaveDied) {
   Node node;
   node.handle(attach(kLink, 1));
   node.handle(ask_standby(kSecond));
-  const auto lost = node.one<TellAttemptLost>(SupervisorDown{{"r1", kSecond}, "killed"});
+  const auto lost = node.one<TellAttemptLost>(node.down({"r1", kSecond}, "killed"));
   EXPECT_TRUE(lost.standby);
 
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kSecond, 2)).key, (AttemptKey{"r1", kSecond}));
-  EXPECT_FALSE(node.one<TellAttemptLost>(SupervisorDown{{"r1", kSecond}, "killed"}).standby);
+  EXPECT_FALSE(node.one<TellAttemptLost>(node.down({"r1", kSecond}, "killed")).standby);
 }
 
 TEST(NodeAgent, AnAttemptThatIsAskedForWhileSupervisorsAreStillSoughtWaitsForThem) {
@@ -395,7 +461,7 @@ TEST(NodeAgent, ALauncherThatDetachesLeavesNothingToWaitFor) {
 
   EXPECT_EQ(state.present, false);
   EXPECT_EQ(state.orphan_timeout_ms, 0);
-  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  node.handle(node.down({"r1", kFirst}));
   EXPECT_TRUE(node.agent.idle());
 }
 
@@ -478,7 +544,7 @@ TEST(NodeAgent, IsDrainedWhenItsLastSupervisorHasGone) {
   node.handle(up(kFirst));
   EXPECT_FALSE(node.agent.drained());
   node.handle(DrainAsked{"SIGTERM"});
-  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  node.handle(node.down({"r1", kFirst}));
   EXPECT_FALSE(node.agent.drained());  // another may still be found
 
   node.handle(AdoptionEnded{});
@@ -532,8 +598,8 @@ TEST(NodeAgent, ForgetsARunWithItsLastSupervisorWhateverOtherRunsHave) {
   node.handle(up(kFirst, 1, "r1"));
   node.handle(up(kFirst, 1, "r2"));
 
-  node.handle(SupervisorDown{{"r2", kFirst}, "exit code 0"});
-  node.handle(SupervisorDown{{"r1", kFirst}, "exit code 0"});
+  node.handle(node.down({"r2", kFirst}));
+  node.handle(node.down({"r1", kFirst}));
 
   EXPECT_TRUE(node.agent.idle());
 }
