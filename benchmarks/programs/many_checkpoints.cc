@@ -66,12 +66,7 @@ Commit commit_of(RunRecord& record, std::uint64_t number) {
   const auto part =
       must(write_part(record.files(), record.checkpoints().folder(),
                       {record.epoch(), Attempt{0}, Ordinal{number}}, Rank{0}, staged));
-  CheckpointShard brought;
-  brought.rank = Rank{0};
-  brought.index = number;
-  brought.dir = part.folder;
-  for (const PartFile& file : part.files)
-    brought.files.push_back({file.path, file.bytes, to_hex(file.digest)});
+  const StagedShard brought{part, number};
   return {.attempt = Attempt{0}, .index = number, .number = number, .parts = {brought}};
 }
 

@@ -36,8 +36,8 @@ void count(int& counter, const Counts& counts, const char* name) {
   if (++counter == counts.wanted) bench::event(name);
 }
 
-ResourceAmounts one_cpu() {
-  ResourceAmounts amounts;
+Resources one_cpu() {
+  Resources amounts;
   amounts.cpu = 1;
   return amounts;
 }

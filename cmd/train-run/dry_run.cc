@@ -18,9 +18,8 @@ namespace {
 std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   std::vector<NodeCapacity> nodes;
   if (spec.cluster.nodes.empty()) {
-    const ResourceAmounts here = read_node_resources();
-    const Resources resources{here.cpu, here.gpu, here.memory_bytes, here.custom};
-    nodes.push_back({NodeId{0}, host_name(), resources, resources});
+    const Resources here = read_node_resources();
+    nodes.push_back({NodeId{0}, host_name(), here, here});
     return nodes;
   }
   // What they have is known only to them: every node is taken to have room for its even share.

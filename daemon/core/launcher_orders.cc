@@ -35,7 +35,7 @@ bool may_stand_in_run_id(char c) {
          c == '_' || c == '-';
 }
 
-Result<Unit> check_amounts(const ResourceAmounts& amounts) {
+Result<Unit> check_amounts(const Resources& amounts) {
   TRY_VOID(within_bounds("CPU", amounts.cpu, 0.0, kAmountMax));
   TRY_VOID(within_bounds("GPU", amounts.gpu, 0.0, kAmountMax));
   TRY_VOID(within_bounds<std::uint64_t>("memory", amounts.memory_bytes, 0, kMemoryBytesMax));

@@ -9,7 +9,7 @@
 namespace train {
 namespace {
 
-void add(ResourceAmounts& sum, const ResourceAmounts& claim, double times) {
+void add(Resources& sum, const Resources& claim, double times) {
   sum.cpu += times * claim.cpu;
   sum.gpu += times * claim.gpu;
   const auto memory =
@@ -19,7 +19,7 @@ void add(ResourceAmounts& sum, const ResourceAmounts& claim, double times) {
   for (const auto& [name, value] : claim.custom) sum.custom[name] += times * value;
 }
 
-std::string lack_of(const ResourceAmounts& wanted, const ResourceAmounts& free) {
+std::string lack_of(const Resources& wanted, const Resources& free) {
   constexpr double kSlack = 1e-6;
   if (wanted.cpu > free.cpu + kSlack)
     return fmt::format("CPU {:g} wanted, {:g} free", wanted.cpu, free.cpu);
@@ -47,7 +47,7 @@ Error fenced(const AttachRun& older, std::uint64_t epoch) {
 }  // namespace
 
 NodeAgent::NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-                     ResourceAmounts total)
+                     Resources total)
     : node_name_(std::move(node_name)),
       host_(std::move(host)),
       addresses_(std::move(addresses)),
@@ -138,7 +138,7 @@ void NodeAgent::on(const AttemptAsked& event) {
     runs_[*run_id].waiting = event;
     return;
   }
-  ResourceAmounts wanted;
+  Resources wanted;
   add(wanted, event.message.per_worker, event.message.local_world_size);
   // Older attempts of the same run count as gone: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
@@ -155,7 +155,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   gpus.resize(std::min(gpus.size(), gpus_wanted));
   const auto [entry, fresh] = supervisors_.try_emplace(key);
   Supervisor& supervisor = entry->second;
-  supervisor.claimed = standby ? ResourceAmounts{} : std::move(wanted);
+  supervisor.claimed = standby ? Resources{} : std::move(wanted);
   supervisor.gpu_ids = std::move(gpus);
   supervisor.standby = standby;
   PrepareAttempt message = granted(event.message, supervisor);
@@ -295,8 +295,8 @@ std::string NodeAgent::user_of(const std::string& run_id) const {
   return run == runs_.end() ? "" : run->second.lease.user;
 }
 
-ResourceAmounts NodeAgent::free_for(const std::string& run_id) const {
-  ResourceAmounts free = total_;
+Resources NodeAgent::free_for(const std::string& run_id) const {
+  Resources free = total_;
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id != run_id) add(free, supervisor.claimed, -1);
   }
@@ -322,7 +322,7 @@ void NodeAgent::send_offer(const std::string& run_id) {
                   .host = host_,
                   .addresses = addresses_,
                   .total = total_,
-                  .free = draining_ ? ResourceAmounts{} : free_for(run_id),
+                  .free = draining_ ? Resources{} : free_for(run_id),
                   .attempts = {},
                   .draining = draining_.has_value()};
   for (const auto& [key, supervisor] : supervisors_) {

@@ -119,7 +119,7 @@ using NodeAction =
 class NodeAgent {
  public:
   NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-            ResourceAmounts total);
+            Resources total);
 
   std::vector<NodeAction> handle(const NodeEvent& event);
 
@@ -148,11 +148,11 @@ class NodeAgent {
         {};  // for an older attempt's supervisor to end, or for those that may still be found
   };
   struct Supervisor {
-    ResourceAmounts claimed;  // nothing while it stands by
+    Resources claimed;  // nothing while it stands by
     std::vector<std::int32_t> gpu_ids;
-    bool standby = false;  // its attempt has not begun
-    bool in_step = false;  // what it sends follows on what the launcher has
-    bool gone = false;     // it has said that none of its workers is left
+    bool standby = false;                  // its attempt has not begun
+    bool in_step = false;                  // what it sends follows on what the launcher has
+    bool gone = false;                     // it has said that none of its workers is left
     std::optional<std::string> down = {};  // why it ended; what it left is being killed
   };
 
@@ -171,13 +171,13 @@ class NodeAgent {
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
   void send_offer(const std::string& run_id);
   void send_offers();
-  ResourceAmounts free_for(const std::string& run_id) const;
+  Resources free_for(const std::string& run_id) const;
   std::vector<std::int32_t> free_gpus(const std::string& run_id) const;
   void tell_supervisors(const std::string& run_id, bool present);
 
   std::string node_name_, host_;
   std::vector<std::string> addresses_;
-  ResourceAmounts total_;
+  Resources total_;
   std::map<std::string, Run> runs_;
   std::map<AttemptKey, Supervisor> supervisors_;
   int adoptions_ = 0;  // under way: what is here is not known yet, so nothing is offered

@@ -69,8 +69,8 @@ int gpu_count() {
 
 }  // namespace
 
-ResourceAmounts read_node_resources() {
-  ResourceAmounts amounts;
+Resources read_node_resources() {
+  Resources amounts;
   amounts.cpu = cpu_count();
   amounts.gpu = gpu_count();
   amounts.memory_bytes = memory_bytes();

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "lib/model/resource_amounts.h"
+#include "lib/model/resources.h"
 
 namespace train {
 
 /// Cores by affinity and cgroup quota, memory by cgroup limit and /proc/meminfo, GPUs by NVML (0
 /// where it cannot be loaded).
-ResourceAmounts read_node_resources();
+Resources read_node_resources();
 
 /// Numeric addresses of the interfaces that are up, IPv4 first, loopback last.
 std::vector<std::string> read_node_addresses();

@@ -126,7 +126,7 @@ class Daemon {
   std::optional<std::string> worker_user_for(const Link& link, const AttachRun& message,
                                              const std::optional<CertificateName>& launcher);
   std::vector<std::string> addresses() const;
-  ResourceAmounts resources() const;
+  Resources resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
   asio::awaitable<void> serve_launcher(Link link);
   template <class Message>
@@ -293,8 +293,8 @@ std::vector<std::string> Daemon::addresses() const {
   return all;
 }
 
-ResourceAmounts Daemon::resources() const {
-  ResourceAmounts amounts = read_node_resources();
+Resources Daemon::resources() const {
+  Resources amounts = read_node_resources();
   for (const auto& [name, value] : options_.resources) {
     if (name == "CPU")
       amounts.cpu = value;
@@ -710,8 +710,8 @@ asio::awaitable<void> Daemon::sweep(SupervisorFiles files, std::vector<std::stri
   }
   if (cgroup) cgroup->remove();
   if (!ours) {  // the user decides how long it takes
-    spaces_.of(files.uid).data.remove_later(
-        files.spool, [socket = files.socket] { ::unlink(socket.c_str()); });
+    spaces_.of(files.uid).data.remove_later(files.spool,
+                                            [socket = files.socket] { ::unlink(socket.c_str()); });
     co_return;
   }
   if (const auto removed = remove_supervisor_files(files); !removed)

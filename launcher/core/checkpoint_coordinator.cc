@@ -12,8 +12,8 @@ Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
 
 // Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
 // and of another what it would have made anyhow, at another report.
-std::string mixed_reports(const std::vector<CheckpointShard>& parts) {
-  for (const CheckpointShard& part : parts) {
+std::string mixed_reports(const std::vector<StagedShard>& parts) {
+  for (const StagedShard& part : parts) {
     if (part.report_ordinal == parts.front().report_ordinal) continue;
     return fmt::format("rank {} made it at report {}, rank {} at report {}",
                        parts.front().rank.value, parts.front().report_ordinal, part.rank.value,
@@ -43,7 +43,7 @@ void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   commit_.reset();
 }
 
-CheckpointCoordinator::Effects CheckpointCoordinator::staged(CheckpointShard part, TimePoint now) {
+CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard part, TimePoint now) {
   const Rank rank = part.rank;
   const auto settled = tracker_.add(std::move(part), now);
   if (!settled) return {};

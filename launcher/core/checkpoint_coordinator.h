@@ -40,7 +40,7 @@ class CheckpointCoordinator {
   };
   struct BeginCommit {
     std::uint64_t index = 0, number = 0;
-    std::vector<CheckpointShard> parts;
+    std::vector<StagedShard> parts;
   };
   struct AbandonCommit {
     std::uint64_t index = 0;
@@ -63,7 +63,7 @@ class CheckpointCoordinator {
   void begin_attempt(Attempt attempt, int world_size);
   /// One that an earlier launcher began.
   void adopt_attempt(const LivingAttempt& living);
-  Effects staged(CheckpointShard part, TimePoint now);
+  Effects staged(StagedShard part, TimePoint now);
   /// A supervisor has heard what became of all up to `index` from an earlier launcher.
   Effects settled_before(std::uint64_t index);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);

@@ -16,8 +16,7 @@ CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settl
   return tracker;
 }
 
-std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(CheckpointShard part,
-                                                                 TimePoint now) {
+std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard part, TimePoint now) {
   if (part.index <= settled_) {
     if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
     const auto known = outcomes_.find(part.index);

@@ -25,7 +25,7 @@ class CheckpointTracker {
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
     std::uint64_t index = 0;
-    std::vector<CheckpointShard> parts;  // by rank
+    std::vector<StagedShard> parts;  // by rank
     std::string error;
     bool no_space = false;
   };
@@ -36,7 +36,7 @@ class CheckpointTracker {
   };
   /// Take a part in (a second one of the same rank and index replaces it: it was sent again).
   /// Answers when its checkpoint is settled already: the sender has not heard of the outcome.
-  std::optional<Outcome> add(CheckpointShard part, TimePoint now);
+  std::optional<Outcome> add(StagedShard part, TimePoint now);
   /// An earlier launcher had settled all up to `index`, as those know whom it told. Answers with
   /// what became of those that wait here for parts: the ranks of these have not heard of it.
   std::vector<Outcome> settled_before(std::uint64_t index);
@@ -56,7 +56,7 @@ class CheckpointTracker {
 
  private:
   struct Waiting {
-    std::map<Rank, CheckpointShard> parts;
+    std::map<Rank, StagedShard> parts;
     TimePoint since;
     bool warned = false;
   };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/model/resources.h"
 
 namespace train {
 
@@ -24,14 +25,6 @@ enum class SharedStorageNeed { Auto, Required };
 /// reserved.
 enum class Backend { Torch, None };
 enum class DatasetFormat { Parquet, Items };
-
-struct Resources {  // of one worker, or of one node
-  double cpu = 1;   // cores; 0 claims none
-  double gpu = 0;
-  std::uint64_t memory_bytes = 0;  // 0: no claim
-  std::map<std::string, double> custom;
-  bool operator==(const Resources&) const = default;
-};
 
 struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
   int min = 1;
@@ -51,7 +44,7 @@ using ResourceLimits = std::map<std::string, std::int64_t>;
 struct ScalingConfig {
   WorkerCount num_workers;
   bool use_gpu = false;
-  Resources resources_per_worker;  // gpu defaults to 1 with use_gpu
+  Resources resources_per_worker{.cpu = 1};  // gpu defaults to 1 with use_gpu
   PlacementStrategy placement_strategy = PlacementStrategy::Pack;
   int standby_workers = 0;  // processes kept started for the next attempt
   bool cpu_limit = false;   // no more CPU time than claimed, even where others leave some

@@ -15,7 +15,7 @@ RankTable::Entry* RankTable::find(Rank rank) {
   return &entries_[static_cast<std::size_t>(rank.value)];
 }
 
-void RankTable::ended(Entry& entry, const RankEnd& end) {
+void RankTable::ended(Entry& entry, const WorkerEnd& end) {
   entry.end = end;
   if (end.clean() && !end.stop_requested)
     own_end_at_ = std::max(own_end_at_.value_or(0), entry.known_report());

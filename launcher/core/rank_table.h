@@ -21,7 +21,7 @@ class RankTable {
     std::optional<std::uint64_t> paused;  // ordinal at which it waits
     std::uint64_t checkpoint_index = 0;   // of its last pause
     bool arrived = false;                 // it paused where it was told to go on to
-    std::optional<RankEnd> end;
+    std::optional<WorkerEnd> end;
     bool lost = false;  // its node is: no end will come
     bool alive() const { return !end && !lost; }
     /// It can be asked to stop gracefully.
@@ -41,7 +41,7 @@ class RankTable {
   const std::vector<Entry>& all() const { return entries_; }
   std::size_t size() const { return entries_.size(); }
 
-  void ended(Entry& entry, const RankEnd& end);
+  void ended(Entry& entry, const WorkerEnd& end);
   /// The ranks there that were alive are lost now.
   std::vector<Rank> node_lost(NodeId node);
   /// Whoever waits elsewhere goes on, and says so again once it is at `ordinal`. Those that an

@@ -88,7 +88,7 @@ class RunController {
     FailureKind kind = FailureKind::Worker;
     std::string cause;
     std::optional<Rank> rank;
-    std::optional<RankEnd> end;
+    std::optional<WorkerEnd> end;
     std::optional<NodeId> node;
     std::optional<Error> start_error;
   };

@@ -11,7 +11,7 @@ namespace train {
 
 void RunController::on(const ShardStaged& event) {
   if (rank_of(event.attempt, event.part.rank) == nullptr) return;
-  CheckpointShard part = event.part;
+  StagedShard part = event.part;
   const std::optional<Quiesce>& quiesce = attempt_.quiesce;
   if (quiesce && quiesce->is_past_the_end(part.report_ordinal) && part.error.empty()) {
     part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,

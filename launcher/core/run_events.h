@@ -15,43 +15,10 @@
 #include "launcher/core/shared_value.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
+#include "lib/model/checkpoint_shard.h"
+#include "lib/model/worker_end.h"
 
 namespace train {
-
-/// How a worker ended, as its supervisor saw it.
-struct RankEnd {
-  bool signaled = false;
-  int status = 0;  // exit code, or signal number
-  bool oom_killed = false;
-  bool stop_requested = false;  // after we had asked it to stop
-  std::int64_t wall_us = 0;
-  std::vector<std::string> last_lines = {};
-  std::optional<std::string> error_what = {}, error_type = {},
-                             error_stack = {};  // what user code threw
-  std::uint64_t last_ordinal = 0;
-  bool clean() const { return !signaled && status == 0; }
-  bool operator==(const RankEnd&) const = default;
-};
-
-/// One rank's part of a checkpoint: its files are written and synced, or `error` says why not.
-struct ShardFile {
-  std::string path;
-  std::uint64_t size = 0;
-  std::string xxh3;
-  bool operator==(const ShardFile&) const = default;
-};
-struct CheckpointShard {
-  Rank rank;
-  std::uint64_t index = 0;  // the rank's index-th of the attempt, from 1
-  std::uint64_t report_ordinal = 0;
-  std::string dir;
-  std::vector<ShardFile> files;
-  std::string metadata_json;
-  std::string error;
-  bool no_space = false;                // is what the error is about
-  std::vector<std::string> nodes = {};  // on whose disks it is, where it is not in storage
-  bool operator==(const CheckpointShard&) const = default;
-};
 
 /// A committed checkpoint, as far as decisions need it.
 struct CheckpointInfo {
@@ -130,7 +97,7 @@ struct RankJoined {
 struct RankExited {
   Attempt attempt;
   Rank rank;
-  RankEnd end;
+  WorkerEnd end;
 };
 struct NodeGroupGone {
   Attempt attempt;
@@ -156,7 +123,7 @@ struct RankPaused {
 };
 struct ShardStaged {
   Attempt attempt;
-  CheckpointShard part;
+  StagedShard part;
 };
 struct CommitFinished {
   Attempt attempt;
@@ -263,7 +230,7 @@ struct Commit {
   Attempt attempt;
   std::uint64_t index = 0;
   std::uint64_t number = 0;
-  std::vector<CheckpointShard> parts;
+  std::vector<StagedShard> parts;
   bool operator==(const Commit&) const = default;
 };
 struct GiveUpCommit {  // answered by CommitFinished at once, whatever the storage does
@@ -309,7 +276,7 @@ struct AttemptEnded {  // for cause.json and the summary
   std::optional<NodeId> node = {};          // whose failure it was
   std::optional<FailurePlace> place = {};   // of a worker that died in a group that had reported
   std::optional<Rank> root_rank;
-  std::optional<RankEnd> root_end;
+  std::optional<WorkerEnd> root_end;
   std::string root_node;
   std::optional<Error> start_error;  // the root rank never ran
   int collateral = 0;                // deaths that followed from it

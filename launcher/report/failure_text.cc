@@ -49,9 +49,9 @@ const SignalWords* words_of(int signal) {
   return nullptr;
 }
 
-std::string who(const WorkerEnd& end) {
-  return end.node.empty() ? fmt::format("rank {}", end.rank)
-                          : fmt::format("rank {} on {}", end.rank, end.node);
+std::string who(const WorkerFailure& failure) {
+  return failure.node.empty() ? fmt::format("rank {}", failure.rank)
+                              : fmt::format("rank {} on {}", failure.rank, failure.node);
 }
 
 std::string whole_size_text(std::uint64_t bytes) {
@@ -73,20 +73,21 @@ std::string memory_text(const MemoryLimit& memory) {
   return fmt::format(": the {} of the cgroup {} are used", limit, memory.owner);
 }
 
-FailureText out_of_memory_text(const WorkerEnd& end) {
-  return {fmt::format("{} ran out of memory{}", who(end), memory_text(end.memory)),
+FailureText out_of_memory_text(const WorkerFailure& failure) {
+  return {fmt::format("{} ran out of memory{}", who(failure), memory_text(failure.end.memory)),
           "the kernel counted an out-of-memory kill in its cgroup"};
 }
 
-FailureText killed_text(const WorkerEnd& end) {
-  const SignalWords* words = words_of(end.status);
+FailureText killed_text(const WorkerFailure& failure) {
+  const SignalWords* words = words_of(failure.end.status);
   const std::string meaning =
       words == nullptr || words->meaning.empty() ? "" : fmt::format(" ({})", words->meaning);
-  const std::string_view core = end.core_dumped ? ", core dumped" : "";
-  const std::string_view sender = end.status == SIGKILL || end.status == SIGTERM
+  const std::string_view core = failure.end.core_dumped ? ", core dumped" : "";
+  const std::string_view sender = failure.end.status == SIGKILL || failure.end.status == SIGTERM
                                       ? "its wait status; trainrun did not send the signal"
                                       : "its wait status";
-  return {fmt::format("{} was killed by {}{}{}", who(end), signal_name(end.status), meaning, core),
+  return {fmt::format("{} was killed by {}{}{}", who(failure), signal_name(failure.end.status),
+                      meaning, core),
           std::string(sender)};
 }
 
@@ -101,21 +102,23 @@ std::string code_remark(int code) {
   return "";
 }
 
-FailureText exited_text(const WorkerEnd& end) {
-  if (!end.error_what.empty() || !end.error_type.empty()) {
-    const std::string_view between = end.error_type.empty() || end.error_what.empty() ? "" : ": ";
+FailureText exited_text(const WorkerFailure& failure) {
+  if (!failure.thrown().empty()) {
+    const UserError& error = *failure.end.error;
+    const std::string_view between = error.type.empty() || error.what.empty() ? "" : ": ";
     const std::string first_line =
-        utf8_text(std::string_view(end.error_what).substr(0, end.error_what.find('\n')),
+        utf8_text(std::string_view(error.what).substr(0, error.what.find('\n')),
                   kCauseBytesMax - kErrorTypeBytesMax);
-    return {fmt::format("{} failed with {}{}{}", who(end),
-                        utf8_text(end.error_type, kErrorTypeBytesMax), between, first_line),
+    return {fmt::format("{} failed with {}{}{}", who(failure),
+                        utf8_text(error.type, kErrorTypeBytesMax), between, first_line),
             fmt::format("the error that the worker reported before it exited with code {}",
-                        end.status)};
+                        failure.end.status)};
   }
-  if (end.status == 0)
-    return {fmt::format("{} exited with code 0 before its training was done", who(end)),
+  if (failure.end.status == 0)
+    return {fmt::format("{} exited with code 0 before its training was done", who(failure)),
             "its wait status"};
-  return {fmt::format("{} exited with code {}{}", who(end), end.status, code_remark(end.status)),
+  return {fmt::format("{} exited with code {}{}", who(failure), failure.end.status,
+                      code_remark(failure.end.status)),
           "its wait status"};
 }
 
@@ -133,15 +136,17 @@ int start_failure_code(int error_number) {
   }
 }
 
-int root_code(const WorkerEnd& root) {
-  if (root.oom_killed) return 128 + SIGKILL;
-  switch (root.kind) {
+int root_code(const WorkerFailure& failure) {
+  if (failure.end.oom_killed) return 128 + SIGKILL;
+  switch (failure.kind) {
     case EndKind::Exited:
-      return root.status == 1 || (root.status >= 3 && root.status <= 63) ? root.status : 1;
+      return failure.end.status == 1 || (failure.end.status >= 3 && failure.end.status <= 63)
+                 ? failure.end.status
+                 : 1;
     case EndKind::Killed:
-      return 128 + root.status;
+      return 128 + failure.end.status;
     case EndKind::StartFailed:
-      return start_failure_code(root.status);
+      return start_failure_code(failure.end.status);
     case EndKind::Lost:
     case EndKind::Hung:
       break;
@@ -182,26 +187,28 @@ int refusal_code(Errc error) {
   return exit_code::kBug;
 }
 
-FailureText end_text(const WorkerEnd& end) {
-  if (end.stop_requested && (end.kind == EndKind::Killed || end.kind == EndKind::Exited)) {
-    return {fmt::format("{} was stopped", who(end)), "trainrun asked it to stop"};
+FailureText end_text(const WorkerFailure& failure) {
+  if (failure.end.stop_requested &&
+      (failure.kind == EndKind::Killed || failure.kind == EndKind::Exited)) {
+    return {fmt::format("{} was stopped", who(failure)), "trainrun asked it to stop"};
   }
-  if (end.oom_killed) return out_of_memory_text(end);
-  switch (end.kind) {
+  if (failure.end.oom_killed) return out_of_memory_text(failure);
+  switch (failure.kind) {
     case EndKind::Exited:
-      return exited_text(end);
+      return exited_text(failure);
     case EndKind::Killed:
-      return killed_text(end);
+      return killed_text(failure);
     case EndKind::Lost:
-      return {fmt::format("{} was lost{}{}", who(end), end.detail.empty() ? "" : ": ", end.detail),
+      return {fmt::format("{} was lost{}{}", who(failure), failure.detail.empty() ? "" : ": ",
+                          failure.detail),
               "silence of its node"};
     case EndKind::StartFailed:
-      return {fmt::format("{} could not be started: {}: {}", who(end), end.program,
-                          std::strerror(end.status)),
+      return {fmt::format("{} could not be started: {}: {}", who(failure), failure.program,
+                          std::strerror(failure.end.status)),
               "the error that the system gave when it was to be executed"};
     case EndKind::Hung:
-      return {fmt::format("{} made no progress{}{}", who(end), end.detail.empty() ? "" : ": ",
-                          end.detail),
+      return {fmt::format("{} made no progress{}{}", who(failure),
+                          failure.detail.empty() ? "" : ": ", failure.detail),
               "no report within hang_timeout"};
   }
   return {};
@@ -214,8 +221,15 @@ std::string signal_name(int signal) {
   return words != nullptr ? std::string(words->name) : fmt::format("signal {}", signal);
 }
 
-FailureText failure_text(const WorkerEnd& end) {
-  FailureText text = end_text(end);
+std::string WorkerFailure::thrown() const {
+  if (!end.error) return "";
+  const UserError& error = *end.error;
+  return error.type + (error.type.empty() || error.what.empty() ? "" : ": ") + error.what;
+}
+
+FailureText failure_text(const WorkerFailure& failure) {
+  FailureText text = end_text(failure);
+  const WorkerEnd& end = failure.end;
   if (end.pids_limit_hit > 0 && !end.stop_requested && !end.oom_killed) {
     text.cause +=
         fmt::format(", after it was refused a process or thread beyond the {} that it may have",

@@ -8,38 +8,30 @@
 #include <string>
 
 #include "lib/base/error.h"
+#include "lib/model/worker_end.h"
 
 namespace train {
 
 enum class EndKind {
-  Exited,       // status: the exit code
-  Killed,       // status: the signal
+  Exited,       // end.status: the exit code
+  Killed,       // end.status: the signal
   Lost,         // no news from its node
-  StartFailed,  // never ran; status: errno of the spawn
+  StartFailed,  // never ran; end.status: errno of the spawn
   Hung,         // no progress for hang_timeout; we killed it
 };
 
-/// Of a worker that was killed for want of memory.
-struct MemoryLimit {
-  std::uint64_t bytes = 0;  // 0: only the machine's own
-  std::uint64_t used = 0;
-  std::string owner = {};  // claim, slurm, pod, container, node, or a cgroup's path
-};
-
-struct WorkerEnd {
+/// A worker's end with all that is known about it.
+struct WorkerFailure {
   EndKind kind = EndKind::Exited;
   std::int32_t rank = 0;
   std::string node = {};
-  int status = 0;
-  bool core_dumped = false;
-  bool oom_killed = false;           // its cgroup counted a kill
-  MemoryLimit memory = {};           // of oom_killed
-  std::uint64_t pids_limit_hit = 0;  // it was refused a process or thread beyond so many; 0: none
-  bool stop_requested = false;       // we had asked it to stop: collateral, never a root cause
-  std::string error_type = {};  // what user code threw, as its SDK told; empty: it told nothing
-  std::string error_what = {};
+  std::uint32_t attempt = 0;
+  WorkerEnd end = {};        // one that had been asked to stop is collateral, never a root cause
   std::string program = {};  // of StartFailed
   std::string detail = {};   // of Lost and Hung: "no heartbeat for 10 s"
+
+  /// "std::runtime_error: the learning rate is 0"; empty where user code told nothing.
+  std::string thrown() const;
 };
 
 struct FailureText {
@@ -54,7 +46,7 @@ inline constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 inline constexpr std::size_t kCauseBytesMax = 2u << 10;
 
 /// UTF-8, and no longer than the limits above where it names others' texts.
-FailureText failure_text(const WorkerEnd& end);
+FailureText failure_text(const WorkerFailure& failure);
 
 /// "SIGSEGV"; "signal 77" for one without a name.
 std::string signal_name(int signal);
@@ -71,8 +63,8 @@ enum class Outcome {
 /// What the exit code depends on.
 struct Ending {
   Outcome outcome = Outcome::Succeeded;
-  std::optional<WorkerEnd> root;  // of Failed; none: a whole node was lost, or no rank can be named
-  std::optional<Errc> error;      // of Refused
+  std::optional<WorkerFailure> root;  // of Failed; none: a whole node was lost, or nobody is known
+  std::optional<Errc> error;          // of Refused
 };
 
 /// Of a worker: its own code where it is 1 or 3-63, 128+signal, 137 out of memory, however it

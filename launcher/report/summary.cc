@@ -112,10 +112,9 @@ void put_heading(Block& block, const RunSummary& summary) {
 /// The last lines of its output but for the one with which the SDK says what was thrown: the
 /// summary has said so.
 std::vector<std::string> without_what_is_known(const WorkerFailure& worker) {
-  std::vector<std::string> lines = worker.last_lines;
-  if (worker.end.error_what.empty() && worker.end.error_type.empty()) return lines;
-  const std::string known =
-      fmt::format("trainrun: rank {}: the training loop threw ", worker.end.rank);
+  std::vector<std::string> lines = worker.end.last_lines;
+  if (worker.thrown().empty()) return lines;
+  const std::string known = fmt::format("trainrun: rank {}: the training loop threw ", worker.rank);
   std::erase_if(lines, [&](const std::string& line) { return line.starts_with(known); });
   return lines;
 }
@@ -129,11 +128,11 @@ void put_root_cause(Block& block, const RootCause& root) {
   }
   if (!root.worker) return;
   const WorkerFailure& worker = *root.worker;
-  if (worker.end.error_what.find('\n') != std::string::npos)
-    block.row("error", worker.end.error_what);
-  if (!worker.stack.empty()) {
+  const UserError error = worker.end.error.value_or(UserError{});
+  if (error.what.find('\n') != std::string::npos) block.row("error", error.what);
+  if (!error.stack.empty()) {
     block.row("stack", "");
-    for (std::string_view rest = worker.stack; !rest.empty();) {
+    for (std::string_view rest = error.stack; !rest.empty();) {
       const auto newline = rest.find('\n');
       block.quoted(rest.substr(0, newline));
       rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
@@ -141,14 +140,14 @@ void put_root_cause(Block& block, const RootCause& root) {
   }
   const std::vector<std::string> lines = without_what_is_known(worker);
   if (lines.empty()) {
-    block.row("output", fmt::format("rank {} wrote nothing{}", worker.end.rank,
-                                    worker.last_lines.empty() ? "" : " else"));
+    block.row("output", fmt::format("rank {} wrote nothing{}", worker.rank,
+                                    worker.end.last_lines.empty() ? "" : " else"));
     return;
   }
   const std::size_t shown = std::min(lines.size(), kLinesShown);
   block.row("output",
             fmt::format("the last {} of rank {}",
-                        shown == 1 ? "line" : fmt::format("{} lines", shown), worker.end.rank));
+                        shown == 1 ? "line" : fmt::format("{} lines", shown), worker.rank));
   for (auto line = lines.end() - static_cast<std::ptrdiff_t>(shown); line != lines.end(); ++line) {
     block.quoted(*line);
   }
@@ -213,8 +212,8 @@ void put_result(Block& block, const RunSummary& summary) {
 }  // namespace
 
 RootCause root_cause_of(WorkerFailure failure, int collateral) {
-  RootCause root{.text = failure_text(failure.end),
-                 .node = failure.end.node,
+  RootCause root{.text = failure_text(failure),
+                 .node = failure.node,
                  .worker = std::nullopt,
                  .collateral = collateral};
   root.worker = std::move(failure);
@@ -233,7 +232,7 @@ RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32
 
 int exit_code_of(const RunSummary& summary) {
   Ending ending{.outcome = summary.outcome, .root = std::nullopt, .error = std::nullopt};
-  if (summary.root && summary.root->worker) ending.root = summary.root->worker->end;
+  if (summary.root && summary.root->worker) ending.root = summary.root->worker;
   if (summary.error) ending.error = summary.error->code;
   return exit_code_of(ending);
 }

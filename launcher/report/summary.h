@@ -17,15 +17,6 @@
 
 namespace train {
 
-/// One worker's end with all that is known about it.
-struct WorkerFailure {
-  WorkerEnd end = {};
-  std::uint32_t attempt = 0;
-  std::int64_t wall_us = 0;                  // when it was reaped, by its node's clock
-  std::vector<std::string> last_lines = {};  // of its output, oldest first
-  std::string stack = {};                    // of what user code threw, as its SDK told
-};
-
 /// Why an attempt ended.
 struct RootCause {
   FailureText text = {};

@@ -47,24 +47,25 @@ std::chrono::system_clock::time_point wall_of(std::int64_t wall_us) {
 double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// "exit_code" and "signal": one of them, or neither.
-void put_status(JsonWriter& json, const WorkerEnd* end) {
+void put_status(JsonWriter& json, const WorkerFailure* worker) {
   json.key("exit_code");
-  if (end != nullptr && end->kind == EndKind::Exited)
-    json.value(end->status);
+  if (worker != nullptr && worker->kind == EndKind::Exited)
+    json.value(worker->end.status);
   else
     json.null();
-  json.text_or_null("signal",
-                    end != nullptr && end->kind == EndKind::Killed ? signal_name(end->status) : "");
+  const bool killed = worker != nullptr && worker->kind == EndKind::Killed;
+  json.text_or_null("signal", killed ? signal_name(worker->end.status) : "");
 }
 
 void put_error(JsonWriter& json, const WorkerFailure& failure) {
   json.key("error");
-  if (failure.end.error_type.empty() && failure.end.error_what.empty()) {
+  if (failure.thrown().empty()) {
     json.null();
     return;
   }
-  json.object().member("type", failure.end.error_type).member("what", failure.end.error_what);
-  json.member("stack", failure.stack).end();
+  const UserError& error = *failure.end.error;
+  json.object().member("type", error.type).member("what", error.what);
+  json.member("stack", error.stack).end();
 }
 
 void put_lines(JsonWriter& json, const std::vector<std::string>& lines) {
@@ -85,12 +86,6 @@ void put_checkpoint(JsonWriter& json, std::string_view key,
   (checkpoint->score ? json.value(*checkpoint->score) : json.null()).end();
 }
 
-/// "std::runtime_error: the learning rate is 0"; empty where user code threw nothing.
-std::string thrown_by(const WorkerEnd& end) {
-  if (end.error_type.empty() || end.error_what.empty()) return end.error_type + end.error_what;
-  return end.error_type + ": " + end.error_what;
-}
-
 std::string cause_of(const RunSummary& summary) {
   if (summary.root) return summary.root->text.cause;
   return summary.error ? summary.error->message : summary.reason;
@@ -105,15 +100,15 @@ void put_exit(JsonWriter& json, const RunSummary& summary) {
   json.text_or_null("cause", cause_of(summary))
       .text_or_null("how_known", root != nullptr ? root->text.how_known : "");
   json.text_or_null("error", summary.error       ? std::string(to_string(summary.error->code))
-                             : worker != nullptr ? thrown_by(worker->end)
+                             : worker != nullptr ? worker->thrown()
                                                  : "");
   json.key("root_rank");
   if (worker != nullptr)
-    json.value(worker->end.rank);
+    json.value(worker->rank);
   else
     json.null();
   json.text_or_null("node", root != nullptr ? root->node : "");
-  put_status(json, worker != nullptr ? &worker->end : nullptr);
+  put_status(json, worker);
   json.member("collateral", root != nullptr ? root->collateral : 0).key("attempt");
   if (summary.attempts.empty())
     json.null();
@@ -195,43 +190,41 @@ std::string cause_json(const RootCause& cause, std::uint32_t attempt) {
       .member("how_known", cause.text.how_known);
   json.key("root_rank");
   if (worker != nullptr)
-    json.value(worker->end.rank);
+    json.value(worker->rank);
   else
     json.null();
   json.text_or_null("node", cause.node);
-  json.text_or_null("kind", worker != nullptr ? to_string(worker->end.kind) : "lost");
-  put_status(json, worker != nullptr ? &worker->end : nullptr);
+  json.text_or_null("kind", worker != nullptr ? to_string(worker->kind) : "lost");
+  put_status(json, worker);
   json.member("core_dumped", worker != nullptr && worker->end.core_dumped);
   json.member("oom_killed", worker != nullptr && worker->end.oom_killed)
       .member("collateral", cause.collateral);
-  json.text_or_null("time", worker != nullptr ? format_utc(wall_of(worker->wall_us)) : "");
+  json.text_or_null("time", worker != nullptr ? format_utc(wall_of(worker->end.wall_us)) : "");
   if (worker != nullptr) {
     put_error(json, *worker);
-    put_lines(json, worker->last_lines);
+    put_lines(json, worker->end.last_lines);
   }
   return std::move(json.end()).take();
 }
 
 std::string error_json(const WorkerFailure& failure) {
   const WorkerEnd& end = failure.end;
-  const FailureText text = failure_text(end);
-  const bool told = !end.error_what.empty() || !end.error_type.empty();
+  const FailureText text = failure_text(failure);
+  const std::string thrown = failure.thrown();
   JsonWriter json(kIndented);
   json.object().key("message").object();
-  json.member("message", told ? (end.error_type.empty() ? end.error_what
-                                                        : end.error_type + ": " + end.error_what)
-                              : text.cause);
-  json.key("extraInfo").object().member("py_callstack", failure.stack);
-  json.member("timestamp", fmt::format("{}", failure.wall_us / 1'000'000)).end();
-  json.member("errorCode", end.kind == EndKind::Killed ? -end.status : end.status).end();
-  json.member("cause", text.cause).member("how_known", text.how_known).member("rank", end.rank);
-  json.text_or_null("node", end.node)
+  json.member("message", thrown.empty() ? text.cause : thrown);
+  json.key("extraInfo").object().member("py_callstack", end.error ? end.error->stack : "");
+  json.member("timestamp", fmt::format("{}", end.wall_us / 1'000'000)).end();
+  json.member("errorCode", failure.kind == EndKind::Killed ? -end.status : end.status).end();
+  json.member("cause", text.cause).member("how_known", text.how_known).member("rank", failure.rank);
+  json.text_or_null("node", failure.node)
       .member("attempt", failure.attempt)
-      .member("kind", to_string(end.kind));
-  put_status(json, &end);
+      .member("kind", to_string(failure.kind));
+  put_status(json, &failure);
   json.member("core_dumped", end.core_dumped).member("oom_killed", end.oom_killed);
-  json.member("time", format_utc(wall_of(failure.wall_us)));
-  put_lines(json, failure.last_lines);
+  json.member("time", format_utc(wall_of(end.wall_us)));
+  put_lines(json, end.last_lines);
   return std::move(json.end()).take();
 }
 

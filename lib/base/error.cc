@@ -47,6 +47,13 @@ std::string_view to_string(Errc code) {
   return "unknown";
 }
 
+Errc errc_of(std::string_view name) {
+  for (int code = 0; code < static_cast<int>(Errc::Internal); ++code) {
+    if (to_string(static_cast<Errc>(code)) == name) return static_cast<Errc>(code);
+  }
+  return Errc::Internal;
+}
+
 Error Error::with_context(std::string_view doing) && {
   message = fmt::format("{}: {}", doing, message);
   return std::move(*this);

@@ -32,6 +32,8 @@ enum class Errc {
 
 /// Name an Errc as it is written in exit.json and in logs ("invalid_spec").
 std::string_view to_string(Errc code);
+/// The Errc of that name; Internal for one that is not known, as a newer peer may have.
+Errc errc_of(std::string_view name);
 
 struct Error {
   Errc code = Errc::Internal;

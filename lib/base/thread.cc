@@ -19,9 +19,10 @@ std::thread start_thread(const char* name, std::function<void()> run) {
     sigset_t before{};
   };
   const SignalsMasked masked;  // a thread begins with the mask of the one that starts it
-  std::thread thread(std::move(run));
-  pthread_setname_np(thread.native_handle(), name);
-  return thread;
+  return std::thread([name, run = std::move(run)] {
+    pthread_setname_np(pthread_self(), name);
+    run();
+  });
 }
 
 Result<Unit> start_unjoined_thread(const char* name, std::function<void()> run) {

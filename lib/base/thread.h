@@ -9,8 +9,8 @@
 
 namespace train {
 
-/// Start a thread. `name`: at most 15 characters, for ps and debuggers. Throws std::system_error
-/// where no thread is to be had.
+/// Start a thread. `name`: a literal of at most 15 characters, for ps and debuggers. Throws
+/// std::system_error where no thread is to be had.
 std::thread start_thread(const char* name, std::function<void()> run);
 
 /// Start a thread that nobody joins, for a call that may never return, as one to storage that does

@@ -3,16 +3,17 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/model/digest.h"
 #include "lib/model/fields.h"
 
 namespace train {
 
-struct WrittenFile {
-  std::string path;  // relative to the checkpoint's folder
-  std::uint64_t size = 0;
-  std::string xxh3;  // 32 hex digits
-  bool operator==(const WrittenFile&) const = default;
-  TRAIN_FIELDS(path, size, xxh3)
+struct CheckpointFile {
+  std::string path;  // relative to the folder of its shard, or of its checkpoint
+  std::uint64_t bytes = 0;
+  Digest digest = {};
+  bool operator==(const CheckpointFile&) const = default;
+  TRAIN_FIELDS(path, bytes, digest)
 };
 
 }  // namespace train

@@ -40,15 +40,14 @@ struct BlockingAnswer {
 
 }  // namespace detail
 
-/// Run `work` on the pool. What it refers to must outlive it. It cannot be cancelled: a flow that is
-/// waits for its end.
+/// Run `work` on the pool. What it refers to must outlive it. It cannot be cancelled: a flow that
+/// is waits for its end.
 template <class T>
 Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto answer = std::make_shared<detail::BlockingAnswer<T>>(executor);
-  asio::post(pool, [answer, work = std::move(work)] {
-    detail::BlockingAnswer<T>::send(answer, work());
-  });
+  asio::post(pool,
+             [answer, work = std::move(work)] { detail::BlockingAnswer<T>::send(answer, work()); });
   while (!answer->result) (void)co_await answer->come.wait_until(TimePoint::max());
   co_return std::move(*answer->result);
 }

@@ -19,9 +19,9 @@ struct CommitRequest {
   PendingCheckpoint pending = {};
   CheckpointNumber number = {};
   int world_size = 1;
-  std::vector<CheckpointPart> parts = {};  // of every rank, in any order
-  std::string created = {};                // RFC 3339
-  Metrics metrics = {};                    // rank 0's
+  std::vector<CheckpointShard> parts = {};  // of every rank, in any order
+  std::string created = {};                 // RFC 3339
+  Metrics metrics = {};                     // rank 0's
   boost::json::object metadata = {};
 };
 
@@ -51,7 +51,7 @@ struct RestoreChoice {
 /// Merge the parts of all ranks into the files of one checkpoint. Pure. Same path and same bytes:
 /// once; different bytes: an error that names the file and both ranks; a rank missing or doubled:
 /// an error.
-Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
+Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointShard>& parts,
                                               int world_size);
 
 /// What will be written of it. Pure; the errors of merge_parts.

@@ -29,8 +29,8 @@ class PartWriter {
         stop_(std::move(stop)) {}
 
   /// All of a group is on its way to the disk while it is digested, and only then waited for.
-  Result<std::vector<PartFile>> write(const std::vector<StagedFile>& files) {
-    std::vector<PartFile> written;
+  Result<std::vector<CheckpointFile>> write(const std::vector<StagedFile>& files) {
+    std::vector<CheckpointFile> written;
     for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
       const std::size_t end = std::min(begin + kFilesAtOnce, files.size());
       std::vector<Unsynced> group;
@@ -61,7 +61,7 @@ class PartWriter {
 
  private:
   struct Unsynced {
-    PartFile file;
+    CheckpointFile file;
     std::unique_ptr<ReadableFile> moved;  // or
     std::unique_ptr<WritableFile> copied;
   };
@@ -86,7 +86,7 @@ class PartWriter {
     return copied;
   }
 
-  Result<Unit> digest(ReadableFile& source, const StagedFile& staged, PartFile& file) {
+  Result<Unit> digest(ReadableFile& source, const StagedFile& staged, CheckpointFile& file) {
     if (!staged.digest) return read_through(source, file, nullptr);
     file.bytes = staged.bytes;
     file.digest = *staged.digest;
@@ -100,7 +100,7 @@ class PartWriter {
 
   /// A failed fsync may have dropped the written pages and a second one would not say so: give the
   /// bytes a new file.
-  Result<Unit> rewrite(const PartFile& expected) {
+  Result<Unit> rewrite(const CheckpointFile& expected) {
     const std::string target = join_path(part_, expected.path);
     const std::string anew = join_path(part_, ".rewrite");
     TRY(const auto copied, copy(target, anew, expected.path));
@@ -113,7 +113,7 @@ class PartWriter {
   }
 
   /// Digest `source` to its end, and copy it to `target` where there is one.
-  Result<Unit> read_through(ReadableFile& source, PartFile& file, WritableFile* target) {
+  Result<Unit> read_through(ReadableFile& source, CheckpointFile& file, WritableFile* target) {
     Hasher hasher;
     for (;;) {
       if (stop_.stop_requested())
@@ -208,10 +208,10 @@ std::optional<PendingCheckpoint> parse_part_place(std::string_view place) {
   return parse_data_name(place.substr(0, slash));
 }
 
-Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints_folder,
-                                  const PendingCheckpoint& pending, Rank rank,
-                                  const std::string& staged, const WritePartOptions& options,
-                                  std::stop_token stop) {
+Result<CheckpointShard> write_part(FileSystem& fs, const std::string& checkpoints_folder,
+                                   const PendingCheckpoint& pending, Rank rank,
+                                   const std::string& staged, const WritePartOptions& options,
+                                   std::stop_token stop) {
   TRY(const auto files, staged_files(fs, staged));
   std::uint64_t needed = 0, largest = 1;
   for (const StagedFile& file : files) {
@@ -241,7 +241,7 @@ Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints
     if (auto synced = fs.sync_folder(above); synced.has_error())
       written = std::move(synced).error();
   }
-  if (!written.has_error()) return CheckpointPart{rank, folder, std::move(*written)};
+  if (!written.has_error()) return CheckpointShard{rank, folder, std::move(*written)};
   writer.undo();
   Error error = std::move(written).error();
   if (error.code == Errc::NoSpace) error = no_space(fs, pending_folder, needed, error.message);

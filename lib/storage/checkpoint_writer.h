@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/checkpoint_shard.h"
 #include "lib/storage/manifest.h"
 
 namespace train {
@@ -33,23 +34,6 @@ std::string part_name(Rank rank);
 /// Of "data-3-0.12/rank-0003".
 std::optional<PendingCheckpoint> parse_part_place(std::string_view place);
 
-struct PartFile {
-  std::string path;
-  std::uint64_t bytes = 0;
-  Digest digest;
-  bool operator==(const PartFile&) const = default;
-};
-
-/// One rank's files, on disk under <checkpoints>/<pending>/<folder>/.
-struct CheckpointPart {
-  Rank rank;
-  std::string folder;  // ".rank-0003", or ".rank-0003.1" after a failed write
-  std::vector<PartFile> files;
-  // On the disks of these nodes instead; `folder` is then "data-3-0.12/rank-0003".
-  std::vector<std::string> nodes = {};
-  bool operator==(const CheckpointPart&) const = default;
-};
-
 struct WritePartOptions {
   bool move = true;  // take the staged files away where that needs no copy; false: always copy
   std::size_t buffer_bytes = 256 << 10;  // is still in the processor's cache when digested
@@ -63,9 +47,9 @@ struct WritePartOptions {
 /// `staged` and the part is removed, so that the caller may try again, then with `move = false`: a
 /// file that once failed to sync must be copied. What is left of `staged` afterwards is the
 /// caller's. NoSpace says how many bytes are needed and free.
-Result<CheckpointPart> write_part(FileSystem& fs, const std::string& checkpoints_folder,
-                                  const PendingCheckpoint& pending, Rank rank,
-                                  const std::string& staged, const WritePartOptions& options = {},
-                                  std::stop_token stop = {});
+Result<CheckpointShard> write_part(FileSystem& fs, const std::string& checkpoints_folder,
+                                   const PendingCheckpoint& pending, Rank rank,
+                                   const std::string& staged, const WritePartOptions& options = {},
+                                   std::stop_token stop = {});
 
 }  // namespace train

@@ -20,10 +20,10 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
-Result<std::map<Rank, const CheckpointPart*>> parts_by_rank(
-    const std::vector<CheckpointPart>& parts, int world_size) {
-  std::map<Rank, const CheckpointPart*> by_rank;
-  for (const CheckpointPart& part : parts) {
+Result<std::map<Rank, const CheckpointShard*>> parts_by_rank(
+    const std::vector<CheckpointShard>& parts, int world_size) {
+  std::map<Rank, const CheckpointShard*> by_rank;
+  for (const CheckpointShard& part : parts) {
     if (part.rank.value < 0 || part.rank.value >= world_size)
       return Error{Errc::InvalidArgument,
                    fmt::format("a shard is of rank {}, but the attempt has {} workers",
@@ -66,15 +66,15 @@ bool is_in_place(FileSystem& fs, const std::string& target, const ManifestFile& 
 
 }  // namespace
 
-Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>& parts,
+Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointShard>& parts,
                                               int world_size) {
   TRY(const auto by_rank, parts_by_rank(parts, world_size));
   std::map<std::string, ManifestFile> files;
   for (const auto& [rank, part] : by_rank) {
-    for (const PartFile& file : part->files) {
+    for (const CheckpointFile& file : part->files) {
       TRY_VOID(check_file_path(file.path));
-      ManifestFile merged{file.path, file.bytes, file.digest, {rank}};
-      if (!part->nodes.empty()) merged.at = part->folder, merged.nodes = part->nodes;
+      ManifestFile merged{file, {rank}};
+      if (!part->nodes.empty()) merged.at = part->dir, merged.nodes = part->nodes;
       const auto [found, is_new] = files.try_emplace(file.path, std::move(merged));
       if (is_new) continue;
       ManifestFile& first = found->second;
@@ -100,18 +100,18 @@ Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointPart>&
 }
 
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
-                      const std::vector<CheckpointPart>& parts,
+                      const std::vector<CheckpointShard>& parts,
                       const std::vector<ManifestFile>& files) {
   std::map<Rank, std::string> part_folders;
-  for (const CheckpointPart& part : parts) {
+  for (const CheckpointShard& part : parts) {
     if (!part.nodes.empty()) {
       TRY_VOID(make_folders(fs, pending));
       continue;
     }
-    if (!part.folder.starts_with(".rank-") || part.folder.find('/') != std::string::npos)
+    if (!part.dir.starts_with(".rank-") || part.dir.find('/') != std::string::npos)
       return Error{Errc::InvalidArgument,
-                   fmt::format("'{}' is no shard's folder", escape_name(part.folder))};
-    part_folders[part.rank] = join_path(pending, part.folder);
+                   fmt::format("'{}' is no shard's folder", escape_name(part.dir))};
+    part_folders[part.rank] = join_path(pending, part.dir);
   }
   std::set<std::string> folders;  // parents sort before what is in them
   for (const ManifestFile& file : files) {

@@ -15,7 +15,7 @@ namespace train {
 /// sync the folders in it; itself is synced by step 3. May be repeated by a later launcher when it
 /// was cut short.
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
-                      const std::vector<CheckpointPart>& parts,
+                      const std::vector<CheckpointShard>& parts,
                       const std::vector<ManifestFile>& files);
 /// Step 3: write and sync the manifest, and sync the folder.
 Result<Unit> write_manifest(FileSystem& fs, const std::string& pending, const Manifest& manifest);

@@ -1,6 +1,5 @@
 #include "lib/storage/digest.h"
 
-#include <fmt/format.h>
 #ifdef TRAIN_XXHASH_DISPATCH
 #include <xxh_x86dispatch.h>  // the same digests, by the widest instructions that there are
 #else
@@ -10,38 +9,6 @@
 #include "lib/base/check.h"
 
 namespace train {
-namespace {
-
-std::optional<std::uint64_t> parse_hex(std::string_view hex) {
-  std::uint64_t value = 0;
-  for (const char c : hex) {
-    int digit = 0;
-    if (c >= '0' && c <= '9') {
-      digit = c - '0';
-    } else if (c >= 'a' && c <= 'f') {
-      digit = c - 'a' + 10;
-    } else {
-      return std::nullopt;
-    }
-    value = value << 4 | static_cast<std::uint64_t>(digit);
-  }
-  return value;
-}
-
-}  // namespace
-
-std::string to_hex(const Digest& digest) {
-  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
-}
-
-std::optional<Digest> parse_digest(std::string_view hex) {
-  if (hex.size() != 32) return std::nullopt;
-  const auto high = parse_hex(hex.substr(0, 16));
-  const auto low = parse_hex(hex.substr(16));
-  if (!high || !low) return std::nullopt;
-  return Digest{*high, *low};
-}
-
 Digest digest_of(std::string_view bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return Digest{hash.high64, hash.low64};

@@ -13,6 +13,7 @@
 #include "lib/base/ids.h"
 #include "lib/base/metrics.h"
 #include "lib/base/result.h"
+#include "lib/model/checkpoint_file.h"
 #include "lib/storage/digest.h"
 #include "lib/storage/file_system.h"
 
@@ -25,11 +26,9 @@ inline constexpr std::string_view kManifestName = ".manifest.json";
 /// Number of a committed checkpoint, counted over the whole run, from 1.
 using CheckpointNumber = Id<struct CheckpointNumberTag, std::uint64_t>;
 
-struct ManifestFile {
-  std::string path;  // relative to the checkpoint's folder, as check_file_path allows
-  std::uint64_t bytes = 0;
-  Digest digest;
-  std::vector<Rank> ranks;  // who brought it, ascending
+/// Its path is one that check_file_path allows.
+struct ManifestFile : CheckpointFile {
+  std::vector<Rank> ranks = {};  // who brought it, ascending
   // In an object store: the folder of checkpoints/ that it lies in, "data-3-0.4/rank-0003".
   std::string at = {};
   // On the disks of these nodes instead of here, in their folder `at`.

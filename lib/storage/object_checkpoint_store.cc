@@ -17,13 +17,13 @@ std::string data_key(const PendingCheckpoint& pending) {
   return join_path(kObjectCheckpoints, data_name(pending));
 }
 
-Result<PartFile> upload_file(FileSystem& local, ObjectStore& store, const std::string& from,
-                             const std::string& key, const std::string& path, std::string& buffer,
-                             const OnBytes& on_bytes) {
+Result<CheckpointFile> upload_file(FileSystem& local, ObjectStore& store, const std::string& from,
+                                   const std::string& key, const std::string& path,
+                                   std::string& buffer, const OnBytes& on_bytes) {
   TRY(auto source, local.open_to_read(from));
   TRY(auto target, store.create(key));
   Hasher hasher;
-  PartFile file{.path = path, .bytes = 0, .digest = {}};
+  CheckpointFile file{.path = path, .bytes = 0, .digest = {}};
   for (;;) {
     TRY(const std::size_t got, source->read(buffer.data(), buffer.size()));
     if (got == 0) break;
@@ -65,12 +65,12 @@ bool is_closed_text(std::string_view text) {
   return text.size() <= kClosedBytesMax && text.starts_with(kClosed);
 }
 
-Result<CheckpointPart> upload_part(FileSystem& local, ObjectStore& store,
-                                   const PendingCheckpoint& pending, Rank rank,
-                                   const std::string& staged, const OnBytes& on_bytes) {
+Result<CheckpointShard> upload_part(FileSystem& local, ObjectStore& store,
+                                    const PendingCheckpoint& pending, Rank rank,
+                                    const std::string& staged, const OnBytes& on_bytes) {
   TRY(const auto files, staged_files(local, staged));
-  CheckpointPart part{rank, part_name(rank), {}};
-  const std::string folder = join_path(data_key(pending), part.folder);
+  CheckpointShard part{rank, part_name(rank), {}};
+  const std::string folder = join_path(data_key(pending), part.dir);
   std::string buffer(kUploadBytes, '\0');
   for (const StagedFile& file : files) {
     TRY(auto uploaded, upload_file(local, store, join_path(staged, file.path),

@@ -30,9 +30,9 @@ Error error_of(const FileBytes& answer) {
   return Error{errc_named(answer.error_code), answer.error};
 }
 
-Result<std::vector<WantedFile>> missing_of(FileSystem& fs, const FetchRequest& request) {
-  std::vector<WantedFile> missing;
-  for (const WantedFile& file : request.files) {
+Result<std::vector<CheckpointFile>> missing_of(FileSystem& fs, const FetchRequest& request) {
+  std::vector<CheckpointFile> missing;
+  for (const CheckpointFile& file : request.files) {
     const bool elsewhere = !request.or_in.empty() && is_there(fs, request.or_in, file);
     if (!elsewhere && !is_there(fs, request.into, file)) missing.push_back(file);
   }
@@ -42,7 +42,7 @@ Result<std::vector<WantedFile>> missing_of(FileSystem& fs, const FetchRequest& r
 /// Innermost first: a folder is safe before the name that leads to it.
 Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
   std::set<std::string> folders;
-  for (const WantedFile& file : request.files) {
+  for (const CheckpointFile& file : request.files) {
     for (auto slash = file.path.rfind('/'); slash != std::string::npos && slash > 0;
          slash = file.path.rfind('/', slash - 1))
       folders.insert(join_path(request.into, file.path.substr(0, slash)));
@@ -62,7 +62,7 @@ Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
 struct FileFetcher::Flow {
   FetchRequest request;
   int number = 0;  // of the flows at a time
-  std::vector<WantedFile> missing;
+  std::vector<CheckpointFile> missing;
   struct Place {
     std::size_t file = 0;
     std::uint64_t offset = 0;
@@ -103,12 +103,12 @@ Task<Fetched> FileFetcher::fetch(FetchRequest request) {
   auto flow = std::make_shared<Flow>();
   flow->request = std::move(request);
   while (!flows_.insert(flow->number).second) ++flow->number;
-  auto looking = run_on<std::vector<WantedFile>>(
+  auto looking = run_on<std::vector<CheckpointFile>>(
       disk_, [this, flow] { return missing_of(files_, flow->request); });
   auto missing = co_await std::move(looking);
   flow->missing = std::move(*missing);
   Fetched fetched{.files = flow->missing.size()};
-  for (const WantedFile& file : flow->missing) fetched.bytes += file.bytes;
+  for (const CheckpointFile& file : flow->missing) fetched.bytes += file.bytes;
   auto done = co_await transfer(flow);
   if (done) {
     auto syncing =
@@ -151,7 +151,7 @@ Task<bool> FileFetcher::wait() {
 
 void FileFetcher::ask_more(const std::shared_ptr<Flow>& flow) {
   while (!flow->all_asked()) {
-    const WantedFile& file = flow->missing[flow->asked.file];
+    const CheckpointFile& file = flow->missing[flow->asked.file];
     const auto bytes = static_cast<std::size_t>(
         std::min<std::uint64_t>(window_.piece_bytes(), file.bytes - flow->asked.offset));
     if (in_use_ > 0 && in_use_ + bytes > window_.bytes()) return;
@@ -172,7 +172,7 @@ void FileFetcher::ask_more(const std::shared_ptr<Flow>& flow) {
 
 void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::size_t bytes,
                        FileBytes answer) {
-  const WantedFile& wanted = flow.missing[file];
+  const CheckpointFile& wanted = flow.missing[file];
   if (answer.error.empty() && (answer.size != wanted.bytes || answer.data.size() != bytes)) {
     answer.error = fmt::format("'{}' has {} bytes at its source, expected {}", wanted.path,
                                answer.size, wanted.bytes);

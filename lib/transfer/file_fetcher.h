@@ -27,7 +27,7 @@ inline constexpr Duration kAnswerPatience = seconds(10);  // then it is asked ag
 struct FetchRequest {
   std::string folder;  // as the other side knows it
   std::string into;    // the folder here
-  std::vector<WantedFile> files;
+  std::vector<CheckpointFile> files;
   std::string or_in = {};              // what is in this folder already is not asked for either
   std::function<bool()> useless = {};  // looked at now and then: true ends it with Cancelled
 };

@@ -22,7 +22,7 @@ Result<Digest> digest_of_file(FileSystem& fs, const std::string& path, std::uint
 
 }  // namespace
 
-bool is_there(FileSystem& fs, const std::string& folder, const WantedFile& wanted) {
+bool is_there(FileSystem& fs, const std::string& folder, const CheckpointFile& wanted) {
   const std::string path = join_path(folder, wanted.path);
   const auto status = fs.status(path);
   if (!status || status->kind != FileKind::File || status->bytes != wanted.bytes) return false;
@@ -30,7 +30,7 @@ bool is_there(FileSystem& fs, const std::string& folder, const WantedFile& wante
   return digest && *digest == wanted.digest;
 }
 
-IncomingFile::IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted, int number)
+IncomingFile::IncomingFile(FileSystem& fs, std::string folder, CheckpointFile wanted, int number)
     : fs_(fs),
       folder_(std::move(folder)),
       target_(join_path(folder_, wanted.path)),

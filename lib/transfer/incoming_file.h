@@ -5,29 +5,22 @@
 #include <memory>
 #include <string>
 
+#include "lib/model/checkpoint_file.h"
 #include "lib/storage/digest.h"
 #include "lib/storage/file_system.h"
 
 namespace train {
 
-/// What is to be there: as a part's or a manifest's list says it.
-struct WantedFile {
-  std::string path;  // relative to its folder
-  std::uint64_t bytes = 0;
-  Digest digest;
-  bool operator==(const WantedFile&) const = default;
-};
-
 /// Whether `folder` has this file already, with this size and digest. Reads all of it.
-bool is_there(FileSystem& fs, const std::string& folder, const WantedFile& wanted);
+bool is_there(FileSystem& fs, const std::string& folder, const CheckpointFile& wanted);
 
 class IncomingFile {
  public:
   /// Into `folder`, whose folders are made. Several that bring the same file at a time have
   /// different numbers; what an earlier one of the same number left is replaced.
-  IncomingFile(FileSystem& fs, std::string folder, WantedFile wanted, int number = 0);
+  IncomingFile(FileSystem& fs, std::string folder, CheckpointFile wanted, int number = 0);
 
-  const WantedFile& wanted() const { return wanted_; }
+  const CheckpointFile& wanted() const { return wanted_; }
   std::uint64_t written() const { return written_; }
   bool whole() const { return written_ == wanted_.bytes; }
   /// The bytes that follow those written so far.
@@ -43,7 +36,7 @@ class IncomingFile {
 
   FileSystem& fs_;
   std::string folder_, target_, temporary_;
-  WantedFile wanted_;
+  CheckpointFile wanted_;
   std::unique_ptr<WritableFile> file_;
   Hasher hasher_;
   std::uint64_t written_ = 0;

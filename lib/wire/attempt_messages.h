@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/model/checkpoint_file.h"
-#include "lib/model/user_error.h"
+#include "lib/model/checkpoint_shard.h"
+#include "lib/model/worker_end.h"
 #include "lib/wire/message_type.h"
 
 namespace train {
@@ -86,19 +86,8 @@ struct WorkerExited {
   static constexpr MessageType kType = MessageType::WorkerExited;
   std::int32_t rank = 0;
   std::int64_t pid = 0;
-  bool signaled = false;
-  std::int32_t status = 0;  // exit code, or signal number
-  bool core_dumped = false, oom_killed = false, stop_requested = false;
-  std::int64_t wall_us = 0;                         // when it was reaped, by its node's clock
-  std::vector<std::string> last_lines;              // of its output, oldest first
-  std::vector<UserError> errors;                    // none or one
-  std::uint64_t last_ordinal = 0;                   // reports handed over in this attempt
-  std::uint64_t memory_limit = 0, memory_used = 0;  // of oom_killed; limit 0: the machine's own
-  std::string memory_limit_of;       // claim, slurm, pod, container, node, or a cgroup's path
-  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond so many was refused; 0: none was
-  TRAIN_FIELDS(rank, pid, signaled, status, core_dumped, oom_killed, stop_requested, wall_us,
-               last_lines, errors, last_ordinal, memory_limit, memory_used, memory_limit_of,
-               pids_limit_hit)
+  WorkerEnd end;
+  TRAIN_FIELDS(rank, pid, end)
 };
 
 struct GroupGone {  // every worker of this node is reaped, its reports and output are sent
@@ -155,18 +144,11 @@ struct AckReports {
   TRAIN_FIELDS(acks)
 };
 
-struct ShardWritten {  // one rank's part is written and synced below run_dir, or could not be
+struct ShardWritten : StagedShard {  // one rank's is written and synced, or could not be
   static constexpr MessageType kType = MessageType::ShardWritten;
-  std::int32_t rank = 0;
-  std::uint64_t index = 0;  // this rank's index-th checkpoint of the attempt, from 1
-  std::uint64_t report_ordinal = 0;
-  std::string dir;  // relative to run_dir
-  std::vector<WrittenFile> files;
-  std::string metadata_json;
-  std::string error;       // empty: fine
-  std::string error_code;  // to_string(Errc), where it is known
-  bool on_node = false;    // on its node's own disk: to be fetched by ReadFile
-  TRAIN_FIELDS(rank, index, report_ordinal, dir, files, metadata_json, error, error_code, on_node)
+  bool on_node = false;  // on its node's own disk: to be fetched by ReadFile
+  TRAIN_FIELDS(rank, index, report_ordinal, dir, files, nodes, metadata_json, error, no_space,
+               on_node)
 };
 
 struct StorageTrouble {  // supervisor → launcher: something is tried again, for people to read
@@ -277,12 +259,9 @@ struct FileBytes {
   TRAIN_FIELDS(id, offset, size, data, error, error_code)
 };
 
-struct KeepShard {  // launcher → supervisor: keep a copy of a part that another node has
+struct KeepShard : CheckpointShard {  // launcher → supervisor: keep a copy of another node's shard
   static constexpr MessageType kType = MessageType::KeepShard;
-  std::int32_t rank = 0;    // whose part
   std::uint64_t index = 0;  // of which checkpoint
-  std::string dir;          // "DATA/PART", as in ShardWritten
-  std::vector<WrittenFile> files;
   TRAIN_FIELDS(rank, index, dir, files)
 };
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/model/digest.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -57,7 +58,8 @@ Result<Message> decode(const Frame& frame) {
 
 }  // namespace train
 
-// A struct with TRAIN_FIELDS is a map from the names of its fields.
+// A struct with TRAIN_FIELDS is a map from the names of its fields, an Id its number, and a Digest
+// its hex digits.
 namespace msgpack {
 MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   namespace adaptor {
@@ -88,6 +90,40 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
                  ...);
         });
       }
+      return in;
+    }
+  };
+
+  template <class Tag, class T>
+  struct pack<train::Id<Tag, T>> {
+    template <class Stream>
+    packer<Stream>& operator()(packer<Stream>& out, const train::Id<Tag, T>& id) const {
+      return out.pack(id.value);
+    }
+  };
+
+  template <class Tag, class T>
+  struct convert<train::Id<Tag, T>> {
+    const msgpack::object& operator()(const msgpack::object& in, train::Id<Tag, T>& id) const {
+      in.convert(id.value);
+      return in;
+    }
+  };
+
+  template <>
+  struct pack<train::Digest> {
+    template <class Stream>
+    packer<Stream>& operator()(packer<Stream>& out, const train::Digest& digest) const {
+      return out.pack(train::to_hex(digest));
+    }
+  };
+
+  template <>
+  struct convert<train::Digest> {
+    const msgpack::object& operator()(const msgpack::object& in, train::Digest& digest) const {
+      const auto parsed = train::parse_digest(in.as<std::string>());
+      if (!parsed) throw type_error();
+      digest = *parsed;
       return in;
     }
   };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/model/process_limits.h"
-#include "lib/model/resource_amounts.h"
+#include "lib/model/resources.h"
 #include "lib/wire/message_type.h"
 
 namespace train {
@@ -28,7 +28,7 @@ struct NodeOffer {  // traind's answer to AttachRun, sent again when what is fre
   static constexpr MessageType kType = MessageType::NodeOffer;
   std::string node_name, host;
   std::vector<std::string> addresses;   // numeric, best first; how other nodes may reach this one
-  ResourceAmounts total, free;          // free: for this run, its own claims not subtracted
+  Resources total, free;                // free: for this run, its own claims not subtracted
   std::vector<std::uint32_t> attempts;  // of this run, whose supervisors live here
   bool draining = false;                // nothing is free here any more: NodeDraining says why
   TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining)
@@ -37,7 +37,7 @@ struct NodeOffer {  // traind's answer to AttachRun, sent again when what is fre
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   static constexpr MessageType kType = MessageType::PrepareAttempt;
   std::int32_t node_rank = 0, local_world_size = 0;
-  ResourceAmounts per_worker;
+  Resources per_worker;
   ProcessLimits limits;
   bool bind_master = false;  // node rank 0: hold the master port
   std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
@@ -55,7 +55,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   bool standby =
       false;  // only for workers that wait; the attempt is asked for again once it begins
   // what is granted: traind fills it in, and the supervisor tells it to a restarted traind
-  ResourceAmounts claimed;
+  Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch, run_dir,
                stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_mark,
@@ -90,7 +90,7 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   std::string run_id;
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
-  ResourceAmounts claimed;
+  Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   std::string build;
   std::uint64_t epoch = 0;  // the highest that it has heard of: a restarted traind fences with it

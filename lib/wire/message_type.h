@@ -10,8 +10,8 @@
 
 namespace train {
 
-inline constexpr std::uint32_t kProtocolMin = 2;
-inline constexpr std::uint32_t kProtocolMax = 2;
+inline constexpr std::uint32_t kProtocolMin = 3;
+inline constexpr std::uint32_t kProtocolMax = 3;
 
 enum class MessageType : std::uint16_t {
   // the link: launcher ↔ traind, traind ↔ supervisor

@@ -10,9 +10,7 @@
 #include "sdk/data/failure.h"
 
 namespace train {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 BatchStream::BatchStream(Pass pass, data::BatchReader reader)
     : pass_(std::move(pass)),

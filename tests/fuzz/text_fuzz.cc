@@ -71,8 +71,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(is_harmless(escape_name(text), '\t'));
   const std::string utf8 = utf8_text(text, data[0]);
   require(utf8.size() <= data[0] && utf8_text(utf8, data[0]) == utf8);
-  WorkerEnd end;
-  end.error_what = text;
-  require(failure_text(end).cause.size() <= kCauseBytesMax + 256);
+  WorkerFailure failure;
+  failure.end.error = UserError{std::string(text), "", ""};
+  require(failure_text(failure).cause.size() <= kCauseBytesMax + 256);
   return 0;
 }

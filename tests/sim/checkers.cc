@@ -229,7 +229,7 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
   const std::set<Rank>& stored = attempt.stored[commit.index];
   std::set<Rank> ranks;
-  for (const CheckpointShard& part : commit.parts) {
+  for (const StagedShard& part : commit.parts) {
     ranks.insert(part.rank);
     if (part.index != commit.index) fail("S7", "a checkpoint has parts of different indices");
     if (!part.error.empty() || stored.count(part.rank) == 0)

@@ -211,10 +211,9 @@ void make_lasting(Plan& plan, Duration lasts) {
 }  // namespace
 
 std::string_view to_string(Site site) {
-  static constexpr std::string_view kNames[] = {"ReportsPoured", "SyncSlow",        "ReapedLate",
-                                                "HelloLate",     "AdoptedLate",     "SpawnedLate",
-                                                "SweptLate",     "StoredOutOfTurn", "CommitSlow",
-                                                "StartSlow"};
+  static constexpr std::string_view kNames[] = {
+      "ReportsPoured", "SyncSlow",  "ReapedLate",      "HelloLate",  "AdoptedLate",
+      "SpawnedLate",   "SweptLate", "StoredOutOfTurn", "CommitSlow", "StartSlow"};
   return kNames[static_cast<int>(site)];
 }
 

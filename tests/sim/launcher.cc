@@ -106,7 +106,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
   } else if (const auto* joined = frame.get<WorkerJoined>()) {
     feed(RankJoined{attempt, Rank{joined->rank}});
   } else if (const auto* exited = frame.get<WorkerExited>()) {
-    on_exit(attempt, *exited);
+    feed(RankExited{attempt, Rank{exited->rank}, exited->end});
   } else if (frame.get<GroupGone>() != nullptr) {
     feed(NodeGroupGone{attempt, node});
   } else if (const auto* lost = frame.get<AttemptLost>()) {
@@ -125,14 +125,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
                     paused->arrived});
   } else if (const auto* part = frame.get<ShardWritten>()) {
-    feed(ShardStaged{attempt,
-                     {Rank{part->rank},
-                      part->index,
-                      part->report_ordinal,
-                      "",
-                      {},
-                      part->metadata_json,
-                      part->error}});
+    feed(ShardStaged{attempt, *part});
   } else if (const auto* validated = frame.get<ValidationEnded>()) {
     write_validation(validated->checkpoint);
   } else if (const auto* answered = frame.get<CollectiveAnswered>()) {
@@ -145,21 +138,6 @@ void SimLauncher::received(int index, const SimFrame& frame) {
                             fmt::format("{}:{}", last.value, join->sequence)});
     }
   }
-}
-
-void SimLauncher::on_exit(Attempt attempt, const WorkerExited& exited) {
-  feed(RankExited{attempt,
-                  Rank{exited.rank},
-                  {.signaled = exited.signaled,
-                   .status = exited.status,
-                   .oom_killed = exited.oom_killed,
-                   .stop_requested = exited.stop_requested,
-                   .wall_us = exited.wall_us,
-                   .last_lines = {},
-                   .error_what = {},
-                   .error_type = {},
-                   .error_stack = {},
-                   .last_ordinal = exited.last_ordinal}});
 }
 
 // ---- the controller

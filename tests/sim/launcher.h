@@ -30,7 +30,6 @@ class SimLauncher {
  private:
   void received(int index, const SimFrame& frame);
   void offered(int node, const NodeOffer& offer);
-  void on_exit(Attempt attempt, const WorkerExited& exited);
   void send(NodeId node, SimFrame frame) { links_[node.value]->send(std::move(frame)); }
 
   // the controller

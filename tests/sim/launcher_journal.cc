@@ -60,7 +60,7 @@ CheckpointInfo SimLauncher::put_checkpoint(const Commit& what) {
   CheckpointInfo info{.number = what.number - std::min(what.number - 1, 2 * numbers_skipped_),
                       .path = fmt::format("checkpoint_{:06}", what.number),
                       .epoch = -1};
-  for (const CheckpointShard& part : what.parts) {
+  for (const StagedShard& part : what.parts) {
     if (part.rank == Rank{0}) info.epoch = std::stoll(part.metadata_json);
   }
   sim_.check.committed(what, info);

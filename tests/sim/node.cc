@@ -18,7 +18,7 @@ SimNode::SimNode(Sim& sim, int index) : sim_(sim) {
 
 void SimNode::restart() {
   if (!host_.powered) return;  // boot() starts it
-  ResourceAmounts total;
+  Resources total;
   total.cpu = sim_.plan.cpus_per_node;
   ++incarnation_;
   newest_epoch_ = 0;

@@ -278,7 +278,7 @@ void SimSupervisor::spawn(Rank rank) {
                            drain_when_over(rank);
                          }});
   seat.connected = true;
-  worker->start(seat.link, [this, rank](const WorkerEnd& end) {
+  worker->start(seat.link, [this, rank](const SimEnd& end) {
     if (alive_) reaped(rank, end);
   });
   seat.pid = worker->pid();
@@ -310,7 +310,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
 // One at a time, and then its folder is synced; what failed already overtakes them.
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   ShardWritten part;
-  part.rank = rank.value;
+  part.rank = rank;
   part.index = staged.index;
   part.report_ordinal = staged.report_ordinal;
   part.metadata_json = staged.metadata_json;
@@ -338,7 +338,7 @@ void SimSupervisor::part_stored(Rank rank, const ShardWritten& part) {
 }
 
 // The news of a death waits a little for its last lines of output.
-void SimSupervisor::reaped(Rank rank, const WorkerEnd& end) {
+void SimSupervisor::reaped(Rank rank, const SimEnd& end) {
   Seat& seat = seats_.at(rank);
   host_.remove_process(seat.pid);
   seat.pid = 0;
@@ -348,17 +348,17 @@ void SimSupervisor::reaped(Rank rank, const WorkerEnd& end) {
   });
 }
 
-void SimSupervisor::tell_exit(Rank rank, const WorkerEnd& end) {
+void SimSupervisor::tell_exit(Rank rank, const SimEnd& end) {
   Seat& seat = seats_.at(rank);
   if (const auto exit = exits_.find(rank); exit != exits_.end()) {
     WorkerExited message;
     message.rank = rank.value;
-    message.signaled = exit->second.status.signaled;
-    message.status = exit->second.status.status;
-    message.stop_requested = exit->second.stop_requested;
-    message.oom_killed = end.out_of_memory;
-    message.wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now());
-    message.last_ordinal = seat.last_ordinal;
+    message.end = {.signaled = exit->second.status.signaled,
+                   .status = exit->second.status.status,
+                   .oom_killed = end.out_of_memory,
+                   .stop_requested = exit->second.stop_requested,
+                   .wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now()),
+                   .last_ordinal = seat.last_ordinal};
     say(frame(message));
   }
   seat.worker = nullptr;

@@ -52,8 +52,8 @@ class SimSupervisor {
   void store(Rank rank, const CheckpointStaged& staged);
   void part_stored(Rank rank, const ShardWritten& part);
   void spawn(Rank rank);
-  void reaped(Rank rank, const WorkerEnd& end);
-  void tell_exit(Rank rank, const WorkerEnd& end);
+  void reaped(Rank rank, const SimEnd& end);
+  void tell_exit(Rank rank, const SimEnd& end);
   void drain_when_over(Rank rank);
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);

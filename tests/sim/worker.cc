@@ -15,7 +15,7 @@ constexpr int kPouredMax = 20;
 SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerPlace place, std::int64_t first_step)
     : sim_(sim), host_(host), place_(place), step_(first_step) {}
 
-void SimWorker::start(LinkPtr link, std::function<void(WorkerEnd)> reaped) {
+void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
   link_ = std::move(link);
   reaped_ = std::move(reaped);
   pid_ = host_.add_process(this);
@@ -191,7 +191,7 @@ void SimWorker::signal(int number) {
 void SimWorker::orphaned() {
   kill_sent_ = true;
   sim_.check.worker_killed(*this);
-  reaped_ = [this](WorkerEnd) { host_.remove_process(pid_); };  // traind's sweep reaps it
+  reaped_ = [this](SimEnd) { host_.remove_process(pid_); };  // traind's sweep reaps it
   die({{.signaled = true, .status = SIGKILL}}, milliseconds(20));
 }
 
@@ -202,13 +202,13 @@ void SimWorker::vanish() {
   sim_.check.worker_died(*this);
 }
 
-void SimWorker::die(WorkerEnd end, Duration within) {
+void SimWorker::die(SimEnd end, Duration within) {
   if (!alive_ || (dying_ && !kill_sent_)) return;
   dying_ = true;
   sim_.after(sim_.between(Duration{0}, within), [this, end] { gone(end); });
 }
 
-void SimWorker::gone(WorkerEnd end) {
+void SimWorker::gone(SimEnd end) {
   if (!alive_) return;
   alive_ = false;
   sim_.check.worker_died(*this);

@@ -24,7 +24,7 @@ struct WorkerPlace {
   int local_rank = 0, local_world_size = 1, world_size = 1, node_rank = 0;
 };
 
-struct WorkerEnd {
+struct SimEnd {
   WaitStatus status;
   bool out_of_memory = false;  // as its cgroup counted
 };
@@ -35,7 +35,7 @@ class SimWorker {
 
   /// Begin to run; `link`'s side 0 is the worker. `reaped` is called once, when its parent sees its
   /// end.
-  void start(LinkPtr link, std::function<void(WorkerEnd)> reaped);
+  void start(LinkPtr link, std::function<void(SimEnd)> reaped);
   void signal(int number);
   void crash(int pick);
   void run_out_of_memory();
@@ -58,8 +58,8 @@ class SimWorker {
   void stage(std::uint64_t ordinal);
   void join_barrier();
   void leave(int code);
-  void die(WorkerEnd end, Duration within);
-  void gone(WorkerEnd end);
+  void die(SimEnd end, Duration within);
+  void gone(SimEnd end);
   template <class T>
   void send(T message) {
     link_->send(0, frame_of(place_.attempt, std::move(message)));
@@ -74,7 +74,7 @@ class SimWorker {
   WorkerPlace place_;
   std::int64_t pid_ = 0;
   LinkPtr link_;
-  std::function<void(WorkerEnd)> reaped_;
+  std::function<void(SimEnd)> reaped_;
   sdk::StopGate gate_;
   std::int64_t step_;  // steps done, over all attempts
   std::uint64_t ordinal_ = 0, checkpoint_index_ = 0, last_checkpoint_ordinal_ = 0, barriers_ = 0;

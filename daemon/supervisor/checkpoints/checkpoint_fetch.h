@@ -2,18 +2,16 @@
 // it.
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
 #include <string>
 
-#include "lib/net/task.h"
 #include "lib/storage/object_store.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
 
 /// Bring the checkpoint at `url` into `folder`, where it may be already: every byte is verified.
-/// Runs on `pool`; the answer is the folder.
-Task<std::string> fetch_checkpoint(boost::asio::thread_pool& pool, std::string url,
-                                   std::string folder, ObjectStoreOptions options);
+/// Returns the folder. Blocks.
+Result<std::string> fetch_checkpoint(const std::string& url, const std::string& folder,
+                                     const ObjectStoreOptions& options);
 
 }  // namespace train

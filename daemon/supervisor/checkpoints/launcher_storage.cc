@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "daemon/supervisor/checkpoints/shard_result.h"
+#include "lib/net/blocking.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/storage_mark.h"
-#include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
@@ -124,7 +124,7 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
   part.on_node = true;
   if (!message.error.empty()) co_return part;
   const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
-  auto writing = run_on<CheckpointPart>(pool_, [this, pending, rank, from = message.dir] {
+  auto writing = run_on<CheckpointShard>(pool_, [this, pending, rank, from = message.dir] {
     return write_part(files_, checkpoints_, pending, rank, from);
   });
   const auto written = co_await std::move(writing);
@@ -207,9 +207,9 @@ Task<std::string> LauncherStorage::bring_checkpoint(const std::string& from, con
   const std::string folder = folder_for(from);
   auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, found.text); });
   CO_TRY_VOID(co_await std::move(making_room));
-  FetchRequest request{.folder = from, .into = folder, .files = {}};
-  for (const ManifestFile& file : found.manifest.files)
-    request.files.push_back({file.path, file.bytes, file.digest});
+  FetchRequest request{.folder = from,
+                       .into = folder,
+                       .files = {found.manifest.files.begin(), found.manifest.files.end()}};
   auto fetching = fetcher_.fetch(std::move(request));
   CO_TRY_VOID(co_await std::move(fetching));
   auto writing = run_on<Unit>(pool_, [&] {

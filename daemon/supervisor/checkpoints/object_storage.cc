@@ -5,16 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "daemon/supervisor/checkpoints/checkpoint_fetch.h"
 #include "daemon/supervisor/checkpoints/shard_result.h"
 #include "lib/base/host.h"
+#include "lib/net/blocking.h"
 #include "lib/storage/object_checkpoint_store.h"
 
 namespace train {
@@ -37,19 +34,16 @@ ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::strin
     : prepare_(std::move(prepare)),
       attempt_(attempt),
       folder_(std::move(folder)),
-      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {
-  // Threads of the store's client are started by these, and are what they are.
-  for (int i = 0; i < kThreads; ++i) {
-    asio::post(pool_, [this] {
-      all_threads_came_.arrive_and_wait();  // so that each has one of these tasks
-      give_way_to_workers();
-    });
-  }
-}
+      options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {}
 
-// A pool that is stopped drops the tasks that have not begun: then one thread would wait for the
-// other for ever.
-ObjectStorage::~ObjectStorage() { all_threads_came_.wait(); }
+/// Threads that the store's client starts meanwhile have the same priority.
+template <class T>
+Task<T> ObjectStorage::below_workers(std::function<Result<T>()> work) {
+  return run_on<T>(pool_, [work = std::move(work)] {
+    give_way_to_workers();
+    return work();
+  });
+}
 
 Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
   const std::lock_guard lock(mutex_);
@@ -78,21 +72,17 @@ Result<Unit> ObjectStorage::look() {
 }
 
 Task<Unit> ObjectStorage::probe() {
-  auto looked = co_await asio::co_spawn(
-      pool_,
-      [](ObjectStorage* self) -> asio::awaitable<std::optional<Result<Unit>>> {
-        co_return self->look();
-      }(this),
-      asio::use_awaitable);
-  if (looked->has_error())
-    co_return std::move(*looked).error().with_context("the run's storage cannot be used");
+  auto looking = below_workers<Unit>([this] { return look(); });
+  auto looked = co_await std::move(looking);
+  if (looked.has_error())
+    co_return std::move(looked).error().with_context("the run's storage cannot be used");
   co_return Unit{};
 }
 
 std::string ObjectStorage::staging_folder() const { return folder_ + "/staging"; }
 
-Result<CheckpointPart> ObjectStorage::upload(const PendingCheckpoint& pending, Rank rank,
-                                             const std::string& staged) {
+Result<CheckpointShard> ObjectStorage::upload(const PendingCheckpoint& pending, Rank rank,
+                                              const std::string& staged) {
   TRY(auto store, opened());
   const auto began = std::chrono::steady_clock::now();
   const Duration limit = milliseconds(prepare_.upload_timeout_ms);
@@ -108,17 +98,13 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
   ShardWritten part = part_of(rank, message);
   if (!message.error.empty()) co_return part;
   const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
-  auto uploaded = co_await asio::co_spawn(
-      pool_,
-      [](ObjectStorage* self, PendingCheckpoint which, Rank who,
-         std::string from) -> asio::awaitable<std::optional<Result<CheckpointPart>>> {
-        co_return self->upload(which, who, from);
-      }(this, pending, rank, message.dir),
-      asio::use_awaitable);
-  if (uploaded->has_error())
-    *uploaded = std::move(*uploaded).error().with_context(
+  auto uploading = below_workers<CheckpointShard>(
+      [this, pending, rank, from = message.dir] { return upload(pending, rank, from); });
+  auto uploaded = co_await std::move(uploading);
+  if (uploaded.has_error())
+    uploaded = std::move(uploaded).error().with_context(
         fmt::format("uploading the shard of rank {}", rank.value));
-  set_outcome(part, *uploaded);
+  set_outcome(part, uploaded);
   (void)remove_tree(files_, message.dir);
   co_return part;
 }
@@ -126,7 +112,9 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
 Task<std::string> ObjectStorage::fetch(std::string from) {
   if (!is_object_url(from)) co_return from;
   const std::string to = folder_ + "/restored/" + from.substr(from.rfind('/') + 1);
-  co_return co_await fetch_checkpoint(pool_, from, to, options_);
+  auto fetching =
+      below_workers<std::string>([this, from, to] { return fetch_checkpoint(from, to, options_); });
+  co_return co_await std::move(fetching);
 }
 
 void ObjectStorage::clean_up() { (void)remove_tree(files_, folder_); }

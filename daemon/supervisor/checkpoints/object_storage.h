@@ -4,7 +4,6 @@
 
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
-#include <latch>
 #include <memory>
 #include <mutex>
 
@@ -16,15 +15,13 @@
 
 namespace train {
 
+/// Its end blocks until the call to the store that is under way has returned.
 class ObjectStorage final : public CheckpointTransport {
  public:
   /// `prepare.run_dir` is the run's URL. Files of this node are kept in `folder`, which is not
   /// there yet. `say` gets a line, on any thread, when the store is slow or lost.
   ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
                 std::function<void(const std::string&)> say);
-  /// Block until the call to the store that is under way has returned.
-  ~ObjectStorage() override;
-
   Task<Unit> probe() override;
   std::string staging_folder() const override;
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
@@ -33,9 +30,11 @@ class ObjectStorage final : public CheckpointTransport {
 
  private:
   Result<Unit> look();
-  Result<CheckpointPart> upload(const PendingCheckpoint& pending, Rank rank,
-                                const std::string& staged);
+  Result<CheckpointShard> upload(const PendingCheckpoint& pending, Rank rank,
+                                 const std::string& staged);
   Result<std::shared_ptr<ObjectStore>> opened();
+  template <class T>
+  Task<T> below_workers(std::function<Result<T>()> work);
 
   const PrepareAttempt prepare_;
   const Attempt attempt_;
@@ -44,9 +43,7 @@ class ObjectStorage final : public CheckpointTransport {
   PosixFileSystem files_;
   std::mutex mutex_;
   std::shared_ptr<ObjectStore> store_;
-  static constexpr int kThreads = 2;
-  std::latch all_threads_came_{kThreads};
-  boost::asio::thread_pool pool_{kThreads};  // below the workers' priority
+  boost::asio::thread_pool pool_{2};
 };
 
 }  // namespace train

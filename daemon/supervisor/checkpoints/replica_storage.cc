@@ -9,9 +9,8 @@
 
 #include "daemon/supervisor/checkpoints/shard_result.h"
 #include "lib/base/error.h"
-#include "lib/model/checkpoint_file.h"
-#include "lib/storage/checkpoint_store.h"
 #include "lib/net/blocking.h"
+#include "lib/storage/checkpoint_store.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/worker_messages.h"
@@ -21,12 +20,12 @@ namespace {
 
 /// From where it was written to where it stays.
 Result<std::string> settle_part(FileSystem& fs, const std::string& checkpoints,
-                                const PendingCheckpoint& pending, const CheckpointPart& part) {
+                                const PendingCheckpoint& pending, const CheckpointShard& part) {
   const std::string data = join_path(checkpoints, data_name(pending));
   const std::string place = join_path(data_name(pending), part_name(part.rank));
   TRY_VOID(make_folders(fs, data));
   TRY_VOID(remove_tree(fs, join_path(checkpoints, place)));
-  TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), part.folder),
+  TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), part.dir),
                          join_path(checkpoints, place)));
   TRY_VOID(fs.sync_folder(data));
   (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // others may be in it
@@ -75,9 +74,7 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   if (place) {
     part.dir = *place;
   } else {
-    part.files.clear();
-    part.error = place.error().describe();
-    part.error_code = std::string(to_string(place.error().code));
+    set_error(part, place.error());
   }
   co_return part;
 }
@@ -92,7 +89,7 @@ void ReplicaStorage::received(const Frame& frame) {
 }
 
 asio::awaitable<void> ReplicaStorage::keep(KeepShard order) {
-  ShardKept kept{order.rank, order.index, "", ""};
+  ShardKept kept{order.rank.value, order.index, "", ""};
   if (const auto brought = co_await bring(order); brought.has_error()) {
     kept.error = brought.error().describe();
     kept.error_code = std::string(to_string(brought.error().code));
@@ -106,12 +103,9 @@ Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
   if (!made || made->attempt != attempt_)
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of attempt {}",
                                                        escape_name(order.dir), attempt_.value)};
+  for (const CheckpointFile& file : order.files) CO_TRY_VOID(check_file_path(file.path));
   FetchRequest request{
-      .folder = order.dir, .into = join_path(checkpoints_, order.dir), .files = {}};
-  for (const WrittenFile& file : order.files) {
-    CO_TRY_VOID(check_file_path(file.path));
-    request.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
-  }
+      .folder = order.dir, .into = join_path(checkpoints_, order.dir), .files = order.files};
   auto fetching = fetcher_.fetch(std::move(request));
   CO_TRY_VOID(co_await std::move(fetching));
   auto syncing = run_on<Unit>(pool_, [this, data = data_name(*made)]() -> Result<Unit> {
@@ -152,9 +146,8 @@ Task<std::string> ReplicaStorage::bring_checkpoint(const std::string& from, cons
 }
 
 Task<Unit> ReplicaStorage::bring_all(const Manifest& manifest) {
-  std::map<std::string, std::vector<WantedFile>> by_place;
-  for (const ManifestFile& file : manifest.files)
-    by_place[file.at].push_back({file.path, file.bytes, file.digest});
+  std::map<std::string, std::vector<CheckpointFile>> by_place;
+  for (const ManifestFile& file : manifest.files) by_place[file.at].push_back(file);
   for (auto& [place, files] : by_place) {
     FetchRequest request{
         .folder = place, .into = join_path(checkpoints_, place), .files = std::move(files)};

@@ -3,25 +3,26 @@
 namespace train {
 
 ShardWritten part_of(Rank rank, const CheckpointStaged& staged) {
-  return {.rank = rank.value,
-          .index = staged.index,
-          .report_ordinal = staged.report_ordinal,
-          .dir = {},
-          .files = {},
-          .metadata_json = staged.metadata_json,
-          .error = staged.error,
-          .error_code = staged.error_code};
+  ShardWritten part;
+  part.rank = rank;
+  part.index = staged.index;
+  part.report_ordinal = staged.report_ordinal;
+  part.metadata_json = staged.metadata_json;
+  part.error = staged.error;
+  part.no_space = errc_of(staged.error_code) == Errc::NoSpace;
+  return part;
 }
 
-void set_outcome(ShardWritten& part, const Result<CheckpointPart>& stored) {
-  if (stored.has_error()) {
-    part.error = stored.error().describe();
-    part.error_code = to_string(stored.error().code);
-    return;
-  }
-  part.dir = stored->folder;
-  for (const PartFile& file : stored->files)
-    part.files.push_back({file.path, file.bytes, to_hex(file.digest)});
+void set_error(ShardWritten& part, const Error& error) {
+  part.files.clear();
+  part.error = error.describe();
+  part.no_space = error.code == Errc::NoSpace;
+}
+
+void set_outcome(ShardWritten& part, const Result<CheckpointShard>& stored) {
+  if (stored.has_error()) return set_error(part, stored.error());
+  part.dir = stored->dir;
+  part.files = stored->files;
 }
 
 }  // namespace train

@@ -10,7 +10,8 @@ namespace train {
 
 /// Of a part that is not stored yet, or that the worker could not make.
 ShardWritten part_of(Rank rank, const CheckpointStaged& staged);
+void set_error(ShardWritten& part, const Error& error);
 /// Where it is, or why it is nowhere.
-void set_outcome(ShardWritten& part, const Result<CheckpointPart>& stored);
+void set_outcome(ShardWritten& part, const Result<CheckpointShard>& stored);
 
 }  // namespace train

@@ -17,14 +17,15 @@ struct ShardWriters::Job {
   const PartOrder order;
   std::stop_source stop = {};
   std::atomic_flag settled = {};  // by its thread (it is stored, or failed), or by giving it up
-  std::optional<Result<CheckpointPart>> result = std::nullopt;
+  std::optional<Result<CheckpointShard>> result = std::nullopt;
 };
 
 namespace {
 
-void remove_late(FileSystem& files, const PartOrder& order, const Result<CheckpointPart>& written) {
+void remove_late(FileSystem& files, const PartOrder& order,
+                 const Result<CheckpointShard>& written) {
   const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
-  if (written) (void)remove_tree(files, join_path(pending, written->folder));
+  if (written) (void)remove_tree(files, join_path(pending, written->dir));
   (void)files.remove_folder(pending);  // which keeps it where other ranks have parts there
   (void)remove_tree(files, order.staged);
 }
@@ -39,7 +40,7 @@ ShardWriters::ShardWriters(asio::any_io_executor executor, const Clock& clock,
       limit_(limit),
       changed_(executor) {}
 
-Task<CheckpointPart> ShardWriters::write(PartOrder order) {
+Task<CheckpointShard> ShardWriters::write(PartOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
   // Threads that are writing now may come to hang, too.
   while (given_up_ || writing_ == kPartWritersMax || writing_ + hanging_ >= kHangingWritersMax) {

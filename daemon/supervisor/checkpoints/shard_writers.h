@@ -31,7 +31,7 @@ class ShardWriters {
                std::shared_ptr<FileSystem> files, Duration limit);
 
   /// write_part(). Timeout: it was given up.
-  Task<CheckpointPart> write(PartOrder order);
+  Task<CheckpointShard> write(PartOrder order);
   /// All parts that are not stored yet, and those to come.
   void give_up();
   /// Threads whose part was given up, and that have not ended.

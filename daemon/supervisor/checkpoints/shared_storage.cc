@@ -8,6 +8,7 @@
 #include "daemon/supervisor/checkpoints/checkpoint_fetch.h"
 #include "daemon/supervisor/checkpoints/shard_result.h"
 #include "lib/base/thread.h"
+#include "lib/net/blocking.h"
 
 namespace train {
 
@@ -38,16 +39,17 @@ asio::awaitable<ShardWritten> SharedStorage::store(Rank rank, CheckpointStaged m
 
 Task<std::string> SharedStorage::fetch(std::string from) {
   if (!is_object_url(from)) co_return from;  // it is where it was committed
-  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
-  const ObjectStoreOptions options{.environment = prepare_.storage_env};
-  co_return co_await fetch_checkpoint(pool_, from, fetched_, options);
+  auto fetching = run_on<std::string>(pool_, [this, from] {
+    return fetch_checkpoint(from, fetched_, {.environment = prepare_.storage_env});
+  });
+  co_return co_await std::move(fetching);
 }
 
 void SharedStorage::clean_up() {
   const auto done = std::make_shared<std::promise<void>>();
   const auto removed = done->get_future();
-  const auto started = start_unjoined_thread(
-      "trainrun-io", [files = files_, folder = staging_folder(), done] {
+  const auto started =
+      start_unjoined_thread("trainrun-io", [files = files_, folder = staging_folder(), done] {
         (void)remove_tree(*files, folder);
         done->set_value();
       });

@@ -87,7 +87,7 @@ std::uint64_t oom_kills(const std::string& folder) {
   return number_of(folder + (v1 ? "/memory.oom_control" : "/memory.events"), "oom_kill");
 }
 
-std::optional<OutOfMemory> out_of_memory(const std::vector<MemoryGroup>& before,
+std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
                                          const std::vector<MemoryGroup>& after, bool own,
                                          bool killed) {
   const std::size_t count = std::min(before.size(), after.size());
@@ -103,9 +103,9 @@ std::optional<OutOfMemory> out_of_memory(const std::vector<MemoryGroup>& before,
   };
   std::size_t whose = innermost(hit);
   if (whose == count) whose = innermost(reached);
-  if (whose == count) return OutOfMemory{0, own ? after[0].peak : 0, "node"};
+  if (whose == count) return MemoryLimit{0, own ? after[0].peak : 0, "node"};
   const MemoryGroup& group = after[whose];
-  return OutOfMemory{group.limit, group.peak, owner_of(group.path, own && whose == 0)};
+  return MemoryLimit{group.limit, group.peak, owner_of(group.path, own && whose == 0)};
 }
 
 namespace {
@@ -128,7 +128,7 @@ MemoryAccount MemoryAccount::begin(const std::optional<Cgroup>& group) {
   return account;
 }
 
-std::optional<OutOfMemory> MemoryAccount::end(bool killed) const {
+std::optional<MemoryLimit> MemoryAccount::end(bool killed) const {
   const bool own = group_ && group_->controller("memory").has_value();
   return out_of_memory(before_, read_all(group_), own, killed);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/limits/cgroup_places.h"
+#include "lib/model/worker_end.h"
 
 namespace train {
 
@@ -23,19 +24,13 @@ struct MemoryGroup {
   bool reached = false;          // its limit, at some time: v1 does not count all that hit it
 };
 
-struct OutOfMemory {
-  std::uint64_t limit = 0;  // bytes; 0: only the machine's own
-  std::uint64_t used = 0;   // by all that the limit holds for
-  std::string owner;        // claim, slurm, pod, container, node, or the path of a group
-};
-
 /// Of a folder of the memory controller.
 std::uint64_t oom_kills(const std::string& folder);
 
 /// Pure: what was counted between `before` and `after`, groups in the same order, the innermost
 /// first. `own`: the first holds nothing but the worker. `killed`: it ended by a SIGKILL that was
 /// not ours, which counts where it shares its groups with others.
-std::optional<OutOfMemory> out_of_memory(const std::vector<MemoryGroup>& before,
+std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
                                          const std::vector<MemoryGroup>& after, bool own,
                                          bool killed);
 
@@ -44,7 +39,7 @@ class MemoryAccount {
   /// Of a worker that starts now, in this group, or in ours.
   static MemoryAccount begin(const std::optional<Cgroup>& group);
   /// Once it has ended, and before its group is removed.
-  std::optional<OutOfMemory> end(bool killed) const;
+  std::optional<MemoryLimit> end(bool killed) const;
 
  private:
   std::vector<MemoryGroup> before_;

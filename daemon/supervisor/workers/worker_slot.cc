@@ -29,22 +29,19 @@ WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::tim
   WorkerExited message;
   message.rank = slot.plan.rank;
   message.pid = exit.pid;
-  message.signaled = exit.status.signaled;
-  message.status = exit.status.status;
-  message.core_dumped = exit.status.core_dumped;
-  message.stop_requested = exit.stop_requested;
-  if (slot.out_of_memory && !exit.stop_requested) {
-    message.oom_killed = true;
-    message.memory_limit = slot.out_of_memory->limit;
-    message.memory_used = slot.out_of_memory->used;
-    message.memory_limit_of = slot.out_of_memory->owner;
-  }
-  message.pids_limit_hit = slot.pids_limit_hit;
-  message.wall_us =
+  WorkerEnd& end = message.end;
+  end.signaled = exit.status.signaled;
+  end.status = exit.status.status;
+  end.core_dumped = exit.status.core_dumped;
+  end.stop_requested = exit.stop_requested;
+  end.oom_killed = slot.out_of_memory && !exit.stop_requested;
+  if (end.oom_killed) end.memory = *slot.out_of_memory;
+  end.pids_limit_hit = slot.pids_limit_hit;
+  end.wall_us =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
-  message.last_lines = slot.last_lines.lines();
-  if (slot.error) message.errors.push_back(cut(*slot.error));
-  message.last_ordinal = slot.reports.last_ordinal();
+  end.last_lines = slot.last_lines.lines();
+  if (slot.error) end.error = cut(*slot.error);
+  end.last_ordinal = slot.reports.last_ordinal();
   return message;
 }
 

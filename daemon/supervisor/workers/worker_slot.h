@@ -59,7 +59,7 @@ struct WorkerSlot {
   std::int64_t pid = 0;
   std::optional<Cgroup> cgroup;
   MemoryAccount memory;
-  std::optional<OutOfMemory> out_of_memory;  // what it died of
+  std::optional<MemoryLimit> out_of_memory;  // what it died of
   std::uint64_t pids_limit_hit = 0;          // 0: it was not
   std::vector<OutputStream> streams;         // stdout, stderr
   LastLines last_lines;                      // of both

@@ -1,11 +1,11 @@
 #include "launcher/cluster/checkpoints/checkpoint_committer.h"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 #include <optional>
+
+#include "lib/net/blocking.h"
 
 namespace train {
 
@@ -28,24 +28,20 @@ asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest)
   const Metrics metrics = take_metrics(action, std::move(newest));
   const Key key{action.attempt, action.index};
   const std::shared_ptr<CommitFence> fence = entries_[key].fence;
-  const auto committed = co_await asio::co_spawn(
-      uses_.disk,
-      [](CheckpointManager* keeper, const Commit* what, const Metrics* with, std::string created,
-         CheckpointManager::Pinned pinned, CommitFence* before)
-          -> asio::awaitable<std::optional<Result<CheckpointManager::Outcome>>> {
-        co_return keeper->commit(*what, *with, created, pinned, before);
-      }(&uses_.keeper, &action, &metrics, format_utc(uses_.clock.wall()), uses_.pinned(),
-          fence.get()),
-      asio::use_awaitable);
+  auto committing = run_on<CheckpointManager::Outcome>(
+      uses_.disk, [&, created = format_utc(uses_.clock.wall()), pinned = uses_.pinned()] {
+        return uses_.keeper.commit(action, metrics, created, pinned, fence.get());
+      });
+  const auto committed = co_await std::move(committing);
   const bool given_up = entries_.at(key).given_up;
   entries_.erase(key);
-  if (*committed) co_return this->committed(action, **committed);
+  if (committed) co_return this->committed(action, *committed);
   if (given_up) co_return;  // it was answered
   uses_.feed(CommitFinished{.attempt = action.attempt,
                             .index = action.index,
                             .checkpoint = {},
-                            .error = committed->error().describe(),
-                            .no_space = committed->error().code == Errc::NoSpace});
+                            .error = committed.error().describe(),
+                            .no_space = committed.error().code == Errc::NoSpace});
 }
 
 void CheckpointCommitter::committed(const Commit& action,

@@ -24,10 +24,10 @@ Task<std::vector<std::string>> ReplicaCopies::keep(Attempt attempt, std::string 
                                                    const ShardWritten& part) {
   const std::vector<std::string> nodes = replica_nodes(groups_[attempt], owner, replicas_);
   const auto key_of = [&](const std::string& node) {
-    return Key{attempt, node, part.rank, part.index};
+    return Key{attempt, node, part.rank.value, part.index};
   };
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    const KeepShard order{part.rank, part.index, part.dir, part.files};
+    const KeepShard order{part, part.index};
     copies_[key_of(nodes[i])] = {order, {}};
     send_(nodes[i], encode(order, attempt));
   }

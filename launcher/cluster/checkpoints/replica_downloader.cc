@@ -55,9 +55,9 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
 }
 
 Task<Unit> ReplicaDownloader::bring(const ListedCheckpoint& checkpoint) {
-  std::map<std::string, std::vector<WantedFile>> by_place;
+  std::map<std::string, std::vector<CheckpointFile>> by_place;
   for (const ManifestFile& file : checkpoint.manifest->files)
-    if (!file.nodes.empty()) by_place[file.at].push_back({file.path, file.bytes, file.digest});
+    if (!file.nodes.empty()) by_place[file.at].push_back(file);
   for (auto& [place, files] : by_place) {
     FetchRequest request{.folder = place, .into = checkpoint.path, .files = std::move(files)};
     auto fetching = fetcher_.fetch(std::move(request));

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "launcher/cluster/links/start_frames.h"
-#include "lib/model/checkpoint_file.h"
 #include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
@@ -21,14 +20,11 @@ FetchRequest fetch_request(const ShardWritten& part, const PendingCheckpoint& pe
                            const std::string& checkpoints) {
   const std::string name = pending_name(pending);
   const std::string there = join_path(checkpoints, name);
-  FetchRequest request{.folder = join_path(name, part.dir),
-                       .into = join_path(there, part.dir),
-                       .files = {},
-                       .or_in = there,  // where a commit that was cut short had moved them
-                       .useless = {}};
-  for (const WrittenFile& file : part.files)
-    request.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
-  return request;
+  return {.folder = join_path(name, part.dir),
+          .into = join_path(there, part.dir),
+          .files = part.files,
+          .or_in = there,  // where a commit that was cut short had moved them
+          .useless = {}};
 }
 
 /// A node names the files: none may lie outside the part.
@@ -36,7 +32,7 @@ Result<Unit> check_part(const ShardWritten& part) {
   if (!part.dir.starts_with(".rank-") || part.dir.find('/') != std::string::npos)
     return Error{Errc::InvalidArgument,
                  fmt::format("'{}' is no shard's folder", escape_name(part.dir))};
-  for (const WrittenFile& file : part.files) TRY_VOID(check_file_path(file.path));
+  for (const CheckpointFile& file : part.files) TRY_VOID(check_file_path(file.path));
   return Unit{};
 }
 
@@ -108,8 +104,8 @@ bool ShardTransfer::take_part(NodeId node, const Frame& frame) {
   if (!part || is_over(frame.attempt)) return false;
   Group& group = groups_[frame.attempt];
   if (part->index <= group.settled) return false;
-  group.seen[part->index].insert(Rank{part->rank});
-  const PartKey key{frame.attempt, part->index, Rank{part->rank}};
+  group.seen[part->index].insert(part->rank);
+  const PartKey key{frame.attempt, part->index, part->rank};
   if (!part->on_node || !part->error.empty() || fetched_.count(key) != 0) return false;
   if (!fetching_.emplace(key, node).second) return true;  // said again over a new link
   scope_.spawn("fetch a shard", collect({frame.attempt, node}, *part));
@@ -123,13 +119,13 @@ asio::awaitable<void> ShardTransfer::collect(Source source, ShardWritten part) {
   const auto nodes = co_await std::move(bringing);
   if (nodes.has_error()) {
     part.error = nodes.error().describe();
-    part.error_code = std::string(to_string(nodes.error().code));
+    part.no_space = nodes.error().code == Errc::NoSpace;
   } else {
-    fetched_.insert({attempt, part.index, Rank{part.rank}});
+    fetched_.insert({attempt, part.index, part.rank});
   }
   const bool dropped = nodes.has_error() && nodes.error().code == Errc::Cancelled;
   if (!dropped && !is_over(attempt)) {
-    ShardStaged staged{attempt, to_part(part)};
+    ShardStaged staged{attempt, shown(part)};
     if (nodes) staged.part.nodes = *nodes;
     handlers_.event(staged);
   }
@@ -142,7 +138,7 @@ Task<std::vector<std::string>> ShardTransfer::copy(Source source, const ShardWri
   if (parse_part_place(part.dir) != pending)
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of {}",
                                                        escape_name(part.dir), data_name(pending))};
-  for (const WrittenFile& file : part.files) CO_TRY_VOID(check_file_path(file.path));
+  for (const CheckpointFile& file : part.files) CO_TRY_VOID(check_file_path(file.path));
   const std::string owner = handlers_.name(source.second);
   relay_.knows(part.dir, {owner});
   auto keeping = copies_.keep(source.first, owner, part);
@@ -192,7 +188,7 @@ Task<Unit> ShardTransfer::wait_for_turn() {
 }
 
 void ShardTransfer::ended(Source source, const ShardWritten& part) {
-  fetching_.erase({source.first, part.index, Rank{part.rank}});
+  fetching_.erase({source.first, part.index, part.rank});
   if (fetching_from(source) || held_.erase(source) == 0) return;
   if (!is_over(source.first)) handlers_.event(NodeGroupGone{source.first, source.second});
 }

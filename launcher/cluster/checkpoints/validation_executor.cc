@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "lib/base/secrets.h"
+#include "lib/net/blocking.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/reports.h"
@@ -98,15 +97,11 @@ asio::awaitable<void> ValidationExecutor::write_down(Attempt attempt, Validation
     Result<CheckpointManager::Validated> outcome;
     std::string log;
   };
-  const auto written = co_await asio::co_spawn(
-      uses_.disk,
-      [](const Uses* uses, const ValidationRecord* what, const ValidationEnded* message,
-         Attempt attempt,
-         CheckpointManager::Pinned pinned) -> asio::awaitable<std::optional<Written>> {
-        std::string log = write_log(uses->record.folder(), attempt, *message);
-        co_return Written{uses->keeper.validated(*what, pinned), std::move(log)};
-      }(&uses_, &record, &message, attempt, pinned()),
-      asio::use_awaitable);
+  auto writing = run_on<Written>(uses_.disk, [&, pinned = pinned()]() -> Result<Written> {
+    std::string log = write_log(uses_.record.folder(), attempt, message);
+    return Written{uses_.keeper.validated(record, pinned), std::move(log)};
+  });
+  const auto written = co_await std::move(writing);
   if (written->outcome) {
     uses_.journal.remember({{"event", "checkpoint_validated"},
                             {"checkpoint", message.checkpoint},
@@ -158,13 +153,11 @@ void ValidationExecutor::look_again() {
 }
 
 asio::awaitable<void> ValidationExecutor::answer(Waiting to) {
-  const auto known = co_await asio::co_spawn(
+  auto looking = run_on<std::vector<KnownCheckpoint>>(
       uses_.disk,
-      [](const CheckpointManager* keeper) -> asio::awaitable<std::vector<KnownCheckpoint>> {
-        co_return keeper->known();
-      }(&uses_.keeper),
-      asio::use_awaitable);
-  uses_.links.send(to.node, encode(reported_message(to.ask, known, unvalidated()), to.attempt));
+      [this]() -> Result<std::vector<KnownCheckpoint>> { return uses_.keeper.known(); });
+  const auto known = co_await std::move(looking);
+  uses_.links.send(to.node, encode(reported_message(to.ask, *known, unvalidated()), to.attempt));
 }
 
 std::set<std::uint64_t> ValidationExecutor::unvalidated() const {

@@ -16,6 +16,7 @@
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/core/run_controller.h"
 #include "lib/net/scope.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 

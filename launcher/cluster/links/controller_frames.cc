@@ -59,7 +59,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
       });
     case MessageType::WorkerExited:
       return event_of<WorkerExited>(frame, ranks, [&](const WorkerExited& m) {
-        return RankExited{attempt, Rank{m.rank}, to_rank_end(m)};
+        return RankExited{attempt, Rank{m.rank}, shown(m.end)};
       });
     case MessageType::GroupGone:
       return NodeGroupGone{attempt, node};
@@ -76,7 +76,7 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks) {
       });
     case MessageType::ShardWritten:
       return event_of<ShardWritten>(frame, ranks, [&](const ShardWritten& m) {
-        return ShardStaged{attempt, to_part(m)};
+        return ShardStaged{attempt, shown(m)};
       });
     case MessageType::CollectiveJoin:
       return event_of<CollectiveJoin>(frame, ranks, [&](const CollectiveJoin& m) {

@@ -20,7 +20,10 @@ std::optional<RunEvent> to_event(NodeId node, const Frame& frame, int ranks);
 /// The message, unless it does not decode, or names a rank that an attempt of `ranks` cannot have.
 template <class Message>
 std::optional<Message> decode_of_rank(const Frame& frame, int ranks) {
-  const auto known = [ranks](const auto& named) { return named.rank >= 0 && named.rank < ranks; };
+  const auto known = [ranks](const auto& named) {
+    const std::int32_t rank = Rank(named.rank).value;
+    return rank >= 0 && rank < ranks;
+  };
   auto message = decode<Message>(frame);
   if (!message) return std::nullopt;
   if constexpr (requires { message->rank; }) {

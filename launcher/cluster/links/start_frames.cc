@@ -60,7 +60,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   PrepareAttempt message;
   message.node_rank = action.placed.node_rank.value;
   message.local_world_size = action.placed.local_world_size;
-  message.per_worker = to_amounts(spec.scaling_config.resources_per_worker);
+  message.per_worker = spec.scaling_config.resources_per_worker;
   message.limits = {.umask = static_cast<std::uint32_t>(spec.run_config.umask.bits),
                     .rlimits = spec.run_config.rlimits,
                     .keep_capabilities = spec.run_config.keep_capabilities,
@@ -172,11 +172,8 @@ CommitRequest commit_request(const Commit& action, Epoch epoch, const std::strin
                         .created = created,
                         .metrics = metrics,
                         .metadata = {}};
-  for (const CheckpointShard& part : action.parts) {
-    CheckpointPart stored{part.rank, part.dir, {}, part.nodes};
-    for (const ShardFile& file : part.files)
-      stored.files.push_back({file.path, file.size, parse_digest(file.xxh3).value_or(Digest{})});
-    request.parts.push_back(std::move(stored));
+  for (const StagedShard& part : action.parts) {
+    request.parts.push_back(part);
     if (part.rank == Rank{0} && !part.metadata_json.empty()) {
       boost::system::error_code ec;
       auto metadata = boost::json::parse(part.metadata_json, ec);
@@ -186,56 +183,18 @@ CommitRequest commit_request(const Commit& action, Epoch epoch, const std::strin
   return request;
 }
 
-Resources to_resources(const ResourceAmounts& amounts) {
-  return {amounts.cpu, amounts.gpu, amounts.memory_bytes, amounts.custom};
-}
-
-ResourceAmounts to_amounts(const Resources& resources) {
-  ResourceAmounts amounts;
-  amounts.cpu = resources.cpu;
-  amounts.gpu = resources.gpu;
-  amounts.memory_bytes = resources.memory_bytes;
-  amounts.custom = resources.custom;
-  return amounts;
-}
-
-RankEnd to_rank_end(const WorkerExited& message) {
-  RankEnd end;
-  end.signaled = message.signaled;
-  end.status = message.status;
-  end.oom_killed = message.oom_killed;
-  end.stop_requested = message.stop_requested;
-  end.wall_us = message.wall_us;
-  for (const std::string& line : message.last_lines) end.last_lines.push_back(redacted(line));
-  if (!message.errors.empty()) {
-    const UserError& error = message.errors.front();
-    end.error_type = utf8_text(redacted(error.type), kErrorTypeBytesMax);
-    end.error_what = utf8_text(redacted(error.what), kErrorWhatBytesMax);
-    end.error_stack = utf8_text(redacted(error.stack), kErrorStackBytesMax);
-  }
-  end.last_ordinal = message.last_ordinal;
+WorkerEnd shown(WorkerEnd end) {
+  for (std::string& line : end.last_lines) line = redacted(line);
+  if (end.error)
+    end.error = UserError{.what = utf8_text(redacted(end.error->what), kErrorWhatBytesMax),
+                          .type = utf8_text(redacted(end.error->type), kErrorTypeBytesMax),
+                          .stack = utf8_text(redacted(end.error->stack), kErrorStackBytesMax)};
   return end;
 }
 
-CheckpointShard to_part(const ShardWritten& message) {
-  CheckpointShard part;
-  part.rank = Rank{message.rank};
-  part.index = message.index;
-  part.report_ordinal = message.report_ordinal;
-  part.dir = message.dir;
-  for (const WrittenFile& file : message.files)
-    part.files.push_back({file.path, file.size, file.xxh3});
-  part.metadata_json = message.metadata_json;
-  part.error = redacted(message.error);
-  part.no_space = errc_of(message.error_code) == Errc::NoSpace;
-  return part;
-}
-
-Errc errc_of(std::string_view name) {
-  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
-    if (to_string(static_cast<Errc>(code)) == name) return static_cast<Errc>(code);
-  }
-  return Errc::Internal;
+StagedShard shown(StagedShard shard) {
+  shard.error = redacted(shard.error);
+  return shard;
 }
 
 std::int64_t epoch_of(const Metrics& metrics) {

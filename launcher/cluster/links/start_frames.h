@@ -39,11 +39,10 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
 CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
                              const Metrics& metrics);
 
-Resources to_resources(const ResourceAmounts& amounts);
-ResourceAmounts to_amounts(const Resources& resources);
-RankEnd to_rank_end(const WorkerExited& message);
-CheckpointShard to_part(const ShardWritten& message);
-Errc errc_of(std::string_view name);
+/// What people and files are told of it: without secrets, and no more than the limits of
+/// launcher/report.
+WorkerEnd shown(WorkerEnd end);
+StagedShard shown(StagedShard shard);
 /// The metric `epoch` as a whole number; −1 where there is none.
 std::int64_t epoch_of(const Metrics& metrics);
 

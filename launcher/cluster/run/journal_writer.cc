@@ -1,10 +1,9 @@
 #include "launcher/cluster/run/journal_writer.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <utility>
 
+#include "lib/net/blocking.h"
 #include "lib/net/within.h"
 
 namespace train {
@@ -48,20 +47,16 @@ asio::awaitable<void> JournalWriter::run() {
     }
     const std::vector<boost::json::object> events = std::exchange(queue_, {});
     const std::uint64_t until = asked_;
-    const auto written = co_await asio::co_spawn(
-        disk_,
-        [](Journal* journal, const std::vector<boost::json::object>* group,
-           std::string time) -> asio::awaitable<std::optional<Result<Unit>>> {
-          co_return journal->append(*group, time);
-        }(&journal_, &events, format_utc(clock_.wall())),
-        asio::use_awaitable);
+    auto writing = run_on<Unit>(
+        disk_, [&, time = format_utc(clock_.wall())] { return journal_.append(events, time); });
+    const auto written = co_await std::move(writing);
     tried_ = until;
     changed_.notify();
-    const bool failed_before = std::exchange(failing, !*written);
-    if (*written) continue;
-    const bool replaced = written->error().code == Errc::Fenced;
+    const bool failed_before = std::exchange(failing, !written);
+    if (written) continue;
+    const bool replaced = written.error().code == Errc::Fenced;
     if (!failed_before)
-      complain_("the journal cannot be written: " + written->error().describe() +
+      complain_("the journal cannot be written: " + written.error().describe() +
                 (replaced ? "; another train-run has taken this run over"
                           : "; the run goes on, but could not be resumed"));
     if (replaced) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -42,6 +41,7 @@
 #include "lib/base/leave.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
+#include "lib/net/blocking.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
@@ -333,14 +333,14 @@ void RunDriver::received(NodeId node, const Frame& frame) {
       if (auto m = decode_of_rank<ReportBatch>(frame, ranks_); m && m->count > 0)
         pipeline_->add(attempt, std::move(*m));
       break;
-    case MessageType::WorkerExited:
-      if (auto m = decode_of_rank<WorkerExited>(frame, ranks_))
-        summary_builder_.rank_exited(attempt, links_.name(node), *m);
-      break;
     default:
       break;
   }
-  if (auto event = to_event(node, frame, ranks_)) feed(*event);
+  const auto event = to_event(node, frame, ranks_);
+  if (!event) return;
+  if (const auto* exited = std::get_if<RankExited>(&*event))
+    summary_builder_.rank_exited(links_.name(node), *exited);
+  feed(*event);
 }
 
 // ---- the controller
@@ -488,9 +488,8 @@ Task<Unit> RunDriver::all_released() {
 }
 
 Task<Unit> RunDriver::disk_is_idle() {
-  co_await asio::co_spawn(
-      disk_, []() -> asio::awaitable<void> { co_return; }(), asio::use_awaitable);
-  co_return Unit{};
+  auto idle = run_on<Unit>(disk_, [] { return Unit{}; });
+  co_return co_await std::move(idle);
 }
 
 asio::awaitable<void> RunDriver::finish(RunEnded ended) {
@@ -636,8 +635,8 @@ int run_job(const RunOptions& options) {
   }
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
   if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
-  RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls),
-                   std::move(*env), log ? std::move(*log) : Log());
+  RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
+                   log ? std::move(*log) : Log());
   if (const auto opened = driver.open_sinks(); !opened) return refuse(options, opened.error(), 74);
   leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
 }

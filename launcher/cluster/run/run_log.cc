@@ -15,13 +15,13 @@ std::string seconds_text(Duration duration) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
 }
 
-std::string end_text(const RankEnd& end) {
+std::string end_text(const WorkerEnd& end) {
   return fmt::format("{} {}{}", end.signaled ? "signal" : "exit code", end.status,
                      end.oom_killed ? ", out of memory" : "");
 }
 
 /// What was asked for is no news; any other death is.
-LogLevel level_of(const RankEnd& end) {
+LogLevel level_of(const WorkerEnd& end) {
   return end.clean() || end.stop_requested ? LogLevel::Info : LogLevel::Error;
 }
 
@@ -100,7 +100,7 @@ void RunLog::event(const RunEvent& event) const {
                        {{"attempt", e.attempt.value},
                         {"rank", e.rank.value},
                         {"end", end_text(e.end)},
-                        {"error", utf8_text(e.end.error_what.value_or(""), kErrorBytesMax)},
+                        {"error", utf8_text(e.end.error ? e.end.error->what : "", kErrorBytesMax)},
                         {"reports", e.end.last_ordinal}});
           },
           [&](const NodeGroupGone& e) {

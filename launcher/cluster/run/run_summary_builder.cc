@@ -73,33 +73,16 @@ void RunSummaryBuilder::attempt_started(Attempt attempt, int world_size) {
                        .cause = ""});
 }
 
-void RunSummaryBuilder::rank_exited(Attempt attempt, const std::string& node,
-                                    const WorkerExited& message) {
-  WorkerFailure failure;
-  failure.end.kind = message.signaled ? EndKind::Killed : EndKind::Exited;
-  failure.end.rank = message.rank;
-  failure.end.node = node;
-  failure.end.status = message.status;
-  failure.end.core_dumped = message.core_dumped;
-  failure.end.oom_killed = message.oom_killed;
-  failure.end.memory = {message.memory_limit, message.memory_used, message.memory_limit_of};
-  failure.end.pids_limit_hit = message.pids_limit_hit;
-  failure.end.stop_requested = message.stop_requested;
-  failure.attempt = attempt.value;
-  failure.wall_us = message.wall_us;
-  for (const std::string& line : message.last_lines) failure.last_lines.push_back(redacted(line));
-  if (!message.errors.empty()) {
-    const UserError& error = message.errors.front();
-    failure.end.error_type = utf8_text(redacted(error.type), kErrorTypeBytesMax);
-    failure.end.error_what = utf8_text(redacted(error.what), kErrorWhatBytesMax);
-    failure.stack = utf8_text(redacted(error.stack), kErrorStackBytesMax);
-  }
-  if (message.signaled || message.status != 0) {
-    const Rank rank{message.rank};
-    write(record_.folder().rank(attempt, rank), record_.folder().error_json(attempt, rank),
-          error_json(failure));
-  }
-  failures_[{attempt, Rank{message.rank}}] = std::move(failure);
+void RunSummaryBuilder::rank_exited(const std::string& node, const RankExited& event) {
+  WorkerFailure failure{.kind = event.end.signaled ? EndKind::Killed : EndKind::Exited,
+                        .rank = event.rank.value,
+                        .node = node,
+                        .attempt = event.attempt.value,
+                        .end = event.end};
+  if (!event.end.clean())
+    write(record_.folder().rank(event.attempt, event.rank),
+          record_.folder().error_json(event.attempt, event.rank), error_json(failure));
+  failures_[{event.attempt, event.rank}] = std::move(failure);
 }
 
 // As far as that works: the summary says the same.
@@ -126,14 +109,14 @@ RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
       return root_cause_of(found->second, ended.collateral);
     if (ended.start_error) {
       WorkerFailure failure;
-      failure.end.kind = EndKind::StartFailed;
-      failure.end.rank = ended.root_rank->value;
-      failure.end.node = ended.root_node;
+      failure.kind = EndKind::StartFailed;
+      failure.rank = ended.root_rank->value;
+      failure.node = ended.root_node;
       failure.end.status = ended.start_error->code == Errc::NotFound     ? ENOENT
                            : ended.start_error->code == Errc::Permission ? EACCES
                                                                          : EIO;
-      failure.end.program = spec_.command.empty() ? "" : spec_.command.front();
-      failure.end.detail = ended.start_error->describe();
+      failure.program = spec_.command.empty() ? "" : spec_.command.front();
+      failure.detail = ended.start_error->describe();
       failure.attempt = ended.attempt.value;
       RootCause cause = root_cause_of(std::move(failure), ended.collateral);
       cause.text.cause = ended.cause;
@@ -212,7 +195,7 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
     summary.root = root_;
     if (root_ && root_->worker) {
       summary.logs =
-          record_.folder().rank(Attempt{root_->worker->attempt}, Rank{root_->worker->end.rank});
+          record_.folder().rank(Attempt{root_->worker->attempt}, Rank{root_->worker->rank});
     }
   }
   summary.world_size = placement_.world_size;

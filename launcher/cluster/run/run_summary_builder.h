@@ -12,7 +12,6 @@
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/core/run_events.h"
 #include "launcher/report/summary.h"
-#include "lib/wire/attempt_messages.h"
 
 namespace train {
 
@@ -29,7 +28,7 @@ class RunSummaryBuilder {
   void placed(const Placement& placement) { placement_ = placement; }
   void attempt_started(Attempt attempt, int world_size);
   /// Writes the rank's error.json where it failed.
-  void rank_exited(Attempt attempt, const std::string& node, const WorkerExited& message);
+  void rank_exited(const std::string& node, const RankExited& event);
   /// Writes the attempt's cause.json where it failed.
   void attempt_ended(const AttemptEnded& ended);
   void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,

@@ -10,8 +10,8 @@ namespace {
 constexpr LinkId kLink = 1, kOther = 2;
 constexpr Attempt kFirst{0}, kSecond{1};
 
-ResourceAmounts cpus(double count, double gpu = 0) {
-  ResourceAmounts amounts;
+Resources cpus(double count, double gpu = 0) {
+  Resources amounts;
   amounts.cpu = count;
   amounts.gpu = gpu;
   return amounts;
@@ -174,7 +174,7 @@ TEST(NodeAgent, OffersTheOthersWhatARunThatEndedHadTaken) {
 TEST(NodeAgent, ARunThatItDoesNotKnowIsNobodys) { EXPECT_EQ(Node().agent.user_of("r1"), ""); }
 
 TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
-  ResourceAmounts total = cpus(4);
+  Resources total = cpus(4);
   total.memory_bytes = 3u << 30;
   NodeAgent agent("node-a", "host-a", {}, total);
   agent.handle(attach(kLink, 1));
@@ -191,7 +191,7 @@ TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
 
 TEST(NodeAgent, WhatTheUserHasNamedIsCountedToo) {
   const auto refusal_of = [](const std::string& name, double wanted, int workers = 1) {
-    ResourceAmounts total = cpus(4);
+    Resources total = cpus(4);
     total.custom["tape"] = 2;
     NodeAgent agent("node-a", "host-a", {}, total);
     agent.handle(attach(kLink, 1));
@@ -228,8 +228,7 @@ TEST(NodeAgent, AnOlderAttemptIsStoppedAndWaitedFor) {
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(std::get<StopAttempt>(actions[0]).key, (AttemptKey{"r1", kFirst}));
   EXPECT_TRUE(std::get<StopAttempt>(actions[0]).at_once);
-  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key,
-            (AttemptKey{"r1", kSecond}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key, (AttemptKey{"r1", kSecond}));
 }
 
 TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
@@ -333,7 +332,7 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
   ASSERT_EQ(actions.size(), 1u);  // nothing is stopped for them
   const auto& spawned = std::get<SpawnSupervisor>(actions[0]);
   EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(spawned.message.claimed, ResourceAmounts{});
+  EXPECT_EQ(spawned.message.claimed, Resources{});
   node.handle(up(kSecond, 0));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
 }
@@ -519,7 +518,7 @@ TEST(NodeAgent, DrainingOffersNothingAndTellsTheLaunchers) {
   ASSERT_EQ(actions.size(), 2u);
   const auto& offer = std::get<SendOffer>(actions[0]).offer;
   EXPECT_TRUE(offer.draining);
-  EXPECT_EQ(offer.free, ResourceAmounts{});
+  EXPECT_EQ(offer.free, Resources{});
   EXPECT_EQ(offer.total, cpus(4, 2));
   EXPECT_EQ(offer.attempts, std::vector<std::uint32_t>{0});
   EXPECT_EQ(std::get<TellDraining>(actions[1]).link, kLink);

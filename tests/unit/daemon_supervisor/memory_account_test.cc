@@ -21,7 +21,7 @@ std::vector<MemoryGroup> groups() {
 std::string verdict(const std::vector<MemoryGroup>& before, const std::vector<MemoryGroup>& after,
                     bool own, bool killed) {
   const auto found = out_of_memory(before, after, own, killed);
-  return found ? fmt::format("{} {} {}", found->owner, found->limit / kMebibyte,
+  return found ? fmt::format("{} {} {}", found->owner, found->bytes / kMebibyte,
                              found->used / kMebibyte)
                : "no";
 }

@@ -29,8 +29,8 @@ class ReplicaStorageTest : public SupervisorWithData {
   void offer(const std::string& folder, const std::string& path, const std::string& text) {
     offered_[{folder, path}] = text;
   }
-  WrittenFile listed(const std::string& path, const std::string& text) const {
-    return {path, text.size(), to_hex(digest_of(text))};
+  CheckpointFile listed(const std::string& path, const std::string& text) const {
+    return {path, text.size(), digest_of(text)};
   }
   /// Answers what it asks for from what is offered, until it says something else.
   Frame serve() {
@@ -51,8 +51,9 @@ class ReplicaStorageTest : public SupervisorWithData {
       supervisor_.send(answer);
     }
   }
-  ShardKept keep(const std::string& dir, std::vector<WrittenFile> files, std::uint64_t index = 1) {
-    supervisor_.send(KeepShard{.rank = 4, .index = index, .dir = dir, .files = std::move(files)});
+  ShardKept keep(const std::string& dir, std::vector<CheckpointFile> files,
+                 std::uint64_t index = 1) {
+    supervisor_.send(KeepShard{{Rank{4}, dir, std::move(files)}, index});
     const Frame frame = serve();
     EXPECT_EQ(frame.type, MessageType::ShardKept);
     return *decode<ShardKept>(frame);
@@ -147,7 +148,7 @@ TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
   EXPECT_EQ(part.dir, "data-0-3.1/rank-0000");
   ASSERT_EQ(part.files.size(), 1u);
   EXPECT_EQ(part.files[0].path, "state");
-  EXPECT_EQ(part.files[0].size, 5u);
+  EXPECT_EQ(part.files[0].bytes, 5u);
   EXPECT_TRUE(fs::exists(data + "data-0-3.1/rank-0000/state"));
   EXPECT_FALSE(fs::exists(data + ".tmp-0-3.1"));
   EXPECT_FALSE(fs::exists(staging_ + "/ckpt-1"));
@@ -162,7 +163,7 @@ TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
   const auto part = supervisor_.wait_for<ShardWritten>();
 
   EXPECT_EQ(part.error, "the disk is full");
-  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.no_space);
   EXPECT_FALSE(fs::exists(supervisor_.dir() + "/data/checkpoints/data-0-3.1"));
 }
 

@@ -45,7 +45,7 @@ TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
                                 .metrics_json = "",
                                 .error = "",
                                 .error_code = ""});
-    CheckpointPart stored{.rank = {}, .folder = std::string(200, 'f'), .files = {}};
+    CheckpointShard stored{.rank = {}, .dir = std::string(200, 'f')};
     for (const StagedFile& file : *files)
       stored.files.push_back({.path = file.path, .bytes = ~std::uint64_t{0}, .digest = {}});
     set_outcome(part, std::move(stored));
@@ -60,10 +60,10 @@ TEST(ShardResult, OfWhatCouldNotBeStoredIsWhy) {
 
   set_outcome(part, Error{Errc::NoSpace, "the disk is full", "free some"});
 
-  EXPECT_EQ(part.rank, 3);
+  EXPECT_EQ(part.rank, Rank{3});
   EXPECT_EQ(part.index, 7u);
   EXPECT_EQ(part.error, "the disk is full (free some)");
-  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.no_space);
   EXPECT_TRUE(part.files.empty());
 }
 

@@ -98,7 +98,7 @@ class HangingFiles final : public FileSystem {
 
 class ShardWritersTest : public ::testing::Test {
  protected:
-  using Answer = std::optional<Result<CheckpointPart>>;
+  using Answer = std::optional<Result<CheckpointShard>>;
 
   ShardWritersTest() {
     char folder[] = "/tmp/part-writers-XXXXXX";
@@ -161,7 +161,7 @@ TEST_F(ShardWritersTest, StoreAPartAndTakeWhatWasStaged) {
   run_until([&] { return answers_[1].has_value(); });
 
   ASSERT_TRUE(answers_[1]->has_value()) << answers_[1]->error().describe();
-  EXPECT_EQ((*answers_[1])->folder, ".rank-0000");
+  EXPECT_EQ((*answers_[1])->dir, ".rank-0000");
   EXPECT_TRUE(fs::exists(pending(1) + "/.rank-0000/state"));
   EXPECT_FALSE(fs::exists(dir_ + "/checkpoints/.staging-0/1"));
 }

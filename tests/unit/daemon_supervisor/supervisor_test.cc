@@ -56,7 +56,7 @@ TEST(Supervisor, TellsANewLauncherWhatItsPredecessorWasTold) {
   ASSERT_EQ(started.workers.size(), 2u);
   EXPECT_EQ(started.workers[0].pid, snapshot.alive[0].pid);
   EXPECT_EQ(started.workers[1].pid, exited.pid);
-  EXPECT_EQ(decode<WorkerExited>(frames[2])->status, 3);
+  EXPECT_EQ(decode<WorkerExited>(frames[2])->end.status, 3);
 }
 
 TEST(Supervisor, TellsANewerLauncherTheResultsThatAnOlderOneSent) {

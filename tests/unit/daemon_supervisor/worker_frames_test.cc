@@ -123,7 +123,7 @@ TEST(ExitMessage, OfALongErrorTextCarriesItsBeginning) {
   const Frame frame = encode(exit_message(seat, {}), Attempt{0});
   EXPECT_LT(frame.payload.size(), 1u << 20);
   const auto message = decode<WorkerExited>(frame);
-  EXPECT_TRUE(message->errors.front().what.ends_with("x..."));
+  EXPECT_TRUE(message->end.error->what.ends_with("x..."));
 }
 
 }  // namespace

@@ -160,13 +160,13 @@ TEST_F(WorkerMessagesTest, WhatUserCodeThrewIsToldWithItsEnd) {
   const auto exited = supervisor_.wait_for<WorkerExited>();
   EXPECT_EQ(exited.rank, 0);
   EXPECT_EQ(exited.pid, worker);
-  EXPECT_TRUE(exited.signaled);
-  EXPECT_EQ(exited.status, SIGKILL);
-  EXPECT_FALSE(exited.stop_requested);
-  EXPECT_FALSE(exited.oom_killed);
-  EXPECT_GT(exited.wall_us, 0);
-  EXPECT_EQ(exited.last_ordinal, 2u);
-  EXPECT_EQ(exited.errors, (std::vector<UserError>{{"boom", "std::runtime_error", "at x"}}));
+  EXPECT_TRUE(exited.end.signaled);
+  EXPECT_EQ(exited.end.status, SIGKILL);
+  EXPECT_FALSE(exited.end.stop_requested);
+  EXPECT_FALSE(exited.end.oom_killed);
+  EXPECT_GT(exited.end.wall_us, 0);
+  EXPECT_EQ(exited.end.last_ordinal, 2u);
+  EXPECT_EQ(exited.end.error, (UserError{"boom", "std::runtime_error", "at x"}));
 }
 
 TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
@@ -185,14 +185,14 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
 
   const auto part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.error, "");
-  EXPECT_EQ(part.rank, 0);
+  EXPECT_EQ(part.rank, Rank{0});
   EXPECT_EQ(part.index, 1u);
   EXPECT_EQ(part.report_ordinal, 9u);
   EXPECT_EQ(part.metadata_json, R"({"a":1})");
   EXPECT_FALSE(part.on_node);
   ASSERT_EQ(part.files.size(), 1u);
   EXPECT_EQ(part.files[0].path, "state");
-  EXPECT_EQ(part.files[0].size, 5u);
+  EXPECT_EQ(part.files[0].bytes, 5u);
   const std::string pending = supervisor_.dir() + "/run/checkpoints/.tmp-0-3.1/";
   EXPECT_TRUE(std::filesystem::exists(pending + part.dir + "/state")) << part.dir;
   EXPECT_FALSE(std::filesystem::exists(staging_ + "/ckpt-1"));
@@ -215,7 +215,7 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   say(failed);
   auto part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.error, "the disk is full");
-  EXPECT_EQ(part.error_code, "no_space");
+  EXPECT_TRUE(part.no_space);
   EXPECT_TRUE(part.files.empty());
 
   const CheckpointStaged gone = staged(2, "");
@@ -223,7 +223,7 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   say(gone);
   part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.index, 2u);
-  EXPECT_EQ(part.error_code, "not_found");
+  EXPECT_FALSE(part.no_space);
   EXPECT_NE(part.error, "");
 }
 

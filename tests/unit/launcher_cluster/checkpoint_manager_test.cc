@@ -39,9 +39,7 @@ class CheckpointManagerTest : public testing::Test {
     const auto part = write_part(record_->files(), record_->checkpoints().folder(),
                                  {record_->epoch(), Attempt{0}, Ordinal{number}}, Rank{0}, staged);
     ASSERT_TRUE(part) << part.error().describe();
-    CheckpointShard brought;
-    brought.rank = Rank{0};
-    brought.dir = part->folder;
+    const StagedShard brought{*part};
     const auto outcome = keeper.commit(
         {.attempt = Attempt{0}, .index = number, .number = number, .parts = {brought}}, {},
         kCreated, pinned);

@@ -26,7 +26,7 @@ class RunLogTest : public testing::Test {
                [](NodeId node) { return "gpu-" + std::to_string(node.value); });
     log.event(NodeDown{NodeId{1}, "no answer for 10 s"});
     log.event(RankReported{Attempt{2}, Rank{3}, 7});
-    log.event(RankExited{Attempt{2}, Rank{3}, RankEnd{.signaled = true, .status = 9}});
+    log.event(RankExited{Attempt{2}, Rank{3}, WorkerEnd{.signaled = true, .status = 9}});
     log.action(StateChanged{RunState::Running, RunState::TearingDown, RunTrigger::GroupEnding,
                             Attempt{2}, "rank 3 was killed", ""});
     log.action(Note{NoteLevel::Warning, "told as a warning"});

@@ -54,12 +54,8 @@ class RunSummaryBuilderTest : public testing::Test {
     outcome.committed.info = {1, "/runs/vit/checkpoints/checkpoint_000001", 0};
     ledger_->checkpoint_committed(outcome, Attempt{attempt}, ordinal);
   }
-  static WorkerExited killed(int rank, int signal) {
-    WorkerExited message;
-    message.rank = rank;
-    message.signaled = true;
-    message.status = signal;
-    return message;
+  static RankExited killed(int rank, int signal) {
+    return {Attempt{0}, Rank{rank}, {.signaled = true, .status = signal}};
   }
   static AttemptEnded ended_well(std::uint32_t attempt) {
     AttemptEnded ended;
@@ -73,7 +69,7 @@ class RunSummaryBuilderTest : public testing::Test {
     ended.failed = true;
     ended.failure = FailureKind::Worker;
     ended.root_rank = Rank{rank};
-    ended.root_end = RankEnd{.signaled = true, .status = 11};
+    ended.root_end = WorkerEnd{.signaled = true, .status = 11};
     ended.root_node = "n0";
     ended.collateral = 1;
     return ended;
@@ -170,14 +166,14 @@ TEST_F(RunSummaryBuilderTest, WhatAnInterruptedRunLosesIsCountedFromItsLastCheck
 
 TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
   begin(0, seconds(0));
-  ledger_->rank_exited(Attempt{0}, "n0", killed(1, 11));
-  ledger_->rank_exited(Attempt{0}, "n0", killed(0, 15));
+  ledger_->rank_exited("n0", killed(1, 11));
+  ledger_->rank_exited("n0", killed(0, 15));
   ledger_->attempt_ended(failed(0, 1));
 
   const RunSummary told = summary(RunState::Errored);
 
   ASSERT_TRUE(told.root && told.root->worker);
-  EXPECT_EQ(told.root->worker->end.rank, 1);
+  EXPECT_EQ(told.root->worker->rank, 1);
   EXPECT_EQ(told.root->worker->end.status, 11);
   EXPECT_EQ(told.root->collateral, 1);
   EXPECT_EQ(told.logs, record_->folder().rank(Attempt{0}, Rank{1}));
@@ -191,7 +187,7 @@ TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
 
 TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
   begin(0, seconds(0));
-  ledger_->rank_exited(Attempt{0}, "n0", WorkerExited{});
+  ledger_->rank_exited("n0", RankExited{Attempt{0}, Rank{0}, {}});
   EXPECT_EQ(text_of(record_->folder().error_json(Attempt{0}, Rank{0})), "");
 }
 

@@ -94,10 +94,10 @@ class ShardTransferTest : public testing::Test {
     const std::string path = "r" + std::to_string(rank) + "/state.bin";
     write(there() + "/" + kPending + "/" + dir + "/" + path, text);
     ShardWritten message;
-    message.rank = rank;
+    message.rank = Rank{rank};
     message.index = 1;
     message.dir = dir;
-    message.files = {{path, text.size(), to_hex(digest_of(text))}};
+    message.files = {{path, text.size(), digest_of(text)}};
     message.on_node = true;
     return encode(message, kAttempt);
   }
@@ -140,7 +140,7 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
-  const CheckpointShard staged = only<ShardStaged>()[0].part;
+  const StagedShard staged = only<ShardStaged>()[0].part;
   EXPECT_EQ(staged.error, "");
   EXPECT_EQ(staged.dir, ".rank-0001");
   EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
@@ -150,7 +150,7 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
 
 TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {
   ShardWritten message;
-  message.rank = 1;
+  message.rank = Rank{1};
   message.index = 1;
   message.dir = ".rank-0001";
 
@@ -239,7 +239,7 @@ TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
   message.index = 1;
   message.dir = ".rank-0000";
   message.on_node = true;
-  message.files = {{"../../../../x", 1, to_hex(digest_of("x"))}};
+  message.files = {{"../../../../x", 1, digest_of("x")}};
 
   collector_->take(kNode, encode(message, kAttempt));
   run_until([this] { return !events_.empty(); });
@@ -294,7 +294,7 @@ class ReplicasTest : public ShardTransferTest {
     ShardWritten message;
     message.index = 1;
     message.dir = dir;
-    message.files = {{"state.bin", 5, to_hex(digest_of("hello"))}};
+    message.files = {{"state.bin", 5, digest_of("hello")}};
     message.on_node = true;
     return encode(message, kAttempt);
   }
@@ -319,7 +319,7 @@ TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
-  const CheckpointShard staged = only<ShardStaged>()[0].part;
+  const StagedShard staged = only<ShardStaged>()[0].part;
   EXPECT_EQ(staged.error, "");
   EXPECT_EQ(staged.nodes, (std::vector<std::string>{"n1", "n2"}));
   EXPECT_EQ(staged.dir, "data-1-0.1/rank-0000");
@@ -341,7 +341,7 @@ TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
   kept_by(kOther, "no room");
   run_until([this] { return !events_.empty(); });
 
-  const CheckpointShard staged = only<ShardStaged>().at(0).part;
+  const StagedShard staged = only<ShardStaged>().at(0).part;
   EXPECT_EQ(staged.error, "keeping a copy on n2: no room");
   EXPECT_TRUE(staged.no_space);
   EXPECT_TRUE(staged.nodes.empty());

@@ -48,12 +48,6 @@ TEST(StartFrames, WaitsForATraindThatIsAwayForAsLongAsItsWorkersDo) {
   }
 }
 
-TEST(StartFrames, KnowsEveryErrorByItsName) {
-  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
-    EXPECT_EQ(errc_of(to_string(static_cast<Errc>(code))), static_cast<Errc>(code));
-  }
-}
-
 /// A run "vit" of two workers on each of two nodes.
 class StartFramesTest : public testing::Test {
  protected:
@@ -252,13 +246,13 @@ TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
 }
 
 TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
-  CheckpointShard first, second;
+  StagedShard first, second;
   first.rank = Rank{1};
   first.dir = ".rank-0001";
   first.metadata_json = R"({"of": 1})";
   second.rank = Rank{0};
   second.dir = "data-4-5.2/rank-0000";
-  second.files = {{"state", 5, "000102030405060708090a0b0c0d0e0f"}};
+  second.files = {{"state", 5, {6, 7}}};
   second.metadata_json = R"({"of": 0})";
   second.nodes = {"n1", "n2"};
 
@@ -274,31 +268,19 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
   EXPECT_EQ(request.metadata, (boost::json::object{{"of", 0}}));
   ASSERT_EQ(request.parts.size(), 2u);
   EXPECT_EQ(request.parts[1].rank, Rank{0});
-  EXPECT_EQ(request.parts[1].folder, "data-4-5.2/rank-0000");
+  EXPECT_EQ(request.parts[1].dir, "data-4-5.2/rank-0000");
   EXPECT_EQ(request.parts[1].nodes, (std::vector<std::string>{"n1", "n2"}));
   ASSERT_EQ(request.parts[1].files.size(), 1u);
-  EXPECT_EQ(request.parts[1].files[0].path, "state");
-  EXPECT_EQ(request.parts[1].files[0].bytes, 5u);
-  EXPECT_EQ(to_hex(request.parts[1].files[0].digest), "000102030405060708090a0b0c0d0e0f");
+  EXPECT_EQ(request.parts[1].files, second.files);
   EXPECT_TRUE(request.parts[0].files.empty());
 }
 
 TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
   for (const char* text : {"[1]", "{", "7", ""}) {
-    CheckpointShard part;
+    StagedShard part;
     part.metadata_json = text;
     EXPECT_TRUE(commit_request({.parts = {part}}, Epoch{1}, "", {}).metadata.empty()) << text;
   }
-}
-
-TEST(ResourcesOf, AreTheSameOnBothSides) {
-  const Resources resources{.cpu = 2, .gpu = 3, .memory_bytes = 4, .custom = {{"ssd", 5}}};
-  EXPECT_EQ(to_resources(to_amounts(resources)), resources);
-  EXPECT_EQ(to_amounts(resources).gpu, 3);
-}
-
-TEST(ErrorCodes, OneThatIsNotKnownIsInternal) {
-  EXPECT_EQ(errc_of("of a newer protocol"), Errc::Internal);
 }
 
 }  // namespace

@@ -27,16 +27,11 @@ inline NodeUp node_up(NodeId id, std::vector<Attempt> attempts = {}) {
   const std::string name = std::string("node-") + static_cast<char>('a' + id.value);
   return {{id, name, has, has}, "10.0.0." + std::to_string(id.value + 1), std::move(attempts)};
 }
-inline RankEnd exited(int code, bool stop_requested = false) {
-  return {.status = code,
-          .stop_requested = stop_requested,
-          .last_lines = {},
-          .error_what = {},
-          .error_type = {},
-          .error_stack = {}};
+inline WorkerEnd exited(int code, bool stop_requested = false) {
+  return {.status = code, .stop_requested = stop_requested};
 }
-inline RankEnd killed(int signal, bool stop_requested = false) {
-  RankEnd end = exited(signal, stop_requested);
+inline WorkerEnd killed(int signal, bool stop_requested = false) {
+  WorkerEnd end = exited(signal, stop_requested);
   end.signaled = true;
   return end;
 }
@@ -64,7 +59,7 @@ inline CheckpointInfo checkpoint(std::uint64_t number) {
 }
 inline ShardStaged staged(Attempt attempt, int rank, std::uint64_t index,
                           std::uint64_t ordinal = 1) {
-  return {attempt, {Rank{rank}, index, ordinal, "dir", {}, "", ""}};
+  return {attempt, {{Rank{rank}, "dir"}, index, ordinal}};
 }
 
 struct Driven {

@@ -201,7 +201,7 @@ TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
   Driven d(two_workers(0));
   d.running();
   d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"});
-  RankEnd end = exited(0);
+  WorkerEnd end = exited(0);
   end.last_ordinal = 12;
   d.handle(RankExited{kFirst, Rank{1}, end});
   const auto pauses = only<Pause>(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}));

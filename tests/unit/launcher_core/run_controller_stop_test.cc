@@ -91,7 +91,7 @@ TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
 }
 
 RankExited came_to_its_end(int rank, std::uint64_t last_report) {
-  RankEnd end = exited(0);
+  WorkerEnd end = exited(0);
   end.last_ordinal = last_report;
   return {kFirst, Rank{rank}, end};
 }

@@ -19,7 +19,7 @@ AttemptEnded ended_well(Attempt attempt) {
           .start_error = {},
           .collateral = 0};
 }
-AttemptEnded ended_by(Attempt attempt, Rank rank, RankEnd end, const std::string& node,
+AttemptEnded ended_by(Attempt attempt, Rank rank, WorkerEnd end, const std::string& node,
                       int collateral = 0) {
   return {.attempt = attempt,
           .cause = "",

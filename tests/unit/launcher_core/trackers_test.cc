@@ -10,8 +10,8 @@ constexpr TimePoint kStart{seconds(100)};
 using Outcome = CheckpointTracker::Outcome;
 using Acks = std::vector<std::pair<Rank, std::uint64_t>>;
 
-CheckpointShard part(int rank, std::uint64_t index, std::string error = "") {
-  return {Rank{rank}, index, 10 * index, "dir", {}, "", std::move(error)};
+StagedShard part(int rank, std::uint64_t index, std::string error = "") {
+  return {{Rank{rank}, "dir"}, index, 10 * index, "", std::move(error)};
 }
 
 TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
@@ -53,7 +53,7 @@ TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
 TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
   CheckpointTracker tracker(3);
   tracker.add(part(0, 1, "it threw"), kStart);
-  CheckpointShard full = part(1, 1, "the disk is full");
+  StagedShard full = part(1, 1, "the disk is full");
   full.no_space = true;
   tracker.add(full, kStart);
   full.rank = Rank{2};

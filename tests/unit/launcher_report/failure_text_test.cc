@@ -14,11 +14,14 @@
 namespace train {
 namespace {
 
-WorkerEnd exited(int code) {
-  return {.kind = EndKind::Exited, .rank = 3, .node = "node-b", .status = code};
+WorkerFailure exited(int code) {
+  return {.kind = EndKind::Exited, .rank = 3, .node = "node-b", .end = {.status = code}};
 }
-WorkerEnd killed(int signal) {
-  return {.kind = EndKind::Killed, .rank = 3, .node = "node-b", .status = signal};
+WorkerFailure killed(int signal) {
+  return {.kind = EndKind::Killed,
+          .rank = 3,
+          .node = "node-b",
+          .end = {.signaled = true, .status = signal}};
 }
 
 FailureText text(std::string cause, std::string how_known) {
@@ -31,8 +34,8 @@ TEST(FailureText, NamesSignals) {
   EXPECT_EQ(failure_text(killed(SIGKILL)),
             text("rank 3 on node-b was killed by SIGKILL",
                  "its wait status; trainrun did not send the signal"));
-  WorkerEnd aborted = killed(SIGABRT);
-  aborted.core_dumped = true;
+  WorkerFailure aborted = killed(SIGABRT);
+  aborted.end.core_dumped = true;
   EXPECT_EQ(failure_text(aborted), text("rank 3 on node-b was killed by SIGABRT (abort: a failed "
                                         "assertion or an uncaught exception), core dumped",
                                         "its wait status"));
@@ -41,19 +44,19 @@ TEST(FailureText, NamesSignals) {
 }
 
 TEST(FailureText, TellsAnOutOfMemoryKillFromOthers) {
-  WorkerEnd end = killed(SIGKILL);
-  end.oom_killed = true;
-  EXPECT_EQ(failure_text(end), text("rank 3 on node-b ran out of memory",
-                                    "the kernel counted an out-of-memory kill in its cgroup"));
-  EXPECT_EQ(exit_code_of({Outcome::Failed, end, {}}), 137);
+  WorkerFailure failure = killed(SIGKILL);
+  failure.end.oom_killed = true;
+  EXPECT_EQ(failure_text(failure), text("rank 3 on node-b ran out of memory",
+                                        "the kernel counted an out-of-memory kill in its cgroup"));
+  EXPECT_EQ(exit_code_of({Outcome::Failed, failure, {}}), 137);
 }
 
 TEST(FailureText, SaysWhoseMemoryWasUsedUp) {
   const auto cause = [](const std::string& owner, std::uint64_t bytes, std::uint64_t used) {
-    WorkerEnd end = killed(SIGKILL);
-    end.oom_killed = true;
-    end.memory = {bytes, used, owner};
-    return failure_text(end).cause;
+    WorkerFailure failure = killed(SIGKILL);
+    failure.end.oom_killed = true;
+    failure.end.memory = {bytes, used, owner};
+    return failure_text(failure).cause;
   };
   constexpr std::uint64_t kMebibyte = 1u << 20, kGibibyte = 1u << 30;
   EXPECT_EQ(cause("claim", 200 * kMebibyte, 200 * kMebibyte),
@@ -70,22 +73,22 @@ TEST(FailureText, SaysWhoseMemoryWasUsedUp) {
 }
 
 TEST(FailureText, AWorkerWhoseChildRanOutOfMemoryDidSoItself) {
-  WorkerEnd end = exited(1);
-  end.oom_killed = true;
-  end.memory = {1u << 20, 1u << 20, "claim"};
-  EXPECT_EQ(failure_text(end).cause,
+  WorkerFailure failure = exited(1);
+  failure.end.oom_killed = true;
+  failure.end.memory = {1u << 20, 1u << 20, "claim"};
+  EXPECT_EQ(failure_text(failure).cause,
             "rank 3 on node-b ran out of memory: 1 MiB of the 1 MiB that it claimed");
-  EXPECT_EQ(exit_code_of({Outcome::Failed, end, {}}), 137);
+  EXPECT_EQ(exit_code_of({Outcome::Failed, failure, {}}), 137);
 }
 
 TEST(FailureText, SaysThatAProcessWasRefused) {
-  WorkerEnd end = exited(3);
-  end.pids_limit_hit = 50;
-  EXPECT_EQ(failure_text(end).cause,
+  WorkerFailure failure = exited(3);
+  failure.end.pids_limit_hit = 50;
+  EXPECT_EQ(failure_text(failure).cause,
             "rank 3 on node-b exited with code 3, after it was refused a process or thread beyond "
             "the 50 that it may have");
-  end.stop_requested = true;
-  EXPECT_EQ(failure_text(end).cause, "rank 3 on node-b was stopped");
+  failure.end.stop_requested = true;
+  EXPECT_EQ(failure_text(failure).cause, "rank 3 on node-b was stopped");
 }
 
 TEST(FailureText, NamesExitCodes) {
@@ -103,10 +106,9 @@ TEST(FailureText, NamesExitCodes) {
 }
 
 TEST(FailureText, PrefersWhatUserCodeThrew) {
-  WorkerEnd end = exited(1);
-  end.error_type = "std::runtime_error";
-  end.error_what = "no such column: label";
-  EXPECT_EQ(failure_text(end),
+  WorkerFailure failure = exited(1);
+  failure.end.error = UserError{"no such column: label", "std::runtime_error", ""};
+  EXPECT_EQ(failure_text(failure),
             text("rank 3 on node-b failed with std::runtime_error: no such column: label",
                  "the error that the worker reported before it exited with code 1"));
 }
@@ -115,7 +117,7 @@ TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
   EXPECT_EQ(failure_text({.kind = EndKind::StartFailed,
                           .rank = 0,
                           .node = "a",
-                          .status = ENOENT,
+                          .end = {.status = ENOENT},
                           .program = "./vit"}),
             text("rank 0 on a could not be started: ./vit: No such file or directory",
                  "the error that the system gave when it was to be executed"));
@@ -130,9 +132,10 @@ TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
 }
 
 TEST(FailureText, CallsAStoppedWorkerStopped) {
-  WorkerEnd end = killed(SIGTERM);
-  end.stop_requested = true;
-  EXPECT_EQ(failure_text(end), text("rank 3 on node-b was stopped", "trainrun asked it to stop"));
+  WorkerFailure failure = killed(SIGTERM);
+  failure.end.stop_requested = true;
+  EXPECT_EQ(failure_text(failure),
+            text("rank 3 on node-b was stopped", "trainrun asked it to stop"));
 }
 
 TEST(ExitCode, FollowsTheTable) {
@@ -140,11 +143,11 @@ TEST(ExitCode, FollowsTheTable) {
     Ending ending;
     int code;
   };
-  const auto failed = [](WorkerEnd end) {
-    return Ending{Outcome::Failed, std::move(end), std::nullopt};
+  const auto failed = [](WorkerFailure failure) {
+    return Ending{Outcome::Failed, std::move(failure), std::nullopt};
   };
   const auto start_failed = [&](int error) {
-    return failed({.kind = EndKind::StartFailed, .status = error});
+    return failed({.kind = EndKind::StartFailed, .end = {.status = error}});
   };
   const auto refused = [](Errc error) { return Ending{Outcome::Refused, std::nullopt, error}; };
   const std::vector<Row> rows = {
@@ -193,12 +196,10 @@ TEST(ExitCode, FollowsTheTable) {
 
 /// A text of 1.2 MB was one record of the journal.
 TEST(FailureText, CutsAnErrorTextOfAnyLengthAndBytes) {
-  WorkerEnd end;
-  end.status = 1;
-  end.error_type = std::string(5'000, 'T');
-  end.error_what = "\xff" + std::string(1'200'000, 'x');
+  const UserError error{"\xff" + std::string(1'200'000, 'x'), std::string(5'000, 'T'), ""};
+  const WorkerFailure failure{.end = {.status = 1, .error = error}};
 
-  const std::string cause = failure_text(end).cause;
+  const std::string cause = failure_text(failure).cause;
 
   EXPECT_LE(cause.size(), kCauseBytesMax + 100);
   EXPECT_TRUE(cause.starts_with("rank 0")) << cause;

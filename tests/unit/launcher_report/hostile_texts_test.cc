@@ -33,9 +33,8 @@ std::string progress_with(const std::string& text, OutputMode mode) {
 
 RunSummary summary_with(const std::string& text) {
   WorkerFailure failure;
-  failure.end = {.node = text, .status = 1, .error_type = text, .error_what = text};
-  failure.last_lines = {text};
-  failure.stack = text;
+  failure.node = text;
+  failure.end = {.status = 1, .last_lines = {text}, .error = UserError{text, text, text}};
   const CheckpointSummary checkpoint{text, text, text, 0.5};
   return {.run = text,
           .path = text,

@@ -53,26 +53,26 @@ RunSummary run(Outcome outcome) {
 }
 
 WorkerFailure segfault() {
-  return {.end = {.kind = EndKind::Killed,
-                  .rank = 3,
-                  .node = "node-b",
-                  .status = SIGSEGV,
-                  .core_dumped = true},
+  return {.kind = EndKind::Killed,
+          .rank = 3,
+          .node = "node-b",
           .attempt = 1,
-          .wall_us = kWall,
-          .last_lines = {"epoch 3", "about to\x1b[2J read"}};
+          .end = {.signaled = true,
+                  .status = SIGSEGV,
+                  .core_dumped = true,
+                  .wall_us = kWall,
+                  .last_lines = {"epoch 3", "about to\x1b[2J read"}}};
 }
 
 WorkerFailure thrown() {
-  return {.end = {.kind = EndKind::Exited,
-                  .rank = 1,
-                  .node = "node-a",
-                  .status = 1,
-                  .error_type = "std::runtime_error",
-                  .error_what = "no such column: label"},
+  return {.kind = EndKind::Exited,
+          .rank = 1,
+          .node = "node-a",
           .attempt = 0,
-          .wall_us = kWall,
-          .stack = "#0 load_batch() at vit.cc:42\n#1 main at vit.cc:99"};
+          .end = {.status = 1,
+                  .wall_us = kWall,
+                  .error = UserError{"no such column: label", "std::runtime_error",
+                                     "#0 load_batch() at vit.cc:42\n#1 main at vit.cc:99"}}};
 }
 
 TEST(Summary, Succeeded) {
@@ -122,7 +122,7 @@ TEST(Summary, FailedByAnErrorOfUserCode) {
 
 TEST(Summary, WhatTheSdkPrintedOfTheErrorIsNotShownAgain) {
   WorkerFailure failure = thrown();
-  failure.last_lines = {
+  failure.end.last_lines = {
       "epoch 3",
       "trainrun: rank 1: the training loop threw std::runtime_error: no such column: label"};
   RunSummary summary = run(Outcome::Failed);
@@ -131,7 +131,7 @@ TEST(Summary, WhatTheSdkPrintedOfTheErrorIsNotShownAgain) {
   EXPECT_EQ(text.find("the training loop threw"), std::string::npos) << text;
   EXPECT_NE(text.find("the last line of rank 1"), std::string::npos) << text;
 
-  failure.last_lines.erase(failure.last_lines.begin());
+  failure.end.last_lines.erase(failure.end.last_lines.begin());
   summary.root = root_cause_of(failure, 0);
   EXPECT_NE(summary_text(summary, {}).find("rank 1 wrote nothing else"), std::string::npos);
 }

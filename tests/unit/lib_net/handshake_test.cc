@@ -67,7 +67,7 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
     const Ends ends = shake(*a, *b, tls_of(token), tls_of(token));
     ASSERT_EQ(text(ends.connector) + text(ends.listener), "okok");
     const PeerInfo& daemon = **ends.connector;
-    EXPECT_EQ(daemon.protocol, 2u);
+    EXPECT_EQ(daemon.protocol, kProtocolMax);
     EXPECT_EQ(daemon.build + " " + daemon.role + " " + daemon.host + " " + daemon.node_name,
               "9.8.7+b traind node-b.example node-b");
     EXPECT_EQ(daemon.pid, 22);

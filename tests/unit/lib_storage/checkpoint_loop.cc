@@ -29,7 +29,7 @@ void acknowledge(std::string_view what, std::uint64_t number) {
 Result<Unit> save(FileSystem& fs, const RunFolder& run, CheckpointStore& store,
                   PendingCheckpoint pending, RunLock& lock) {
   TRY(const CheckpointNumber number, store.next_number());
-  std::vector<CheckpointPart> parts;
+  std::vector<CheckpointShard> parts;
   for (int rank : {0, 1}) {
     const std::string staged = fmt::format("{}/staging/{}-{}-{}", run.path(), pending.epoch.value,
                                            pending.ordinal.value, rank);

@@ -27,11 +27,12 @@ class Checkpoints : public ::testing::Test {
     EXPECT_FALSE(store.open(Epoch{1}).has_error());
   }
 
-  Result<CheckpointPart> write(int rank, WritePartOptions options = {}, std::stop_token stop = {}) {
+  Result<CheckpointShard> write(int rank, WritePartOptions options = {},
+                                std::stop_token stop = {}) {
     return write_part(disk, kFolder, kPending, Rank{rank}, "/staging/" + std::to_string(rank),
                       options, stop);
   }
-  CommitRequest request(std::uint64_t number, std::vector<CheckpointPart> parts) {
+  CommitRequest request(std::uint64_t number, std::vector<CheckpointShard> parts) {
     return {.pending = kPending,
             .number = CheckpointNumber{number},
             .world_size = 2,
@@ -83,7 +84,8 @@ TEST_F(Checkpoints, AreCopiedInPiecesAcrossFileSystems) {
   auto part = write(0, {.move = true, .buffer_bytes = 1000});
 
   ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(part->files[0], (PartFile{"big.bin", 100'000, digest_of(std::string(100'000, 'x'))}));
+  EXPECT_EQ(part->files[0],
+            (CheckpointFile{"big.bin", 100'000, digest_of(std::string(100'000, 'x'))}));
   EXPECT_EQ(disk.get("/staging/0/big.bin").size(), 100'000U);
   EXPECT_EQ(disk.get("/run/checkpoints/.tmp-1-0.1/.rank-0000/big.bin"), std::string(100'000, 'x'));
 }
@@ -105,7 +107,7 @@ TEST_F(Checkpoints, AreWaitedForOnceAllIsOnItsWayToTheDisk) {
 }
 
 TEST_F(Checkpoints, MayHaveMoreFilesThanAreOpenAtATime) {
-  std::vector<PartFile> files;
+  std::vector<CheckpointFile> files;
   for (int i = 100; i < 300; ++i) {
     const std::string name = std::to_string(i), bytes = "file " + name;
     disk.put("/staging/2/" + name, bytes);
@@ -133,10 +135,10 @@ TEST_F(Checkpoints, TakeTheDigestOfAFileThatWasDigestedAsItWasWritten) {
   auto part = write(2);
 
   ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(part->files, (std::vector<PartFile>{{"a", 3, said},
-                                                {"deep/b c", 3, said},
-                                                {"not-said", 3, digest_of("ccc")},
-                                                {"other-size", 3, digest_of("ddd")}}));
+  EXPECT_EQ(part->files, (std::vector<CheckpointFile>{{"a", 3, said},
+                                                      {"deep/b c", 3, said},
+                                                      {"not-said", 3, digest_of("ccc")},
+                                                      {"other-size", 3, digest_of("ddd")}}));
   EXPECT_EQ(disk.after_power_cut(0)->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/a"), "aaa");
 }
 
@@ -145,7 +147,7 @@ TEST_F(Checkpoints, AreDigestedAnewWhereTheyAreCopied) {
 
   auto part = write(0, {.move = false});
 
-  EXPECT_EQ(part->files[0], (PartFile{"model.pt", 9, digest_of("the model")}));
+  EXPECT_EQ(part->files[0], (CheckpointFile{"model.pt", 9, digest_of("the model")}));
 }
 
 TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {
@@ -171,7 +173,7 @@ TEST_F(Checkpoints, MayBeEmptyOnSomeRanks) {
   disk.put("/staging/2/", "");
   auto part = write_part(disk, kFolder, kPending, Rank{0}, "/staging/2");
 
-  EXPECT_EQ(part->files, std::vector<PartFile>{});
+  EXPECT_EQ(part->files, std::vector<CheckpointFile>{});
   CommitRequest alone = request(1, {*part});
   alone.world_size = 1;
   EXPECT_FALSE(store.commit(alone, yes).has_error());
@@ -432,7 +434,7 @@ TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
 class OnNodes : public Checkpoints {
  protected:
   OnNodes() {
-    std::vector<CheckpointPart> parts;
+    std::vector<CheckpointShard> parts;
     for (int rank : {0, 1}) {
       const std::string text = "state of " + std::to_string(rank);
       parts.push_back({Rank{rank},

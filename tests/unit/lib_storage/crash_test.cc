@@ -51,7 +51,7 @@ struct Progress {
 Result<Unit> save(MemoryFileSystem& disk, const Protocol& protocol, std::uint64_t number,
                   Progress& progress) {
   const PendingCheckpoint pending{Epoch{1}, Attempt{0}, Ordinal{number}};
-  std::vector<CheckpointPart> parts;
+  std::vector<CheckpointShard> parts;
   for (int rank : {0, 1}) {
     const std::string staged = "/staging/" + std::to_string(number) + "/" + std::to_string(rank);
     TRY(auto part, write_part(disk, kFolder, pending, Rank{rank}, staged, {.move = rank == 0}));
@@ -221,10 +221,9 @@ TEST(Checker, CatchesTheManifestBeforeTheFiles) {
     TRY_VOID(write_manifest(
         disk, committed,
         {.checkpoint = request.number, .world_size = 2, .created = "t", .files = files}));
-    for (const CheckpointPart& part : request.parts)
-      TRY_VOID(
-          disk.rename(join_path(join_path(kFolder, pending_name(request.pending)), part.folder),
-                      join_path(committed, part.folder)));
+    for (const CheckpointShard& part : request.parts)
+      TRY_VOID(disk.rename(join_path(join_path(kFolder, pending_name(request.pending)), part.dir),
+                           join_path(committed, part.dir)));
     return assemble(disk, committed, request.parts, files);
   };
   EXPECT_FALSE(explore({wrong, remove_rightly}, Until::FirstViolation).violations.empty());

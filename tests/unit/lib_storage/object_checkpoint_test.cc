@@ -52,7 +52,7 @@ void stage(MemoryFileSystem& disk, const PendingCheckpoint& pending) {
   }
 }
 CommitRequest request_of(const PendingCheckpoint& pending, std::uint64_t number,
-                         std::vector<CheckpointPart> parts) {
+                         std::vector<CheckpointShard> parts) {
   return {.pending = pending,
           .number = CheckpointNumber{number},
           .world_size = 2,
@@ -71,10 +71,10 @@ class Launcher {
         store(files, kUrl),
         protocol_(std::move(protocol)) {}
 
-  Result<std::vector<CheckpointPart>> upload(const PendingCheckpoint& pending) {
+  Result<std::vector<CheckpointShard>> upload(const PendingCheckpoint& pending) {
     MemoryFileSystem disk;
     stage(disk, pending);
-    std::vector<CheckpointPart> parts;
+    std::vector<CheckpointShard> parts;
     for (const int rank : {0, 1}) {
       TRY(auto part, upload_part(disk, *handle, pending, Rank{rank}, staged_folder(pending, rank)));
       parts.push_back(std::move(part));

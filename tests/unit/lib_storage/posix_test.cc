@@ -134,8 +134,9 @@ TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
 
   std::filesystem::remove_all(pattern);
   ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(part->files,
-            (std::vector<PartFile>{{"model.pt", 3 << 20, digest_of(std::string(3 << 20, 'm'))}}));
+  EXPECT_EQ(
+      part->files,
+      (std::vector<CheckpointFile>{{"model.pt", 3 << 20, digest_of(std::string(3 << 20, 'm'))}}));
   EXPECT_EQ(fs.status(in("checkpoints/.tmp-1-0.1/.rank-0000/model.pt"))->bytes, 3U << 20);
 }
 
@@ -229,7 +230,7 @@ Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, s
                                   std::size_t bytes, std::mt19937& random,
                                   const std::string& staging) {
   const PendingCheckpoint pending{Epoch{1}, Attempt{0}, Ordinal{number}};
-  std::vector<CheckpointPart> parts;
+  std::vector<CheckpointShard> parts;
   for (const int rank : {0, 1}) {
     TRY_VOID(make_folders(fs, join_path(staging, "deep")));
     const std::string suffix = std::to_string(rank);

@@ -27,7 +27,7 @@ class FileFetcherTest : public NetTest {
   std::filesystem::path here() const { return folder_ / "here"; }
 
   /// A file at the source with bytes of its own.
-  WantedFile make(const std::string& path, std::size_t bytes) {
+  CheckpointFile make(const std::string& path, std::size_t bytes) {
     std::string text(bytes, '\0');
     std::mt19937 random(static_cast<unsigned>(bytes + path.size()));
     for (char& c : text) c = static_cast<char>(random());
@@ -39,8 +39,8 @@ class FileFetcherTest : public NetTest {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  void expect_same(const std::vector<WantedFile>& files) const {
-    for (const WantedFile& file : files)
+  void expect_same(const std::vector<CheckpointFile>& files) const {
+    for (const CheckpointFile& file : files)
       EXPECT_TRUE(read(here() / file.path) == read(there() / file.path)) << file.path;
   }
 
@@ -55,7 +55,7 @@ class FileFetcherTest : public NetTest {
       if (twice_) fetcher_.received(answer);
     });
   }
-  Result<Fetched> fetch(std::vector<WantedFile> files) {
+  Result<Fetched> fetch(std::vector<CheckpointFile> files) {
     Result<Fetched> result = Error{};
     FetchRequest request{.folder = "f", .into = here(), .files = std::move(files)};
     run([&]() -> asio::awaitable<void> {
@@ -66,10 +66,10 @@ class FileFetcherTest : public NetTest {
   }
 
   /// Two at a time.
-  std::pair<Result<Fetched>, Result<Fetched>> fetch_both(std::vector<WantedFile> one,
-                                                         std::vector<WantedFile> other) {
+  std::pair<Result<Fetched>, Result<Fetched>> fetch_both(std::vector<CheckpointFile> one,
+                                                         std::vector<CheckpointFile> other) {
     std::pair<Result<Fetched>, Result<Fetched>> results{Error{}, Error{}};
-    const auto flow = [&](std::vector<WantedFile> files,
+    const auto flow = [&](std::vector<CheckpointFile> files,
                           Result<Fetched>& result) -> asio::awaitable<void> {
       FetchRequest request{.folder = "f", .into = here(), .files = std::move(files)};
       auto fetching = fetcher_.fetch(std::move(request));
@@ -91,9 +91,9 @@ class FileFetcherTest : public NetTest {
 };
 
 TEST_F(FileFetcherTest, BringsFilesOfAllSizes) {
-  const std::vector<WantedFile> files{make("empty", 0),         make("one", 1),
-                                      make("sub/deep/e2", 0),   make("big.bin", (9u << 20) + 7),
-                                      make("sub/m", 300 << 10), make("z-empty", 0)};
+  const std::vector<CheckpointFile> files{make("empty", 0),         make("one", 1),
+                                          make("sub/deep/e2", 0),   make("big.bin", (9u << 20) + 7),
+                                          make("sub/m", 300 << 10), make("z-empty", 0)};
 
   const auto fetched = fetch(files);
 
@@ -114,7 +114,7 @@ TEST_F(FileFetcherTest, NoFilesAreAnEmptyFolder) {
 }
 
 TEST_F(FileFetcherTest, AsksOnlyForWhatIsNotThere) {
-  const std::vector<WantedFile> files{make("a", 100), make("b", 200), make("c", 300)};
+  const std::vector<CheckpointFile> files{make("a", 100), make("b", 200), make("c", 300)};
   std::filesystem::create_directories(here());
   std::filesystem::copy_file(there() / "a", here() / "a");
   std::ofstream(here() / "b") << std::string(200, 'x');  // of the right size only
@@ -128,7 +128,7 @@ TEST_F(FileFetcherTest, AsksOnlyForWhatIsNotThere) {
 }
 
 TEST_F(FileFetcherTest, WhatALinkLostIsAskedAgainOverTheNextOne) {
-  const std::vector<WantedFile> files{make("a", 3u << 20), make("b", 1u << 20)};
+  const std::vector<CheckpointFile> files{make("a", 3u << 20), make("b", 1u << 20)};
   int asked = 0;
   on_ask_ = [&] {
     const bool lost = ++asked % 5 == 0 && asked < 60;
@@ -144,7 +144,7 @@ TEST_F(FileFetcherTest, WhatALinkLostIsAskedAgainOverTheNextOne) {
 
 TEST_F(FileFetcherTest, AnAnswerThatComesTwiceChangesNothing) {
   twice_ = true;
-  const std::vector<WantedFile> files{make("a", 3u << 20)};
+  const std::vector<CheckpointFile> files{make("a", 3u << 20)};
 
   const auto fetched = fetch(files);
 
@@ -153,7 +153,7 @@ TEST_F(FileFetcherTest, AnAnswerThatComesTwiceChangesNothing) {
 }
 
 TEST_F(FileFetcherTest, AFileThatIsAnotherOneAtItsSourceIsNamed) {
-  std::vector<WantedFile> files{make("a", 100), make("sub/bad", 1u << 20)};
+  std::vector<CheckpointFile> files{make("a", 100), make("sub/bad", 1u << 20)};
   files[1].digest.low ^= 1;
 
   const auto fetched = fetch(files);
@@ -166,7 +166,7 @@ TEST_F(FileFetcherTest, AFileThatIsAnotherOneAtItsSourceIsNamed) {
 }
 
 TEST_F(FileFetcherTest, AFileThatIsShorterAtItsSourceIsNamed) {
-  std::vector<WantedFile> files{make("a", 100)};
+  std::vector<CheckpointFile> files{make("a", 100)};
   files[0].bytes = 101;
 
   const auto fetched = fetch(files);
@@ -185,7 +185,7 @@ TEST_F(FileFetcherTest, AFileThatIsMissingAtItsSourceIsNamed) {
 }
 
 TEST_F(FileFetcherTest, ASourceThatIsLostEndsIt) {
-  const std::vector<WantedFile> files{make("a", 3u << 20)};
+  const std::vector<CheckpointFile> files{make("a", 3u << 20)};
   on_ask_ = [&] {
     asio::post(executor(), [this] { fetcher_.close(Error{Errc::Unavailable, "it is lost"}); });
     return false;
@@ -218,10 +218,10 @@ TEST_F(FileFetcherTest, WhatIsOfNoUseAnyMoreEnds) {
 }
 
 TEST_F(FileFetcherTest, OneThatFailsLeavesTheRequestsOfOthersAlone) {
-  const std::vector<WantedFile> files{make("a", 100), make("b", 200)};
+  const std::vector<CheckpointFile> files{make("a", 100), make("b", 200)};
   std::vector<ReadFile> held;
   Result<Fetched> failed = Error{}, fetched = Error{};
-  const auto flow = [&](std::vector<WantedFile> wanted,
+  const auto flow = [&](std::vector<CheckpointFile> wanted,
                         Result<Fetched>& result) -> asio::awaitable<void> {
     FetchRequest request{.folder = "f", .into = here(), .files = std::move(wanted)};
     auto fetching = fetcher_.fetch(std::move(request));
@@ -246,7 +246,7 @@ TEST_F(FileFetcherTest, OneThatFailsLeavesTheRequestsOfOthersAlone) {
 }
 
 TEST_F(FileFetcherTest, TwoThatBringTheSameFilesBothEndWell) {
-  const std::vector<WantedFile> files{make("a", 9u << 20), make("sub/b", 5u << 20)};
+  const std::vector<CheckpointFile> files{make("a", 9u << 20), make("sub/b", 5u << 20)};
 
   const auto [one, other] = fetch_both(files, files);
 

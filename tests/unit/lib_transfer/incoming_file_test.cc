@@ -7,7 +7,7 @@
 namespace train {
 namespace {
 
-WantedFile wanted(const std::string& path, const std::string& text) {
+CheckpointFile wanted(const std::string& path, const std::string& text) {
   return {path, text.size(), digest_of(text)};
 }
 

@@ -13,9 +13,10 @@
 namespace train {
 
 inline std::vector<Frame> golden_frames() {
-  const ResourceAmounts amounts{.cpu = 1.5, .gpu = 2, .memory_bytes = 3, .custom = {{"tpu", 4}}};
+  const Resources amounts{.cpu = 1.5, .gpu = 2, .memory_bytes = 3, .custom = {{"tpu", 4}}};
   const UserError error{.what = "w", .type = "t", .stack = "s"};
   const Attempt attempt{7};
+  const CheckpointShard shard{Rank{1}, "d", {{.path = "p", .bytes = 4, .digest = {5, 6}}}, {"n"}};
   return {
       encode(Hello{.protocol_min = 1,
                    .protocol_max = 2,
@@ -130,19 +131,17 @@ inline std::vector<Frame> golden_frames() {
       encode(WorkerJoined{.rank = 1, .build = "b"}, attempt),
       encode(WorkerExited{.rank = 1,
                           .pid = 2,
-                          .signaled = true,
-                          .status = 9,
-                          .core_dumped = true,
-                          .oom_killed = true,
-                          .stop_requested = true,
-                          .wall_us = 3,
-                          .last_lines = {"l"},
-                          .errors = {error},
-                          .last_ordinal = 4,
-                          .memory_limit = 5,
-                          .memory_used = 6,
-                          .memory_limit_of = "claim",
-                          .pids_limit_hit = 7},
+                          .end = {.signaled = true,
+                                  .status = 9,
+                                  .core_dumped = true,
+                                  .oom_killed = true,
+                                  .stop_requested = true,
+                                  .wall_us = 3,
+                                  .last_lines = {"l"},
+                                  .error = error,
+                                  .last_ordinal = 4,
+                                  .memory = {5, 6, "claim"},
+                                  .pids_limit_hit = 7}},
              attempt),
       encode(GroupGone{}, attempt),
       encode(StopWorkers{.grace_ms = 1, .reason = "r"}, attempt),
@@ -152,16 +151,7 @@ inline std::vector<Frame> golden_frames() {
              attempt),
       encode(ReportBatch{.rank = 1, .first_ordinal = 2, .count = 3, .data = "d"}, attempt),
       encode(AckReports{.acks = {{.rank = 1, .ordinal = 2}}}, attempt),
-      encode(ShardWritten{.rank = 1,
-                          .index = 2,
-                          .report_ordinal = 3,
-                          .dir = "d",
-                          .files = {{.path = "p", .size = 4, .xxh3 = "x"}},
-                          .metadata_json = "{}",
-                          .error = "e",
-                          .error_code = "io",
-                          .on_node = true},
-             attempt),
+      encode(ShardWritten{{shard, 2, 3, "{}", "e", true}, true}, attempt),
       encode(CheckpointOutcome{.index = 1, .path = "p", .error = "e", .keep = {"k"}}, attempt),
       encode(OutputChunk{.rank = 1, .stream = 2, .offset = 3, .data = "d", .end = true}, attempt),
       encode(AckOutput{.rank = 1, .stream = 2, .offset = 3}, attempt),
@@ -199,10 +189,7 @@ inline std::vector<Frame> golden_frames() {
       encode(
           FileBytes{.id = 1, .offset = 2, .size = 3, .data = "d", .error = "e", .error_code = "io"},
           attempt),
-      encode(
-          KeepShard{
-              .rank = 1, .index = 2, .dir = "d", .files = {{.path = "p", .size = 1, .xxh3 = "x"}}},
-          attempt),
+      encode(KeepShard{shard, 2}, attempt),
       encode(ShardKept{.rank = 1, .index = 2, .error = "e", .error_code = "io"}, attempt),
       encode(WorkerHello{.protocol_min = 1,
                          .protocol_max = 2,

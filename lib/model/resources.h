@@ -8,12 +8,12 @@
 
 namespace train {
 
-struct ResourceAmounts {  // of a node: what there is; of a worker: what it claims
-  double cpu = 0;
+struct Resources {  // of a node: what there is; of a worker: what it claims
+  double cpu = 0;   // cores
   double gpu = 0;
   std::uint64_t memory_bytes = 0;
-  std::map<std::string, double> custom;
-  bool operator==(const ResourceAmounts&) const = default;
+  std::map<std::string, double> custom = {};
+  bool operator==(const Resources&) const = default;
   TRAIN_FIELDS(cpu, gpu, memory_bytes, custom)
 };
 

@@ -1,0 +1,35 @@
+// One rank's share of a checkpoint, from the moment when its node has stored it to the commit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/model/checkpoint_file.h"
+#include "lib/model/fields.h"
+
+namespace train {
+
+struct CheckpointShard {
+  Rank rank;
+  // Below the pending checkpoint's folder: ".rank-0003", or ".rank-0003.1" after a failed write.
+  // Where shards stay where they are: below checkpoints/, "data-3-0.12/rank-0003".
+  std::string dir;
+  std::vector<CheckpointFile> files = {};
+  std::vector<std::string> nodes = {};  // on whose disks it is; none: it is in storage
+  bool operator==(const CheckpointShard&) const = default;
+  TRAIN_FIELDS(rank, dir, files, nodes)
+};
+
+struct StagedShard : CheckpointShard {  // what its node says of it: it is safe, or why it is not
+  std::uint64_t index = 0;              // the rank's index-th checkpoint of the attempt, from 1
+  std::uint64_t report_ordinal = 0;
+  std::string metadata_json = {};
+  std::string error = {};  // empty: fine
+  bool no_space = false;   // is what the error is about
+  bool operator==(const StagedShard&) const = default;
+  TRAIN_FIELDS(rank, index, report_ordinal, dir, files, nodes, metadata_json, error, no_space)
+};
+
+}  // namespace train

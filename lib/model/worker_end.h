@@ -1,0 +1,40 @@
+// How a worker ended, as its supervisor saw it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/model/fields.h"
+#include "lib/model/user_error.h"
+
+namespace train {
+
+struct MemoryLimit {        // of a worker that was killed for want of memory
+  std::uint64_t bytes = 0;  // 0: only the machine's own
+  std::uint64_t used = 0;
+  std::string owner = {};  // claim, slurm, pod, container, node, or a cgroup's path
+  bool operator==(const MemoryLimit&) const = default;
+  TRAIN_FIELDS(bytes, used, owner)
+};
+
+struct WorkerEnd {
+  bool signaled = false;
+  std::int32_t status = 0;  // exit code, or signal number
+  bool core_dumped = false;
+  bool oom_killed = false;                   // its cgroup counted a kill
+  bool stop_requested = false;               // it had been asked to stop
+  std::int64_t wall_us = 0;                  // when it was reaped, by its node's clock
+  std::vector<std::string> last_lines = {};  // of its output, oldest first
+  std::optional<UserError> error = {};       // what user code threw
+  std::uint64_t last_ordinal = 0;            // reports handed over in this attempt
+  MemoryLimit memory = {};                   // of oom_killed
+  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond so many was refused; 0: none was
+  bool clean() const { return !signaled && status == 0; }
+  bool operator==(const WorkerEnd&) const = default;
+  TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,
+               error, last_ordinal, memory, pids_limit_hit)
+};
+
+}  // namespace train
