@@ -67,7 +67,7 @@ def lost_reports(scope: Scope) -> float:
     kept: dict[int, set[tuple[int, int]]] = {rank: set() for rank in range(WORKERS)}
     for line in (run_folder(scope) / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         report = json.loads(line)
-        kept[report["rank"]].add((report["attempt"], report["ordinal"]))
+        kept[report["rank"]].add((report["attempt"], report["report_seq"]))
     steps = steps_of(scope)
     return float(sum(max(0, sum(step.rank == rank for step in steps) - len(kept[rank])) for rank in kept))
 

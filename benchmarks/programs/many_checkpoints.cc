@@ -46,8 +46,8 @@ Metrics metrics_of(std::uint64_t number) {
 /// As a commit leaves it, but for the syncs: 10,000 commits would take minutes.
 void write_checkpoint(const std::string& folder, std::uint64_t number) {
   Manifest manifest{.checkpoint = CheckpointNumber{number},
-                    .epoch = Epoch{1},
-                    .ordinal = Ordinal{number},
+                    .generation = Generation{1},
+                    .checkpoint_seq = CheckpointSeq{number},
                     .created = kCreated,
                     .metrics = metrics_of(number)};
   fs::create_directories(folder);
@@ -65,9 +65,9 @@ Commit commit_of(RunRecord& record, std::uint64_t number) {
   std::ofstream(staged + "/file.bin") << std::string(1000, 'x');
   const auto part =
       must(write_part(record.files(), record.checkpoints().folder(),
-                      {record.epoch(), Attempt{0}, Ordinal{number}}, Rank{0}, staged));
+                      {record.generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged));
   const StagedShard brought{part, number};
-  return {.attempt = Attempt{0}, .index = number, .number = number, .parts = {brought}};
+  return {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .parts = {brought}};
 }
 
 void measure(const std::string& folder, std::uint64_t count) {

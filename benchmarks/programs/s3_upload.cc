@@ -43,9 +43,9 @@ double ours(const std::string& url, const std::string& file) {
   (void)(*store)->get("nothing", 1);  // connected
   train::PosixFileSystem files;
   const auto begun = Clock::now();
-  const auto part =
-      train::upload_part(files, **store, {train::Epoch{1}, train::Attempt{0}, train::Ordinal{1}},
-                         train::Rank{0}, std::filesystem::path(file).parent_path());
+  const auto part = train::upload_part(
+      files, **store, {train::Generation{1}, train::Attempt{0}, train::CheckpointSeq{1}},
+      train::Rank{0}, std::filesystem::path(file).parent_path());
   if (!part) fail(part.error().describe());
   return seconds_since(begun);
 }

@@ -19,7 +19,7 @@ struct RunCommand {
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   std::string runtime_dir;     // of the traind that keeps a detached run's controller
-  bool kept = false;           // we are that controller
+  bool detached = false;       // we are that controller
   std::string private_daemon;  // the runtime folder of a private traind that keeps us
 };
 struct RunReference {

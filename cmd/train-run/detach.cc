@@ -68,7 +68,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     request.patience = patience;
     const auto command = [&](std::vector<std::string> argv) {
       argv.insert(argv.begin(), own_program());
-      argv.push_back("--kept");
+      argv.push_back("--detached-controller");
       if (is_private) argv.insert(argv.end(), {"--private-daemon", runtime_dir});
       return argv;
     };
@@ -80,7 +80,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
 
   // A traind of the user's own outlives the private one of a run. A run without nodes has that one
   // in any case: whoever keeps both begins both again.
-  Result<KeepOutcome> kept = Error{Errc::Unavailable, ""};
+  Result<DetachOutcome> kept = Error{Errc::Unavailable, ""};
   const bool named = !options.runtime_dir.empty();
   if (named || !spec.cluster.nodes.empty())
     kept = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});

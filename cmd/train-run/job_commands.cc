@@ -119,9 +119,9 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .unique_name = unique_name,
                  .force = options.force,
                  .changed_keys = std::move(changed_keys),
-                 .kept = options.kept,
+                 .detached = options.detached,
                  .private_daemon = options.private_daemon,
-                 .output = options.kept ? OutputMode::Plain : output_mode(options.output),
+                 .output = options.detached ? OutputMode::Plain : output_mode(options.output),
                  .environment = environment(),
                  .build = kBuild};
   run.log_format = options.log_format == "json" ? LogFormat::Json : LogFormat::Logfmt;

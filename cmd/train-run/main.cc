@@ -98,7 +98,7 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_option(
       "--runtime-dir", run.runtime_dir,
       "With --detach: the runtime folder of your own traind, instead of a private one");
-  command->add_flag("--kept", run.kept)->group("");
+  command->add_flag("--detached-controller", run.detached)->group("");
   command->add_option("--private-daemon", run.private_daemon)->group("");
 }
 

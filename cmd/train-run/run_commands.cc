@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
-constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a kept controller's successor
+constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a detached controller's successor
 
 std::optional<RunFolder> folder_of(const RunReference& reference) {
   const auto path = path_of(reference);

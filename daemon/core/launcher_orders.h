@@ -12,7 +12,7 @@ namespace train {
 /// digits, '.', '_' and '-', the first no dot.
 bool is_run_id(std::string_view text);
 
-/// Names, times and epoch of a lease. InvalidArgument names the field and its bounds.
+/// Names, times and generation of a lease. InvalidArgument names the field and its bounds.
 Result<Unit> check_order(const AttachRun& message);
 /// What a supervisor, which may be another user's program, says that it holds.
 Result<Unit> check_order(const SupervisorHello& message);

@@ -37,10 +37,10 @@ std::string lack_of(const Resources& wanted, const Resources& free) {
   return "";
 }
 
-Error fenced(const AttachRun& older, std::uint64_t epoch) {
+Error fenced(const AttachRun& older, std::uint64_t generation) {
   return Error{Errc::Fenced,
-               fmt::format("run {} is controlled by epoch {}, newer than {}", older.run_name, epoch,
-                           older.epoch),
+               fmt::format("run {} is controlled by generation {}, newer than {}", older.run_name,
+                           generation, older.generation),
                "another train-run has taken this run over; this one must end"};
 }
 
@@ -59,20 +59,20 @@ std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
   return std::move(actions_);
 }
 
-// The newest epoch wins: an older controller is refused, and one that is still connected is
+// The newest generation wins: an older controller is refused, and one that is still connected is
 // dropped.
 void NodeAgent::on(const LauncherAttached& event) {
   const AttachRun& message = event.message;
   Run& run = runs_[message.run_id];
-  if (message.epoch < run.epoch) {
-    actions_.push_back(RefuseLink{event.link, fenced(message, run.epoch)});
+  if (message.generation < run.generation) {
+    actions_.push_back(RefuseLink{event.link, fenced(message, run.generation)});
     return;
   }
   // TCP goes on sending what a launcher said over a connection that it has given up for this one.
-  const bool held_up = run.link && message.epoch == run.epoch && event.link < *run.link;
+  const bool held_up = run.link && message.generation == run.generation && event.link < *run.link;
   if (held_up) return;
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
-  run = Run{message.epoch, event.link, message, run.ended};
+  run = Run{message.generation, event.link, message, run.ended};
   for (auto& [key, supervisor] : supervisors_) {
     if (key.run_id == message.run_id) supervisor.in_step = false;
   }
@@ -88,7 +88,7 @@ void NodeAgent::on(const LauncherDetached& event) {
   on(LauncherLinkClosed{event.link});
 }
 
-// As long as a supervisor lives the epoch is known: an older launcher is still refused.
+// As long as a supervisor lives the generation is known: an older launcher is still refused.
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
@@ -186,7 +186,7 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
   return any;
 }
 
-// One that is found again knows the epoch of its run, which we have forgotten: a launcher that
+// One that is found again knows the generation of its run, which we have forgotten: a launcher that
 // attached before it answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
   const SupervisorHello& hello = event.message;
@@ -194,16 +194,16 @@ void NodeAgent::on(const SupervisorUp& event) {
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
-  if (event.message.epoch > run.epoch) {
+  if (event.message.generation > run.generation) {
     if (run.link) {
-      actions_.push_back(RefuseLink{*run.link, fenced(run.lease, event.message.epoch)});
+      actions_.push_back(RefuseLink{*run.link, fenced(run.lease, event.message.generation)});
       run.link.reset();
     }
-    run.epoch = event.message.epoch;
+    run.generation = event.message.generation;
   }
   actions_.push_back(
       TellSupervisor{event.key, LauncherState{.present = run.link.has_value(),
-                                              .epoch = run.epoch,
+                                              .generation = run.generation,
                                               .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
 }
 
@@ -262,9 +262,10 @@ void NodeAgent::on(const DrainExpired&) {
     actions_.push_back(
         StopAttempt{key, fmt::format("{} is draining ({})", node_name_, draining_.value_or(""))});
     if (again || !link_of(key.run_id)) {
-      actions_.push_back(TellSupervisor{
-          key, LauncherState{
-                   .present = false, .epoch = runs_[key.run_id].epoch, .orphan_timeout_ms = 0}});
+      actions_.push_back(
+          TellSupervisor{key, LauncherState{.present = false,
+                                            .generation = runs_[key.run_id].generation,
+                                            .orphan_timeout_ms = 0}});
     }
   }
 }
@@ -341,7 +342,7 @@ void NodeAgent::tell_supervisors(const std::string& run_id, bool present) {
     if (key.run_id != run_id) continue;
     actions_.push_back(
         TellSupervisor{key, LauncherState{.present = present,
-                                          .epoch = run.epoch,
+                                          .generation = run.generation,
                                           .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
   }
 }

@@ -1,4 +1,4 @@
-// One node: which run holds a lease with which epoch, what of the node's resources is claimed,
+// One node: which run holds a lease with which generation, what of the node's resources is claimed,
 // which supervisors live. Events in, actions out. Frames between launcher and supervisor pass by it
 // in the shell, once the lease is good.
 #pragma once
@@ -139,7 +139,7 @@ class NodeAgent {
 
  private:
   struct Run {
-    std::uint64_t epoch = 0;
+    std::uint64_t generation = 0;
     std::optional<LinkId> link;
     AttachRun lease;
     std::optional<Attempt> ended =

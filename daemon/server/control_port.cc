@@ -71,8 +71,8 @@ asio::awaitable<void> ControlPort::serve(std::shared_ptr<Connection> connection)
     const auto message = decode<DrainNode>(*frame);
     if (!message) co_return;
     handlers_.drain(*message);
-  } else if (frame->type == MessageType::KeepController) {
-    auto message = decode<KeepController>(*frame);
+  } else if (frame->type == MessageType::DetachController) {
+    auto message = decode<DetachController>(*frame);
     if (!message || message->argv.empty() || message->resume_argv.empty()) co_return;
     handlers_.keep(std::move(*message), connection);
   } else {

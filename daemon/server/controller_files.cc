@@ -16,7 +16,7 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kPrefix = "c-", kSuffix = ".kept";
+constexpr std::string_view kPrefix = "c-", kSuffix = ".detached";
 constexpr std::size_t kTailBytes = 16u << 10;
 
 }  // namespace
@@ -62,8 +62,8 @@ std::optional<KeptNote> read_note(const std::string& path) {
   for (std::string* word : {&note.pid_start, &note.exit_at_keep}) {
     if (*word == "-") word->clear();
   }
-  auto request =
-      decode<KeepController>(Frame{KeepController::kType, kNoAttempt, text.substr(newline + 1)});
+  auto request = decode<DetachController>(
+      Frame{DetachController::kType, kNoAttempt, text.substr(newline + 1)});
   if (!request || request->resume_argv.empty()) return std::nullopt;
   note.request = std::move(*request);
   return note;

@@ -14,7 +14,7 @@
 namespace train {
 
 struct KeptNote {
-  KeepController request;
+  DetachController request;
   pid_t pid = -1;            // −1: none runs
   std::string pid_start;     // pids are given again
   std::string exit_at_keep;  // exit_mark() before the first one began

@@ -59,13 +59,13 @@ void ControllerWatch::take_up() {
   }
 }
 
-void ControllerWatch::keep(KeepController request, std::shared_ptr<Connection> asker) {
+void ControllerWatch::keep(DetachController request, std::shared_ptr<Connection> asker) {
   for (const auto& [note, kept] : kept_) {  // it is resumed already, by ourselves
     if (kept->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
         kept->note.pid < 0)
       continue;
     kept->asker = std::move(asker);
-    kept->asker->send(encode(KeptController{kept->note.pid}));
+    kept->asker->send(encode(DetachedController{kept->note.pid}));
     return;
   }
   const auto tag = clock_.wall().time_since_epoch().count();
@@ -88,7 +88,7 @@ void ControllerWatch::keep(KeepController request, std::shared_ptr<Connection> a
 // Its log is here until it owns the run: then it goes on in the run's folder, and says so by an
 // empty log.
 Result<Unit> ControllerWatch::start(Kept& kept) {
-  const KeepController& asked = kept.note.request;
+  const DetachController& asked = kept.note.request;
   struct stat status {};
   const bool begun = ::stat((asked.run_dir + "/spec.resolved.yaml").c_str(), &status) == 0;
   const int log =
@@ -112,7 +112,7 @@ Result<Unit> ControllerWatch::start(Kept& kept) {
     log_.error("a controller will not be found again", {{"why", written.error().describe()}});
   if (!pid) return pid.error();
   log_.info("started a controller", {{"run", asked.run_dir}, {"pid", *pid}});
-  if (kept.asker) kept.asker->send(encode(KeptController{*pid}));
+  if (kept.asker) kept.asker->send(encode(DetachedController{*pid}));
   return Unit{};
 }
 

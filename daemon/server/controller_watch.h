@@ -24,8 +24,8 @@ class ControllerWatch {
 
   /// Those of a traind that is gone: the living are watched, the dead begun again.
   void take_up();
-  /// Start one. The asker hears KeptController and ControllerEnded, or Refused.
-  void keep(KeepController request, std::shared_ptr<Connection> asker);
+  /// Start one. The asker hears DetachedController and ControllerEnded, or Refused.
+  void keep(DetachController request, std::shared_ptr<Connection> asker);
   bool empty() const { return kept_.empty(); }
 
  private:

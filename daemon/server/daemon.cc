@@ -269,7 +269,7 @@ Result<Unit> Daemon::open_control_port() {
     begin_drain(milliseconds(std::clamp<std::int64_t>(message.grace_ms, 0, kDrainGraceMsMax)),
                 message.reason);
   };
-  handlers.keep = [this](KeepController message, Link asker) {
+  handlers.keep = [this](DetachController message, Link asker) {
     had_launcher_ = true;
     controllers_.keep(std::move(message), std::move(asker));
   };
@@ -384,7 +384,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
       if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
-      if (!owns_run(message->run_id, message->epoch, link->binding(),
+      if (!owns_run(message->run_id, message->generation, link->binding(),
                     {message->owner_public_key, message->owner_signature})) {
         log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
         link->send(encode(Refused{std::string(to_string(Errc::Permission)),
@@ -399,10 +399,11 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       message->user = *worker;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
-      log_.info("launcher attached", {{"run", message->run_name},
-                                      {"epoch", static_cast<std::int64_t>(message->epoch)},
-                                      {"user", user ? user->name : ""},
-                                      {"workers_as", message->user}});
+      log_.info("launcher attached",
+                {{"run", message->run_name},
+                 {"generation", static_cast<std::int64_t>(message->generation)},
+                 {"user", user ? user->name : ""},
+                 {"workers_as", message->user}});
       if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
         log_.warn(soon);
       spaces_.of_user(message->user).data.run_began(message->run_id);

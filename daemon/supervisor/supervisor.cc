@@ -37,9 +37,16 @@
 #include "lib/net/peer_user.h"
 #include "lib/net/within.h"
 #include "lib/storage/own_folder.h"
+#include "lib/wire/decode_any.h"
 
 namespace train {
 namespace {
+
+/// All that comes down from traind, its own and what it relays.
+using LauncherMessage =
+    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, AckReports, AckOutput,
+          CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation, ReportedCheckpoints,
+          ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
 constexpr Duration kOutputDelayMax =
@@ -104,7 +111,9 @@ class Supervisor {
   void received(const Frame& frame);
   AttemptSnapshot snapshot() const;
 
-  // frames of the launcher
+  // what the launcher says
+  void on_launcher_state(const LauncherState& state);
+  WorkerSlot* slot_of(std::int32_t rank);  // null: none of ours
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
   void say_what_is_not_held();
@@ -148,10 +157,10 @@ class Supervisor {
   std::map<Rank, WorkerSlot> slots_;
   std::set<std::string> sweeping_;  // variables of ranks that are gone, where there is no cgroup
   int quiet_sweeps_ = 0;            // since one of them was found
-  StandbyPool standbys_;
+  StandbyProcesses standbys_;
   AnsweredCollectives answered_;
   std::optional<Frame> pause_;            // the newest, for those that connect later
-  std::uint64_t epoch_ = 0;               // the highest of a launcher that we have heard of
+  std::uint64_t generation_ = 0;          // the highest of a launcher that we have heard of
   std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
   Scope scope_;
@@ -211,12 +220,11 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
   uplink_.connect(*connection);
   const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
   uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
-                               granted.gpu_ids, options_.build, epoch_, granted.standby});
+                               granted.gpu_ids, options_.build, generation_, granted.standby});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
     received(*frame);
-    checkpoints_.received(*frame);
   }
   if (uplink_.disconnect(*connection)) feed(LauncherPresence{false});
 }
@@ -229,91 +237,91 @@ AttemptSnapshot Supervisor::snapshot() const {
                            settled_checkpoint_};
   for (const auto& [rank, pid] : group_.alive()) {
     const WorkerSlot& slot = slots_.at(rank);
-    snapshot.alive.push_back({rank.value, pid, slot.connected, slot.reports.last_ordinal()});
+    snapshot.alive.push_back({rank.value, pid, slot.connected, slot.reports.last_report_seq()});
   }
   return snapshot;
 }
 
+// The one place where a frame becomes what it is for. The visit has no default: a message that
+// nobody takes does not compile.
 void Supervisor::received(const Frame& frame) {
-  switch (frame.type) {
-    case MessageType::LauncherState: {
-      auto state = decode<LauncherState>(frame);
-      if (!state) return;  // traind decoded nothing; the link's checksum held
-      group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
-                        milliseconds(state->orphan_timeout_ms));
-      feed(LauncherPresence{state->present});
-      epoch_ = std::max(epoch_, state->epoch);
-      if (state->present) {
-        uplink_.say_everything_again(snapshot(), answered_.from_before(state->epoch));
-        validations_.say_again();
-      }
-      changed_.notify();
-      return;
-    }
-    case MessageType::PrepareAttempt:
-      if (auto message = decode<PrepareAttempt>(frame)) on_prepare(*message);
-      return;
-    case MessageType::StartWorkers:
-      if (auto message = decode<StartWorkers>(frame)) on_start(std::move(*message));
-      return;
-    case MessageType::StopWorkers:
-      if (auto message = decode<StopWorkers>(frame))
-        feed(GroupStop{milliseconds(message->grace_ms), message->reason});
-      return;
-    case MessageType::AckReports:
-      if (auto message = decode<AckReports>(frame)) on_ack_reports(*message);
-      return;
-    case MessageType::AckOutput:
-      if (auto message = decode<AckOutput>(frame)) {
-        const auto slot = slots_.find(Rank{message->rank});
-        if (slot != slots_.end()) OutputPump::acknowledge(slot->second, *message);
-        changed_.notify();
-      }
-      return;
-    case MessageType::CheckpointOutcome:
-      if (auto message = decode<CheckpointOutcome>(frame)) {
-        settled_checkpoint_ = std::max(settled_checkpoint_, message->index);
-        for (auto& [rank, slot] : slots_) slot.unsettled_parts.erase(message->index);
-      }
-      if (workers_) workers_->send_to_all(frame);
-      return;
-    case MessageType::CollectiveResult:
-      if (auto message = decode<CollectiveResult>(frame)) {
-        for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(message->sequence);
-        answered_.add(epoch_, std::move(*message));
-      }
-      if (workers_) workers_->send_to_all(frame);
-      return;
-    case MessageType::PauseWorkers:
-      pause_ = frame;
-      if (workers_) workers_->send_to_all(frame);
-      return;
-    case MessageType::RunValidation:
-      if (auto message = decode<RunValidation>(frame); message && start_)
-        scope_.spawn("validation", validate(std::move(*message)));
-      return;
-    case MessageType::ReportedCheckpoints:
-      if (auto message = decode<ReportedCheckpoints>(frame); message && workers_) {
-        const auto slot = slots_.find(Rank{message->rank});
-        if (slot != slots_.end()) slot->second.unanswered_asks.erase(message->request);
-        workers_->send(Rank{message->rank}, frame);
-      }
-      return;
-    case MessageType::ReleaseAttempt:
-      checkpoints_.give_up();
-      feed(GroupRelease{});
-      return;
-    default:
-      return;  // of a newer protocol
-  }
+  auto message = decode_any<LauncherMessage>(frame);
+  if (!message) return;  // traind decoded nothing; the link's checksum held
+  std::visit(
+      Overloaded{[](const std::monostate&) {},  // of a newer protocol
+                 [&](const LauncherState& m) { on_launcher_state(m); },
+                 [&](const PrepareAttempt& m) { on_prepare(m); },
+                 [&](StartWorkers& m) { on_start(std::move(m)); },
+                 [&](const StopWorkers& m) {
+                   feed(GroupStop{milliseconds(m.grace_ms), m.reason});
+                 },
+                 [&](const AckReports& m) { on_ack_reports(m); },
+                 [&](const AckOutput& m) {
+                   if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
+                   changed_.notify();
+                 },
+                 [&](const CheckpointOutcome& m) {
+                   settled_checkpoint_ = std::max(settled_checkpoint_, m.checkpoint_seq);
+                   for (auto& [rank, slot] : slots_) slot.unsettled_parts.erase(m.checkpoint_seq);
+                   if (workers_) workers_->send_to_all(frame);
+                   checkpoints_.tell([&](CheckpointTransport& way) { way.settled(m); });
+                 },
+                 [&](CollectiveResult& m) {
+                   for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
+                   answered_.add(generation_, std::move(m));
+                   if (workers_) workers_->send_to_all(frame);
+                 },
+                 [&](const PauseWorkers&) {
+                   pause_ = frame;
+                   if (workers_) workers_->send_to_all(frame);
+                 },
+                 [&](RunValidation& m) {
+                   if (start_) scope_.spawn("validation", validate(std::move(m)));
+                 },
+                 [&](const ReportedCheckpoints& m) {
+                   if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
+                   if (workers_) workers_->send(Rank{m.rank}, frame);
+                 },
+                 [&](const ReleaseAttempt&) {
+                   checkpoints_.give_up();
+                   feed(GroupRelease{});
+                 },
+                 [&](const ReadFile& m) {
+                   checkpoints_.tell([&](CheckpointTransport& way) { way.serve(m); });
+                 },
+                 [&](FileBytes& m) {
+                   checkpoints_.tell([&](CheckpointTransport& way) { way.bytes(std::move(m)); });
+                 },
+                 [&](KeepShard& m) {
+                   checkpoints_.tell([&](CheckpointTransport& way) { way.keep(std::move(m)); });
+                 }},
+      *message);
 }
 
-// ---- frames of the launcher
+WorkerSlot* Supervisor::slot_of(std::int32_t rank) {
+  const auto slot = slots_.find(Rank{rank});
+  return slot == slots_.end() ? nullptr : &slot->second;
+}
+
+void Supervisor::on_launcher_state(const LauncherState& state) {
+  group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
+                    milliseconds(state.orphan_timeout_ms));
+  feed(LauncherPresence{state.present});
+  generation_ = std::max(generation_, state.generation);
+  if (state.present) {
+    uplink_.say_everything_again(snapshot(), answered_.from_before(state.generation));
+    validations_.say_again();
+    checkpoints_.tell([](CheckpointTransport& way) { way.launcher_attached(); });
+  }
+  changed_.notify();
+}
+
+// ---- what the launcher says
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (prepare_ && !(prepare_->standby && !message.standby)) return;
   prepare_ = message;
-  epoch_ = std::max(epoch_, message.epoch);
+  generation_ = std::max(generation_, message.generation);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   for (const auto& checked :
        {confinement_.set(message), check_open_files_for(message.local_world_size)}) {
@@ -349,7 +357,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
     uplink_.say(Prepared{prepare_->node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
-                         options_.spool_dir, checkpoints_.travels()});
+                         options_.spool_dir, checkpoints_.relayed()});
 }
 
 void Supervisor::on_start(StartWorkers message) {
@@ -427,7 +435,7 @@ void Supervisor::on_ack_reports(const AckReports& message) {
   for (const ReportAck& ack : message.acks) {
     const auto slot = slots_.find(Rank{ack.rank});
     if (slot == slots_.end()) continue;
-    slot->second.reports.acknowledge(ack.ordinal);
+    slot->second.reports.acknowledge(ack.report_seq);
     if (workers_) workers_->send(slot->first, encode(AckReports{{ack}}, options_.attempt));
   }
 }
@@ -458,7 +466,7 @@ void Supervisor::perform(const GroupAction& action) {
             WorkersStarted message;
             for (const auto& [rank, pid] : started.pids) {
               message.workers.push_back({rank.value, pid});
-              message.stood_by += slots_.at(rank).standby ? 1 : 0;
+              message.from_standby += slots_.at(rank).standby ? 1 : 0;
             }
             uplink_.say(message);
           },

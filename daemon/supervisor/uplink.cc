@@ -37,8 +37,8 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
   send(snapshot);
   // Reports and parts first: an exit or the group's end says that nothing of it is missing.
   for (auto& [rank, slot] : slots_) {
-    for (const auto& [ordinal, frame] : slot.reports.frames()) send(frame);
-    for (const auto& [index, frame] : slot.unsettled_parts) send(frame);
+    for (const auto& [report_seq, frame] : slot.reports.frames()) send(frame);
+    for (const auto& [checkpoint_seq, frame] : slot.unsettled_parts) send(frame);
     for (const auto& [sequence, frame] : slot.unanswered_collectives) send(frame);
     for (const auto& [request, frame] : slot.unanswered_asks) send(frame);
     OutputPump::send_again(slot);

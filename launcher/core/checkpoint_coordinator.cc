@@ -14,10 +14,10 @@ Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
 // and of another what it would have made anyhow, at another report.
 std::string mixed_reports(const std::vector<StagedShard>& parts) {
   for (const StagedShard& part : parts) {
-    if (part.report_ordinal == parts.front().report_ordinal) continue;
+    if (part.report_seq == parts.front().report_seq) continue;
     return fmt::format("rank {} made it at report {}, rank {} at report {}",
-                       parts.front().rank.value, parts.front().report_ordinal, part.rank.value,
-                       part.report_ordinal);
+                       parts.front().rank.value, parts.front().report_seq, part.rank.value,
+                       part.report_seq);
   }
   return "";
 }
@@ -38,7 +38,7 @@ void CheckpointCoordinator::begin_attempt(Attempt attempt, int world_size) {
 
 void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   attempt_ = living.id;
-  tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.settled_index,
+  tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.settled_seq,
                                         living.settled_path);
   commit_.reset();
 }
@@ -50,9 +50,9 @@ CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard part, T
   return {Tell{*settled, rank}};
 }
 
-CheckpointCoordinator::Effects CheckpointCoordinator::settled_before(std::uint64_t index) {
+CheckpointCoordinator::Effects CheckpointCoordinator::settled_before(std::uint64_t checkpoint_seq) {
   Effects effects;
-  for (CheckpointTracker::Outcome& outcome : tracker_.settled_before(index))
+  for (CheckpointTracker::Outcome& outcome : tracker_.settled_before(checkpoint_seq))
     effects.push_back(Tell{std::move(outcome)});
   return effects;
 }
@@ -62,18 +62,19 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
   Effects effects;
   while (auto ready = tracker_.take_ready()) {
     if (!ready->error.empty()) {
-      append(effects, give_up({ready->index, "", ready->error}, ready->no_space, false, situation));
+      append(effects,
+             give_up({ready->checkpoint_seq, "", ready->error}, ready->no_space, false, situation));
       if (std::holds_alternative<OutOfSpace>(effects.back())) break;
       continue;
     }
     const std::string mixed = situation.quiescing ? mixed_reports(ready->parts) : "";
     if (!mixed.empty()) {
-      tracker_.commit_finished({ready->index, "", mixed});
-      append(effects, give_up({ready->index, "", mixed}, false, false, situation));
+      tracker_.commit_finished({ready->checkpoint_seq, "", mixed});
+      append(effects, give_up({ready->checkpoint_seq, "", mixed}, false, false, situation));
       continue;
     }
-    commit_ = CommitUnderWay{.index = ready->index, .since = now};
-    effects.push_back(BeginCommit{ready->index, ++last_number_, std::move(ready->parts)});
+    commit_ = CommitUnderWay{.checkpoint_seq = ready->checkpoint_seq, .since = now};
+    effects.push_back(BeginCommit{ready->checkpoint_seq, ++last_number_, std::move(ready->parts)});
     break;
   }
   return effects;
@@ -84,7 +85,7 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
 CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const CommitFinished& event,
                                                                       const Situation& situation) {
   const CheckpointTracker::Outcome outcome{
-      event.index, event.checkpoint ? event.checkpoint->path : "", event.error};
+      event.checkpoint_seq, event.checkpoint ? event.checkpoint->path : "", event.error};
   if (!tracker_.commit_finished(outcome)) return {};
   commit_.reset();
   if (!event.checkpoint) return give_up(outcome, event.no_space, event.may_come, situation);
@@ -103,10 +104,11 @@ CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
   const bool running = situation.state == RunState::Running;
   const bool enough = without_space_ >= kWithoutSpaceMax && running;
   const bool goes_on = !enough && running;
-  Effects effects{warning(fmt::format("checkpoint {} of attempt {} {} kept: {}{}", outcome.index,
-                                      attempt_.value, may_come ? "may not be" : "is not",
-                                      outcome.error, goes_on ? "; training goes on" : "")),
-                  Tell{outcome}};
+  Effects effects{
+      warning(fmt::format("checkpoint {} of attempt {} {} kept: {}{}", outcome.checkpoint_seq,
+                          attempt_.value, may_come ? "may not be" : "is not", outcome.error,
+                          goes_on ? "; training goes on" : "")),
+      Tell{outcome}};
   if (enough) {
     effects.push_back(OutOfSpace{
         fmt::format("{} checkpoints in a row were not kept for want of space; the last: {}",
@@ -177,19 +179,20 @@ void CheckpointCoordinator::watch_commit(Effects& effects, const Situation& situ
   const bool tearing_down = situation.state == RunState::TearingDown;
   const auto give_up_commit = [&](std::string reason) {
     commit.given_up = true;
-    effects.push_back(AbandonCommit{commit.index, std::move(reason)});
+    effects.push_back(AbandonCommit{commit.checkpoint_seq, std::move(reason)});
   };
   if (now >= commit.since + upload_timeout_)
     return give_up_commit(
         fmt::format("'{}' did not answer within {} (checkpoint_config."
                     "upload_timeout is how long we wait)",
                     storage_path_, format_duration(upload_timeout_)));
-  if (awaited && situation.hurried && tearing_down)
+  if (awaited && situation.escalated && tearing_down)
     return give_up_commit(
         fmt::format("'{}' had not answered for {} when the run was to stop at "
                     "once",
                     storage_path_, so_far));
-  const std::string name = fmt::format("checkpoint {} of attempt {}", commit.index, attempt_.value);
+  const std::string name =
+      fmt::format("checkpoint {} of attempt {}", commit.checkpoint_seq, attempt_.value);
   if (!commit.warned && now >= commit_warn_at()) {
     commit.warned = true;
     effects.push_back(warning(fmt::format(

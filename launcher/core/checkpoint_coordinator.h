@@ -39,11 +39,11 @@ class CheckpointCoordinator {
     std::optional<Rank> only_for = {};
   };
   struct BeginCommit {
-    std::uint64_t index = 0, number = 0;
+    std::uint64_t checkpoint_seq = 0, number = 0;
     std::vector<StagedShard> parts;
   };
   struct AbandonCommit {
-    std::uint64_t index = 0;
+    std::uint64_t checkpoint_seq = 0;
     std::string reason;
   };
   struct OutOfSpace {  // the run is to fail
@@ -55,7 +55,7 @@ class CheckpointCoordinator {
   /// How the run stands, where an effect or its words depend on it.
   struct Situation {
     RunState state{};
-    bool hurried = false;    // it was asked to stop at once
+    bool escalated = false;  // it was asked to stop immediately
     bool quiescing = false;  // ranks were asked to meet at one report
   };
 
@@ -64,8 +64,8 @@ class CheckpointCoordinator {
   /// One that an earlier launcher began.
   void adopt_attempt(const LivingAttempt& living);
   Effects staged(StagedShard part, TimePoint now);
-  /// A supervisor has heard what became of all up to `index` from an earlier launcher.
-  Effects settled_before(std::uint64_t index);
+  /// A supervisor has heard what became of all up to `checkpoint_seq` from an earlier launcher.
+  Effects settled_before(std::uint64_t checkpoint_seq);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);
   /// Begin the next commit, where one is complete. To be called after everything that happens.
   Effects advance(const Situation& situation, TimePoint now);
@@ -96,7 +96,7 @@ class CheckpointCoordinator {
 
  private:
   struct CommitUnderWay {
-    std::uint64_t index = 0;
+    std::uint64_t checkpoint_seq = 0;
     TimePoint since;
     std::optional<TimePoint> awaited_since = {};  // there is nothing else left to do
     std::optional<RunState> wait_said_in = {};

@@ -17,24 +17,26 @@ CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settl
 }
 
 std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard part, TimePoint now) {
-  if (part.index <= settled_) {
-    if (committing_ == part.index) return std::nullopt;  // everybody hears of it soon
-    const auto known = outcomes_.find(part.index);
+  if (part.checkpoint_seq <= settled_) {
+    if (committing_ == part.checkpoint_seq) return std::nullopt;  // everybody hears of it soon
+    const auto known = outcomes_.find(part.checkpoint_seq);
     return known != outcomes_.end() ? known->second
-                                    : Outcome{part.index, "", "it was settled before"};
+                                    : Outcome{part.checkpoint_seq, "", "it was settled before"};
   }
-  Waiting& waiting = waiting_.try_emplace(part.index, Waiting{{}, now, false}).first->second;
+  Waiting& waiting =
+      waiting_.try_emplace(part.checkpoint_seq, Waiting{{}, now, false}).first->second;
   waiting.parts.insert_or_assign(part.rank, std::move(part));
   return std::nullopt;
 }
 
-std::vector<CheckpointTracker::Outcome> CheckpointTracker::settled_before(std::uint64_t index) {
+std::vector<CheckpointTracker::Outcome> CheckpointTracker::settled_before(
+    std::uint64_t checkpoint_seq) {
   std::vector<Outcome> unheard;
-  while (!waiting_.empty() && waiting_.begin()->first <= index) {
+  while (!waiting_.empty() && waiting_.begin()->first <= checkpoint_seq) {
     unheard.push_back({waiting_.begin()->first, "", "an earlier launcher gave it up"});
     waiting_.erase(waiting_.begin());
   }
-  settled_ = std::max(settled_, index);
+  settled_ = std::max(settled_, checkpoint_seq);
   return unheard;
 }
 
@@ -52,30 +54,30 @@ std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
     }
     ready.parts.push_back(std::move(part));
   }
-  settled_ = ready.index;
+  settled_ = ready.checkpoint_seq;
   waiting_.erase(first);
   if (ready.error.empty())
-    committing_ = ready.index;
+    committing_ = ready.checkpoint_seq;
   else
-    remember({ready.index, "", ready.error});
+    remember({ready.checkpoint_seq, "", ready.error});
   return ready;
 }
 
 bool CheckpointTracker::commit_finished(Outcome outcome) {
-  if (committing_ != outcome.index) return false;
+  if (committing_ != outcome.checkpoint_seq) return false;
   committing_.reset();
   remember(std::move(outcome));
   return true;
 }
 
 void CheckpointTracker::remember(Outcome outcome) {
-  outcomes_[outcome.index] = std::move(outcome);
+  outcomes_[outcome.checkpoint_seq] = std::move(outcome);
   if (outcomes_.size() > kOutcomesKept) outcomes_.erase(outcomes_.begin());
 }
 
 std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
   std::vector<std::string> texts;
-  for (auto& [index, waiting] : waiting_) {
+  for (auto& [checkpoint_seq, waiting] : waiting_) {
     if (waiting.warned || now - waiting.since < kPartWarnAfter) continue;
     waiting.warned = true;
     std::vector<Rank> missing;
@@ -86,14 +88,14 @@ std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
         fmt::format("checkpoint {} of this attempt waits for the shards of {} for {}; every rank "
                     "must report as many "
                     "checkpoints as the others",
-                    index, list_ranks(missing), format_duration(now - waiting.since)));
+                    checkpoint_seq, list_ranks(missing), format_duration(now - waiting.since)));
   }
   return texts;
 }
 
 std::optional<TimePoint> CheckpointTracker::next_deadline() const {
   std::optional<TimePoint> next;
-  for (const auto& [index, waiting] : waiting_) {
+  for (const auto& [checkpoint_seq, waiting] : waiting_) {
     if (waiting.warned) continue;
     const TimePoint due = waiting.since + kPartWarnAfter;
     if (!next || due < *next) next = due;

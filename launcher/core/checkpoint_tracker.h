@@ -24,26 +24,28 @@ class CheckpointTracker {
   static CheckpointTracker adopted(int world_size, std::uint64_t settled, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
-    std::uint64_t index = 0;
+    std::uint64_t checkpoint_seq = 0;
     std::vector<StagedShard> parts;  // by rank
     std::string error;
     bool no_space = false;
   };
   struct Outcome {
-    std::uint64_t index = 0;
+    std::uint64_t checkpoint_seq = 0;
     std::string path, error;  // one of them
     bool operator==(const Outcome&) const = default;
   };
-  /// Take a part in (a second one of the same rank and index replaces it: it was sent again).
-  /// Answers when its checkpoint is settled already: the sender has not heard of the outcome.
+  /// Take a part in (a second one of the same rank and checkpoint_seq replaces it: it was sent
+  /// again). Answers when its checkpoint is settled already: the sender has not heard of the
+  /// outcome.
   std::optional<Outcome> add(StagedShard part, TimePoint now);
-  /// An earlier launcher had settled all up to `index`, as those know whom it told. Answers with
-  /// what became of those that wait here for parts: the ranks of these have not heard of it.
-  std::vector<Outcome> settled_before(std::uint64_t index);
+  /// An earlier launcher had settled all up to `checkpoint_seq`, as those know whom it told.
+  /// Answers with what became of those that wait here for parts: the ranks of these have not heard
+  /// of it.
+  std::vector<Outcome> settled_before(std::uint64_t checkpoint_seq);
   /// The next checkpoint in order whose parts are complete; none while one is being committed.
   std::optional<Ready> take_ready();
-  /// The commit under way is over; a second answer, or one to another index, changes nothing and is
-  /// false.
+  /// The commit under way is over; a second answer, or one to another checkpoint_seq, changes
+  /// nothing and is false.
   bool commit_finished(Outcome outcome);
 
   bool committing() const { return committing_.has_value(); }

@@ -1,4 +1,4 @@
-// When an elastic group is asked to form anew because there is room for more workers: once the news
+// When an elastic group is asked to resize because there is room for more workers: once the news
 // of more room have settled, and where its ranks can meet at a checkpoint, so that nothing is lost.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace train {
 
 inline constexpr Duration kGrowSettle =
-    seconds(3);  // from the last news of more room to asking the group to form anew
+    seconds(3);  // from the last news of more room to asking the group to resize
 
 class GroupGrowth {
  public:

@@ -19,7 +19,7 @@ inline constexpr int kUnlimited = -1;
 
 enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
-/// Auto: where a node does not see the storage, its checkpoints travel through the launcher.
+/// Auto: where a node does not see the storage, the launcher relays its checkpoints.
 enum class SharedStorageNeed { Auto, Required };
 /// Only what works is offered. None: torchrun's variables are set all the same, but no port is
 /// reserved.

@@ -9,7 +9,7 @@ namespace train {
 namespace {
 
 // A rank that came to its end by itself does not wait for the others. Who leaves for good stops
-// where that rank did. A group that is to form anew could hand over no whole checkpoint any more,
+// where that rank did. A group that is to be resized could hand over no whole checkpoint any more,
 // and would do everything since its last one again: it goes on to its own end.
 std::uint64_t earliest_meeting(const RankTable& ranks, const Quiesce::Surroundings& around) {
   if (!ranks.own_end_at()) return 0;
@@ -72,7 +72,7 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
     const bool there = at_checkpoint_ ? rank.paused.has_value() : rank.paused == advance.meeting;
     if (!there) return Next::Wait;
     furthest = std::max(furthest, *rank.paused);
-    common_checkpoint = std::min(common_checkpoint, rank.checkpoint_index);
+    common_checkpoint = std::min(common_checkpoint, rank.checkpoint_seq);
   }
   if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
   if (at_checkpoint_) advance.meeting = furthest;
@@ -86,9 +86,9 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   return Next::Send;
 }
 
-Quiesce::Next Quiesce::advance_to(std::uint64_t ordinal, RankTable& ranks) {
-  ranks.resume_until(ordinal);
-  step_ = Advance{.meeting = ordinal};
+Quiesce::Next Quiesce::advance_to(std::uint64_t report_seq, RankTable& ranks) {
+  ranks.resume_until(report_seq);
+  step_ = Advance{.meeting = report_seq};
   return Next::Send;
 }
 
@@ -120,9 +120,9 @@ std::uint64_t Quiesce::meeting() const {
                     step_);
 }
 
-bool Quiesce::is_past_the_end(std::uint64_t ordinal) const {
+bool Quiesce::is_past_the_end(std::uint64_t report_seq) const {
   const bool known = finishing() || (std::holds_alternative<Advance>(step_) && !at_checkpoint_);
-  return known && ordinal > meeting();
+  return known && report_seq > meeting();
 }
 
 std::optional<TimePoint> Quiesce::next_deadline(TimePoint now) const {

@@ -53,7 +53,7 @@ class Quiesce {
   /// The ranks were told to leave.
   bool finishing() const { return std::holds_alternative<Finish>(step_); }
   /// It is known where all stop, and this report comes after it.
-  bool is_past_the_end(std::uint64_t ordinal) const;
+  bool is_past_the_end(std::uint64_t report_seq) const;
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 
  private:
@@ -73,7 +73,7 @@ class Quiesce {
 
   Next gather(Gather& gather, RankTable& ranks, const Surroundings& around, TimePoint now);
   Next meet(Advance& advance, RankTable& ranks, const Surroundings& around, TimePoint now);
-  Next advance_to(std::uint64_t ordinal, RankTable& ranks);
+  Next advance_to(std::uint64_t report_seq, RankTable& ranks);
   std::optional<TimePoint> gather_until(const Gather& gather) const;
 
   TimePoint deadline_;

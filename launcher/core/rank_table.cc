@@ -32,9 +32,9 @@ std::vector<Rank> RankTable::node_lost(NodeId node) {
   return lost;
 }
 
-void RankTable::resume_until(std::uint64_t ordinal) {
+void RankTable::resume_until(std::uint64_t report_seq) {
   for (Entry& entry : entries_) {
-    if (!entry.arrived || entry.paused != ordinal) entry.paused.reset();
+    if (!entry.arrived || entry.paused != report_seq) entry.paused.reset();
   }
 }
 
@@ -69,9 +69,9 @@ bool RankTable::all_ended_by_themselves() const {
   });
 }
 
-bool RankTable::all_paused_at(std::uint64_t ordinal) const {
+bool RankTable::all_paused_at(std::uint64_t report_seq) const {
   return std::all_of(entries_.begin(), entries_.end(),
-                     [&](const Entry& e) { return !e.reports() || e.paused == ordinal; });
+                     [&](const Entry& e) { return !e.reports() || e.paused == report_seq; });
 }
 
 std::uint64_t RankTable::next_common_report() const {

@@ -17,9 +17,9 @@ class RankTable {
   struct Entry {
     NodeId node;
     bool joined = false;                  // its SDK is connected
-    std::uint64_t reported = 0;           // last ordinal
-    std::optional<std::uint64_t> paused;  // ordinal at which it waits
-    std::uint64_t checkpoint_index = 0;   // of its last pause
+    std::uint64_t reported = 0;           // last report_seq
+    std::optional<std::uint64_t> paused;  // report_seq at which it waits
+    std::uint64_t checkpoint_seq = 0;     // of its last pause
     bool arrived = false;                 // it paused where it was told to go on to
     std::optional<WorkerEnd> end;
     bool lost = false;  // its node is: no end will come
@@ -28,7 +28,7 @@ class RankTable {
     bool reports() const { return alive() && joined && reported > 0; }
     /// By what came from it, or by its supervisor's word at its end.
     std::uint64_t known_report() const {
-      return std::max(reported, end ? end->last_ordinal : std::uint64_t{0});
+      return std::max(reported, end ? end->last_report_seq : std::uint64_t{0});
     }
   };
 
@@ -44,9 +44,9 @@ class RankTable {
   void ended(Entry& entry, const WorkerEnd& end);
   /// The ranks there that were alive are lost now.
   std::vector<Rank> node_lost(NodeId node);
-  /// Whoever waits elsewhere goes on, and says so again once it is at `ordinal`. Those that an
+  /// Whoever waits elsewhere goes on, and says so again once it is at `report_seq`. Those that an
   /// earlier launcher had told to are there already.
-  void resume_until(std::uint64_t ordinal);
+  void resume_until(std::uint64_t report_seq);
 
   bool all_ended() const;
   bool any_ended() const;
@@ -57,7 +57,7 @@ class RankTable {
   /// All came to a good end that nobody had asked for.
   bool all_ended_by_themselves() const;
   /// All that report wait at this one.
-  bool all_paused_at(std::uint64_t ordinal) const;
+  bool all_paused_at(std::uint64_t report_seq) const;
   /// The next report that no rank is past.
   std::uint64_t next_common_report() const;
   /// The last report of the ranks that came to their end by themselves.

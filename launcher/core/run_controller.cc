@@ -73,15 +73,14 @@ void RunController::begin_attempt(Placement placement) {
       RunTrigger::NodesGranted,
       fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
                   placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes"));
-  for (const PlacedNode& placed : placement.nodes)
-    attempt_.hosts[placed.node] = Host{.placed = placed, .start = {}};
+  attempt_.hosts = HostTable(placement);
   AttemptBegun begun{attempt_.id, placement, {}, attempt_.restored, restart_count_};
   for (const PlacedNode& placed : placement.nodes)
     begun.node_names.push_back(nodes_.name(placed.node));
   actions_.push_back(std::move(begun));
   for (const PlacedNode& placed : placement.nodes) actions_.push_back(prepare_for(placed));
   for (const NodeId node : standbys_.attempt_began()) {
-    if (attempt_.hosts.count(node) == 0) actions_.push_back(Release{attempt_.id, node});
+    if (!attempt_.hosts.has(node)) actions_.push_back(Release{attempt_.id, node});
   }
 }
 
@@ -90,16 +89,14 @@ Prepare RunController::prepare_for(const PlacedNode& placed) const {
 }
 
 void RunController::on(const AttemptPrepared& event) {
-  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
-  Host& host = attempt_.hosts[event.node];
-  host.prepared = true;
-  if (host.placed.node_rank == NodeRank{0}) attempt_.master_port = event.master_port;
+  if (!concerns(event.attempt, event.node)) return;
+  attempt_.hosts.prepared(event.node);
+  if (attempt_.hosts.placed(event.node).node_rank == NodeRank{0})
+    attempt_.master_port = event.master_port;
 }
 
 void RunController::advance_preparing() {
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.prepared) return;
-  }
+  if (!attempt_.hosts.all_prepared()) return;
   change_state(RunTrigger::AllPrepared, "");
   const PlacedNode& first = attempt_.placement.nodes.front();
   const std::string master_addr =
@@ -108,47 +105,40 @@ void RunController::advance_preparing() {
   for (const PlacedNode& placed : attempt_.placement.nodes) {
     Start start{attempt_.id,           placed,        placement, master_addr, attempt_.master_port,
                 checkpoints_.newest(), restart_count_};
-    attempt_.hosts[placed.node].start = start;
+    attempt_.hosts.ordered(placed.node, start);
     actions_.push_back(std::move(start));
   }
 }
 
 void RunController::on(const AttemptStarted& event) {
-  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
-  Host& host = attempt_.hosts[event.node];
-  if (!std::exchange(host.started, true)) attempt_.stood_by += event.stood_by;
-  if (state_ != RunState::Starting) return;
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.started) return;
-  }
-  change_state(RunTrigger::AllStarted, "");
+  if (!concerns(event.attempt, event.node)) return;
+  if (attempt_.hosts.started(event.node)) attempt_.from_standby += event.from_standby;
+  if (state_ == RunState::Starting && attempt_.hosts.all_started())
+    change_state(RunTrigger::AllStarted, "");
 }
 
 void RunController::on(const StartRefused& event) {
-  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0 ||
-      attempt_.hosts[event.node].gone)
-    return;
+  if (!concerns(event.attempt, event.node) || attempt_.hosts.is_gone(event.node)) return;
   const bool permanent = event.error.code == Errc::NotFound ||
                          event.error.code == Errc::Permission ||
                          event.error.code == Errc::InvalidArgument;
   const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
-  Host& host = attempt_.hosts[event.node];
-  host.gone = true;
+  attempt_.hosts.gone(event.node);
   attempt_.ranks.node_lost(event.node);
   // Whatever the reason was under the launcher that asked: the next attempt finds out for this one.
   if (attempt_.adopted) {
-    if (!attempt_.reform) attempt_.reform = Reform{.reason = kNotStartedBefore};
+    if (!attempt_.resize) attempt_.resize = Resize{.reason = kNotStartedBefore};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, kNotStartedBefore);
     return;
   }
   if (give_up_restored(event.error)) {  // for the one before: no failure is counted
-    if (!attempt_.reform) attempt_.reform = Reform{.reason = event.error.message};
+    if (!attempt_.resize) attempt_.resize = Resize{.reason = event.error.message};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, event.error.message);
     return;
   }
   // Before that it is about the node, not about a rank.
   std::optional<Rank> rank;
-  if (host.prepared) rank = event.rank;
+  if (attempt_.hosts.is_prepared(event.node)) rank = event.rank;
   const std::string what =
       rank ? fmt::format("rank {} could not be started on {}", rank->value, nodes_.name(event.node))
            : fmt::format("no worker could be started on {}", nodes_.name(event.node));
@@ -170,24 +160,24 @@ void RunController::on(const RankReported& event) {
   RankTable::Entry* rank = rank_of(event.attempt, event.rank);
   if (rank == nullptr) return;
   attempt_.progressed = true;
-  rank->reported = std::max(rank->reported, event.ordinal);
+  rank->reported = std::max(rank->reported, event.report_seq);
 }
 
 void RunController::on(const RankPaused& event) {
   RankTable::Entry* rank = rank_of(event.attempt, event.rank);
   if (rank == nullptr) return;
-  rank->reported = std::max(rank->reported, event.ordinal);
+  rank->reported = std::max(rank->reported, event.report_seq);
   // Said again over a new link: from before the ranks were told how far to go.
   const bool advancing =
       state_ == RunState::Pausing && attempt_.quiesce->to_send() == Pause::Step::Advance;
   if (advancing && !event.arrived) return;
-  rank->paused = event.ordinal;
-  rank->checkpoint_index = event.checkpoint_index;
+  rank->paused = event.report_seq;
+  rank->checkpoint_seq = event.checkpoint_seq;
   rank->arrived = event.arrived;
   if (state_ != RunState::Running) return;
   // Asked by an earlier launcher, whose journal did not come to that.
   attempt_.was_pausing = true;
-  begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
+  begin_resize({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
 }
 
@@ -202,10 +192,10 @@ void RunController::on(const RankExited& event) {
   release_collectives(attempt_.collectives.rank_ended(event.rank));
   // A supervisor stops its workers without being asked when no launcher came back in time: that is
   // no good end. Where there was none, it is no failure either.
-  const bool stopped_by_us = event.end.stop_requested && (by_us_now || attempt_.was_ending);
+  const bool stopped_by_us = event.end.stop_requested && (by_us_now || attempt_.was_ending());
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
   // Of a group that an earlier launcher was stopping, why is still to be found out.
-  const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending;
+  const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending();
   if (attempt_.failure || ending) return;
   const bool at_start = !attempt_.progressed && rank->joined;
   fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
@@ -234,7 +224,8 @@ void RunController::on(const CollectiveSettled& event) {
 
 void RunController::release_collectives(const std::vector<CollectiveRelease>& releases) {
   if (state_ == RunState::Attaching) {  // whether the group goes on is not known yet
-    attempt_.held_back.insert(attempt_.held_back.end(), releases.begin(), releases.end());
+    auto& held_back = attempt_.adopted->held_back;
+    held_back.insert(held_back.end(), releases.begin(), releases.end());
     return;
   }
   for (const CollectiveRelease& release : releases) {
@@ -245,13 +236,12 @@ void RunController::release_collectives(const std::vector<CollectiveRelease>& re
     if (release.only_for)
       send(attempt_.ranks.find(*release.only_for)->node);
     else
-      for_each_reachable_host(send);
+      attempt_.hosts.for_each_there(send);
   }
 }
 
 void RunController::on(const NodeGroupGone& event) {
-  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
-  attempt_.hosts[event.node].gone = true;
+  if (concerns(event.attempt, event.node)) attempt_.hosts.gone(event.node);
 }
 
 void RunController::advance_running() {
@@ -276,41 +266,39 @@ std::optional<NodeId> RunController::node_of(Attempt attempt, Rank rank) const {
 // ---- ending
 
 void RunController::advance_teardown() {
-  const bool gone = std::all_of(attempt_.hosts.begin(), attempt_.hosts.end(),
-                                [](const auto& host) { return host.second.gone; });
-  if (!gone && !gives_up_parts()) return;
+  if (!attempt_.hosts.all_gone() && !gives_up_shards()) return;
   if (checkpoints_.committing()) return checkpoints_.await_commit(now_);
-  find_reform();
+  find_resize();
   if (waits_for_validations()) return;
   conclude_attempt();
 }
 
-void RunController::find_reform() {
+void RunController::find_resize() {
   // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
   // themselves.
   const bool by_themselves = attempt_.ranks.all_ended_by_themselves();
-  if (attempt_.was_ending && !attempt_.reform && (attempt_.was_pausing || !by_themselves))
-    attempt_.reform = Reform{.reason = kStoppedBefore};
+  if (attempt_.was_ending() && !attempt_.resize && (attempt_.was_pausing || !by_themselves))
+    attempt_.resize = Resize{.reason = kStoppedBefore};
 }
 
 /// As what its workers did, and what was asked for, stand now.
 bool RunController::ends_well() const {
   if (stop_) return stop_->kind == StopKind::StopCondition;
-  return !attempt_.failure && !attempt_.reform;
+  return !attempt_.failure && !attempt_.resize;
 }
 
 void RunController::conclude_attempt() {
   tell_of_useless_standbys();
   validations_.lost();
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.lost) actions_.push_back(Release{attempt_.id, id});
-  }
+  attempt_.hosts.for_each_supervised([this](NodeId node) {
+    actions_.push_back(Release{attempt_.id, node});
+  });
   AttemptEnded ended{.attempt = attempt_.id,
                      .cause = stop_             ? stop_->reason
-                              : attempt_.reform ? attempt_.reform->reason
+                              : attempt_.resize ? attempt_.resize->reason
                                                 : "every rank ended with 0",
                      .failed = false,
-                     .reformed = attempt_.reform && !attempt_.failure && !stop_,
+                     .resized = attempt_.resize && !attempt_.failure && !stop_,
                      .failure = {},
                      .root_rank = {},
                      .root_end = {},
@@ -327,7 +315,7 @@ void RunController::conclude_attempt() {
     ended.root_end = attempt_.failure->end;
     if (attempt_.failure->node) ended.root_node = nodes_.name(*attempt_.failure->node);
     ended.start_error = attempt_.failure->start_error;
-  } else if (attempt_.reform && attempt_.reform->preempted) {
+  } else if (attempt_.resize && attempt_.resize->preempted) {
     ended.failure = FailureKind::Preempted;
   }
   const std::optional<FailurePlace> failure_place = ended.place;
@@ -347,7 +335,7 @@ void RunController::conclude_attempt() {
     }
     decision = policy_.on_failure(failure.kind, failure_place,
                                   failure.node && !may_be_used(*failure.node));
-  } else if (attempt_.reform->preempted) {
+  } else if (attempt_.resize->preempted) {
     decision = policy_.on_failure(FailureKind::Preempted);
   }
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
@@ -427,8 +415,7 @@ std::optional<TimePoint> RunController::next_deadline() const {
   if (state_ == RunState::Pausing) consider(attempt_.quiesce->next_deadline(now_));
   consider(attempt_.collectives.next_deadline());
   consider(checkpoints_.next_deadline(state_));
-  if (attempt_.parts_awaited_since && !attempt_.parts_given_up)
-    consider(*attempt_.parts_awaited_since + kPartsPatience);
+  consider(attempt_.teardown.next_deadline());
   return next;
 }
 

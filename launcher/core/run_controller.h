@@ -13,6 +13,7 @@
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/group_growth.h"
+#include "launcher/core/host_table.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/node_pool.h"
 #include "launcher/core/quiesce.h"
@@ -20,14 +21,13 @@
 #include "launcher/core/run_events.h"
 #include "launcher/core/scheduling.h"
 #include "launcher/core/standby_pool.h"
+#include "launcher/core/teardown.h"
 #include "launcher/core/validation_queue.h"
 
 namespace train {
 
 inline constexpr Duration kSurvivorGrace =
     seconds(1);  // TERM to KILL for the survivors of a failed group
-inline constexpr Duration kPartsPatience =
-    seconds(3);  // then, once no worker is left: for their supervisors, which may be storing parts
 inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
@@ -66,7 +66,7 @@ class RunController {
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
   int restarts() const { return restart_count_; }
   /// How many workers of the current attempt had stood by for it.
-  int stood_by() const { return attempt_.stood_by; }
+  int from_standby() const { return attempt_.from_standby; }
   bool pauses_at_checkpoint() const {
     return attempt_.quiesce && attempt_.quiesce->at_checkpoint();
   }
@@ -75,15 +75,6 @@ class RunController {
   std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
  private:
-  struct Host {
-    PlacedNode placed;
-    bool prepared = false, started = false;
-    bool attached = false;       // of an adopted attempt: its supervisor has answered
-    bool has_workers = true;     // it has said that it was told to start them
-    std::optional<Start> start;  // as it was asked for
-    bool gone = false;           // no worker left there, nothing more to come
-    bool lost = false;           // nobody there to be told anything
-  };
   struct Failure {
     FailureKind kind = FailureKind::Worker;
     std::string cause;
@@ -92,33 +83,34 @@ class RunController {
     std::optional<NodeId> node;
     std::optional<Error> start_error;
   };
-  struct Reform {  // the group is to end gracefully, and to start again
+  struct Resize {  // the group is to end gracefully, and to start again
     std::string reason;
     bool preempted = false;
+  };
+  struct Adopted {  // from an earlier launcher: under it
+    bool was_ending = false;
+    std::vector<CollectiveRelease> held_back = {};  // until all supervisors have answered
   };
   struct AttemptState {
     Attempt id;
     Placement placement;
     std::uint32_t master_port = 0;
-    std::map<NodeId, Host> hosts;
+    HostTable hosts;
     RankTable ranks;
     CollectiveTracker collectives{0};
-    bool progressed = false;  // a report, or a completed collective
-    std::optional<Failure> failure;
-    std::optional<Reform> reform;
     std::optional<CheckpointInfo> restored;
-    std::vector<CollectiveRelease> held_back;      // until all supervisors have answered
-    bool adopted = false;                          // from an earlier launcher
-    bool was_pausing = false, was_ending = false;  // under it
-    int stood_by = 0;                              // of its workers: had waited for it
+    bool progressed = false;  // a report, or a completed collective
+    int from_standby = 0;     // of its workers: had waited for it
+    std::optional<Adopted> adopted;
+    bool was_pausing = false;        // somebody else had asked for it
+    std::optional<Quiesce> quiesce;  // since it was asked for
+    Teardown teardown;
+    bool waiting_for_validations = false;  // was said
+    // why it ends
+    std::optional<Failure> failure;
+    std::optional<Resize> resize;
     int collateral = 0;
-    bool waiting_for_validations = false;          // was said
-    std::optional<Quiesce> quiesce;                // since it was asked for
-    bool hurried = false;                          // asked to stop at once
-    std::optional<TimePoint> parts_awaited_since;  // hurried, and no worker is left
-    bool parts_given_up = false;
-    TimePoint kill_at;  // what was last asked of the hosts that stop
-    std::string stop_reason;
+    bool was_ending() const { return adopted && adopted->was_ending; }
   };
   struct Stop {
     StopKind kind;
@@ -165,7 +157,7 @@ class RunController {
   void begin_stop();
   void begin_pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
   void hurry_pause(TimePoint deadline);
-  void begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint);
+  void begin_resize(Resize resize, TimePoint deadline, bool at_checkpoint);
   void consider_growth();
   void consider_standbys();
   bool stands_by(Attempt attempt, NodeId node) const;
@@ -177,10 +169,9 @@ class RunController {
   void stop_hosts(Duration grace, const std::string& reason);
   void send_pause();
   Pause pause_for(NodeId node) const;
-  void send_again(Host& host);
+  void send_again(NodeId node);
   Prepare prepare_for(const PlacedNode& placed) const;
-  StopGroup stop_for(NodeId node, Duration grace) const;
-  void find_reform();
+  void find_resize();
   bool ends_well() const;
   void conclude_attempt();
   void end_run(RunTrigger trigger, const std::string& reason);
@@ -188,7 +179,7 @@ class RunController {
   void release_collectives(const std::vector<CollectiveRelease>& releases);
   CheckpointCoordinator::Situation situation() const;
   void perform(CheckpointCoordinator::Effects effects);
-  bool gives_up_parts();
+  bool gives_up_shards();
   void add_validation(const CheckpointInfo& checkpoint);
   std::optional<NodeId> validation_host() const;
   bool waits_for_validations();
@@ -204,8 +195,10 @@ class RunController {
   /// ranks that do not exist.
   RankTable::Entry* rank_of(Attempt attempt, Rank rank);
   std::optional<FailurePlace> place_of(const Failure& failure) const;
-  template <class F>
-  void for_each_reachable_host(F&& f);
+  /// Whether the event is about a node of the current attempt.
+  bool concerns(Attempt attempt, NodeId node) const {
+    return current(attempt) && attempt_.hosts.has(node);
+  }
 
   const JobSpec spec_;
   const bool finished_before_;
@@ -225,12 +218,5 @@ class RunController {
   Placement placed_;  // of the newest attempt
   std::vector<RunAction> actions_;
 };
-
-template <class F>
-void RunController::for_each_reachable_host(F&& f) {
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.gone) f(id);
-  }
-}
 
 }  // namespace train

@@ -13,8 +13,8 @@ void RunController::on(const ShardStaged& event) {
   if (rank_of(event.attempt, event.part.rank) == nullptr) return;
   StagedShard part = event.part;
   const std::optional<Quiesce>& quiesce = attempt_.quiesce;
-  if (quiesce && quiesce->is_past_the_end(part.report_ordinal) && part.error.empty()) {
-    part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_ordinal,
+  if (quiesce && quiesce->is_past_the_end(part.report_seq) && part.error.empty()) {
+    part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_seq,
                              quiesce->meeting());
   }
   perform(checkpoints_.staged(std::move(part), now_));
@@ -29,26 +29,29 @@ void RunController::on(const CommitFinished& event) {
 }
 
 CheckpointCoordinator::Situation RunController::situation() const {
-  return {.state = state_, .hurried = attempt_.hurried, .quiescing = attempt_.quiesce.has_value()};
+  return {.state = state_,
+          .escalated = attempt_.teardown.escalated(),
+          .quiescing = attempt_.quiesce.has_value()};
 }
 
 void RunController::perform(CheckpointCoordinator::Effects effects) {
   const auto tell = [this](NodeId node, const CheckpointTracker::Outcome& outcome) {
     actions_.push_back(
-        TellCheckpoint{attempt_.id, node, outcome.index, outcome.path, outcome.error});
+        TellCheckpoint{attempt_.id, node, outcome.checkpoint_seq, outcome.path, outcome.error});
   };
   const Overloaded perform_one{
       [&](CheckpointCoordinator::Tell& effect) {
         if (effect.only_for)
           return tell(attempt_.ranks.find(*effect.only_for)->node, effect.outcome);
-        for_each_reachable_host([&](NodeId node) { tell(node, effect.outcome); });
+        attempt_.hosts.for_each_there([&](NodeId node) { tell(node, effect.outcome); });
       },
       [&](CheckpointCoordinator::BeginCommit& effect) {
         actions_.push_back(
-            Commit{attempt_.id, effect.index, effect.number, std::move(effect.parts)});
+            Commit{attempt_.id, effect.checkpoint_seq, effect.number, std::move(effect.parts)});
       },
       [&](CheckpointCoordinator::AbandonCommit& effect) {
-        actions_.push_back(GiveUpCommit{attempt_.id, effect.index, std::move(effect.reason)});
+        actions_.push_back(
+            GiveUpCommit{attempt_.id, effect.checkpoint_seq, std::move(effect.reason)});
       },
       [&](CheckpointCoordinator::OutOfSpace& effect) {
         fail({.kind = FailureKind::Permanent,
@@ -63,13 +66,11 @@ void RunController::perform(CheckpointCoordinator::Effects effects) {
   for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
-// The workers are gone, but not their supervisors: they may be storing parts, and one who asked
+// The workers are gone, but not their supervisors: they may be storing shards, and whoever asked
 // twice does not wait for storage that hangs.
-bool RunController::gives_up_parts() {
-  if (!attempt_.hurried || !attempt_.ranks.all_ended()) return false;
-  if (!attempt_.parts_awaited_since) attempt_.parts_awaited_since = now_;
-  if (now_ < *attempt_.parts_awaited_since + kPartsPatience) return false;
-  if (std::exchange(attempt_.parts_given_up, true)) return true;
+bool RunController::gives_up_shards() {
+  const Teardown::Shards shards = attempt_.teardown.shards(!attempt_.ranks.all_ended(), now_);
+  if (shards != Teardown::Shards::GivenUpNow) return shards == Teardown::Shards::GivenUp;
   note(NoteLevel::Warning,
        fmt::format("not waiting for nodes to finish writing to '{}': the run was told to stop "
                    "immediately",

@@ -20,8 +20,7 @@ void RunController::on(const NodeUp& event) {
       standby_is_there = true;
       continue;
     }
-    const bool ours =
-        current(attempt) && attempt_.hosts.count(node) != 0 && !attempt_.hosts[node].lost;
+    const bool ours = concerns(attempt, node) && !attempt_.hosts.is_lost(node);
     if (!ours) actions_.push_back(Release{attempt, node});
     if (attempt < next_attempt_) continue;
     // An earlier launcher died before its journal knew of it: the number is taken all the same.
@@ -29,24 +28,23 @@ void RunController::on(const NodeUp& event) {
     next_attempt_ = attempt.next();
   }
   if (!standby_is_there && standbys_.waiting_on(node) > 0) ask_standby(node);
-  const auto found = attempt_.hosts.find(node);
-  if (!facts(state_).has_attempt || found == attempt_.hosts.end()) return;
+  HostTable& hosts = attempt_.hosts;
+  if (!facts(state_).has_attempt || !hosts.has(node)) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), attempt_.id) != 0)
-    return;  // it will say so itself
-  Host& host = found->second;
-  if (host.gone) {  // with its workers, before; and now its supervisor is, too
-    host.lost = true;
+    return;                   // it will say so itself
+  if (hosts.is_gone(node)) {  // with its workers, before; and now its supervisor is, too
+    hosts.lost(node);
     return validations_.lost(node);
   }
-  if (host.prepared) {
+  if (hosts.is_prepared(node)) {
     host_lost(node,
               fmt::format("the supervisor on {} ended while its node was out of reach",
                           nodes_.name(node)),
               FailureKind::Worker);
   } else if (state_ == RunState::Preparing) {
-    actions_.push_back(prepare_for(host.placed));
+    actions_.push_back(prepare_for(hosts.placed(node)));
   } else {
-    host.gone = true;  // nothing was started there, and nothing will be
+    hosts.gone(node);  // nothing was started there, and nothing will be
   }
 }
 
@@ -55,13 +53,11 @@ void RunController::on(const SupervisorAttached& event) {
     actions_.push_back(StandBy{event.attempt, event.node, standbys_.waiting_on(event.node)});
     return;
   }
-  const auto host = attempt_.hosts.find(event.node);
-  if (!current(event.attempt) || host == attempt_.hosts.end() || host->second.lost) {
+  if (!concerns(event.attempt, event.node) || attempt_.hosts.is_lost(event.node)) {
     actions_.push_back(Release{event.attempt, event.node});
     return;
   }
-  host->second.attached = true;
-  host->second.has_workers = event.has_workers;
+  attempt_.hosts.attached(event.node, event.has_workers);
   for (const RankState& rank : event.ranks) {
     RankTable::Entry* entry = rank_of(event.attempt, rank.rank);
     if (entry == nullptr) continue;
@@ -69,26 +65,27 @@ void RunController::on(const SupervisorAttached& event) {
     entry->reported = std::max(entry->reported, rank.reported);
   }
   perform(checkpoints_.settled_before(event.settled_checkpoint));
-  if (!host->second.gone) send_again(host->second);
+  if (!attempt_.hosts.is_gone(event.node)) send_again(event.node);
   validate_again(event.node);
 }
 
 // Every order may be given twice: supervisors and workers know what they have done already.
-void RunController::send_again(Host& host) {
-  const NodeId node = host.placed.node;
+void RunController::send_again(NodeId node) {
+  const HostTable& hosts = attempt_.hosts;
   if (state_ == RunState::TearingDown) {
-    actions_.push_back(stop_for(node, std::max(Duration{0}, attempt_.kill_at - now_)));
+    actions_.push_back(attempt_.teardown.order_for(attempt_.id, node, now_));
     return;
   }
-  if (state_ == RunState::Preparing && !host.prepared) actions_.push_back(prepare_for(host.placed));
-  if (host.start && !host.started) actions_.push_back(*host.start);
+  if (state_ == RunState::Preparing && !hosts.is_prepared(node))
+    actions_.push_back(prepare_for(hosts.placed(node)));
+  if (const Start* order = hosts.unanswered_order(node)) actions_.push_back(*order);
   if (state_ == RunState::Pausing) actions_.push_back(pause_for(node));
 }
 
 void RunController::on(const NodeDown& event) {
   const std::string name = nodes_.name(event.node);
-  if (facts(state_).has_attempt && attempt_.hosts.count(event.node) != 0 &&
-      !attempt_.hosts[event.node].lost) {
+  if (facts(state_).has_attempt && attempt_.hosts.has(event.node) &&
+      !attempt_.hosts.is_lost(event.node)) {
     host_lost(event.node, fmt::format("node {} is lost: {}", name, event.reason),
               FailureKind::NodeLost);
   } else {
@@ -104,25 +101,22 @@ void RunController::on(const SupervisorLost& event) {
     if (event.attempt == next_attempt_) standbys_.forget(event.node);
     return;
   }
-  if (!current(event.attempt) || attempt_.hosts.count(event.node) == 0) return;
+  if (!concerns(event.attempt, event.node)) return;
   host_lost(event.node,
             fmt::format("the supervisor on {} ended: {}", nodes_.name(event.node), event.reason),
             FailureKind::Worker);
 }
 
 void RunController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
-  Host& host = attempt_.hosts[node];
   validations_.lost(node);
-  if (host.gone) {
-    host.lost = true;
-    return;
-  }
-  host.gone = host.lost = true;
+  const bool was_gone = attempt_.hosts.is_gone(node);
+  attempt_.hosts.lost(node);
+  if (was_gone) return;
   const std::vector<Rank> ranks = attempt_.ranks.node_lost(node);
   for (const Rank rank : ranks) release_collectives(attempt_.collectives.rank_ended(rank));
   // It ended while no launcher was there, as it does when none comes back in time.
-  if (attempt_.adopted && !host.attached && kind == FailureKind::Worker) {
-    if (!attempt_.failure && !attempt_.reform) attempt_.reform = Reform{.reason = reason};
+  if (attempt_.adopted && !attempt_.hosts.is_attached(node) && kind == FailureKind::Worker) {
+    if (!attempt_.failure && !attempt_.resize) attempt_.resize = Resize{.reason = reason};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
     return;
   }

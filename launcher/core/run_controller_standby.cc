@@ -14,7 +14,7 @@ bool RunController::stands_by(Attempt attempt, NodeId node) const {
 }
 
 void RunController::ask_standby(NodeId node) {
-  Prepare prepare{next_attempt_, attempt_.hosts.at(node).placed};
+  Prepare prepare{next_attempt_, attempt_.hosts.placed(node)};
   prepare.standby = true;
   actions_.push_back(prepare);
 }

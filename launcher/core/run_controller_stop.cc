@@ -27,13 +27,10 @@ void RunController::begin_teardown(Duration grace, const std::string& reason) {
 }
 
 void RunController::stop_hosts(Duration grace, const std::string& reason) {
-  attempt_.kill_at = now_ + grace;
-  attempt_.stop_reason = reason;
-  for_each_reachable_host([&](NodeId node) { actions_.push_back(stop_for(node, grace)); });
-}
-
-StopGroup RunController::stop_for(NodeId node, Duration grace) const {
-  return {attempt_.id, node, grace, attempt_.stop_reason};
+  attempt_.teardown.begin(grace, reason, now_);
+  attempt_.hosts.for_each_there([this](NodeId node) {
+    actions_.push_back(attempt_.teardown.order_for(attempt_.id, node, now_));
+  });
 }
 
 void RunController::on(const StopAsked& event) {
@@ -42,7 +39,7 @@ void RunController::on(const StopAsked& event) {
   if (stop_ && event.kind == StopKind::StopCondition) return;
   if (!stop_ || stop_->kind == StopKind::StopCondition) stop_ = Stop{event.kind, event.reason};
   const bool was_offered = checkpoints_.offered_to_give_up();
-  if (again || (was_offered && event.kind == StopKind::Interrupt)) attempt_.hurried = true;
+  if (again || (was_offered && event.kind == StopKind::Interrupt)) attempt_.teardown.escalate();
   switch (state_) {
     case RunState::Attaching:  // advance_attaching comes back to it
       if (again) begin_teardown(Duration{0}, "asked to stop at once");
@@ -90,11 +87,11 @@ void RunController::hurry_pause(TimePoint deadline) {
 }
 
 void RunController::send_pause() {
-  for_each_reachable_host([&](NodeId node) { actions_.push_back(pause_for(node)); });
+  attempt_.hosts.for_each_there([this](NodeId node) { actions_.push_back(pause_for(node)); });
 }
 
 Pause RunController::pause_for(NodeId node) const {
-  const std::string reason = stop_ ? stop_->reason : attempt_.reform ? attempt_.reform->reason : "";
+  const std::string reason = stop_ ? stop_->reason : attempt_.resize ? attempt_.resize->reason : "";
   const Quiesce& quiesce = *attempt_.quiesce;
   return {attempt_.id, node, quiesce.to_send(), quiesce.meeting(), reason, quiesce.at_checkpoint()};
 }
@@ -104,7 +101,7 @@ void RunController::advance_pausing() {
   Quiesce& quiesce = *attempt_.quiesce;
   if (attempt_.ranks.all_ended()) {
     if (!quiesce.finishing() && !attempt_.was_pausing)
-      attempt_.reform.reset();  // they had come to their end by themselves
+      attempt_.resize.reset();  // they had come to their end by themselves
     return change_state(RunTrigger::GroupEnding, "every rank ended");
   }
   const Quiesce::Surroundings around{.settled_checkpoint = checkpoints_.settled(),

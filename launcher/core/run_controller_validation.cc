@@ -21,8 +21,7 @@ void RunController::add_validation(const CheckpointInfo& checkpoint) {
 // Its supervisor stays until it is released, also without workers.
 std::optional<NodeId> RunController::validation_host() const {
   for (const PlacedNode& placed : attempt_.placement.nodes) {
-    const auto host = attempt_.hosts.find(placed.node);
-    if (host != attempt_.hosts.end() && !host->second.lost) return placed.node;
+    if (attempt_.hosts.has(placed.node) && !attempt_.hosts.is_lost(placed.node)) return placed.node;
   }
   return std::nullopt;
 }

@@ -49,7 +49,7 @@ struct NodeUp {
 struct RankState {
   Rank rank;
   bool joined = false;         // its SDK is connected
-  std::uint64_t reported = 0;  // ordinal of its last report
+  std::uint64_t reported = 0;  // report_seq of its last report
 };
 /// Its supervisor is in reach, for the first time or again: what was sent to it over an older link
 /// may be lost.
@@ -82,7 +82,7 @@ struct AttemptStarted {
   Attempt attempt;
   NodeId node;
   std::vector<std::pair<Rank, std::int64_t>> pids;
-  int stood_by = 0;  // of them: processes that had waited
+  int from_standby = 0;  // of them: processes that had waited
 };
 struct StartRefused {
   Attempt attempt;
@@ -112,13 +112,13 @@ struct SupervisorLost {
 struct RankReported {
   Attempt attempt;
   Rank rank;
-  std::uint64_t ordinal = 0;
+  std::uint64_t report_seq = 0;
 };
 struct RankPaused {
   Attempt attempt;
   Rank rank;
-  std::uint64_t ordinal = 0;
-  std::uint64_t checkpoint_index = 0;
+  std::uint64_t report_seq = 0;
+  std::uint64_t checkpoint_seq = 0;
   bool arrived = false;  // where it was told to go on to
 };
 struct ShardStaged {
@@ -127,7 +127,7 @@ struct ShardStaged {
 };
 struct CommitFinished {
   Attempt attempt;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::optional<CheckpointInfo> checkpoint;
   std::string error;
   bool no_space = false;                    // is what the error is about
@@ -201,7 +201,7 @@ struct Pause {
   Attempt attempt;
   NodeId node;
   Step step = Step::Pause;
-  std::uint64_t ordinal = 0;
+  std::uint64_t report_seq = 0;
   std::string reason;
   bool at_checkpoint = false;  // only where a rank hands over a checkpoint
   bool operator==(const Pause&) const = default;
@@ -222,20 +222,20 @@ struct SendCollective {
 struct TellCheckpoint {
   Attempt attempt;
   NodeId node;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::string path, error;
   bool operator==(const TellCheckpoint&) const = default;
 };
 struct Commit {
   Attempt attempt;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::uint64_t number = 0;
   std::vector<StagedShard> parts;
   bool operator==(const Commit&) const = default;
 };
 struct GiveUpCommit {  // answered by CommitFinished at once, whatever the storage does
   Attempt attempt;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::string reason;
   bool operator==(const GiveUpCommit&) const = default;
 };
@@ -271,7 +271,7 @@ struct AttemptEnded {  // for cause.json and the summary
   Attempt attempt;
   std::string cause;  // one line
   bool failed = false;
-  bool reformed = false;                    // it ended so that a group of another size could begin
+  bool resized = false;                     // it ended so that a group of another size could begin
   std::optional<FailureKind> failure = {};  // where it failed
   std::optional<NodeId> node = {};          // whose failure it was
   std::optional<FailurePlace> place = {};   // of a worker that died in a group that had reported
@@ -296,7 +296,7 @@ using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Releas
 /// An attempt that began under an earlier launcher, and of which no end is known.
 struct LivingAttempt {
   Attempt id;
-  Epoch epoch;  // of the launcher that began it
+  Generation generation;  // of the launcher that began it
   Placement placement;
   std::vector<std::string> node_names;  // by node rank
   std::optional<CheckpointInfo> restored;
@@ -304,7 +304,7 @@ struct LivingAttempt {
   bool pausing = false;                       // its ranks had been asked to stop
   bool ending = false;                        // its workers were being stopped, or had ended
   std::optional<std::string> stop_condition;  // had been met; which
-  std::uint64_t settled_index = 0;  // of its newest committed checkpoint, at `settled_path`
+  std::uint64_t settled_seq = 0;  // of its newest committed checkpoint, at `settled_path`
   std::string settled_path;
 };
 

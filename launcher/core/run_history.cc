@@ -119,19 +119,20 @@ boost::json::object record_of(const RunEnded& ended) {
           {"reason", words(ended.reason)}};
 }
 
-boost::json::object checkpoint_record(Attempt attempt, std::uint64_t index,
+boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       const CheckpointInfo& checkpoint) {
   return {{"event", "checkpoint_committed"},
           {"attempt", attempt.value},
-          {"index", index},
+          {"checkpoint_seq", checkpoint_seq},
           {"checkpoint", checkpoint.number},
           {"trained_epoch", checkpoint.epoch}};
 }
 
-void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::object& event) {
+void RunHistory::add(Generation generation, const std::string& time,
+                     const boost::json::object& event) {
   const std::string what = text_of(event, "event");
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
-  if (what == "attempt_started") return attempt_began(epoch, time, event);
+  if (what == "attempt_started") return attempt_began(generation, time, event);
   if (what == "attempt_ended") return attempt_ended(time, event);
   if (what == "checkpoint_committed") {
     policy_.on_progress();
@@ -155,11 +156,11 @@ void RunHistory::add(Epoch epoch, const std::string& time, const boost::json::ob
     living_->stop_condition = text_of(event, "stop_condition");
 }
 
-void RunHistory::attempt_began(Epoch epoch, const std::string& time,
+void RunHistory::attempt_began(Generation generation, const std::string& time,
                                const boost::json::object& event) {
   LivingAttempt attempt;
   attempt.id = Attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
-  attempt.epoch = epoch;
+  attempt.generation = generation;
   attempt.placement = placement_of(event, attempt.node_names);
   placed_ = attempt.placement;
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));

@@ -21,7 +21,7 @@ boost::json::object record_of(const AttemptBegun& begun);
 /// `cause`: as the user reads it.
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
 boost::json::object record_of(const RunEnded& ended);
-boost::json::object checkpoint_record(Attempt attempt, std::uint64_t index,
+boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       const CheckpointInfo& checkpoint);
 
 // ---- their fold
@@ -40,9 +40,9 @@ class RunHistory {
   explicit RunHistory(const FailureConfig& failure, bool elastic = false)
       : config_(failure), elastic_(elastic), policy_(failure, elastic) {}
 
-  /// The next record of the journal, with its launcher's epoch and time. Unknown ones, and members
-  /// that are missing, are passed over: a newer train-run may have written them.
-  void add(Epoch epoch, const std::string& time, const boost::json::object& event);
+  /// The next record of the journal, with its launcher's generation and time. Unknown ones, and
+  /// members that are missing, are passed over: a newer train-run may have written them.
+  void add(Generation generation, const std::string& time, const boost::json::object& event);
 
   const std::vector<PastAttempt>& attempts() const { return attempts_; }
   Attempt next_attempt() const { return next_attempt_; }
@@ -57,7 +57,8 @@ class RunHistory {
   const FailureMemory& failures() const { return policy_.memory(); }
 
  private:
-  void attempt_began(Epoch epoch, const std::string& time, const boost::json::object& event);
+  void attempt_began(Generation generation, const std::string& time,
+                     const boost::json::object& event);
   void attempt_ended(const std::string& time, const boost::json::object& event);
 
   FailureConfig config_;

@@ -7,29 +7,35 @@
 namespace train {
 
 Result<std::uint32_t> SequenceTracker::accept(Rank rank, std::uint64_t first, std::uint32_t count) {
-  std::uint64_t& last = last_[rank];
-  if (first > last + 1) {
-    return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing", last + 1,
-                                             first - 1, rank.value)};
+  Known& known = ranks_[rank];
+  if (first > known.accepted + 1) {
+    return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing",
+                                             known.accepted + 1, first - 1, rank.value)};
   }
-  const auto known = static_cast<std::uint32_t>(std::min<std::uint64_t>(last + 1 - first, count));
-  last = std::max(last, first + count - 1);
-  // What was known already too: its sender has not heard of the acknowledgement.
+  const auto again =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(known.accepted + 1 - first, count));
+  known.accepted = std::max(known.accepted, first + count - 1);
+  if (again > 0 && known.written > 0) to_acknowledge_.insert(rank);
+  return again;
+}
+
+void SequenceTracker::written(Rank rank, std::uint64_t last) {
+  Known& known = ranks_[rank];
+  known.written = std::max(known.written, last);
   to_acknowledge_.insert(rank);
-  return known;
 }
 
 std::vector<std::pair<Rank, std::uint64_t>> SequenceTracker::synced() {
   std::vector<std::pair<Rank, std::uint64_t>> acks;
   acks.reserve(to_acknowledge_.size());
-  for (Rank rank : to_acknowledge_) acks.emplace_back(rank, last_[rank]);
+  for (Rank rank : to_acknowledge_) acks.emplace_back(rank, ranks_[rank].written);
   to_acknowledge_.clear();
   return acks;
 }
 
 std::uint64_t SequenceTracker::last(Rank rank) const {
-  const auto found = last_.find(rank);
-  return found == last_.end() ? 0 : found->second;
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? 0 : found->second.accepted;
 }
 
 }  // namespace train

@@ -89,7 +89,7 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
         .member("world_size", news.world_size)
         .member("nnodes", news.nnodes);
     if (news.found_running) event.member("found_running", true);
-    if (news.stood_by > 0) event.member("stood_by", news.stood_by);
+    if (news.from_standby > 0) event.member("from_standby", news.from_standby);
     return json(event.text_or_null("resumes_from", news.resumes_from));
   }
   if (news.found_running) {
@@ -102,7 +102,7 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
   std::string text =
       fmt::format("attempt {}: {} on {}, {}", news.attempt, plural(news.world_size, "worker"),
                   plural(news.nnodes, "node"), starting_point(news.resumes_from));
-  if (news.stood_by > 0) text += fmt::format(" ({} had stood by)", news.stood_by);
+  if (news.from_standby > 0) text += fmt::format(" ({} had stood by)", news.from_standby);
   return lasting(std::move(text), at);
 }
 
@@ -295,7 +295,7 @@ std::string Progress::show_report(Moment at, bool hold_back) {
   ++printed_;
   if (!is_json) return lasting(status_line(at, false), at);
   JsonWriter event = begin_event("report", at);
-  event.member("attempt", last_report_->attempt).member("ordinal", last_report_->ordinal);
+  event.member("attempt", last_report_->attempt).member("report_seq", last_report_->report_seq);
   return json(event.member("metrics", last_report_->metrics));
 }
 

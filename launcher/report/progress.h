@@ -49,7 +49,7 @@ struct AttemptNews {
   int nnodes = 0;
   std::string resumes_from = {};  // a checkpoint's name; empty: from the beginning
   bool found_running = false;     // an earlier launcher had started it
-  int stood_by = 0;               // of its workers: had been started ahead
+  int from_standby = 0;           // of its workers: had been started ahead
 };
 
 struct CheckpointNews {

@@ -68,7 +68,7 @@ constexpr std::array kFields{
     Field{"run_config.storage_path", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->run_config.storage_path; },
           "A folder, local or NFS, that holds a folder for each run; or s3://bucket/folder, gs://bucket/folder, hdfs://namenode/folder (docs/checkpoints.md).", {}, 0, 0, "~/train_results", R"("/nfs/runs")"},
     Field{"run_config.shared_storage", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.shared_storage); },
-          "Whether every node must see storage_path. auto: the checkpoints of those that do not travel through train-run. required: such a node is an error.", kStorageNeeds},
+          "Whether every node must see storage_path. auto: train-run relays the checkpoints of those that do not. required: such a node is an error.", kStorageNeeds},
     Field{"run_config.failure_config", Kind::Section, nowhere, "What happens when something dies."},
     Field{"run_config.failure_config.max_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_failures; },
           "How many deaths of workers a run survives, by a restart from the newest checkpoint; -1: any number. A newer checkpoint refills it.", {}, -1},

@@ -24,7 +24,7 @@ enum class Errc {
   Io,                 // a system call on a file failed
   NoSpace,            // ENOSPC, EDQUOT
   Protocol,           // bytes that are not what the protocol says
-  Fenced,             // an older epoch or attempt
+  Fenced,             // an older generation or attempt
   Corrupt,            // stored bytes do not match their checksum
   ResourceExhausted,  // a named limit is hit
   Internal,           // our own bug

@@ -20,10 +20,11 @@ struct Id {
 using Rank = Id<struct RankTag, std::int32_t>;          // index of a worker in its group
 using NodeRank = Id<struct NodeRankTag, std::int32_t>;  // index of a node in an attempt
 using Attempt = Id<struct AttemptTag, std::uint32_t>;   // formation of the worker group, from 0
-using Epoch =
-    Id<struct EpochTag, std::uint64_t>;  // fencing epoch of a controller incarnation, from 1
-using NodeId = Id<struct NodeIdTag, std::int32_t>;     // index of a daemon in the launcher's list
-using Ordinal = Id<struct OrdinalTag, std::uint64_t>;  // a rank's n-th report in an attempt, from 1
+using Generation = Id<struct GenerationTag,
+                      std::uint64_t>;  // fencing generation of a controller incarnation, from 1
+using NodeId = Id<struct NodeIdTag, std::int32_t>;  // index of a daemon in the launcher's list
+using CheckpointSeq =
+    Id<struct CheckpointSeqTag, std::uint64_t>;  // a rank's n-th report in an attempt, from 1
 
 }  // namespace train
 

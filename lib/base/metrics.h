@@ -29,8 +29,8 @@ inline std::optional<double> number_of(const Metrics& metrics, std::string_view 
 struct ReportRecord {
   std::int32_t rank = 0;
   std::uint32_t attempt = 0;
-  std::uint64_t ordinal = 0;  // the rank's n-th report of the attempt, from 1
-  std::int64_t wall_us = 0;   // when report() was called, by the worker's clock
+  std::uint64_t report_seq = 0;  // the rank's n-th report of the attempt, from 1
+  std::int64_t wall_us = 0;      // when report() was called, by the worker's clock
   bool has_checkpoint = false;
   Metrics metrics;
   bool operator==(const ReportRecord&) const = default;

@@ -23,13 +23,13 @@ struct CheckpointShard {
 };
 
 struct StagedShard : CheckpointShard {  // what its node says of it: it is safe, or why it is not
-  std::uint64_t index = 0;              // the rank's index-th checkpoint of the attempt, from 1
-  std::uint64_t report_ordinal = 0;
+  std::uint64_t checkpoint_seq = 0;     // the rank's n-th checkpoint of the attempt, from 1
+  std::uint64_t report_seq = 0;
   std::string metadata_json = {};
   std::string error = {};  // empty: fine
   bool no_space = false;   // is what the error is about
   bool operator==(const StagedShard&) const = default;
-  TRAIN_FIELDS(rank, index, report_ordinal, dir, files, nodes, metadata_json, error, no_space)
+  TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space)
 };
 
 }  // namespace train

@@ -28,13 +28,13 @@ struct WorkerEnd {
   std::int64_t wall_us = 0;                  // when it was reaped, by its node's clock
   std::vector<std::string> last_lines = {};  // of its output, oldest first
   std::optional<UserError> error = {};       // what user code threw
-  std::uint64_t last_ordinal = 0;            // reports handed over in this attempt
+  std::uint64_t last_report_seq = 0;         // reports handed over in this attempt
   MemoryLimit memory = {};                   // of oom_killed
   std::uint64_t pids_limit_hit = 0;  // a process or thread beyond so many was refused; 0: none was
   bool clean() const { return !signaled && status == 0; }
   bool operator==(const WorkerEnd&) const = default;
   TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,
-               error, last_ordinal, memory, pids_limit_hit)
+               error, last_report_seq, memory, pids_limit_hit)
 };
 
 }  // namespace train

@@ -47,8 +47,10 @@ std::string mark_of(std::string_view public_key) {
 }
 
 // Each part but the last is of known length, or ends where the next one's count says.
-std::string signed_text(std::string_view run_id, std::uint64_t epoch, std::string_view binding) {
-  return fmt::format("trainrun 2 attach\n{}\n{}\n{}:{}", epoch, binding.size(), binding, run_id);
+std::string signed_text(std::string_view run_id, std::uint64_t generation,
+                        std::string_view binding) {
+  return fmt::format("trainrun 2 attach\n{}\n{}\n{}:{}", generation, binding.size(), binding,
+                     run_id);
 }
 
 }  // namespace
@@ -61,10 +63,10 @@ std::string owner_mark(std::string_view owner_key) {
   return mark_of(public_key_of(private_key(owner_key).get()));
 }
 
-OwnerProof prove_owner(std::string_view owner_key, std::string_view run_id, std::uint64_t epoch,
-                       std::string_view binding) {
+OwnerProof prove_owner(std::string_view owner_key, std::string_view run_id,
+                       std::uint64_t generation, std::string_view binding) {
   const auto key = private_key(owner_key);
-  const std::string text = signed_text(run_id, epoch, binding);
+  const std::string text = signed_text(run_id, generation, binding);
   OwnerProof proof{public_key_of(key.get()), std::string(kSignatureBytes, '\0')};
   std::size_t size = kSignatureBytes;
   const Openssl<EVP_MD_CTX> context(EVP_MD_CTX_new());
@@ -77,7 +79,7 @@ OwnerProof prove_owner(std::string_view owner_key, std::string_view run_id, std:
   return proof;
 }
 
-bool owns_run(std::string_view run_id, std::uint64_t epoch, std::string_view binding,
+bool owns_run(std::string_view run_id, std::uint64_t generation, std::string_view binding,
               const OwnerProof& proof) {
   const std::string_view mark = run_id.substr(run_id.rfind('-') + 1);
   if (proof.public_key.size() != kKeyBytes || proof.signature.size() != kSignatureBytes ||
@@ -86,7 +88,7 @@ bool owns_run(std::string_view run_id, std::uint64_t epoch, std::string_view bin
   const Openssl<EVP_PKEY> key(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr,
                                                           bytes_of(proof.public_key), kKeyBytes));
   const Openssl<EVP_MD_CTX> context(EVP_MD_CTX_new());
-  const std::string text = signed_text(run_id, epoch, binding);
+  const std::string text = signed_text(run_id, generation, binding);
   return key != nullptr && context != nullptr &&
          EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
          EVP_DigestVerify(context.get(), bytes_of(proof.signature), kSignatureBytes, bytes_of(text),

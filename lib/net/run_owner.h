@@ -23,10 +23,10 @@ struct OwnerProof {
 
 /// For one connection, whose `binding` is known to its two ends only (Connection::binding()), so
 /// that it proves nothing over another one.
-OwnerProof prove_owner(std::string_view owner_key, std::string_view run_id, std::uint64_t epoch,
-                       std::string_view binding);
+OwnerProof prove_owner(std::string_view owner_key, std::string_view run_id,
+                       std::uint64_t generation, std::string_view binding);
 /// Whether the run is of whoever made this proof. An id without a mark is nobody's.
-bool owns_run(std::string_view run_id, std::uint64_t epoch, std::string_view binding,
+bool owns_run(std::string_view run_id, std::uint64_t generation, std::string_view binding,
               const OwnerProof& proof);
 
 }  // namespace train

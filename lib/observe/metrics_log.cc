@@ -48,7 +48,7 @@ std::optional<HeldReports> read_front(std::string_view line) {
   HeldReports front;
   const bool ours = skip(line, R"({"rank":)") && read_number(line, front.rank) &&
                     skip(line, R"(,"attempt":)") && read_number(line, front.attempt) &&
-                    skip(line, R"(,"ordinal":)") && read_number(line, front.last_ordinal) &&
+                    skip(line, R"(,"report_seq":)") && read_number(line, front.last_report_seq) &&
                     skip(line, R"(,"time":")") && line.ends_with('}');
   if (!ours) return std::nullopt;
   return front;
@@ -122,7 +122,7 @@ std::optional<ReportRecord> read_report(std::string_view line) {
   }
   ReportRecord report{.rank = front->rank,
                       .attempt = front->attempt,
-                      .ordinal = front->last_ordinal,
+                      .report_seq = front->last_report_seq,
                       .wall_us = micros_of(std::string(time->get_string())),
                       .has_checkpoint = checkpoint->get_bool(),
                       .metrics = {}};
@@ -151,7 +151,7 @@ Result<Unit> MetricsLog::recover() {
           return false;
         }
         auto& last = last_[key_of(front->attempt, front->rank)];
-        last = std::max(last, front->last_ordinal);
+        last = std::max(last, front->last_report_seq);
         return true;
       }));
   if (foreign) {
@@ -172,8 +172,8 @@ Result<Unit> MetricsLog::on_reports(std::span<const ReportRecord> reports) {
   if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
   for (const ReportRecord& report : reports) {
     auto& last = last_[key_of(report.attempt, report.rank)];
-    if (report.ordinal <= last) continue;
-    last = report.ordinal;
+    if (report.report_seq <= last) continue;
+    last = report.report_seq;
     append_line(report);
   }
   return Unit{};
@@ -185,8 +185,8 @@ void MetricsLog::append_line(const ReportRecord& report) {
   append_json_number(out, std::int64_t{report.rank});
   out += R"(,"attempt":)";
   append_json_number(out, std::int64_t{report.attempt});
-  out += R"(,"ordinal":)";
-  append_json_number(out, report.ordinal);
+  out += R"(,"report_seq":)";
+  append_json_number(out, report.report_seq);
   out += R"(,"time":")";
   append_time(report.wall_us);
   out += report.has_checkpoint ? R"(","checkpoint":true,"metrics":)"
@@ -213,7 +213,7 @@ void MetricsLog::append_time(std::int64_t wall_us) {
   out += 'Z';
 }
 
-std::uint64_t MetricsLog::last_ordinal(std::uint32_t attempt, std::int32_t rank) const {
+std::uint64_t MetricsLog::last_report_seq(std::uint32_t attempt, std::int32_t rank) const {
   const auto found = last_.find(key_of(attempt, rank));
   return found == last_.end() ? 0 : found->second;
 }
@@ -221,9 +221,9 @@ std::uint64_t MetricsLog::last_ordinal(std::uint32_t attempt, std::int32_t rank)
 std::vector<HeldReports> MetricsLog::held() const {
   std::vector<HeldReports> all;
   all.reserve(last_.size());
-  for (const auto& [key, ordinal] : last_) {
+  for (const auto& [key, report_seq] : last_) {
     all.push_back({static_cast<std::uint32_t>(key >> 32),
-                   static_cast<std::int32_t>(key & 0xFFFFFFFF), ordinal});
+                   static_cast<std::int32_t>(key & 0xFFFFFFFF), report_seq});
   }
   std::sort(all.begin(), all.end(), [](const HeldReports& a, const HeldReports& b) {
     return std::pair(a.attempt, a.rank) < std::pair(b.attempt, b.rank);

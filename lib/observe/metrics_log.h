@@ -2,7 +2,7 @@
 // after sync(), so after a restart of the launcher reports may come again: this file itself says
 // which it holds.
 //
-//   {"rank":0,"attempt":0,"ordinal":1,"time":"2026-11-21T09:38:00.123456Z","checkpoint":false,"metrics":{"loss":0.5}}
+//   {"rank":0,"attempt":0,"report_seq":1,"time":"2026-11-21T09:38:00.123456Z","checkpoint":false,"metrics":{"loss":0.5}}
 //
 // NaN and infinities are null (JSON has none); what steers a terminal is escaped.
 #pragma once
@@ -21,7 +21,7 @@ namespace train {
 struct HeldReports {
   std::uint32_t attempt = 0;
   std::int32_t rank = 0;
-  std::uint64_t last_ordinal = 0;
+  std::uint64_t last_report_seq = 0;
   bool operator==(const HeldReports&) const = default;
 };
 
@@ -40,7 +40,7 @@ class MetricsLog final : public ReportSink {
   Result<Unit> sync() override { return file_.sync(); }
 
   /// 0: it holds none of them.
-  std::uint64_t last_ordinal(std::uint32_t attempt, std::int32_t rank) const;
+  std::uint64_t last_report_seq(std::uint32_t attempt, std::int32_t rank) const;
   /// By attempt and rank; what a launcher tells the supervisors that it attaches to again.
   std::vector<HeldReports> held() const;
   /// Bytes that open() cut off.
@@ -52,7 +52,7 @@ class MetricsLog final : public ReportSink {
   void append_time(std::int64_t wall_us);
 
   AppendFile file_;
-  std::unordered_map<std::uint64_t, std::uint64_t> last_;  // (attempt, rank) → ordinal
+  std::unordered_map<std::uint64_t, std::uint64_t> last_;  // (attempt, rank) → report_seq
   std::int64_t second_ = -1;                               // whose text second_text_ is
   std::string second_text_;
   std::uint64_t torn_bytes_ = 0;

@@ -13,7 +13,7 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kFixedColumns = "attempt,ordinal,time,checkpoint";
+constexpr std::string_view kFixedColumns = "attempt,report_seq,time,checkpoint";
 
 // A cell never holds a line break: those who read line by line must see rows. The exact text is in
 // metrics.jsonl.
@@ -102,7 +102,7 @@ Result<Unit> ProgressCsv::recover() {
 
 Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
   const auto is_new = [this](const ReportRecord& report) {
-    return report.rank == 0 && std::pair(report.attempt, report.ordinal) > last_;
+    return report.rank == 0 && std::pair(report.attempt, report.report_seq) > last_;
   };
   TRY(const std::size_t columns_max, columns_in_reach());
   std::vector<std::string> new_names;
@@ -125,7 +125,7 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
   if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
   for (const ReportRecord& report : reports) {
     if (!is_new(report)) continue;
-    last_ = {report.attempt, report.ordinal};
+    last_ = {report.attempt, report.report_seq};
     append_row(report);
   }
   return Unit{};
@@ -177,7 +177,7 @@ std::string ProgressCsv::header() const {
 void ProgressCsv::append_row(const ReportRecord& report) {
   const std::chrono::system_clock::time_point when{std::chrono::microseconds(report.wall_us)};
   std::string& out = file_.buffer();
-  out += fmt::format("{},{},{},{}", report.attempt, report.ordinal, format_utc(when),
+  out += fmt::format("{},{},{},{}", report.attempt, report.report_seq, format_utc(when),
                      report.has_checkpoint);
   std::vector<const MetricValue*> cells(columns_.size(), nullptr);
   for (const auto& [name, value] : report.metrics) {

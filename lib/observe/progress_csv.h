@@ -1,5 +1,5 @@
 // progress.csv: rank 0's reports as a table, for pandas and spreadsheets. Columns: attempt,
-// ordinal, time, checkpoint, then the metrics in the order in which they first appeared. A new
+// report_seq, time, checkpoint, then the metrics in the order in which they first appeared. A new
 // metric adds a column: the file is then written anew with the longer header and put in place by a
 // rename, so that every row has every column at any moment. What a restart redoes stays, with a
 // higher attempt: of two rows for one step, the one with the higher attempt counts.
@@ -35,7 +35,7 @@ class ProgressCsv final : public ReportSink {
   /// Metrics that found no room. The caller warns once.
   std::size_t columns_left_out() const { return left_out_; }
   /// The last row: reports up to it are dropped when they come again.
-  std::pair<std::uint32_t, std::uint64_t> last_attempt_and_ordinal() const { return last_; }
+  std::pair<std::uint32_t, std::uint64_t> last_attempt_and_report_seq() const { return last_; }
 
  private:
   Result<Unit> recover();
@@ -47,7 +47,7 @@ class ProgressCsv final : public ReportSink {
   AppendFile file_;
   std::vector<std::string> columns_;                       // of metrics
   std::unordered_map<std::string, std::size_t> index_;     // name → place in columns_
-  std::pair<std::uint32_t, std::uint64_t> last_ = {0, 0};  // (attempt, ordinal)
+  std::pair<std::uint32_t, std::uint64_t> last_ = {0, 0};  // (attempt, report_seq)
   std::size_t left_out_ = 0;
   std::size_t rewritten_bytes_left_ = kRewrittenBytesMax;
 };

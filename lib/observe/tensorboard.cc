@@ -202,16 +202,16 @@ Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) 
     if (report.rank != 0) continue;
     if (catching_up_ && report.wall_us <= last_wall_us_) {
       attempt_ = report.attempt;
-      last_ordinal_ = report.ordinal;
+      last_report_seq_ = report.report_seq;
       continue;
     }
     catching_up_ = false;
     if (attempt_ &&
-        std::pair(report.attempt, report.ordinal) <= std::pair(*attempt_, last_ordinal_))
+        std::pair(report.attempt, report.report_seq) <= std::pair(*attempt_, last_report_seq_))
       continue;
     const std::int64_t step = step_metric(report.metrics).value_or(last_step_ + 1);
     if (attempt_ != report.attempt) begin_attempt(report, step);
-    last_ordinal_ = report.ordinal;
+    last_report_seq_ = report.report_seq;
     last_step_ = step;
     for (const auto& [name, value] : report.metrics) {
       const auto number = number_of(value);

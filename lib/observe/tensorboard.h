@@ -56,7 +56,7 @@ class TensorboardFile final : public ReportSink {
   std::int64_t last_wall_us_ = 0;  // of what the file held when it was opened
   bool catching_up_ = false;       // reports up to last_wall_us_ are in the file
   std::optional<std::uint32_t> attempt_;
-  std::uint64_t last_ordinal_ = 0;
+  std::uint64_t last_report_seq_ = 0;
   std::int64_t last_step_ = -1;
 };
 

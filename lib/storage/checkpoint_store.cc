@@ -121,9 +121,9 @@ bool is_gone(FileSystem& fs, const std::string& folder) {
 Result<Manifest> manifest_of(const CommitRequest& request) {
   TRY(auto files, merge_parts(request.parts, request.world_size));
   return Manifest{.checkpoint = request.number,
-                  .epoch = request.pending.epoch,
+                  .generation = request.pending.generation,
                   .attempt = request.pending.attempt,
-                  .ordinal = request.pending.ordinal,
+                  .checkpoint_seq = request.pending.checkpoint_seq,
                   .world_size = request.world_size,
                   .created = request.created,
                   .files = std::move(files),
@@ -143,14 +143,14 @@ Result<std::vector<PendingCheckpoint>> CheckpointStore::pending() const {
   return pending;
 }
 
-Result<std::vector<std::string>> CheckpointStore::open(Epoch current,
+Result<std::vector<std::string>> CheckpointStore::open(Generation current,
                                                        const std::vector<PendingCheckpoint>& keep) {
   TRY_VOID(make_folders(fs_, folder_));
   TRY(const auto entries, fs_.list(folder_));
   std::vector<std::string> discarded;
   for (const FolderEntry& entry : entries) {
     const auto pending = parse_pending_name(entry.name);
-    const bool stale = pending && pending->epoch < current &&
+    const bool stale = pending && pending->generation < current &&
                        std::find(keep.begin(), keep.end(), *pending) == keep.end();
     if (!stale && !entry.name.starts_with(kTrashPrefix)) continue;
     TRY_VOID(remove_tree(fs_, join_path(folder_, entry.name)));

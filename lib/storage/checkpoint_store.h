@@ -90,9 +90,9 @@ class CheckpointStore {
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
   /// Make the folder, finish removals that were cut short, and discard pending checkpoints of
-  /// epochs before `current` but `keep` (those of an attempt that outlived its launcher). What was
-  /// discarded, by name. For the owner only.
-  virtual Result<std::vector<std::string>> open(Epoch current,
+  /// generations before `current` but `keep` (those of an attempt that outlived its launcher). What
+  /// was discarded, by name. For the owner only.
+  virtual Result<std::vector<std::string>> open(Generation current,
                                                 const std::vector<PendingCheckpoint>& keep = {});
   /// What was handed over and is not committed.
   virtual Result<std::vector<PendingCheckpoint>> pending() const;

@@ -170,19 +170,20 @@ Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending,
 }  // namespace
 
 std::string pending_name(const PendingCheckpoint& pending) {
-  return fmt::format("{}{}-{}.{}", kPendingPrefix, pending.epoch.value, pending.attempt.value,
-                     pending.ordinal.value);
+  return fmt::format("{}{}-{}.{}", kPendingPrefix, pending.generation.value, pending.attempt.value,
+                     pending.checkpoint_seq.value);
 }
 
 std::optional<PendingCheckpoint> parse_pending_name(std::string_view name) {
   if (!name.starts_with(kPendingPrefix)) return std::nullopt;
   PendingCheckpoint pending;
   const char* const end = name.data() + name.size();
-  const auto epoch = std::from_chars(name.data() + kPendingPrefix.size(), end, pending.epoch.value);
-  if (epoch.ec != std::errc() || epoch.ptr == end) return std::nullopt;
-  const auto attempt = std::from_chars(epoch.ptr + 1, end, pending.attempt.value);
+  const auto generation =
+      std::from_chars(name.data() + kPendingPrefix.size(), end, pending.generation.value);
+  if (generation.ec != std::errc() || generation.ptr == end) return std::nullopt;
+  const auto attempt = std::from_chars(generation.ptr + 1, end, pending.attempt.value);
   if (attempt.ec != std::errc() || attempt.ptr == end) return std::nullopt;
-  std::from_chars(attempt.ptr + 1, end, pending.ordinal.value);
+  std::from_chars(attempt.ptr + 1, end, pending.checkpoint_seq.value);
   if (pending_name(pending) != name) return std::nullopt;
   return pending;
 }

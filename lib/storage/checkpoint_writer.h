@@ -15,12 +15,12 @@
 
 namespace train {
 
-/// The identity of a checkpoint before it has a number: the `ordinal`-th of an attempt, started
-/// under an epoch.
+/// The identity of a checkpoint before it has a number: the `checkpoint_seq`-th of an attempt,
+/// started under a generation.
 struct PendingCheckpoint {
-  Epoch epoch;
+  Generation generation;
   Attempt attempt;
-  Ordinal ordinal;
+  CheckpointSeq checkpoint_seq;
   auto operator<=>(const PendingCheckpoint&) const = default;
 };
 /// ".tmp-3-0.12".

@@ -62,7 +62,7 @@ Result<Unit> Journal::load() {
                              replayed_.damage->what, replayed_.records.size()),
                  "restore the file from a backup, or start a new run from this one's newest "
                  "checkpoint with resume_from_checkpoint"};
-  epoch_ = replayed_.epoch();
+  generation_ = replayed_.generation();
   last_seq_ = replayed_.last_seq();
   good_bytes_ = replayed_.valid_bytes;
   if (status.has_error()) return Unit{};  // it comes into being whole, with its first record
@@ -71,37 +71,40 @@ Result<Unit> Journal::load() {
   return write_anew(std::string_view(text).substr(0, good_bytes_), text.size());
 }
 
-Result<Epoch> Journal::take_epoch(const std::string& time, const boost::json::object& about) {
-  TRAIN_CHECK(!epoch_taken_, "an incarnation takes one epoch");
-  boost::json::object event = {{"event", kEpochTaken}};
+Result<Generation> Journal::take_generation(const std::string& time,
+                                            const boost::json::object& about) {
+  TRAIN_CHECK(!generation_taken_, "an incarnation takes one generation");
+  boost::json::object event = {{"event", kGenerationTaken}};
   for (const auto& member : about) event[member.key()] = member.value();
-  TRY_VOID(append_group({event}, time, epoch_.next()));
-  epoch_ = epoch_.next();
-  epoch_taken_ = true;
-  return epoch_;
+  TRY_VOID(append_group({event}, time, generation_.next()));
+  generation_ = generation_.next();
+  generation_taken_ = true;
+  return generation_;
 }
 
 Result<Unit> Journal::append(const std::vector<boost::json::object>& events,
                              const std::string& time) {
-  TRAIN_CHECK(epoch_taken_, "an incarnation takes its epoch before it writes");
+  TRAIN_CHECK(generation_taken_, "an incarnation takes its generation before it writes");
   if (events.empty()) return Unit{};
   for (const boost::json::object& event : events)
     if (const auto* name = event.if_contains("event");
-        name != nullptr && *name == boost::json::value(kEpochTaken))
+        name != nullptr && *name == boost::json::value(kGenerationTaken))
       return Error{Errc::InvalidArgument,
-                   fmt::format("journal: '{}' is the journal's own event", kEpochTaken)};
-  return append_group(events, time, epoch_);
+                   fmt::format("journal: '{}' is the journal's own event", kGenerationTaken)};
+  return append_group(events, time, generation_);
 }
 
 Result<Unit> Journal::append_group(const std::vector<boost::json::object>& events,
-                                   const std::string& time, Epoch epoch) {
+                                   const std::string& time, Generation generation) {
   const std::uint64_t group = last_seq_ + 1;
   std::uint64_t seq = last_seq_;
   std::string lines;
   for (const boost::json::object& event : events) {
-    TRY(const std::string line,
-        format_record(
-            {.seq = ++seq, .group = group, .epoch = epoch, .time = time, .event = event}));
+    TRY(const std::string line, format_record({.seq = ++seq,
+                                               .group = group,
+                                               .generation = generation,
+                                               .time = time,
+                                               .event = event}));
     lines += line;
   }
   if (good_bytes_ + lines.size() > limits_.bytes_max)

@@ -40,11 +40,11 @@ class Journal {
 
   /// What was in it when it was opened (damage: the torn tail that was left behind).
   const JournalReplay& replayed() const { return replayed_; }
-  Epoch epoch() const { return epoch_; }
+  Generation generation() const { return generation_; }
 
-  /// Begin this incarnation: append {"event":"epoch_taken", …about} under the next epoch, synced.
-  /// Once, before append().
-  Result<Epoch> take_epoch(const std::string& time, const boost::json::object& about);
+  /// Begin this incarnation: append {"event":"generation_taken", …about} under the next generation,
+  /// synced. Once, before append().
+  Result<Generation> take_generation(const std::string& time, const boost::json::object& about);
 
   /// Append `events` as one group and sync: they are all remembered when it returns. Several small
   /// groups cost a sync each, so the caller collects what waits. After an error none of them
@@ -58,7 +58,7 @@ class Journal {
       : fs_(fs), path_(std::move(path)), limits_(limits), copy_(std::move(copy)) {}
   Result<Unit> load();
   Result<Unit> append_group(const std::vector<boost::json::object>& events, const std::string& time,
-                            Epoch epoch);
+                            Generation generation);
   Result<Unit> write_group(std::string_view lines);
   Result<Unit> copy_group(std::string_view lines);
   Result<Unit> write_anew_with(std::string_view lines);
@@ -74,10 +74,10 @@ class Journal {
   JournalReplay replayed_;
   std::unique_ptr<WritableFile> file_;
   std::uint64_t inode_ = 0;  // of the file that has the name; 0: there is none
-  Epoch epoch_;
+  Generation generation_;
   std::uint64_t last_seq_ = 0;
   std::uint64_t good_bytes_ = 0;  // synced
-  bool epoch_taken_ = false;
+  bool generation_taken_ = false;
   bool end_in_doubt_ =
       false;  // the file is not written to any more: the next group goes to a new one
 };

@@ -26,10 +26,10 @@ std::optional<std::uint64_t> take_number(json::object& object, std::string_view 
   return static_cast<std::uint64_t>(value->get_int64());
 }
 
-bool takes_epoch(const JournalRecord& record) {
+bool takes_generation(const JournalRecord& record) {
   const json::value* event = record.event.if_contains("event");
   return event != nullptr && event->is_string() &&
-         std::string_view(event->get_string()) == kEpochTaken;
+         std::string_view(event->get_string()) == kGenerationTaken;
 }
 
 /// Why a valid record cannot follow `replay`; empty when it can.
@@ -39,10 +39,11 @@ std::string misplaced(const JournalReplay& replay, const JournalRecord& record) 
   const bool joins_group = !replay.records.empty() && record.group == replay.records.back().group;
   if (record.group != record.seq && !joins_group)
     return fmt::format("group is {}, which is not the group before", record.group);
-  const Epoch before = replay.epoch();
-  if (before == Epoch{} && !takes_epoch(record)) return "no epoch was taken before it";
-  if (record.epoch == (takes_epoch(record) ? before.next() : before)) return {};
-  return fmt::format("epoch is {} after epoch {}", record.epoch.value, before.value);
+  const Generation before = replay.generation();
+  if (before == Generation{} && !takes_generation(record))
+    return "no generation was taken before it";
+  if (record.generation == (takes_generation(record) ? before.next() : before)) return {};
+  return fmt::format("generation is {} after generation {}", record.generation.value, before.value);
 }
 
 /// Whether a record of a later group follows: it was begun after the bytes before it had been
@@ -81,19 +82,21 @@ Result<JournalRecord> parse_record(std::string_view line) {
   JournalRecord record;
   const auto seq = take_number(members, "seq");
   const auto group = take_number(members, "group");
-  const auto epoch = take_number(members, "epoch");
+  const auto generation = take_number(members, "generation");
   const json::value* time = members.if_contains("t");
-  if (!seq || !group || !epoch || time == nullptr || !time->is_string() || *group == 0 ||
+  if (!seq || !group || !generation || time == nullptr || !time->is_string() || *group == 0 ||
       *group > *seq)
-    return bad("'seq', 'group', 'epoch' or 't' is missing or wrong");
+    return Error{Errc::Protocol,
+                 "'seq', 'group', 'generation' or 't' is missing or wrong: another version of "
+                 "trainrun wrote it"};
   record.seq = *seq;
   record.group = *group;
-  record.epoch = Epoch{*epoch};
+  record.generation = Generation{*generation};
   record.time = std::string(time->get_string());
   for (const auto& member : members) {
     const std::string_view key = member.key();
     if (key == "xxh3") return bad("two members 'xxh3'");
-    if (key == "seq" || key == "group" || key == "epoch" || key == "t") continue;
+    if (key == "seq" || key == "group" || key == "generation" || key == "t") continue;
     json::value value = member.value();
     drop_non_finite(value);  // Boost reads 0e3020 as NaN
     record.event[key] = std::move(value);
@@ -102,11 +105,12 @@ Result<JournalRecord> parse_record(std::string_view line) {
 }
 
 Result<std::string> format_record(const JournalRecord& record) {
-  std::string line = fmt::format("{{\"seq\":{},\"group\":{},\"epoch\":{},\"t\":{}", record.seq,
-                                 record.group, record.epoch.value, json::serialize(record.time));
+  std::string line =
+      fmt::format("{{\"seq\":{},\"group\":{},\"generation\":{},\"t\":{}", record.seq, record.group,
+                  record.generation.value, json::serialize(record.time));
   for (const auto& member : record.event) {
     const std::string_view key = member.key();
-    if (key == "seq" || key == "group" || key == "epoch" || key == "t" || key == "xxh3")
+    if (key == "seq" || key == "group" || key == "generation" || key == "t" || key == "xxh3")
       return Error{Errc::InvalidArgument,
                    fmt::format("journal: an event may not have a member '{}' of its own", key)};
     json::value value = member.value();
@@ -127,7 +131,7 @@ Result<Unit> check_event(const json::object& event) {
   constexpr std::string_view kTime = "2026-11-21T09:38:00.123456789Z";
   TRY_VOID(format_record({.seq = kLargest,
                           .group = kLargest,
-                          .epoch = Epoch{kLargest},
+                          .generation = Generation{kLargest},
                           .time = std::string(kTime),
                           .event = event}));
   return Unit{};
@@ -150,7 +154,8 @@ JournalReplay replay_journal(std::string_view text) {
     auto record = parse_record(rest.substr(0, end));
     if (record.has_error()) {
       damage.what = record.error().message;
-      damage.torn_tail = !acknowledged_after(rest.substr(end + 1), replay.last_seq() + 1);
+      damage.torn_tail = record.error().code != Errc::Protocol &&
+                         !acknowledged_after(rest.substr(end + 1), replay.last_seq() + 1);
       replay.damage = std::move(damage);
       return replay;
     }

@@ -15,12 +15,12 @@
 namespace train {
 
 inline constexpr std::size_t kJournalLineBytesMax = 1 << 20;
-inline constexpr std::string_view kEpochTaken = "epoch_taken";
+inline constexpr std::string_view kGenerationTaken = "generation_taken";
 
 struct JournalRecord {
   std::uint64_t seq = 0;
   std::uint64_t group = 0;  // seq of the first record synced together with this one
-  Epoch epoch = {};
+  Generation generation = {};
   std::string time = {};           // RFC 3339, for people
   boost::json::object event = {};  // without the members above
   bool operator==(const JournalRecord&) const = default;
@@ -39,7 +39,9 @@ struct JournalReplay {
   std::uint64_t valid_bytes = 0;        // its length in the file
   std::optional<JournalDamage> damage;  // what follows it, if anything does
 
-  Epoch epoch() const { return records.empty() ? Epoch{} : records.back().epoch; }
+  Generation generation() const {
+    return records.empty() ? Generation{} : records.back().generation;
+  }
   std::uint64_t last_seq() const { return records.empty() ? 0 : records.back().seq; }
 };
 

@@ -243,11 +243,12 @@ Result<std::string> format_manifest(Manifest manifest) {
   drop_non_finite(metadata);
 
   std::string text = fmt::format(
-      "{{\"format\":\"{}\",\n\"version\":{},\n\"checkpoint\":{},\n\"epoch\":{},\n\"attempt\":{},"
-      "\n\"ordinal\":{},\n"
+      "{{\"format\":\"{}\",\n\"version\":{},\n\"checkpoint\":{},\n\"generation\":{},\n\"attempt\":{"
+      "},"
+      "\n\"checkpoint_seq\":{},\n"
       "\"world_size\":{},\n\"created\":{},\n\"files\":[",
-      kFormat, kManifestVersion, manifest.checkpoint.value, manifest.epoch.value,
-      manifest.attempt.value, manifest.ordinal.value, manifest.world_size,
+      kFormat, kManifestVersion, manifest.checkpoint.value, manifest.generation.value,
+      manifest.attempt.value, manifest.checkpoint_seq.value, manifest.world_size,
       json::serialize(manifest.created));
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const ManifestFile& file = manifest.files[i];
@@ -295,11 +296,11 @@ Result<Manifest> parse_manifest(std::string_view text) {
                  "use the trainrun that wrote it, or a newer one"};
   Manifest manifest;
   TRY(manifest.checkpoint.value, members.number("checkpoint"));
-  TRY(manifest.epoch.value, members.number("epoch"));
+  TRY(manifest.generation.value, members.number("generation"));
   TRY(const std::uint64_t attempt,
       members.number("attempt", std::numeric_limits<std::uint32_t>::max()));
   manifest.attempt = Attempt{static_cast<std::uint32_t>(attempt)};
-  TRY(manifest.ordinal.value, members.number("ordinal"));
+  TRY(manifest.checkpoint_seq.value, members.number("checkpoint_seq"));
   TRY(const std::uint64_t world_size,
       members.number("world_size", std::numeric_limits<std::int32_t>::max()));
   manifest.world_size = static_cast<int>(world_size);

@@ -19,7 +19,7 @@
 
 namespace train {
 
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;
 inline constexpr std::uint64_t kManifestBytesMax = 64 << 20;
 inline constexpr std::string_view kManifestName = ".manifest.json";
 
@@ -38,9 +38,9 @@ struct ManifestFile : CheckpointFile {
 
 struct Manifest {
   CheckpointNumber checkpoint = {};
-  Epoch epoch = {};
+  Generation generation = {};
   Attempt attempt = {};
-  Ordinal ordinal = {};
+  CheckpointSeq checkpoint_seq = {};
   int world_size = 1;
   std::string created = {};              // RFC 3339
   std::vector<ManifestFile> files = {};  // by path

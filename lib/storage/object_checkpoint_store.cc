@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kClosed = "closed by epoch ";
+constexpr std::string_view kClosed = "closed by generation ";
 constexpr std::size_t kUploadBytes = 1 << 20;
 
 std::string data_key(const PendingCheckpoint& pending) {
@@ -45,7 +45,7 @@ std::string folder_of(const std::string& key) {
 }
 
 PendingCheckpoint pending_of(const Manifest& manifest) {
-  return {manifest.epoch, manifest.attempt, manifest.ordinal};
+  return {manifest.generation, manifest.attempt, manifest.checkpoint_seq};
 }
 
 std::string key_of(const Manifest& manifest, const ManifestFile& file) {
@@ -59,7 +59,7 @@ std::string manifest_key(CheckpointNumber number) {
   return join_path(join_path(kObjectCheckpoints, checkpoint_name(number)), kManifestName);
 }
 
-std::string closed_text(Epoch by) { return fmt::format("{}{}\n", kClosed, by.value); }
+std::string closed_text(Generation by) { return fmt::format("{}{}\n", kClosed, by.value); }
 
 bool is_closed_text(std::string_view text) {
   return text.size() <= kClosedBytesMax && text.starts_with(kClosed);
@@ -143,7 +143,7 @@ Result<CheckpointNumber> ObjectCheckpointStore::next_number() const {
 Result<Unit> ObjectCheckpointStore::close_next() {
   for (;;) {
     TRY(const CheckpointNumber number, next_number());
-    const auto put = store_.put_new(manifest_key(number), closed_text(epoch_));
+    const auto put = store_.put_new(manifest_key(number), closed_text(generation_));
     if (put.has_error() && put.error().code == Errc::AlreadyExists) continue;  // just committed
     if (put.has_error()) return put.error();
     closed_ = number;
@@ -152,9 +152,9 @@ Result<Unit> ObjectCheckpointStore::close_next() {
 }
 
 Result<std::vector<std::string>> ObjectCheckpointStore::open(
-    Epoch current, const std::vector<PendingCheckpoint>& keep) {
-  epoch_ = current;
-  if (Epoch{1} < current) TRY_VOID(close_next());
+    Generation current, const std::vector<PendingCheckpoint>& keep) {
+  generation_ = current;
+  if (Generation{1} < current) TRY_VOID(close_next());
   TRY(Survey found, survey());
   taken_ = found.taken;
   committed_ = std::move(found.committed);
@@ -162,7 +162,7 @@ Result<std::vector<std::string>> ObjectCheckpointStore::open(
   if (found.unreadable) return discarded;
   for (const auto& [one, keys] : found.uploaded) {
     const bool kept = std::find(keep.begin(), keep.end(), one) != keep.end();
-    if (kept || !(one.epoch < current)) continue;
+    if (kept || !(one.generation < current)) continue;
     for (const std::string& key : keys)
       if (!found.named.contains(key)) TRY_VOID(store_.remove(key));
     if (!committed_.contains(one)) discarded.push_back(data_name(one));
@@ -200,7 +200,7 @@ Result<Unit> ObjectCheckpointStore::close_numbers_before(CheckpointNumber number
     taken_ = CheckpointNumber{next.value - 1};
   }
   while (taken_->next() < number) {
-    const auto put = store_.put_new(manifest_key(taken_->next()), closed_text(epoch_));
+    const auto put = store_.put_new(manifest_key(taken_->next()), closed_text(generation_));
     if (put.has_error() && put.error().code != Errc::AlreadyExists) return put.error();
     taken_ = taken_->next();
   }
@@ -256,7 +256,7 @@ Result<Unit> ObjectCheckpointStore::remove(CheckpointNumber number) {
   if (is_closed_text(text))
     return Error{Errc::NotFound, fmt::format("there is no {}", checkpoint_name(number))};
   // Now it does not exist. Of earlier launchers' the number stays taken: one of them may still try.
-  TRY_VOID(number <= closed_ ? store_.put(key, closed_text(epoch_)) : store_.remove(key));
+  TRY_VOID(number <= closed_ ? store_.put(key, closed_text(generation_)) : store_.remove(key));
   TRY_VOID(remove_below(join_path(kObjectCheckpoints, checkpoint_name(number)), key));
   const auto manifest = parse_manifest(text);
   if (manifest.has_error()) return Unit{};  // open() finds its data
@@ -269,7 +269,7 @@ Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoi
   const auto doubt = in_doubt_.find(pending);
   if (doubt == in_doubt_.end()) return false;
   const CheckpointNumber number = doubt->second;
-  const auto put = store_.put_new(manifest_key(number), closed_text(epoch_));
+  const auto put = store_.put_new(manifest_key(number), closed_text(generation_));
   if (put.has_error() && put.error().code != Errc::AlreadyExists) return put.error();
   bool committed = false;
   if (put.has_error()) {

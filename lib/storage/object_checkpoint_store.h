@@ -22,7 +22,7 @@ inline constexpr std::string_view kObjectCheckpoints = "checkpoints";  // key, b
 /// ".manifest.json" of a checkpoint, as a key.
 std::string manifest_key(CheckpointNumber number);
 /// What is there in the place of a manifest when no checkpoint may get this number any more.
-std::string closed_text(Epoch by);
+std::string closed_text(Generation by);
 bool is_closed_text(std::string_view text);
 inline constexpr std::uint64_t kClosedBytesMax = 64;
 
@@ -39,7 +39,7 @@ class ObjectCheckpointStore final : public CheckpointStore {
   ObjectCheckpointStore(ObjectFiles& files, const std::string& url)
       : CheckpointStore(files, join_path(url, kObjectCheckpoints)), store_(files.store()) {}
 
-  Result<std::vector<std::string>> open(Epoch current,
+  Result<std::vector<std::string>> open(Generation current,
                                         const std::vector<PendingCheckpoint>& keep = {}) override;
   Result<std::vector<PendingCheckpoint>> pending() const override;
   /// After an error other than Corrupt and InvalidArgument nobody knows whether it is committed.
@@ -63,7 +63,7 @@ class ObjectCheckpointStore final : public CheckpointStore {
                                                   const Manifest& manifest);
 
   ObjectStore& store_;
-  Epoch epoch_{1};
+  Generation generation_{1};
   Attempt swept_{0};                       // what attempts before it had begun to upload is dropped
   CheckpointNumber closed_;                // by open(): up to it others have committed
   std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed

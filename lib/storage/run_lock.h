@@ -22,7 +22,7 @@ class RunLock {
  public:
   /// AlreadyExists when another one holds it; the message names host, pid and start.
   static Result<RunLock> acquire(FileSystem& fs, const std::string& path, const LockHolder& holder);
-  /// Take it whoever holds it. The caller then opens the journal anew and takes an epoch.
+  /// Take it whoever holds it. The caller then opens the journal anew and takes a generation.
   static Result<RunLock> take_over(FileSystem& fs, const std::string& path,
                                    const LockHolder& holder);
 

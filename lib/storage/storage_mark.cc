@@ -11,8 +11,8 @@ constexpr const char* kSameMount =
     "is the same file system mounted there? run_config.storage_path must be a folder that all "
     "nodes share";
 
-std::string mark_path(const std::string& run_dir, Epoch epoch) {
-  return join_path(run_dir, fmt::format("{}{}", kPrefix, epoch.value));
+std::string mark_path(const std::string& run_dir, Generation generation) {
+  return join_path(run_dir, fmt::format("{}{}", kPrefix, generation.value));
 }
 
 Result<Unit> write_file(FileSystem& fs, const std::string& path, std::string_view text) {
@@ -21,7 +21,7 @@ Result<Unit> write_file(FileSystem& fs, const std::string& path, std::string_vie
 }
 
 Result<Unit> look_for_mark(FileSystem& fs, const StorageCheck& check) {
-  const auto mark = read_small_file(fs, mark_path(check.run_dir, check.epoch), kMarkBytesMax);
+  const auto mark = read_small_file(fs, mark_path(check.run_dir, check.generation), kMarkBytesMax);
   if (mark && *mark == check.mark) return Unit{};
   if (mark)
     return Error{
@@ -44,7 +44,7 @@ Result<Unit> look_for_mark(FileSystem& fs, const StorageCheck& check) {
 
 Result<Unit> write_and_remove(FileSystem& fs, const StorageCheck& check) {
   const std::string path =
-      fmt::format("{}-{}", mark_path(check.run_dir, check.epoch), check.prober);
+      fmt::format("{}-{}", mark_path(check.run_dir, check.generation), check.prober);
   const auto written = write_file(fs, path, check.mark);
   auto removed = fs.remove_file(path);
   if (!written) return written.error();
@@ -61,10 +61,10 @@ Error cannot_write(Error error) {
 
 }  // namespace
 
-Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Epoch epoch,
+Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Generation generation,
                                 const std::string& text) {
   remove_storage_marks(fs, run_dir);
-  return write_file(fs, mark_path(run_dir, epoch), text);
+  return write_file(fs, mark_path(run_dir, generation), text);
 }
 
 void remove_storage_marks(FileSystem& fs, const std::string& run_dir) {

@@ -15,16 +15,16 @@ namespace train {
 /// Below this no run is begun: its journal and logs would not fit either.
 inline constexpr std::uint64_t kFreeBytesMin = 1 << 20;
 
-/// Leave the mark `.probe-<epoch>`, and remove those that earlier launchers left. Not synced: it
-/// only has to be seen.
-Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Epoch epoch,
+/// Leave the mark `.probe-<generation>`, and remove those that earlier launchers left. Not synced:
+/// it only has to be seen.
+Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Generation generation,
                                 const std::string& text);
 /// Remove all marks; best effort.
 void remove_storage_marks(FileSystem& fs, const std::string& run_dir);
 
 struct StorageCheck {
   std::string run_dir;
-  Epoch epoch;
+  Generation generation;
   std::string mark;    // its text
   std::string prober;  // who looks: a file name of its own
 };

@@ -19,8 +19,8 @@ struct Prepared {
   std::uint32_t master_port = 0;  // 0: not asked for
   std::int64_t supervisor_pid = 0;
   std::string spool_dir;
-  bool travels = false;  // it does not see the storage: its checkpoints go by ReadFile
-  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, travels)
+  bool relayed = false;  // it does not see the storage: its checkpoints go by ReadFile
+  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed)
 };
 
 struct WorkerPlan {
@@ -64,8 +64,8 @@ struct StartedWorker {
 struct WorkersStarted {
   static constexpr MessageType kType = MessageType::WorkersStarted;
   std::vector<StartedWorker> workers;
-  std::int32_t stood_by = 0;  // of them: processes that had waited
-  TRAIN_FIELDS(workers, stood_by)
+  std::int32_t from_standby = 0;  // of them: processes that had waited
+  TRAIN_FIELDS(workers, from_standby)
 };
 
 struct StartFailed {  // nothing was left running
@@ -102,40 +102,40 @@ struct StopWorkers {  // TERM, `grace`, KILL; grace 0: KILL
   TRAIN_FIELDS(grace_ms, reason)
 };
 
-struct PauseWorkers {  // graceful stop, in three steps by `ordinal`; see PROTOCOL.md "Stopping in
-                       // good order"
+struct PauseWorkers {  // graceful stop, in three steps by `report_seq`; see PROTOCOL.md "Stopping
+                       // in good order"
   static constexpr MessageType kType = MessageType::PauseWorkers;
-  std::string step;           // pause | advance | finish
-  std::uint64_t ordinal = 0;  // advance: the report at which all stop
+  std::string step;              // pause | advance | finish
+  std::uint64_t report_seq = 0;  // advance: the report at which all stop
   std::string reason;
   bool at_checkpoint =
       false;  // pause only at a report with a checkpoint, training goes on till then
-  TRAIN_FIELDS(step, ordinal, reason, at_checkpoint)
+  TRAIN_FIELDS(step, report_seq, reason, at_checkpoint)
 };
 
 struct WorkerPaused {
   static constexpr MessageType kType = MessageType::WorkerPaused;
   std::int32_t rank = 0;
-  std::uint64_t ordinal = 0;           // its last report
-  std::uint64_t checkpoint_index = 0;  // checkpoints it has reported in this attempt
-  bool arrived = false;                // at the report of `advance`, its checkpoint made; else: of
-                                       // `pause`
-  TRAIN_FIELDS(rank, ordinal, checkpoint_index, arrived)
+  std::uint64_t report_seq = 0;      // its last report
+  std::uint64_t checkpoint_seq = 0;  // checkpoints it has reported in this attempt
+  bool arrived = false;              // at the report of `advance`, its checkpoint made; else: of
+                                     // `pause`
+  TRAIN_FIELDS(rank, report_seq, checkpoint_seq, arrived)
 };
 
 struct ReportBatch {  // worker → supervisor → launcher; reports.h reads `data`
   static constexpr MessageType kType = MessageType::ReportBatch;
   std::int32_t rank = 0;
-  std::uint64_t first_ordinal = 0;
+  std::uint64_t first_report_seq = 0;
   std::uint32_t count = 0;
   std::string data;
-  TRAIN_FIELDS(rank, first_ordinal, count, data)
+  TRAIN_FIELDS(rank, first_report_seq, count, data)
 };
 
 struct ReportAck {
   std::int32_t rank = 0;
-  std::uint64_t ordinal = 0;  // this one and all before it are on disk
-  TRAIN_FIELDS(rank, ordinal)
+  std::uint64_t report_seq = 0;  // this one and all before it are on disk
+  TRAIN_FIELDS(rank, report_seq)
 };
 
 struct AckReports {
@@ -147,7 +147,7 @@ struct AckReports {
 struct ShardWritten : StagedShard {  // one rank's is written and synced, or could not be
   static constexpr MessageType kType = MessageType::ShardWritten;
   bool on_node = false;  // on its node's own disk: to be fetched by ReadFile
-  TRAIN_FIELDS(rank, index, report_ordinal, dir, files, nodes, metadata_json, error, no_space,
+  TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space,
                on_node)
 };
 
@@ -159,12 +159,12 @@ struct StorageTrouble {  // supervisor → launcher: something is tried again, f
 
 struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::string path, error;  // one of them
   // Below checkpoints/ on a node's own disk: what goes on being of use. Of the path's own kind it
   // is all that does.
   std::vector<std::string> keep;
-  TRAIN_FIELDS(index, path, error, keep)
+  TRAIN_FIELDS(checkpoint_seq, path, error, keep)
 };
 
 struct OutputChunk {
@@ -261,16 +261,16 @@ struct FileBytes {
 
 struct KeepShard : CheckpointShard {  // launcher → supervisor: keep a copy of another node's shard
   static constexpr MessageType kType = MessageType::KeepShard;
-  std::uint64_t index = 0;  // of which checkpoint
-  TRAIN_FIELDS(rank, index, dir, files)
+  std::uint64_t checkpoint_seq = 0;  // of which checkpoint
+  TRAIN_FIELDS(rank, checkpoint_seq, dir, files)
 };
 
 struct ShardKept {  // it is safe on this node's disk, or cannot be kept
   static constexpr MessageType kType = MessageType::ShardKept;
   std::int32_t rank = 0;
-  std::uint64_t index = 0;
+  std::uint64_t checkpoint_seq = 0;
   std::string error, error_code;  // empty: fine
-  TRAIN_FIELDS(rank, index, error, error_code)
+  TRAIN_FIELDS(rank, checkpoint_seq, error, error_code)
 };
 
 struct RunValidation {  // of a committed checkpoint; asked again: it goes on, or its end is said

@@ -16,11 +16,11 @@ Result<msgpack::object_handle> unpack_payload(std::string_view payload) {
     std::size_t offset = 0;
     auto handle = msgpack::unpack(payload.data(), payload.size(), offset, nullptr, nullptr, limit);
     if (offset != payload.size())
-      return Error{Errc::Protocol, "a message is followed by bytes that do not belong to it"};
+      return Error{Errc::Protocol, "bytes follow it that do not belong to it"};
     return handle;
   } catch (const std::exception& e) {  // msgpack::unpack_error and its size limits
     return Error{Errc::Protocol,
-                 fmt::format("a message that is not MessagePack within the limits: {}", e.what())};
+                 fmt::format("it is not MessagePack within the limits: {}", e.what())};
   }
 }
 
@@ -49,8 +49,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(SupervisorHello);
     TRAIN_NAME(NodeDraining);
     TRAIN_NAME(DrainNode);
-    TRAIN_NAME(KeepController);
-    TRAIN_NAME(KeptController);
+    TRAIN_NAME(DetachController);
+    TRAIN_NAME(DetachedController);
     TRAIN_NAME(ControllerEnded);
     TRAIN_NAME(Prepared);
     TRAIN_NAME(StartWorkers);

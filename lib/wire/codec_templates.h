@@ -46,10 +46,11 @@ Frame encode(const Message& message, Attempt attempt) {
 
 template <class Message>
 Result<Message> decode(const Frame& frame) {
-  TRY(auto handle, detail::unpack_payload(frame.payload));
+  auto handle = detail::unpack_payload(frame.payload);
+  if (!handle) return detail::bad_message(frame.type, handle.error().message);
   Message message;
   try {
-    handle.get().convert(message);
+    handle->get().convert(message);
   } catch (const msgpack::type_error&) {
     return detail::bad_message(frame.type, "a field has another type than the protocol says");
   }

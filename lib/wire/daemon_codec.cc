@@ -12,8 +12,8 @@ TRAIN_CODEC(LauncherState);
 TRAIN_CODEC(SupervisorHello);
 TRAIN_CODEC(NodeDraining);
 TRAIN_CODEC(DrainNode);
-TRAIN_CODEC(KeepController);
-TRAIN_CODEC(KeptController);
+TRAIN_CODEC(DetachController);
+TRAIN_CODEC(DetachedController);
 TRAIN_CODEC(ControllerEnded);
 
 }  // namespace train

@@ -16,11 +16,11 @@ namespace train {
 struct AttachRun {  // the launcher takes, or renews, its lease on this node for one run
   static constexpr MessageType kType = MessageType::AttachRun;
   std::string run_id, run_name;
-  std::uint64_t epoch = 0;  // fencing: daemons refuse older ones
+  std::uint64_t generation = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
   std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
   std::string user;  // that the run's workers shall run as on this node; empty: traind chooses
-  TRAIN_FIELDS(run_id, run_name, epoch, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
+  TRAIN_FIELDS(run_id, run_name, generation, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
                owner_public_key, owner_signature, user)
 };
 
@@ -42,12 +42,12 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   bool bind_master = false;  // node rank 0: hold the master port
   std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
                              // are on one node
-  std::uint64_t epoch = 0;   // under which the attempt was begun; names its pending checkpoints
-  std::string run_dir;       // in storage, a path or an URL; shards go there
-  std::string storage_mark;  // what the launcher left there; empty: nothing
+  std::uint64_t generation = 0;  // under which the attempt was begun; names its pending checkpoints
+  std::string run_dir;           // in storage, a path or an URL; shards go there
+  std::string storage_mark;      // what the launcher left there; empty: nothing
   std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
-  bool may_travel = false;  // where that is not there, checkpoints go by ReadFile
-  bool no_access = false;   // and it was not there for an attempt before: do not wait for it
+  bool may_relay = false;  // where that is not there, checkpoints go by ReadFile
+  bool no_access = false;  // and it was not there for an attempt before: do not wait for it
   std::int64_t stop_grace_ms = 30000;
   std::int64_t upload_timeout_ms = 600000;  // for a part of a checkpoint; then it is given up
   std::int32_t replicas = 0;  // checkpoints stay on the disks of so many nodes; 0: in storage
@@ -57,9 +57,9 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   // what is granted: traind fills it in, and the supervisor tells it to a restarted traind
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
-  TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, epoch, run_dir,
-               stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_mark,
-               storage_env, may_travel, no_access, upload_timeout_ms, replicas, limits)
+  TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
+               run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_mark,
+               storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
@@ -79,10 +79,10 @@ inline constexpr std::int64_t kKeepOrphanTimeoutMs = -1;
 struct LauncherState {  // traind → supervisor; starts and stops the orphan clock
   static constexpr MessageType kType = MessageType::LauncherState;
   bool present = true;
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   std::int64_t orphan_timeout_ms =
       600000;  // kKeepOrphanTimeoutMs: a traind that knows no lease of the run cannot say
-  TRAIN_FIELDS(present, epoch, orphan_timeout_ms)
+  TRAIN_FIELDS(present, generation, orphan_timeout_ms)
 };
 
 struct SupervisorHello {  // supervisor → traind, each time a traind connects to its socket
@@ -93,9 +93,10 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   std::string build;
-  std::uint64_t epoch = 0;  // the highest that it has heard of: a restarted traind fences with it
-  bool standby = false;     // its attempt has not begun
-  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpu_ids, build, epoch, standby)
+  std::uint64_t generation =
+      0;                 // the highest that it has heard of: a restarted traind fences with it
+  bool standby = false;  // its attempt has not begun
+  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpu_ids, build, generation, standby)
 };
 
 struct NodeDraining {  // traind → launchers: checkpoint and leave this node; what is still here
@@ -113,8 +114,8 @@ struct DrainNode {  // `traind drain` → traind, over its control socket
   TRAIN_FIELDS(grace_ms, reason)
 };
 
-struct KeepController {  // `train-run --detach` → traind, over its control socket
-  static constexpr MessageType kType = MessageType::KeepController;
+struct DetachController {  // `train-run --detach` → traind, over its control socket
+  static constexpr MessageType kType = MessageType::DetachController;
   std::vector<std::string> argv;
   std::vector<std::string> resume_argv;  // in its place when it dies, once run_dir is there
   std::string working_dir;
@@ -123,8 +124,8 @@ struct KeepController {  // `train-run --detach` → traind, over its control so
   TRAIN_FIELDS(argv, resume_argv, working_dir, env, run_dir)
 };
 
-struct KeptController {  // traind's answer, and again when it has started another one
-  static constexpr MessageType kType = MessageType::KeptController;
+struct DetachedController {  // traind's answer, and again when it has started another one
+  static constexpr MessageType kType = MessageType::DetachedController;
   std::int64_t pid = 0;
   TRAIN_FIELDS(pid)
 };

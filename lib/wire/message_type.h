@@ -29,8 +29,8 @@ enum class MessageType : std::uint16_t {
   SupervisorHello = 0x16,
   NodeDraining = 0x17,
   DrainNode = 0x18,
-  KeepController = 0x19,
-  KeptController = 0x1a,
+  DetachController = 0x19,
+  DetachedController = 0x1a,
   ControllerEnded = 0x1b,
   // launcher ↔ supervisor, relayed by traind on the frame's attempt
   Prepared = 0x100,

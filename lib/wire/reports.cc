@@ -91,13 +91,13 @@ Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::ui
       TRY(auto record, to_record(object));
       record.rank = batch.rank;
       record.attempt = attempt;
-      record.ordinal = batch.first_ordinal + records.size();
+      record.report_seq = batch.first_report_seq + records.size();
       records.push_back(std::move(record));
     }
   } catch (const std::exception& e) {  // msgpack::unpack_error, type_error
     return Error{Errc::Protocol,
                  fmt::format("report {} of rank {} cannot be read: {}",
-                             batch.first_ordinal + records.size(), batch.rank, e.what())};
+                             batch.first_report_seq + records.size(), batch.rank, e.what())};
   }
   if (records.size() != batch.count) {
     return Error{Errc::Protocol, fmt::format("a batch of rank {} says {} reports and holds {}",

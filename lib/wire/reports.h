@@ -1,6 +1,6 @@
 // The `data` of a ReportBatch: reports one after another, each a MessagePack array [wall_us,
-// has_checkpoint, {name: value}]. Their ordinals are first_ordinal, first_ordinal + 1, … Written by
-// the worker, read by the launcher; nobody between looks inside.
+// has_checkpoint, {name: value}]. Their report_seqs are first_report_seq, first_report_seq + 1, …
+// Written by the worker, read by the launcher; nobody between looks inside.
 #pragma once
 
 #include <string>

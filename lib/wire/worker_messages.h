@@ -46,12 +46,12 @@ struct Welcome {
 
 struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on
   static constexpr MessageType kType = MessageType::CheckpointStaged;
-  std::uint64_t index = 0, report_ordinal = 0;
+  std::uint64_t checkpoint_seq = 0, report_seq = 0;
   std::string dir;  // absolute
   std::string metadata_json, metrics_json;
   std::string error;       // writing it failed in the worker
   std::string error_code;  // to_string(Errc), where it is known
-  TRAIN_FIELDS(index, report_ordinal, dir, metadata_json, metrics_json, error, error_code)
+  TRAIN_FIELDS(checkpoint_seq, report_seq, dir, metadata_json, metrics_json, error, error_code)
 };
 
 struct OnceBegin {

@@ -28,7 +28,7 @@ double combine(double a, double b, Reduce how) {
 }
 
 Metrics metrics_of(const std::string& part, int rank) {
-  ReportBatch batch{.rank = rank, .first_ordinal = 1, .count = 1, .data = part};
+  ReportBatch batch{.rank = rank, .first_report_seq = 1, .count = 1, .data = part};
   auto records = sdk::value_or_throw(read_reports(batch, 0));
   return std::move(records.front().metrics);
 }

@@ -18,7 +18,7 @@ inline constexpr std::size_t kReportBatchBytesMax = 256u << 10;  // of a frame's
 class ReportQueue {
  public:
   struct Batch {
-    std::uint64_t first_ordinal = 0;
+    std::uint64_t first_report_seq = 0;
     std::uint32_t count = 0;
     std::string data;
   };
@@ -26,29 +26,29 @@ class ReportQueue {
   bool has_room(std::size_t bytes) const {
     return held_bytes_ == 0 || held_bytes_ + bytes <= kReportQueueBytesMax;
   }
-  /// Add the bytes of one report (append_report); returns its ordinal, from 1.
+  /// Add the bytes of one report (append_report); returns its report_seq, from 1.
   std::uint64_t append(std::string_view report);
   /// The oldest batch that was not taken yet, to be sent now.
   std::optional<Batch> take();
   /// Give a sent batch's buffer back: the next batch needs no allocation.
   void recycle(std::string buffer);
-  /// `ordinal` and all before it are on disk.
-  void acknowledge(std::uint64_t ordinal);
+  /// `report_seq` and all before it are on disk.
+  void acknowledge(std::uint64_t report_seq);
 
-  std::uint64_t last_ordinal() const { return last_ordinal_; }
-  std::uint64_t taken_ordinal() const { return taken_ordinal_; }
+  std::uint64_t last_report_seq() const { return last_report_seq_; }
+  std::uint64_t taken_seq() const { return taken_seq_; }
   std::size_t held_bytes() const { return held_bytes_; }
   std::size_t unsent_bytes() const { return unsent_bytes_; }
 
  private:
   struct Sent {
-    std::uint64_t last_ordinal = 0;
+    std::uint64_t last_report_seq = 0;
     std::size_t bytes = 0;
   };
   std::deque<Batch> unsent_;
   std::deque<Sent> sent_;
   std::string spare_;
-  std::uint64_t last_ordinal_ = 0, taken_ordinal_ = 0;
+  std::uint64_t last_report_seq_ = 0, taken_seq_ = 0;
   std::size_t held_bytes_ = 0, unsent_bytes_ = 0;
 };
 

@@ -15,9 +15,9 @@
 namespace train::sdk {
 namespace {
 
-// Pending checkpoints of this program; those that an earlier one left behind are of the same epoch,
-// and go when the store opens.
-constexpr Epoch kEpoch{1};
+// Pending checkpoints of this program; those that an earlier one left behind are of the same
+// generation, and go when the store opens.
+constexpr Generation kGeneration{1};
 
 std::string staging_folder(const std::string& checkpoints) {
   return fmt::format("{}/.staging-{}", checkpoints, ::getpid());
@@ -60,11 +60,11 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
     throw Failure("invalid_argument", "report: a process that validates makes no checkpoints");
   const bool kept = checkpoint != nullptr && info().world_rank == 0;
   std::optional<CheckpointStager::Job> job;
-  if (kept) job = stage(flat, ordinal_ + 1, *checkpoint);
-  ++ordinal_;
-  print(fmt::format("report {}: {}", ordinal_, to_line(flat)));
+  if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
+  ++report_seq_;
+  print(fmt::format("report {}: {}", report_seq_, to_line(flat)));
   if (job) stager_.add(std::move(*job));  // behind the report's line: settle() prints one too
-  if (checkpoint != nullptr && !kept && index_++ == 0) {
+  if (checkpoint != nullptr && !kept && checkpoint_seq_++ == 0) {
     std::fprintf(
         stderr,
         "trainrun: without train-run only rank 0's checkpoints are kept, not those of rank %d\n",
@@ -73,7 +73,7 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
 }
 
 /// Files into the staging folder; the rest is a job for the stager's thread. report_order_ is held.
-CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t ordinal,
+CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t report_seq,
                                          const Checkpoint& checkpoint) {
   if (!folder_lock_) open_store();
   {
@@ -83,16 +83,16 @@ CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t o
     });
   }
   CheckpointStaged staged;
-  staged.index = index_ + 1;
-  staged.report_ordinal = ordinal;
-  staged.dir = fmt::format("{}/ckpt-{}", staging_folder(store_.folder()), staged.index);
+  staged.checkpoint_seq = checkpoint_seq_ + 1;
+  staged.report_seq = report_seq;
+  staged.dir = fmt::format("{}/ckpt-{}", staging_folder(store_.folder()), staged.checkpoint_seq);
   const Checkpoint::Impl& impl = *checkpoint.impl();
   stage_directory(impl, staged.dir);
   staged.metadata_json = to_json(checkpoint_metadata(impl));
-  index_ = staged.index;
+  checkpoint_seq_ = staged.checkpoint_seq;
   {
     const std::lock_guard lock(mutex_);
-    unsettled_.emplace(staged.index, metrics);
+    unsettled_.emplace(staged.checkpoint_seq, metrics);
   }
   return {.staged = std::move(staged),
           .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr};
@@ -130,7 +130,7 @@ void SoloSession::open_store() {
                         fmt::format("another program writes checkpoints into {}", store_.folder()),
                         "run in another working directory, or end that program"});
   }
-  value_or_throw(store_.open(kEpoch.next()));
+  value_or_throw(store_.open(kGeneration.next()));
   folder_lock_ = std::move(*lock);
 }
 
@@ -139,20 +139,20 @@ void SoloSession::settle(CheckpointStaged staged) {
   Metrics metrics;
   {
     const std::lock_guard lock(mutex_);
-    metrics = unsettled_.at(staged.index);
+    metrics = unsettled_.at(staged.checkpoint_seq);
   }
   const auto committed = commit(staged, std::move(metrics));
   remove_folder(staged.dir);
   if (committed.has_error()) {
     std::fprintf(stderr, "trainrun: the checkpoint of report %llu was not kept: %s\n",
-                 static_cast<unsigned long long>(staged.report_ordinal),
+                 static_cast<unsigned long long>(staged.report_seq),
                  committed.error().describe().c_str());
   } else {
-    print(fmt::format("checkpoint of report {}: {}", staged.report_ordinal, *committed));
+    print(fmt::format("checkpoint of report {}: {}", staged.report_seq, *committed));
   }
   {
     const std::lock_guard lock(mutex_);
-    unsettled_.erase(staged.index);
+    unsettled_.erase(staged.checkpoint_seq);
     newest_kept_.reset();
     if (committed) newest_kept_ = *committed;
   }
@@ -162,7 +162,9 @@ void SoloSession::settle(CheckpointStaged staged) {
 Result<std::string> SoloSession::commit(const CheckpointStaged& staged, Metrics metrics) {
   if (!staged.error.empty()) return Error{Errc::InvalidArgument, staged.error};
   CommitRequest request;
-  request.pending = {.epoch = kEpoch, .attempt = Attempt{0}, .ordinal = Ordinal{staged.index}};
+  request.pending = {.generation = kGeneration,
+                     .attempt = Attempt{0},
+                     .checkpoint_seq = CheckpointSeq{staged.checkpoint_seq}};
   TRY(request.number, store_.next_number());
   TRY(auto part, write_part(fs_, store_.folder(), request.pending, Rank{0}, staged.dir));
   request.parts.push_back(std::move(part));

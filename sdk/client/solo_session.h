@@ -40,7 +40,7 @@ class SoloSession final : public WorkerSession {
   void abandon_in_fork_child() override {}
 
  private:
-  CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t ordinal,
+  CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t report_seq,
                               const Checkpoint& checkpoint);
   void open_store();
   void settle(CheckpointStaged staged);
@@ -52,11 +52,11 @@ class SoloSession final : public WorkerSession {
   std::unique_ptr<FileLock>
       folder_lock_;  // one program at a time commits here; taken by the first checkpoint
   std::mutex report_order_;
-  std::uint64_t ordinal_ = 0;
-  std::uint64_t index_ = 0;
+  std::uint64_t report_seq_ = 0;
+  std::uint64_t checkpoint_seq_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Metrics> unsettled_;  // by index
+  std::map<std::uint64_t, Metrics> unsettled_;  // by checkpoint_seq
   std::optional<std::string> newest_kept_;      // its folder
   std::map<std::string, bool> once_done_;       // by name; false: running
   std::map<std::string, std::thread::id> once_runner_;

@@ -37,7 +37,7 @@ void StopGate::finish(std::string reason) {
   reason_ = std::move(reason);
 }
 
-StopGate::Next StopGate::after_report(std::uint64_t last_ordinal, bool has_checkpoint) const {
+StopGate::Next StopGate::after_report(std::uint64_t last_report_seq, bool has_checkpoint) const {
   const bool not_here = at_checkpoint_ && !has_checkpoint;
   switch (step_) {
     case Step::None:
@@ -45,7 +45,7 @@ StopGate::Next StopGate::after_report(std::uint64_t last_ordinal, bool has_check
     case Step::Pause:
       return not_here ? Next::GoOn : Next::Wait;
     case Step::Advance:
-      return last_ordinal < target_ || not_here ? Next::GoOn : Next::Checkpoint;
+      return last_report_seq < target_ || not_here ? Next::GoOn : Next::Checkpoint;
     case Step::Finish:
       return Next::Stop;
   }

@@ -29,7 +29,7 @@ class StopGate {
     Stop,        // throw Stopped
   };
   /// `has_checkpoint`: the last report carries one, or on_stop's function can make it.
-  Next after_report(std::uint64_t last_ordinal, bool has_checkpoint) const;
+  Next after_report(std::uint64_t last_report_seq, bool has_checkpoint) const;
 
  private:
   enum class Step { None, Pause, Advance, Finish };

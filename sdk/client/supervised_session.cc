@@ -142,16 +142,16 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     const std::lock_guard order(checkpoint_order_);
     Lock lock(mutex_);
     CheckpointStaged staged;
-    staged.index = begin_checkpoint(lock);
-    staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.index);
+    staged.checkpoint_seq = begin_checkpoint(lock);
+    staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);
     lock.unlock();
     stage_directory(*checkpoint.impl(),
                     staged.dir);  // may take long; throws: then nothing was reported
     lock.lock();
-    staged.report_ordinal = queue_report(lock, packed);
-    checkpoint_index_ = staged.index;
-    last_checkpoint_ordinal_ = staged.report_ordinal;
-    unsettled_.insert(staged.index);
+    staged.report_seq = queue_report(lock, packed);
+    checkpoint_seq_ = staged.checkpoint_seq;
+    last_checkpoint_report_seq_ = staged.report_seq;
+    unsettled_.insert(staged.checkpoint_seq);
     lock.unlock();
     link_->wake();
     add_checkpoint_job(checkpoint, std::move(staged), metrics);
@@ -167,7 +167,7 @@ std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
     changed_.wait(lock);
     check_usable();
   }
-  return checkpoint_index_ + 1;
+  return checkpoint_seq_ + 1;
 }
 
 void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
@@ -185,9 +185,9 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function
   while (true) {
     check_usable();  // throws Stopped at the last step
-    const bool has_checkpoint = last_checkpoint_ordinal_ == queue_.last_ordinal();
+    const bool has_checkpoint = last_checkpoint_report_seq_ == queue_.last_report_seq();
     const StopGate::Next next =
-        gate_.after_report(queue_.last_ordinal(), has_checkpoint || stop_function() != nullptr);
+        gate_.after_report(queue_.last_report_seq(), has_checkpoint || stop_function() != nullptr);
     if (next == StopGate::Next::GoOn) return;
     const bool at_target = next == StopGate::Next::Checkpoint;
     if (at_target && !stop_checkpoint_made_) {
@@ -195,13 +195,13 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
       make_stop_checkpoint(lock, metrics);
       continue;
     }
-    const std::pair<std::uint64_t, bool> here{queue_.last_ordinal(),
+    const std::pair<std::uint64_t, bool> here{queue_.last_report_seq(),
                                               at_target && stop_maker_ == std::thread::id()};
     if (announced_ != here) {
       announced_ = here;
       push_message(WorkerPaused{.rank = info().world_rank,
-                                .ordinal = here.first,
-                                .checkpoint_index = checkpoint_index_,
+                                .report_seq = here.first,
+                                .checkpoint_seq = checkpoint_seq_,
                                 .arrived = here.second});
     }
     changed_.wait(lock);
@@ -209,9 +209,9 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
 }
 
 void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics) {
-  const std::uint64_t ordinal = queue_.last_ordinal();
+  const std::uint64_t report_seq = queue_.last_report_seq();
   const auto make = stop_function();
-  if (!make || last_checkpoint_ordinal_ == ordinal) return;
+  if (!make || last_checkpoint_report_seq_ == report_seq) return;
   stop_maker_ = std::this_thread::get_id();
   struct Leave {  // also when `make` throws: that ends the loop as any exception does
     std::thread::id& maker;
@@ -226,26 +226,26 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   const std::lock_guard order(checkpoint_order_);
   lock.lock();
   CheckpointStaged staged;
-  staged.index = begin_checkpoint(lock);
-  staged.report_ordinal = ordinal;
-  staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.index);
+  staged.checkpoint_seq = begin_checkpoint(lock);
+  staged.report_seq = report_seq;
+  staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);
   lock.unlock();
   stage_directory(*checkpoint.impl(), staged.dir);
   lock.lock();
-  checkpoint_index_ = staged.index;
-  last_checkpoint_ordinal_ = ordinal;
-  unsettled_.insert(staged.index);
+  checkpoint_seq_ = staged.checkpoint_seq;
+  last_checkpoint_report_seq_ = report_seq;
+  unsettled_.insert(staged.checkpoint_seq);
   lock.unlock();
   add_checkpoint_job(checkpoint, std::move(staged), metrics);
 }
 
 std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
   Lock lock(mutex_);
-  const std::uint64_t newest = checkpoint_index_;
+  const std::uint64_t newest = checkpoint_seq_;
   const auto settled = [&] { return unsettled_.empty() || *unsettled_.begin() > newest; };
   changed_.wait(lock, [&] { return settled() || closed_ || gate_.finished(); });
   if (!settled()) check_usable();
-  if (newest == 0 || newest_outcome_.index != newest || newest_outcome_.path.empty())
+  if (newest == 0 || newest_outcome_.checkpoint_seq != newest || newest_outcome_.path.empty())
     return std::nullopt;
   return newest_outcome_.path;
 }
@@ -269,7 +269,7 @@ std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
     }
     if (!reached()) check_usable();
   };
-  const std::uint64_t newest = checkpoint_index_;
+  const std::uint64_t newest = checkpoint_seq_;
   wait([&] { return unsettled_.empty() || *unsettled_.begin() > newest; });
   const std::uint64_t request = ++ask_request_;
   const auto entry = asks_.emplace(request, std::nullopt).first;
@@ -438,7 +438,7 @@ void SupervisedSession::push_message(const Message& message) {
 
 /// Send `frame` after all reports that are queued now, without delay. The mutex is held.
 void SupervisedSession::push(Frame frame) {
-  outgoing_.push_back({.frame = std::move(frame), .after = queue_.last_ordinal()});
+  outgoing_.push_back({.frame = std::move(frame), .after = queue_.last_report_seq()});
   link_->wake();
 }
 
@@ -452,7 +452,7 @@ void SupervisedSession::fill(std::string& out) {
     link_sleeps_ = false;
     const bool goodbye_next =
         !outgoing_.empty() && outgoing_.front().frame.type == MessageType::WorkerGoodbye;
-    if (!outgoing_.empty() && outgoing_.front().after <= queue_.taken_ordinal() &&
+    if (!outgoing_.empty() && outgoing_.front().after <= queue_.taken_seq() &&
         !(goodbye_next && unsent_result_)) {
       frames.push_back(std::move(outgoing_.front().frame));
       outgoing_.pop_front();
@@ -467,7 +467,7 @@ void SupervisedSession::fill(std::string& out) {
   for (const Frame& frame : frames) append_frame(frame, out);
   if (!batch) return;
   ReportBatch message{.rank = info().world_rank,
-                      .first_ordinal = batch->first_ordinal,
+                      .first_report_seq = batch->first_report_seq,
                       .count = batch->count,
                       .data = std::move(batch->data)};
   append_frame(encode(message, attempt_), out);
@@ -480,7 +480,7 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& step) {
   if (step.step == "pause") {
     anew = gate_.pause(step.at_checkpoint);
   } else if (step.step == "advance") {
-    anew = gate_.advance(step.ordinal, step.at_checkpoint);
+    anew = gate_.advance(step.report_seq, step.at_checkpoint);
   } else if (step.step == "finish") {
     gate_.finish(step.reason.empty() ? "the run is being stopped" : step.reason);
   } else {
@@ -501,17 +501,18 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
     case MessageType::AckReports: {
       TRY(auto message, decode<AckReports>(frame));
       for (const ReportAck& ack : message.acks) {
-        if (ack.rank == info().world_rank) queue_.acknowledge(ack.ordinal);
+        if (ack.rank == info().world_rank) queue_.acknowledge(ack.report_seq);
       }
       return Unit{};
     }
     case MessageType::CheckpointOutcome: {
       TRY(auto message, decode<CheckpointOutcome>(frame));
-      unsettled_.erase(message.index);
-      if (message.index >= newest_outcome_.index) newest_outcome_ = message;
+      unsettled_.erase(message.checkpoint_seq);
+      if (message.checkpoint_seq >= newest_outcome_.checkpoint_seq) newest_outcome_ = message;
       if (!message.error.empty() && info().world_rank == 0) {
         std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
-                     static_cast<unsigned long long>(message.index), message.error.c_str());
+                     static_cast<unsigned long long>(message.checkpoint_seq),
+                     message.error.c_str());
       }
       return Unit{};
     }

@@ -81,13 +81,13 @@ class SupervisedSession final : public WorkerSession {
   std::optional<std::string> closed_;  // why nothing can be sent any more
   StopGate gate_;
   std::atomic<bool> stopping_ = false;  // gate_.stopping(), without the mutex
-  std::uint64_t last_checkpoint_ordinal_ = 0;
+  std::uint64_t last_checkpoint_report_seq_ = 0;
   bool stop_checkpoint_made_ = false;
   std::thread::id stop_maker_;
   std::optional<std::pair<std::uint64_t, bool>>
-      announced_;                // the last WorkerPaused: ordinal, and whether at the target
+      announced_;                // the last WorkerPaused: report_seq, and whether at the target
   std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
-  std::uint64_t checkpoint_index_ = 0;
+  std::uint64_t checkpoint_seq_ = 0;
   std::set<std::uint64_t> unsettled_;  // checkpoints without an outcome
   CheckpointOutcome newest_outcome_;
   std::uint64_t collective_sequence_ = 0;

@@ -63,7 +63,7 @@ CheckpointStatus status_of(const std::string& word) {
 
 ReportedCheckpoint to_reported(const AnsweredCheckpoint& answer) {
   const auto records = sdk::value_or_throw(
-      read_reports({.rank = 0, .first_ordinal = 1, .count = 1, .data = answer.metrics}, 0));
+      read_reports({.rank = 0, .first_report_seq = 1, .count = 1, .data = answer.metrics}, 0));
   Checkpoint::Impl impl;
   impl.directory = answer.path;
   impl.files = std::make_shared<const sdk::CheckedFiles>(answer.path);

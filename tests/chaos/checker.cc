@@ -26,7 +26,7 @@ constexpr double kGoneLimit = kOrphanTimeout + 15;
 // A line of the report log.
 struct Line {
   int rank = 0, attempt = 0;
-  std::int64_t ordinal = 0, step = 0;
+  std::int64_t report_seq = 0, step = 0;
   std::string state;
 };
 
@@ -43,7 +43,7 @@ std::vector<Line> log_of(const e2e::Cluster& cluster) {
   for (const boost::json::object& object : cluster.metrics(kRun)) {
     const boost::json::object& metrics = object.at("metrics").as_object();
     lines.push_back({static_cast<int>(number(object, "rank")),
-                     static_cast<int>(number(object, "attempt")), number(object, "ordinal"),
+                     static_cast<int>(number(object, "attempt")), number(object, "report_seq"),
                      number(metrics, "epoch"), e2e::text_of(metrics, "state")});
   }
   return lines;
@@ -104,10 +104,10 @@ class ResultCheck {
       }
       const auto [found, first] = last.try_emplace({line.attempt, line.rank}, line);
       const Line before = std::exchange(found->second, line);
-      const std::int64_t due = first ? 1 : before.ordinal + 1;
-      if (line.ordinal != due)
+      const std::int64_t due = first ? 1 : before.report_seq + 1;
+      if (line.report_seq != due)
         broken("attempt {}, rank {}: report {} where {} is due", line.attempt, line.rank,
-               line.ordinal, due);
+               line.report_seq, due);
       if (!first && line.step != before.step + 1)
         broken("attempt {}, rank {}: step {} after step {}", line.attempt, line.rank, line.step,
                before.step);
@@ -144,7 +144,7 @@ class ResultCheck {
     std::map<int, std::int64_t> first_steps;
     for (const Line& line : log_) {
       const auto [found, first] = first_steps.try_emplace(line.attempt, line.step);
-      if (line.ordinal == 1 && line.step != found->second)
+      if (line.report_seq == 1 && line.step != found->second)
         broken("attempt {}: rank {} begins with step {}, others with {}", line.attempt, line.rank,
                line.step, found->second);
     }

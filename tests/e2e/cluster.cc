@@ -100,7 +100,7 @@ void expect_one_attempt(const Cluster& cluster, const std::string& run, int rank
   std::map<std::string, int> times;
   for (const auto& line : cluster.metrics(run)) {
     EXPECT_EQ(text_of(line, "attempt"), "0");
-    ++times[text_of(line, "rank") + "/" + text_of(line, "ordinal")];
+    ++times[text_of(line, "rank") + "/" + text_of(line, "report_seq")];
   }
   EXPECT_EQ(times.size(), static_cast<std::size_t>(ranks * count));
   for (const auto& [report, seen] : times) EXPECT_EQ(seen, 1) << report;

@@ -98,14 +98,14 @@ class MultiNodeElastic : public ThreeNodes {
       next = done[0].second + 1;
     }
     EXPECT_EQ(next, epochs);
-    expect_each_ordinal_once();
+    expect_each_report_once();
     EXPECT_TRUE(wait_until([&] { return cluster->workers().empty(); }));
   }
-  void expect_each_ordinal_once() const {
+  void expect_each_report_once() const {
     std::map<std::string, int> times;
     for (const auto& line : cluster->metrics("job"))
       ++times[text_of(line, "attempt") + "/" + text_of(line, "rank") + "/" +
-              text_of(line, "ordinal")];
+              text_of(line, "report_seq")];
     for (const auto& [report, count] : times) EXPECT_EQ(count, 1) << report;
   }
 };
@@ -309,7 +309,7 @@ TEST_F(MultiNodeElastic, ANodeWhereWorkersAlwaysDieIsQuarantined) {
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_EQ(world_sizes(), (std::vector<int>{2, 2, 2, 2}));
   EXPECT_TRUE(contains(run.out(), "node n1 failed 3 times in a row")) << run.out();
-  expect_each_ordinal_once();
+  expect_each_report_once();
 }
 
 }  // namespace

@@ -373,13 +373,13 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   AttachRun attach;
   attach.run_id = journal.substr(begin, journal.find('"', begin) - begin);
   attach.run_name = "job";
-  attach.epoch = 100;
+  attach.generation = 100;
 
   const std::string key = read_file(cluster.run_dir("job") + "/.owner");
   const auto answer = [&](const std::string& with, const std::string& binding) {
     return answer_to(nodes.endpoint(0), token, attach, [&](const std::string& ours) {
       if (with.empty()) return OwnerProof{};
-      return prove_owner(with, attach.run_id, attach.epoch, binding.empty() ? ours : binding);
+      return prove_owner(with, attach.run_id, attach.generation, binding.empty() ? ours : binding);
     });
   };
   const std::string refusal = "the run job is another user's";

@@ -41,7 +41,7 @@ class Detach : public ::testing::Test {
     for (const Seen& seen : cluster.processes(containing)) all.insert(seen.pid);
     return all;
   }
-  std::set<pid_t> controllers() { return pids("--kept"); }
+  std::set<pid_t> controllers() { return pids("--detached-controller"); }
   void kill_all(const std::set<pid_t>& all) {
     ASSERT_EQ(all.size(), 1u);
     for (const pid_t pid : all) send_signal(pid, SIGKILL);
@@ -77,7 +77,7 @@ class Detach : public ::testing::Test {
   }
   void expect_nothing_left() {
     EXPECT_TRUE(nothing_left(cluster));
-    EXPECT_FALSE(exists(cluster.run_dir("job") + "/.kept"));
+    EXPECT_FALSE(exists(cluster.run_dir("job") + "/.detached"));
   }
 
   Cluster cluster;

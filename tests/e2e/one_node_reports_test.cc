@@ -22,7 +22,7 @@ TEST(Reports, MetricsJsonlHoldsNanAsNull) {
   std::vector<std::string> of_rank_one;
   for (const auto& line : cluster.metrics("job")) {
     if (text_of(line, "rank") == "1")
-      of_rank_one.push_back(text_of(line, "ordinal") + " " + text_of(line, "metrics"));
+      of_rank_one.push_back(text_of(line, "report_seq") + " " + text_of(line, "metrics"));
   }
   EXPECT_EQ(of_rank_one,
             (std::vector<std::string>{

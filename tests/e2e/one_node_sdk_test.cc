@@ -23,14 +23,14 @@ std::string sdk_job(const Cluster& cluster, int workers, const std::string& conf
                      run_config);
 }
 
-/// How many lines each rank has in metrics.jsonl; no ordinal of an attempt twice.
+/// How many lines each rank has in metrics.jsonl; no report_seq of an attempt twice.
 std::map<std::string, int> reports_by_rank(const Cluster& cluster) {
   std::map<std::string, int> count;
   std::map<std::string, int> seen;
   for (const auto& line : cluster.metrics("job")) {
     ++count[text_of(line, "rank")];
     EXPECT_EQ(++seen[text_of(line, "attempt") + "/" + text_of(line, "rank") + "/" +
-                     text_of(line, "ordinal")],
+                     text_of(line, "report_seq")],
               1)
         << boost::json::serialize(line);
   }
@@ -204,8 +204,8 @@ TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
   ASSERT_TRUE(wait_until([&] { return daemon() != -1 && daemon() != first; }));
   ASSERT_TRUE(wait_until([&] {
     const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");
-    return contains(text, "\"rank\":0,\"attempt\":0,\"ordinal\":60,") &&
-           contains(text, "\"rank\":1,\"attempt\":0,\"ordinal\":59,");
+    return contains(text, "\"rank\":0,\"attempt\":0,\"report_seq\":60,") &&
+           contains(text, "\"rank\":1,\"attempt\":0,\"report_seq\":59,");
   }));
   cluster.write("die", "");
 

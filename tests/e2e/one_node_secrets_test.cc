@@ -101,7 +101,7 @@ TEST(Secrets, OfADetachedRunAreInTheNoteOfItsControllerOnly) {
 
   ASSERT_EQ(notes.size(), 1u) << ::testing::PrintToString(notes);
   EXPECT_TRUE(fs::path(notes[0]).filename().string().starts_with("c-")) << notes[0];
-  EXPECT_EQ(fs::path(notes[0]).extension(), ".kept");
+  EXPECT_EQ(fs::path(notes[0]).extension(), ".detached");
   EXPECT_EQ(mode_of(cluster.runtime_dir() + "/" + notes[0]), 0600u);
   ASSERT_EQ(logs.size(), 1u) << ::testing::PrintToString(logs);
   EXPECT_EQ(fs::path(logs[0]).filename(), "traind.log");

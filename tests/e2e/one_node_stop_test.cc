@@ -29,13 +29,13 @@ bool has_reported(const Cluster& cluster, int times) {
   return reports.size() == 2 && reports["0"] >= times && reports["1"] >= times;
 }
 
-std::vector<std::int64_t> last_ordinals(const Cluster& cluster) {
+std::vector<std::int64_t> last_report_seqs(const Cluster& cluster) {
   std::map<std::string, std::int64_t> last;
   for (const auto& line : cluster.metrics("job"))
-    last[text_of(line, "rank")] = line.at("ordinal").as_int64();
-  std::vector<std::int64_t> ordinals;
-  for (const auto& [rank, ordinal] : last) ordinals.push_back(ordinal);
-  return ordinals;
+    last[text_of(line, "rank")] = line.at("report_seq").as_int64();
+  std::vector<std::int64_t> report_seqs;
+  for (const auto& [rank, report_seq] : last) report_seqs.push_back(report_seq);
+  return report_seqs;
 }
 
 TEST(Stop, CtrlCStopsAllRanksAtOneReportAndKeepsACheckpoint) {
@@ -47,9 +47,9 @@ TEST(Stop, CtrlCStopsAllRanksAtOneReportAndKeepsACheckpoint) {
   run.signal(SIGINT);
 
   EXPECT_EQ(run.wait(), 130);
-  const std::vector<std::int64_t> ordinals = last_ordinals(cluster);
-  ASSERT_EQ(ordinals.size(), 2u);
-  EXPECT_EQ(ordinals[0], ordinals[1]);
+  const std::vector<std::int64_t> report_seqs = last_report_seqs(cluster);
+  ASSERT_EQ(report_seqs.size(), 2u);
+  EXPECT_EQ(report_seqs[0], report_seqs[1]);
   EXPECT_EQ(cluster.checkpoints("job"), std::vector<std::string>{"checkpoint_000001"});
   EXPECT_TRUE(
       contains(cluster.read(cluster.run_dir("job") + "/checkpoints/checkpoint_000001/state.json"),

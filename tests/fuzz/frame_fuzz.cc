@@ -35,7 +35,7 @@ void decode_as_its_type(const Frame& frame) {
 void decode_all(const Frame& frame) {
   decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer,
                      PrepareAttempt, AttemptLost, DetachRun, LauncherState, SupervisorHello,
-                     NodeDraining, DrainNode, KeepController, KeptController, ControllerEnded,
+                     NodeDraining, DrainNode, DetachController, DetachedController, ControllerEnded,
                      Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined,
                      WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused, ReportBatch,
                      AckReports, ShardWritten, CheckpointOutcome, OutputChunk, AckOutput,

@@ -23,9 +23,9 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-bool takes_epoch(const JournalRecord& record) {
+bool takes_generation(const JournalRecord& record) {
   const json::value* event = record.event.if_contains("event");
-  return event != nullptr && *event == json::value(kEpochTaken);
+  return event != nullptr && *event == json::value(kGenerationTaken);
 }
 
 /// Boost.JSON 1.81 reads some of them a last bit wrong.
@@ -53,16 +53,16 @@ JournalReplay replay(std::string_view text) {
   // The accepted part by itself is accepted whole, and says the same.
   const JournalReplay prefix = replay_journal(text.substr(0, all.valid_bytes));
   require(!prefix.damage && prefix.records == all.records);
-  Epoch epoch;
+  Generation generation;
   std::uint64_t seq = 0, group = 0;
   std::string again;  // what was read can be written, and is then read as the same
   for (const JournalRecord& record : all.records) {
     require(record.seq == ++seq);
     require(record.group == seq || record.group == group);
     group = record.group;
-    require(record.epoch == (takes_epoch(record) ? epoch.next() : epoch));
-    require(record.epoch != Epoch{});
-    epoch = record.epoch;
+    require(record.generation == (takes_generation(record) ? generation.next() : generation));
+    require(record.generation != Generation{});
+    generation = record.generation;
     const auto line = format_record(record);
     require(!line.has_error());
     again += *line;
@@ -71,7 +71,7 @@ JournalReplay replay(std::string_view text) {
   require(!twice.damage && twice.records.size() == all.records.size());
   for (std::size_t i = 0; i < all.records.size(); ++i)
     require(twice.records[i] == all.records[i] || has_double(all.records[i].event));
-  require(all.epoch() == epoch && all.last_seq() == seq);
+  require(all.generation() == generation && all.last_seq() == seq);
   return all;
 }
 
@@ -108,19 +108,19 @@ class Script {
 /// A valid journal as the script says: groups, epochs, texts.
 std::vector<std::string> write_lines(Script& script) {
   std::vector<std::string> lines;
-  Epoch epoch;
+  Generation generation;
   std::uint64_t group = 1;
   const std::size_t count = script.below(12);
   while (lines.size() < count) {
     const std::uint64_t seq = lines.size() + 1;
     const std::size_t what = script.below(256);
     const bool takes = seq == 1 || what % 8 == 0;
-    if (takes) epoch = epoch.next();
+    if (takes) generation = generation.next();
     if (takes || what % 4 != 1) group = seq;
-    json::object event = {{"event", takes ? kEpochTaken : std::string_view("reported")},
+    json::object event = {{"event", takes ? kGenerationTaken : std::string_view("reported")},
                           {"rank", static_cast<std::int64_t>(what) - 100}};
     if (what % 16 > 12) event["text"] = std::string(what, static_cast<char>(what % 128));
-    lines.push_back(format_record({seq, group, epoch, "t", event}).value());
+    lines.push_back(format_record({seq, group, generation, "t", event}).value());
   }
   return lines;
 }

@@ -169,9 +169,9 @@ Checkers::Reports& Checkers::reports_of(Attempt attempt, Rank rank) {
 }
 
 // S12: what is kept for a launcher that does not answer has an end.
-void Checkers::handed_over(const WorkerPlace& place, std::uint64_t ordinal, std::size_t kept) {
+void Checkers::handed_over(const WorkerPlace& place, std::uint64_t report_seq, std::size_t kept) {
   Reports& reports = reports_of(place.attempt, place.rank);
-  reports.handed = ordinal;
+  reports.handed = report_seq;
   reports.node = place.node;
   if (kept > plan_.report_window)
     fail("S12", fmt::format("{} reports of rank {} are kept, {} are allowed", kept,
@@ -180,19 +180,19 @@ void Checkers::handed_over(const WorkerPlace& place, std::uint64_t ordinal, std:
 
 // S8: each report is written once, in its rank's order, without a gap; acknowledged only once it
 // would survive a crash; and at the end none that was handed over is missing.
-void Checkers::logged(Attempt attempt, Rank rank, std::uint64_t ordinal) {
+void Checkers::logged(Attempt attempt, Rank rank, std::uint64_t report_seq) {
   progress();
   std::uint64_t& last = reports_of(attempt, rank).logged;
-  if (ordinal != last + 1)
-    fail("S8", fmt::format("report {} of rank {} of attempt {} is written after {}", ordinal,
+  if (report_seq != last + 1)
+    fail("S8", fmt::format("report {} of rank {} of attempt {} is written after {}", report_seq,
                            rank.value, attempt.value, last));
-  last = ordinal;
+  last = report_seq;
 }
 
-void Checkers::acknowledged(Attempt attempt, Rank rank, std::uint64_t ordinal) {
-  if (reports_of(attempt, rank).logged < ordinal)
-    fail("S8",
-         fmt::format("report {} of rank {} is acknowledged and not written", ordinal, rank.value));
+void Checkers::acknowledged(Attempt attempt, Rank rank, std::uint64_t report_seq) {
+  if (reports_of(attempt, rank).logged < report_seq)
+    fail("S8", fmt::format("report {} of rank {} is acknowledged and not written", report_seq,
+                           rank.value));
 }
 
 // L4: a queue of reports drains: whoever is released has handed everything over, unless its node
@@ -219,28 +219,30 @@ void Checkers::reports_waiting(std::size_t batches, std::size_t said_again) {
 
 // ---- checkpoints
 
-void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t index) {
-  view(attempt).stored[index].insert(rank);
+void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq) {
+  view(attempt).stored[checkpoint_seq].insert(rank);
 }
 
 // S5: what is committed is never changed: its number is given once, and grows. S7: it names a
-// stored part of every rank of one attempt, all of one index, in order.
+// stored part of every rank of one attempt, all of one checkpoint_seq, in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
-  const std::set<Rank>& stored = attempt.stored[commit.index];
+  const std::set<Rank>& stored = attempt.stored[commit.checkpoint_seq];
   std::set<Rank> ranks;
   for (const StagedShard& part : commit.parts) {
     ranks.insert(part.rank);
-    if (part.index != commit.index) fail("S7", "a checkpoint has parts of different indices");
+    if (part.checkpoint_seq != commit.checkpoint_seq)
+      fail("S7", "a checkpoint has shards of different checkpoint_seqs");
     if (!part.error.empty() || stored.count(part.rank) == 0)
       fail("S7", fmt::format("a committed part of rank {} was never stored", part.rank.value));
   }
   if (static_cast<int>(ranks.size()) != attempt.world_size || ranks.size() != commit.parts.size())
     fail("S7", fmt::format("checkpoint {} has {} parts of {} ranks, the attempt has {}",
                            info.number, commit.parts.size(), ranks.size(), attempt.world_size));
-  if (commit.index <= attempt.committed_index) fail("S7", "checkpoints are committed out of order");
-  attempt.stored.erase(attempt.stored.begin(), attempt.stored.upper_bound(commit.index));
-  attempt.committed_index = commit.index;
+  if (commit.checkpoint_seq <= attempt.committed_seq)
+    fail("S7", "checkpoints are committed out of order");
+  attempt.stored.erase(attempt.stored.begin(), attempt.stored.upper_bound(commit.checkpoint_seq));
+  attempt.committed_seq = commit.checkpoint_seq;
   if (newest_ && info.number <= newest_->number)
     fail("S5", "a checkpoint's number was given twice");
   newest_ = info;

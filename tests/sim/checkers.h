@@ -43,24 +43,24 @@ class Checkers {
   bool nobody_left() const { return alive_ == 0 && supervisors_ == 0; }
 
   // reports: S8, S12
-  void handed_over(const WorkerPlace& place, std::uint64_t ordinal, std::size_t kept);
-  void logged(Attempt attempt, Rank rank, std::uint64_t ordinal);
-  void acknowledged(Attempt attempt, Rank rank, std::uint64_t ordinal);
+  void handed_over(const WorkerPlace& place, std::uint64_t report_seq, std::size_t kept);
+  void logged(Attempt attempt, Rank rank, std::uint64_t report_seq);
+  void acknowledged(Attempt attempt, Rank rank, std::uint64_t report_seq);
   void released(const WorkerPlace& place, std::uint64_t handed_over, std::size_t kept);  // L4
   void links_of_node(std::size_t links);
   void reports_waiting(std::size_t batches, std::size_t said_again);
 
   // checkpoints: S5, S6, S7
-  void stored(Attempt attempt, Rank rank, std::uint64_t index);
+  void stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq);
   void committed(const Commit& commit, const CheckpointInfo& info);
   void restored(const Start& start);
   void validated(std::uint64_t number);  // L5
 
   // daemons and the launcher: S1, S10, S11, L1 to L3
-  void attached(std::uint64_t epoch, std::uint64_t held_by, bool holds);
-  void order_passed(std::uint64_t epoch, std::uint64_t newest);
+  void attached(std::uint64_t generation, std::uint64_t held_by, bool holds);
+  void order_passed(std::uint64_t generation, std::uint64_t newest);
   /// `finished`: so says its journal.
-  void launcher_began(std::uint64_t epoch, const std::optional<LivingAttempt>& living,
+  void launcher_began(std::uint64_t generation, const std::optional<LivingAttempt>& living,
                       bool finished);
   void launcher_died();
   void end_journaled(Attempt attempt) { view(attempt).end_journaled = true; }
@@ -99,8 +99,8 @@ class Checkers {
     std::map<int, int> node_of_node_rank;
     std::map<std::uint64_t, Barrier> barriers;
     std::vector<Reports> reports;
-    std::map<std::uint64_t, std::set<Rank>> stored;  // by index
-    std::uint64_t committed_index = 0;
+    std::map<std::uint64_t, std::set<Rank>> stored;  // by checkpoint_seq
+    std::uint64_t committed_seq = 0;
     bool began = false;
     std::optional<CheckpointInfo> restored;  // by its first order to start
   };
@@ -133,7 +133,7 @@ class Checkers {
   std::set<int> lost_nodes_, unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
-  std::uint64_t newest_epoch_ = 0;
+  std::uint64_t newest_generation_ = 0;
   std::optional<Attempt> whole_;  // all its ranks were there when this launcher came
   bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};

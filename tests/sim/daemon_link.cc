@@ -30,11 +30,11 @@ LivenessLimits limits_of(const Sim& sim) {
 
 }  // namespace
 
-SimDaemonLink::SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, bool has_workers,
+SimDaemonLink::SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t generation, bool has_workers,
                              Handlers handlers)
     : sim_(sim),
       node_(node),
-      epoch_(epoch),
+      generation_(generation),
       handlers_(std::move(handlers)),
       liveness_(limits_of(sim), has_workers, sim.timeline.now()) {}
 
@@ -85,7 +85,7 @@ void SimDaemonLink::connected() {
   node_.accept(link_);
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const auto ms = [](Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); };
-  AttachRun attach{"run", "run", epoch_};
+  AttachRun attach{"run", "run", generation_};
   attach.heartbeat_ms = ms(heartbeat_every(failure));
   attach.dead_after_ms = ms(failure.node_dead_after);
   attach.orphan_timeout_ms = ms(failure.orphan_timeout);

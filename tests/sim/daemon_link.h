@@ -19,7 +19,8 @@ class SimDaemonLink {
     std::function<void(const std::string& reason)> down;
     std::function<void()> refused;
   };
-  SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t epoch, bool has_workers, Handlers handlers);
+  SimDaemonLink(Sim& sim, SimNode& node, std::uint64_t generation, bool has_workers,
+                Handlers handlers);
 
   void start() { dial(); }
   void send(SimFrame frame);
@@ -42,7 +43,7 @@ class SimDaemonLink {
 
   Sim& sim_;
   SimNode& node_;
-  std::uint64_t epoch_;
+  std::uint64_t generation_;
   Handlers handlers_;
   NodeLiveness liveness_;
   LinkPtr link_;

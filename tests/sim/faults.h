@@ -27,7 +27,7 @@ enum class FaultKind {
   PartitionDown,  // only what the launcher sends
   Clog,           // one direction stands still for `length`
   SayAgain,       // the supervisors of a node say everything a second time
-  StaleLauncher,  // one of an older epoch attaches, and gives orders
+  StaleLauncher,  // one of an older generation attaches, and gives orders
   DiskFull,       // no part and no checkpoint can be stored, for `length`
   DiskSlow,       // storing takes seconds, for `length`
   KillLauncher,   // another one takes the run up after `length`

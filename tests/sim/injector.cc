@@ -208,7 +208,7 @@ void Injector::clog(const Fault& fault) {
 // One that was taken over, and does not know it yet.
 void Injector::attach_stale_launcher(int index) {
   if (!nodes_[index]->up() || !nodes_[index]->host().network.open()) return;
-  sim_.timeline.trace("fault: a launcher of epoch 1 calls node {}", index);
+  sim_.timeline.trace("fault: a launcher of generation 1 calls node {}", index);
   auto link = std::make_shared<SimLink>(sim_.timeline, nodes_[index]->host().network);
   link->set_end(0, {});
   nodes_[index]->accept(link);

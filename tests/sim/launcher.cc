@@ -22,11 +22,11 @@ std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d)
 
 }  // namespace
 
-SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t epoch)
+SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t generation)
     : sim_(sim),
       nodes_(nodes),
       folder_(folder),
-      epoch_(epoch),
+      generation_(generation),
       start_(start_from(folder, sim.plan)),
       controller_(spec_of(sim), start_, sim.timeline.now()) {
   for (const auto& [attempt, ranks] : folder.reports) {
@@ -34,7 +34,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
   }
   const std::uint32_t first = start_.living ? start_.living->id.value : start_.first_attempt.value;
   if (first > 0) ended_attempt_ = Attempt{first - 1};
-  sim_.check.launcher_began(epoch, start_.living, start_.finished);
+  sim_.check.launcher_began(generation, start_.living, start_.finished);
   std::set<int> has_workers;
   if (start_.living) {
     for (const PlacedNode& placed : start_.living->placement.nodes)
@@ -51,7 +51,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
     };
     handlers.refused = [this] { sim_.check.fail("S1", "the newest launcher was refused"); };
     links_.push_back(std::make_unique<SimDaemonLink>(
-        sim, *nodes[node], epoch, has_workers.count(node) != 0, std::move(handlers)));
+        sim, *nodes[node], generation, has_workers.count(node) != 0, std::move(handlers)));
   }
 }
 
@@ -81,63 +81,49 @@ void SimLauncher::offered(int node, const NodeOffer& offer) {
   feed(up);
 }
 
+// The controller's events are those of the product's own translator; beside them stands what the
+// driver does.
 void SimLauncher::received(int index, const SimFrame& frame) {
   if (finished_ || dead_) return;
-  const NodeId node{index};
+  const Sender from{frame.attempt, NodeId{index}};
   const Attempt attempt = frame.attempt;
   if (const auto* batch = frame.get<ReportBatch>()) {
     if (ended_attempt_ && attempt <= *ended_attempt_) return;
     auto& origins = origins_[attempt];
     if (origins.size() <= static_cast<std::size_t>(batch->rank)) origins.resize(batch->rank + 1);
     origins[batch->rank] = index;
-    feed(RankReported{attempt, Rank{batch->rank}, batch->first_ordinal + batch->count - 1});
+    feed(to_event(from, *batch));
     add({attempt, *batch, {}});
-  } else if (const auto* prepared = frame.get<Prepared>()) {
-    feed(AttemptPrepared{attempt, node, prepared->master_port});
-  } else if (const auto* started = frame.get<WorkersStarted>()) {
-    AttemptStarted event{attempt, node, {}, started->stood_by};
-    for (const StartedWorker& worker : started->workers)
-      event.pids.emplace_back(Rank{worker.rank}, worker.pid);
-    feed(event);
-  } else if (const auto* failed = frame.get<StartFailed>()) {
-    feed(StartRefused{attempt, node, Rank{failed->rank},
-                      Error{failed->code == "not_found" ? Errc::NotFound : Errc::ResourceExhausted,
-                            failed->message}});
-  } else if (const auto* joined = frame.get<WorkerJoined>()) {
-    feed(RankJoined{attempt, Rank{joined->rank}});
-  } else if (const auto* exited = frame.get<WorkerExited>()) {
-    feed(RankExited{attempt, Rank{exited->rank}, exited->end});
-  } else if (frame.get<GroupGone>() != nullptr) {
-    feed(NodeGroupGone{attempt, node});
-  } else if (const auto* lost = frame.get<AttemptLost>()) {
-    feed(SupervisorLost{attempt, node, lost->reason, lost->standby});
   } else if (const auto* snapshot = frame.get<AttemptSnapshot>()) {
     ++said_again_;
-    SupervisorAttached event{attempt, node,
-                             snapshot->phase != "spawned" && snapshot->phase != "prepared"};
-    for (const LivingWorker& worker : snapshot->alive)
-      event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
-    event.settled_checkpoint = snapshot->settled_checkpoint;
-    feed(event);
+    feed(to_event(from, *snapshot));
   } else if (const auto* paused = frame.get<WorkerPaused>()) {
-    sim_.timeline.trace("rank {} pauses at report {}{}", paused->rank, paused->ordinal,
+    sim_.timeline.trace("rank {} pauses at report {}{}", paused->rank, paused->report_seq,
                         paused->arrived ? ", where it was told to go" : "");
-    feed(RankPaused{attempt, Rank{paused->rank}, paused->ordinal, paused->checkpoint_index,
-                    paused->arrived});
-  } else if (const auto* part = frame.get<ShardWritten>()) {
-    feed(ShardStaged{attempt, *part});
+    feed(to_event(from, *paused));
   } else if (const auto* validated = frame.get<ValidationEnded>()) {
     write_validation(validated->checkpoint);
-  } else if (const auto* answered = frame.get<CollectiveAnswered>()) {
-    feed(CollectiveSettled{attempt, answered->sequence, answered->parts, answered->error});
   } else if (const auto* join = frame.get<CollectiveJoin>()) {
-    feed(CollectiveJoined{attempt, Rank{join->rank}, join->sequence, join->name, join->data});
+    feed(to_event(from, *join));
     if (sim_.mutant == Mutant::BarrierOpensEarly && join->rank == 0) {
       const Rank last{controller_.world_size() - 1};
       feed(CollectiveJoined{attempt, last, join->sequence, join->name,
                             fmt::format("{}:{}", last.value, join->sequence)});
     }
+  } else {
+    feed_one_of<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
+                AttemptLost, ShardWritten, CollectiveAnswered>(from, frame);
   }
+}
+
+template <class... Messages>
+void SimLauncher::feed_one_of(const Sender& from, const SimFrame& frame) {
+  const auto feed_if = [&]<class Message>(std::type_identity<Message>) {
+    const auto* message = frame.get<Message>();
+    if (message != nullptr) feed(to_event(from, *message));
+    return message != nullptr;
+  };
+  (void)(feed_if(std::type_identity<Messages>()) || ...);
 }
 
 // ---- the controller
@@ -195,7 +181,7 @@ void SimLauncher::perform(const RunAction& action) {
             send(stand_by.node, frame_of(stand_by.attempt, std::move(message)));
           },
           [&](const StopGroup& stop) {
-            send(stop.node, frame_of(stop.attempt, StopWorkers{ms(stop.grace), stop.reason}));
+            send(stop.node, frame_of(stop.attempt, message_of(stop)));
             if (sim_.mutant == Mutant::RestartBeforeGone) {
               later(Duration{0}, [this, attempt = stop.attempt, node = stop.node] {
                 feed(NodeGroupGone{attempt, node});
@@ -203,19 +189,15 @@ void SimLauncher::perform(const RunAction& action) {
             }
           },
           [&](const Pause& pause) {
-            static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
-            sim_.timeline.trace("node {} is told: {} {}", pause.node.value,
-                                kSteps[static_cast<int>(pause.step)], pause.ordinal);
-            send(pause.node,
-                 frame_of(pause.attempt,
-                          PauseWorkers{kSteps[static_cast<int>(pause.step)], pause.ordinal,
-                                       pause.reason, pause.at_checkpoint}));
+            const PauseWorkers message = message_of(pause);
+            sim_.timeline.trace("node {} is told: {} {}", pause.node.value, message.step,
+                                message.report_seq);
+            send(pause.node, frame_of(pause.attempt, message));
           },
           [&](const Release& released) { release(released); },
           [&](const SendCollective& collective) { send_collective(collective); },
           [&](const TellCheckpoint& tell) {
-            send(tell.node,
-                 frame_of(tell.attempt, CheckpointOutcome{tell.index, tell.path, tell.error}));
+            send(tell.node, frame_of(tell.attempt, message_of(tell, {})));
           },
           [&](const Commit& what) { commit(what); },
           [&](const GiveUpCommit& given_up) { give_up_commit(given_up); },
@@ -297,9 +279,7 @@ void SimLauncher::send_collective(const SendCollective& what) {
   const bool same = last != nullptr && last_collective_.attempt == what.attempt &&
                     last->sequence == what.sequence && last->error == what.error &&
                     last->parts.size() == what.parts->size();
-  if (!same)
-    last_collective_ =
-        frame_of(what.attempt, CollectiveResult{what.sequence, *what.parts, what.error});
+  if (!same) last_collective_ = frame_of(what.attempt, message_of(what));
   send(what.node, last_collective_);
 }
 
@@ -312,7 +292,8 @@ void SimLauncher::commit(Commit what) {
     committing_ = what;
     later(takes, [this, what] {
       if (committing_ == what) committing_.reset();
-      if (!finished_ && !given_up_.contains({what->attempt, what->index})) commit_now(*what);
+      if (!finished_ && !given_up_.contains({what->attempt, what->checkpoint_seq}))
+        commit_now(*what);
     });
   });
 }
@@ -322,11 +303,11 @@ void SimLauncher::commit(Commit what) {
 void SimLauncher::give_up_commit(const GiveUpCommit& what) {
   const bool may_come = sim_.timeline.random.chance(0.5);
   if (!may_come) {
-    given_up_.insert({what.attempt, what.index});
+    given_up_.insert({what.attempt, what.checkpoint_seq});
     committing_.reset();
   }
   later(Duration{0}, [this, what, may_come] {
-    CommitFinished finished{what.attempt, what.index, {}, what.reason};
+    CommitFinished finished{what.attempt, what.checkpoint_seq, {}, what.reason};
     finished.may_come = may_come;
     feed(finished);
   });
@@ -335,11 +316,11 @@ void SimLauncher::give_up_commit(const GiveUpCommit& what) {
 void SimLauncher::commit_now(const Commit& what) {
   if (sim_.disk_full || sim_.timeline.random.chance(sim_.plan.commit_fails)) {
     if (sim_.mutant == Mutant::CheckpointNumberTwice) ++numbers_skipped_;
-    return feed(CommitFinished{what.attempt, what.index, {}, "the disk is full"});
+    return feed(CommitFinished{what.attempt, what.checkpoint_seq, {}, "the disk is full"});
   }
   const CheckpointInfo info = put_checkpoint(what);
-  remember(checkpoint_record(what.attempt, what.index, info));
-  feed(CommitFinished{what.attempt, what.index, info, ""});
+  remember(checkpoint_record(what.attempt, what.checkpoint_seq, info));
+  feed(CommitFinished{what.attempt, what.checkpoint_seq, info, ""});
 }
 
 void SimLauncher::release(const Release& what) {
@@ -370,7 +351,7 @@ void SimLauncher::write_validation(std::uint64_t number) {
 void SimLauncher::finish() {
   if (finished_ || releases_ > 0 || !run_ended_) return;
   finished_ = true;
-  folder_.journal.push_back({epoch_, *run_ended_});
+  folder_.journal.push_back({generation_, *run_ended_});
   for (const auto& link : links_) link->detach();
 }
 
@@ -378,7 +359,7 @@ void SimLauncher::finish() {
 
 void SimLauncher::add(Item item) {
   if (sim_.mutant == Mutant::AckBeforeWrite && !item.settled)
-    acknowledge(item.attempt, {{Rank{item.batch.rank}, item.batch.first_ordinal}});
+    acknowledge(item.attempt, {{Rank{item.batch.rank}, item.batch.first_report_seq}});
   queue_.push_back(std::move(item));
   sim_.check.reports_waiting(queue_.size(), said_again_);
   if (!std::exchange(writing_, true)) write_soon();
@@ -408,13 +389,14 @@ void SimLauncher::write() {
 
 void SimLauncher::take(const Item& item) {
   const ReportBatch& batch = item.batch;
-  auto known = ledgers_[item.attempt].accept(Rank{batch.rank}, batch.first_ordinal, batch.count);
+  auto known = ledgers_[item.attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
   if (!known) return sim_.check.fail("S8", known.error().message);
   if (sim_.mutant == Mutant::ReportsTakenTwice) *known = 0;
-  if (*known < batch.count)
-    folder_.reports[item.attempt][Rank{batch.rank}] = batch.first_ordinal + batch.count - 1;
+  const std::uint64_t last = batch.first_report_seq + batch.count - 1;
+  ledgers_[item.attempt].written(Rank{batch.rank}, last);
+  if (*known < batch.count) folder_.reports[item.attempt][Rank{batch.rank}] = last;
   for (std::uint32_t i = *known; i < batch.count; ++i)
-    sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_ordinal + i);
+    sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_report_seq + i);
   const auto& stop = sim_.plan.spec.run_config.stop;
   if (*known == batch.count || batch.rank != 0 || condition_met_ || stop.empty() ||
       std::stod(batch.data) < stop[0].at_least)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "launcher/cluster/links/controller_messages.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/sequence_tracker.h"
 #include "tests/sim/daemon_link.h"
@@ -17,7 +18,7 @@ namespace train::sim {
 class SimLauncher {
  public:
   using Nodes = std::vector<std::unique_ptr<SimNode>>;
-  SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t epoch);
+  SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t generation);
 
   void start();
   void die();  // what is not on disk is lost
@@ -29,6 +30,8 @@ class SimLauncher {
 
  private:
   void received(int index, const SimFrame& frame);
+  template <class... Messages>
+  void feed_one_of(const Sender& from, const SimFrame& frame);
   void offered(int node, const NodeOffer& offer);
   void send(NodeId node, SimFrame frame) { links_[node.value]->send(std::move(frame)); }
 
@@ -75,7 +78,7 @@ class SimLauncher {
   Sim& sim_;
   Nodes& nodes_;
   SimFolder& folder_;
-  const Epoch epoch_;
+  const Generation generation_;
   const RunStart start_;
   RunController controller_;
   std::vector<std::unique_ptr<SimDaemonLink>> links_;

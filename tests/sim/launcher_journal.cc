@@ -47,7 +47,7 @@ void SimLauncher::journal_written(std::size_t records) {
     const boost::json::object& event = journal_group_[i];
     if (event.at("event") == "attempt_ended")
       sim_.check.end_journaled(Attempt{event.at("attempt").to_number<std::uint32_t>()});
-    folder_.journal.push_back({epoch_, event});
+    folder_.journal.push_back({generation_, event});
   }
 }
 
@@ -64,7 +64,7 @@ CheckpointInfo SimLauncher::put_checkpoint(const Commit& what) {
     if (part.rank == Rank{0}) info.epoch = std::stoll(part.metadata_json);
   }
   sim_.check.committed(what, info);
-  folder_.checkpoints.push_back({what.attempt, what.index, info});
+  folder_.checkpoints.push_back({what.attempt, what.checkpoint_seq, info});
   sim_.timeline.trace("checkpoint {} committed: attempt {}, epoch {}", info.number,
                       what.attempt.value, info.epoch);
   return info;

@@ -6,7 +6,7 @@ std::string_view to_string(Mutant mutant) {
   static constexpr std::string_view kNames[kMutants] = {
       "None",
       "OffByOneRank",
-      "EpochNotChecked",
+      "GenerationNotChecked",
       "RestartBeforeGone",
       "OrphansForgotten",
       "BarrierOpensEarly",
@@ -29,7 +29,7 @@ std::string_view to_string(Mutant mutant) {
       "AcksForgotten",
       "JournalNotSynced",
       "ValidationForgotten",
-      "EpochNotRaised",
+      "GenerationNotRaised",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

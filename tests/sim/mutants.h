@@ -9,7 +9,7 @@ namespace train::sim {
 enum class Mutant {
   None,
   OffByOneRank,           // S3: the plan of the second node begins one rank too late
-  EpochNotChecked,        // S1: traind takes whoever attached last
+  GenerationNotChecked,   // S1: traind takes whoever attached last
   RestartBeforeGone,      // S2: a stopping node counts as empty at once
   OrphansForgotten,       // S2: a supervisor without a launcher waits for ever
   BarrierOpensEarly,      // S4: the last rank is taken for one that has joined
@@ -32,7 +32,7 @@ enum class Mutant {
   AcksForgotten,        // L4: reports are never acknowledged
   JournalNotSynced,     // S2: what the journal holds is lost with the launcher
   ValidationForgotten,  // L5: nobody orders one
-  EpochNotRaised,       // S1: the next launcher takes the epoch of the last
+  GenerationNotRaised,  // S1: the next launcher takes the generation of the last
   EndBeforeReports,  // L4, one seed in 5,000: the journal knows of an end before its reports are on
                      // disk
 };

@@ -21,7 +21,7 @@ void SimNode::restart() {
   Resources total;
   total.cpu = sim_.plan.cpus_per_node;
   ++incarnation_;
-  newest_epoch_ = 0;
+  newest_generation_ = 0;
   agent_ = std::make_unique<NodeAgent>(fmt::format("node-{}", host_.index), "host",
                                        std::vector<std::string>{"10.0.0.1"}, total);
   for (const auto& [key, supervisor] : std::map(files_)) {
@@ -142,14 +142,14 @@ void SimNode::from_launcher(LinkId id, const SimFrame& frame) {
 
 void SimNode::attach(LinkId id, const AttachRun& message) {
   AttachRun told = message;
-  if (sim_.mutant == Mutant::EpochNotChecked) told.epoch = 99;
+  if (sim_.mutant == Mutant::GenerationNotChecked) told.generation = 99;
   const auto before = agent_->link_of(message.run_id);
   const auto holder = before ? launchers_.find(*before) : launchers_.end();
-  const std::uint64_t held_by = holder == launchers_.end() ? 0 : holder->second.epoch;
-  launchers_.at(id).epoch = message.epoch;
-  newest_epoch_ = std::max(newest_epoch_, message.epoch);
+  const std::uint64_t held_by = holder == launchers_.end() ? 0 : holder->second.generation;
+  launchers_.at(id).generation = message.generation;
+  newest_generation_ = std::max(newest_generation_, message.generation);
   feed(LauncherAttached{id, told});
-  sim_.check.attached(message.epoch, held_by, agent_->link_of(message.run_id) == id);
+  sim_.check.attached(message.generation, held_by, agent_->link_of(message.run_id) == id);
 }
 
 void SimNode::relay(LinkId id, const SimFrame& frame) {
@@ -157,7 +157,7 @@ void SimNode::relay(LinkId id, const SimFrame& frame) {
   if (!run) return;
   const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
   if (supervisor == supervisors_.end()) return;
-  sim_.check.order_passed(launchers_.at(id).epoch, newest_epoch_);
+  sim_.check.order_passed(launchers_.at(id).generation, newest_generation_);
   supervisor->second->send(0, frame);
 }
 
@@ -241,7 +241,7 @@ LinkPtr SimNode::serve_supervisor(SimSupervisor* supervisor, AttemptKey key, boo
                       if (!up() || incarnation != incarnation_) return;
                       if (const auto* hello = frame.get<SupervisorHello>()) {
                         supervisors_[key] = raw->shared_from_this();
-                        newest_epoch_ = std::max(newest_epoch_, hello->epoch);
+                        newest_generation_ = std::max(newest_generation_, hello->generation);
                         feed(SupervisorUp{key, *hello});
                         if (std::exchange(*adopting, false)) feed(AdoptionEnded{});
                         return;

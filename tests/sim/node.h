@@ -32,7 +32,7 @@ class SimNode {
  private:
   struct Launcher {
     LinkPtr link;
-    std::uint64_t epoch = 0;  // as it said
+    std::uint64_t generation = 0;  // as it said
     TimePoint last_heard;
     Duration silence_max = seconds(10);
     std::uint64_t watch = 0;  // of its silence; a newer one takes an older one's place
@@ -63,7 +63,7 @@ class SimNode {
   std::uint64_t incarnation_ = 0;
   LinkId next_link_ = 1;
   std::map<LinkId, Launcher> launchers_;
-  std::uint64_t newest_epoch_ = 0;              // that this traind was told
+  std::uint64_t newest_generation_ = 0;         // that this traind was told
   std::map<AttemptKey, LinkPtr> supervisors_;   // that have said hello
   std::vector<LinkPtr> serving_;                // to all of them
   std::map<AttemptKey, SimSupervisor*> files_;  // what a traind finds after its restart

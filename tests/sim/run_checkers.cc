@@ -15,23 +15,26 @@ constexpr Duration kLastHeardBefore = seconds(2);  // L3: its trouble; heartbeat
 
 }  // namespace
 
-// S1: the epoch of a run only grows, one at a time is current, and only its orders are followed.
-void Checkers::attached(std::uint64_t epoch, std::uint64_t held_by, bool holds) {
-  if (holds && epoch < held_by)
+// S1: the generation of a run only grows, one at a time is current, and only its orders are
+// followed.
+void Checkers::attached(std::uint64_t generation, std::uint64_t held_by, bool holds) {
+  if (holds && generation < held_by)
+    fail("S1", fmt::format("a launcher of generation {} took the lease from one of epoch {}",
+                           generation, held_by));
+}
+
+void Checkers::order_passed(std::uint64_t generation, std::uint64_t newest) {
+  if (generation < newest)
     fail("S1",
-         fmt::format("a launcher of epoch {} took the lease from one of epoch {}", epoch, held_by));
+         fmt::format("an order of generation {} is followed, {} is known", generation, newest));
 }
 
-void Checkers::order_passed(std::uint64_t epoch, std::uint64_t newest) {
-  if (epoch < newest)
-    fail("S1", fmt::format("an order of epoch {} is followed, {} is known", epoch, newest));
-}
-
-void Checkers::launcher_began(std::uint64_t epoch, const std::optional<LivingAttempt>& living,
+void Checkers::launcher_began(std::uint64_t generation, const std::optional<LivingAttempt>& living,
                               bool finished) {
-  if (epoch <= newest_epoch_)
-    fail("S1", fmt::format("a launcher begins with epoch {} after {}", epoch, newest_epoch_));
-  newest_epoch_ = epoch;
+  if (generation <= newest_generation_)
+    fail("S1", fmt::format("a launcher begins with generation {} after {}", generation,
+                           newest_generation_));
+  newest_generation_ = generation;
   launcher_away_ = false;
   was_finished_ = finished;
   whole_.reset();
@@ -119,7 +122,7 @@ void Checkers::ends_well(Attempt last) {
   }
 }
 
-// S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that re-forms,
+// S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that is resized,
 // or that loses a node which it can do without, has not failed; and a failure that a launcher took
 // with it, before its journal knew of it, is nobody's to count.
 void Checkers::restart_decided() {
@@ -154,9 +157,9 @@ void Checkers::paused(const Pause& pause) {
         reports_of(pause.attempt, worker->place().rank).logged == 0 ||
         attempt.has_left_well[worker->place().rank.value])
       continue;
-    if (worker->ordinal() != pause.ordinal && unwell_nodes_.count(worker->place().node) == 0)
+    if (worker->report_seq() != pause.report_seq && unwell_nodes_.count(worker->place().node) == 0)
       fail("S7", fmt::format("rank {} is to end at report {}, the others at {}",
-                             worker->place().rank.value, worker->ordinal(), pause.ordinal));
+                             worker->place().rank.value, worker->report_seq(), pause.report_seq));
   }
 }
 

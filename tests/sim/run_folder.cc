@@ -8,7 +8,7 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
   RunHistory history(plan.spec.run_config.failure_config,
                      plan.spec.scaling_config.num_workers.elastic());
   for (const SimFolder::Record& record : folder.journal)
-    history.add(record.epoch, "", record.event);
+    history.add(record.generation, "", record.event);
   RunStart start;
   start.expected_nodes = static_cast<std::size_t>(plan.nodes);
   start.first_attempt = history.next_attempt();
@@ -22,7 +22,7 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
     start.last_checkpoint_number = one.info.number;
     if (!folder.validated.contains(one.info.number)) start.unvalidated.push_back(one.info);
     if (!start.living || start.living->id != one.attempt) continue;
-    start.living->settled_index = one.index;
+    start.living->settled_seq = one.checkpoint_seq;
     start.living->settled_path = one.info.path;
   }
   return start;

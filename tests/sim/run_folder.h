@@ -15,16 +15,16 @@ namespace train::sim {
 
 struct SimFolder {
   struct Record {
-    Epoch epoch;
+    Generation generation;
     boost::json::object event;
   };
   struct Committed {
     Attempt attempt;
-    std::uint64_t index = 0;
+    std::uint64_t checkpoint_seq = 0;
     CheckpointInfo info;
   };
   std::vector<Record> journal;
-  std::map<Attempt, std::map<Rank, std::uint64_t>> reports;  // last ordinals
+  std::map<Attempt, std::map<Rank, std::uint64_t>> reports;  // last report_seqs
   std::vector<Committed> checkpoints;                        // by number
   std::set<std::uint64_t> validated;                         // their numbers
 };

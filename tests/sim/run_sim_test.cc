@@ -48,13 +48,13 @@ TEST(RunSimulation, OtherWallClocksChangeNothing) {
 
 TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   std::map<RunState, int> ends;
-  int restarted = 0, stood_by = 0;
+  int restarted = 0, from_standby = 0;
   std::uint32_t fired = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const SimResult result = simulate({.seed = seed, .nodes = 1 + static_cast<int>(seed % 6)});
     ++ends[result.outcome];
     restarted += result.attempts > 1 ? 1 : 0;
-    stood_by += result.stood_by > 0 ? 1 : 0;
+    from_standby += result.from_standby > 0 ? 1 : 0;
     fired |= result.sites_fired;
   }
 
@@ -62,7 +62,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   EXPECT_GE(ends[RunState::Errored], 40);
   EXPECT_GE(ends[RunState::Stopped], 40);
   EXPECT_GE(restarted, 40);
-  EXPECT_GE(stood_by, 40);
+  EXPECT_GE(from_standby, 40);
   EXPECT_EQ(fired, (1u << kSites) - 1);
 }
 
@@ -106,9 +106,9 @@ TEST_P(MutantIsFound, WithinFiveThousandSeeds) {
 
 INSTANTIATE_TEST_SUITE_P(
     RunSimulation, MutantIsFound,
-    testing::Values(Found{Mutant::EpochNotChecked, "S1"}, Found{Mutant::RestartBeforeGone, "S2"},
-                    Found{Mutant::OrphansForgotten, "S2"}, Found{Mutant::OffByOneRank, "S3"},
-                    Found{Mutant::BarrierOpensEarly, "S4"},
+    testing::Values(Found{Mutant::GenerationNotChecked, "S1"},
+                    Found{Mutant::RestartBeforeGone, "S2"}, Found{Mutant::OrphansForgotten, "S2"},
+                    Found{Mutant::OffByOneRank, "S3"}, Found{Mutant::BarrierOpensEarly, "S4"},
                     Found{Mutant::CheckpointNumberTwice, "S5"},
                     Found{Mutant::RestoresOldCheckpoint, "S6"}, Found{Mutant::PartMissing, "S7"},
                     Found{Mutant::AckBeforeWrite, "S8"}, Found{Mutant::ReportsTakenTwice, "S8"},
@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::VerdictIsEarly, "L3"},
                     Found{Mutant::SilenceIsPatience, "L3"}, Found{Mutant::AcksForgotten, "L4"},
                     Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
-                    Found{Mutant::EpochNotRaised, "S1"}, Found{Mutant::EndBeforeReports, "L4"}),
+                    Found{Mutant::GenerationNotRaised, "S1"},
+                    Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

@@ -31,7 +31,7 @@ void SimSupervisor::attach(LinkPtr link) {
                     }});
   const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
   send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, granted.claimed, granted.gpu_ids,
-                             "sim", epoch_, granted.standby}));
+                             "sim", generation_, granted.standby}));
 }
 
 void SimSupervisor::send(SimFrame frame) {
@@ -49,16 +49,17 @@ void SimSupervisor::say_everything_again() {
   snapshot.settled_checkpoint = settled_checkpoint_;
   for (const auto& [rank, pid] : group_.alive()) {
     const Seat& seat = seats_.at(rank);
-    snapshot.alive.push_back({rank.value, pid, seat.joined && seat.connected, seat.last_ordinal});
+    snapshot.alive.push_back(
+        {rank.value, pid, seat.joined && seat.connected, seat.last_report_seq});
   }
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
-    for (const auto& [ordinal, batch] : seat.reports) send(batch);
+    for (const auto& [report_seq, batch] : seat.reports) send(batch);
     for (const auto& [index, part] : seat.parts) send(part);
     for (const auto& [sequence, join] : seat.collectives) send(join);
   }
-  for (CollectiveAnswered& answered : answered_.from_before(epoch_))
+  for (CollectiveAnswered& answered : answered_.from_before(generation_))
     send(frame(std::move(answered)));
   for (const SimFrame& frame : lifecycle_) send(frame);
   if (validated_) send(frame(*validated_));
@@ -88,7 +89,7 @@ void SimSupervisor::set_presence(bool present) {
 
 void SimSupervisor::received(const SimFrame& frame) {
   if (const auto* state = frame.get<LauncherState>()) {
-    epoch_ = std::max(epoch_, state->epoch);
+    generation_ = std::max(generation_, state->generation);
     stop_grace_ = milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000);
     if (state->orphan_timeout_ms >= 0) orphan_timeout_ = milliseconds(state->orphan_timeout_ms);
     group_.set_limits(stop_grace_, milliseconds(state->orphan_timeout_ms));
@@ -103,12 +104,12 @@ void SimSupervisor::received(const SimFrame& frame) {
   } else if (const auto* acks = frame.get<AckReports>()) {
     on_acks(*acks);
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
-    settled_checkpoint_ = std::max(settled_checkpoint_, outcome->index);
-    for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->index);
+    settled_checkpoint_ = std::max(settled_checkpoint_, outcome->checkpoint_seq);
+    for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->checkpoint_seq);
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     for (auto& [rank, seat] : seats_) seat.collectives.erase(result->sequence);
-    answered_.add(epoch_, *result);
+    answered_.add(generation_, *result);
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
     pause_ = frame;
@@ -148,7 +149,7 @@ void SimSupervisor::on_start(const StartWorkers& message) {
     seat.plan = plan;
     const bool waits = standbys_ > 0 && sim_.timeline.random.chance(0.9);  // else it has died
     if (standbys_ > 0) --standbys_;
-    seat.stood_by = waits;
+    seat.from_standby = waits;
     group.ranks.push_back(Rank{plan.rank});
   }
   feed(group);
@@ -159,8 +160,8 @@ void SimSupervisor::on_acks(const AckReports& message) {
     const auto found = seats_.find(Rank{ack.rank});
     if (found == seats_.end()) continue;
     Seat& seat = found->second;
-    sim_.check.acknowledged(key_.attempt, Rank{ack.rank}, ack.ordinal);
-    std::erase_if(seat.reports, [&](const auto& batch) { return batch.first <= ack.ordinal; });
+    sim_.check.acknowledged(key_.attempt, Rank{ack.rank}, ack.report_seq);
+    std::erase_if(seat.reports, [&](const auto& batch) { return batch.first <= ack.report_seq; });
     if (seat.link) seat.link->send(1, frame(AckReports{{ack}}));
   }
 }
@@ -200,7 +201,7 @@ void SimSupervisor::arm() {
 
 void SimSupervisor::perform(const GroupAction& action) {
   std::visit(Overloaded{[&](const SpawnWorker& spawned) {
-                          const bool at_once = seats_.at(spawned.rank).stood_by;
+                          const bool at_once = seats_.at(spawned.rank).from_standby;
                           const Duration takes =
                               at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
                           sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
@@ -213,7 +214,7 @@ void SimSupervisor::perform(const GroupAction& action) {
                           WorkersStarted message;
                           for (const auto& [rank, pid] : started.pids) {
                             message.workers.push_back({rank.value, pid});
-                            message.stood_by += seats_.at(rank).stood_by ? 1 : 0;
+                            message.from_standby += seats_.at(rank).from_standby ? 1 : 0;
                           }
                           say(frame(message));
                         },
@@ -253,7 +254,7 @@ void SimSupervisor::spawn(Rank rank) {
   if (plan.command_missing)
     return feed(WorkerSpawnFailed{rank, Error{Errc::NotFound, "./train does not exist"}});
   Seat& seat = seats_.at(rank);
-  if (!seat.stood_by && sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
+  if (!seat.from_standby && sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
     return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
   const WorkerPlace place{.node = host_.index,
                           .attempt = key_.attempt,
@@ -288,10 +289,10 @@ void SimSupervisor::spawn(Rank rank) {
 void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   Seat& seat = seats_.at(rank);
   if (const auto* batch = frame.get<ReportBatch>()) {
-    seat.last_ordinal = batch->first_ordinal + batch->count - 1;
-    seat.reports.emplace_back(seat.last_ordinal, frame);
+    seat.last_report_seq = batch->first_report_seq + batch->count - 1;
+    seat.reports.emplace_back(seat.last_report_seq, frame);
     sim_.check.handed_over({.node = host_.index, .attempt = key_.attempt, .rank = rank},
-                           seat.last_ordinal, seat.reports.size());
+                           seat.last_report_seq, seat.reports.size());
     send(frame);
   } else if (const auto* staged = frame.get<CheckpointStaged>()) {
     store(rank, *staged);
@@ -311,8 +312,8 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   ShardWritten part;
   part.rank = rank;
-  part.index = staged.index;
-  part.report_ordinal = staged.report_ordinal;
+  part.checkpoint_seq = staged.checkpoint_seq;
+  part.report_seq = staged.report_seq;
   part.metadata_json = staged.metadata_json;
   part.error = staged.error;
   if (!part.error.empty()) return part_stored(rank, part);
@@ -331,9 +332,9 @@ void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
 }
 
 void SimSupervisor::part_stored(Rank rank, const ShardWritten& part) {
-  if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.index);
+  if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.checkpoint_seq);
   const SimFrame said = frame(part);
-  seats_.at(rank).parts[part.index] = said;
+  seats_.at(rank).parts[part.checkpoint_seq] = said;
   send(said);
 }
 
@@ -358,7 +359,7 @@ void SimSupervisor::tell_exit(Rank rank, const SimEnd& end) {
                    .oom_killed = end.out_of_memory,
                    .stop_requested = exit->second.stop_requested,
                    .wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now()),
-                   .last_ordinal = seat.last_ordinal};
+                   .last_report_seq = seat.last_report_seq};
     say(frame(message));
   }
   seat.worker = nullptr;
@@ -401,7 +402,7 @@ void SimSupervisor::end(bool released) {
   for (auto& [rank, seat] : seats_) {
     if (released)
       sim_.check.released({.node = host_.index, .attempt = key_.attempt, .rank = rank},
-                          seat.last_ordinal, seat.reports.size());
+                          seat.last_report_seq, seat.reports.size());
   }
   if (link_) link_->close(1);
   for (auto& [rank, seat] : seats_) {

@@ -33,12 +33,13 @@ class SimSupervisor {
     WorkerPlan plan;
     SimWorker* worker = nullptr;
     std::int64_t pid = 0;
-    bool stood_by = false;
+    bool from_standby = false;
     LinkPtr link;
-    std::vector<std::pair<std::uint64_t, SimFrame>> reports;  // by last ordinal; not acknowledged
-    std::map<std::uint64_t, SimFrame> parts;                  // not settled
-    std::map<std::uint64_t, SimFrame> collectives;            // not answered
-    std::uint64_t last_ordinal = 0;
+    std::vector<std::pair<std::uint64_t, SimFrame>>
+        reports;                                    // by last report_seq; not acknowledged
+    std::map<std::uint64_t, SimFrame> parts;        // not settled
+    std::map<std::uint64_t, SimFrame> collectives;  // not answered
+    std::uint64_t last_report_seq = 0;
     int staging = 0;
     bool connected = false;
     bool joined = false;  // it said hello: before, nobody knows where to send it anything
@@ -75,7 +76,7 @@ class SimSupervisor {
   AttemptKey key_;
   WorkerGroup group_;
   Duration orphan_timeout_, stop_grace_ = seconds(30);
-  std::uint64_t epoch_ = 0;                // the highest that it has heard of
+  std::uint64_t generation_ = 0;           // the highest that it has heard of
   std::uint64_t settled_checkpoint_ = 0;   // the newest of which it has heard
   std::optional<TimePoint> absent_since_;  // of a launcher, as far as it was told
   LinkPtr link_;

@@ -67,7 +67,7 @@ void SimWorker::report() {
   const bool room =
       unacknowledged_.size() < sim_.plan.report_window || sim_.mutant == Mutant::WindowNotKept;
   const bool stager_free =
-      !checkpoint_due(step_ + 1) || checkpoint_index_ - settled_ < kUnsettledCheckpointsMax;
+      !checkpoint_due(step_ + 1) || checkpoint_seq_ - settled_ < kUnsettledCheckpointsMax;
   waits_for_room_ = !room || !stager_free;
   if (waits_for_room_) return;
   std::int64_t count = 1;
@@ -75,22 +75,22 @@ void SimWorker::report() {
       sim_.unlucky(Site::ReportsPoured))
     count =
         std::min<std::int64_t>(sim_.timeline.random.between(1, kPouredMax), habits.steps - step_);
-  const std::uint64_t first = ordinal_ + 1;
+  const std::uint64_t first = report_seq_ + 1;
   step_ += count;
-  ordinal_ += static_cast<std::uint64_t>(count);
-  unacknowledged_.push_back(ordinal_);
+  report_seq_ += static_cast<std::uint64_t>(count);
+  unacknowledged_.push_back(report_seq_);
   send(ReportBatch{place_.rank.value, first, static_cast<std::uint32_t>(count),
                    fmt::format("{}", step_)});
-  if (checkpoint_due(step_)) stage(ordinal_);
+  if (checkpoint_due(step_)) stage(report_seq_);
   in_report_ = true;
   after_report();
 }
 
-void SimWorker::stage(std::uint64_t ordinal) {
-  ++checkpoint_index_;
-  last_checkpoint_ordinal_ = ordinal;
+void SimWorker::stage(std::uint64_t report_seq) {
+  ++checkpoint_seq_;
+  last_checkpoint_report_seq_ = report_seq;
   const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.part_fails);
-  send(CheckpointStaged{checkpoint_index_, ordinal, "", fmt::format("{}", step_), "",
+  send(CheckpointStaged{checkpoint_seq_, report_seq, "", fmt::format("{}", step_), "",
                         fails ? "the disk is full" : "", ""});
 }
 
@@ -98,7 +98,7 @@ void SimWorker::stage(std::uint64_t ordinal) {
 void SimWorker::after_report() {
   if (!in_report_ || !may_act()) return;
   const auto next = gate_.after_report(
-      ordinal_, sim_.plan.habits.stop_checkpoint || last_checkpoint_ordinal_ == ordinal_);
+      report_seq_, sim_.plan.habits.stop_checkpoint || last_checkpoint_report_seq_ == report_seq_);
   if (next == sdk::StopGate::Next::Stop) return leave(0);
   if (next == sdk::StopGate::Next::GoOn) {
     in_report_ = false;
@@ -107,12 +107,13 @@ void SimWorker::after_report() {
   const bool at_target = next == sdk::StopGate::Next::Checkpoint;
   if (at_target && !stop_checkpoint_made_) {
     stop_checkpoint_made_ = true;
-    if (sim_.plan.habits.stop_checkpoint && last_checkpoint_ordinal_ != ordinal_) stage(ordinal_);
+    if (sim_.plan.habits.stop_checkpoint && last_checkpoint_report_seq_ != report_seq_)
+      stage(report_seq_);
   }
-  const std::pair here{ordinal_, at_target};
+  const std::pair here{report_seq_, at_target};
   if (announced_ == here) return;
   announced_ = here;
-  send(WorkerPaused{place_.rank.value, ordinal_, checkpoint_index_, at_target});
+  send(WorkerPaused{place_.rank.value, report_seq_, checkpoint_seq_, at_target});
 }
 
 void SimWorker::go_on() {
@@ -124,10 +125,10 @@ void SimWorker::received(const SimFrame& frame) {
   if (!may_act()) return;
   if (const auto* acks = frame.get<AckReports>()) {
     for (const ReportAck& ack : acks->acks)
-      std::erase_if(unacknowledged_, [&](std::uint64_t last) { return last <= ack.ordinal; });
+      std::erase_if(unacknowledged_, [&](std::uint64_t last) { return last <= ack.report_seq; });
     if (waits_for_room_) report();
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
-    settled_ = std::max(settled_, outcome->index);
+    settled_ = std::max(settled_, outcome->checkpoint_seq);
     if (waits_for_room_) report();
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     if (!in_barrier_ || result->sequence != barriers_) return;  // answered twice
@@ -139,7 +140,7 @@ void SimWorker::received(const SimFrame& frame) {
     if (pause->step == "pause")
       gate_.pause(pause->at_checkpoint);
     else if (pause->step == "advance")
-      gate_.advance(pause->ordinal, pause->at_checkpoint);
+      gate_.advance(pause->report_seq, pause->at_checkpoint);
     else
       gate_.finish(pause->reason);
     if ((in_barrier_ || waits_for_room_) && gate_.finished()) return leave(0);

@@ -46,7 +46,7 @@ class SimWorker {
   bool alive() const { return alive_; }
   bool kill_sent() const { return kill_sent_; }
   const WorkerPlace& place() const { return place_; }
-  std::uint64_t ordinal() const { return ordinal_; }
+  std::uint64_t report_seq() const { return report_seq_; }
   std::int64_t pid() const { return pid_; }
 
  private:
@@ -55,7 +55,7 @@ class SimWorker {
   void report();
   void after_report();
   void go_on();
-  void stage(std::uint64_t ordinal);
+  void stage(std::uint64_t report_seq);
   void join_barrier();
   void leave(int code);
   void die(SimEnd end, Duration within);
@@ -77,8 +77,9 @@ class SimWorker {
   std::function<void(SimEnd)> reaped_;
   sdk::StopGate gate_;
   std::int64_t step_;  // steps done, over all attempts
-  std::uint64_t ordinal_ = 0, checkpoint_index_ = 0, last_checkpoint_ordinal_ = 0, barriers_ = 0;
-  std::vector<std::uint64_t> unacknowledged_;  // last ordinals of batches
+  std::uint64_t report_seq_ = 0, checkpoint_seq_ = 0, last_checkpoint_report_seq_ = 0,
+                barriers_ = 0;
+  std::vector<std::uint64_t> unacknowledged_;  // last report_seqs of batches
   std::uint64_t settled_ = 0;                  // checkpoints
   std::optional<std::pair<std::uint64_t, bool>> announced_;
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;

@@ -12,7 +12,7 @@ constexpr Duration kEndsWithin = seconds(
 constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
 constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;
-constexpr std::uint64_t kFirstEpoch = 2;
+constexpr std::uint64_t kFirstGeneration = 2;
 
 class World {
  public:
@@ -23,7 +23,7 @@ class World {
     sim_.timeline.recording = record;
     sim_.timeline.print = options.print;
     for (int i = 0; i < sim_.plan.nodes; ++i) nodes_.push_back(std::make_unique<SimNode>(sim_, i));
-    launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, epoch_);
+    launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, generation_);
     injector_ = std::make_unique<Injector>(sim_, nodes_, launcher_);
   }
 
@@ -43,7 +43,7 @@ class World {
             .outcome = launcher_->controller().state(),
             .attempts = static_cast<int>(launcher_->controller().attempt().value) + 1,
             .nodes = sim_.plan.nodes,
-            .stood_by = launcher_->controller().stood_by(),
+            .from_standby = launcher_->controller().from_standby(),
             .virtual_time = sim_.timeline.now().time_since_epoch() - seconds(1),
             .sites_fired = sim_.fired};
   }
@@ -59,9 +59,9 @@ class World {
     launcher_->die();
     sim_.after(away, [this] {
       dead_.push_back(std::move(launcher_));  // what it had under way finds that it is dead
-      if (sim_.mutant != Mutant::EpochNotRaised) ++epoch_;
-      sim_.timeline.trace("a launcher of epoch {} takes the run up", epoch_);
-      launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, epoch_);
+      if (sim_.mutant != Mutant::GenerationNotRaised) ++generation_;
+      sim_.timeline.trace("a launcher of generation {} takes the run up", generation_);
+      launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, generation_);
       launcher_->start();
       // Whoever had asked the last one to stop asks again, if there is no other way to an end.
       if (last_stop_ && (sim_.plan.has(FaultKind::HangWorker) || sim_.timeline.random.chance(0.5)))
@@ -115,7 +115,7 @@ class World {
   Sim sim_;
   SimLauncher::Nodes nodes_;
   SimFolder folder_;
-  std::uint64_t epoch_ = kFirstEpoch;
+  std::uint64_t generation_ = kFirstGeneration;
   std::vector<std::unique_ptr<SimLauncher>> dead_;
   std::optional<StopKind> last_stop_;
   std::unique_ptr<SimLauncher> launcher_;

@@ -25,7 +25,7 @@ struct SimResult {
   std::uint64_t trace_hash = 0, events = 0;
   RunState outcome{};
   int attempts = 0, nodes = 0;
-  int stood_by = 0;  // workers of the last attempt
+  int from_standby = 0;  // workers of the last attempt
   Duration virtual_time{};
   std::uint32_t sites_fired = 0;                          // a bit each, see Site
   std::string describe(const SimOptions& options) const;  // what to run to see it again

@@ -26,10 +26,15 @@ class CheckpointTransport {
   /// The folder on this node with the files of the committed checkpoint that the launcher names
   /// `from`; whole and verified where it had to be brought here.
   virtual Task<std::string> fetch(std::string from) = 0;
-  /// A frame of the launcher, or news of it (LauncherState). Most kinds want to know of none.
-  virtual void received(const Frame& /*frame*/) {}
+  // What the launcher says. Most kinds have no use for it.
+  /// It is there, or another one is: what was asked before may be lost.
+  virtual void launcher_attached() {}
+  virtual void serve(const ReadFile& /*request*/) {}
+  virtual void bytes(FileBytes /*answer*/) {}
+  virtual void settled(const CheckpointOutcome& /*outcome*/) {}
+  virtual void keep(KeepShard /*order*/) {}
   /// Whether the launcher has to fetch parts from this node.
-  virtual bool travels() const { return false; }
+  virtual bool relayed() const { return false; }
   /// Nobody waits any more for what is still being stored: it need not be.
   virtual void give_up() {}
   /// The attempt is over: remove what is only of use to it.

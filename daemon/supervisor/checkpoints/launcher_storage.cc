@@ -123,7 +123,8 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
   ShardWritten part = part_of(rank, message);
   part.on_node = true;
   if (!message.error.empty()) co_return part;
-  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
+                                  CheckpointSeq{message.checkpoint_seq}};
   auto writing = run_on<CheckpointShard>(pool_, [this, pending, rank, from = message.dir] {
     return write_part(files_, checkpoints_, pending, rank, from);
   });
@@ -133,26 +134,10 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
   co_return part;
 }
 
-// ---- frames of the launcher
+// ---- what the launcher says
 
-void LauncherStorage::received(const Frame& frame) {
-  switch (frame.type) {
-    case MessageType::LauncherState:
-      if (auto state = decode<LauncherState>(frame); state && state->present) fetcher_.ask_again();
-      return;
-    case MessageType::FileBytes:
-      if (auto answer = decode<FileBytes>(frame)) fetcher_.received(std::move(*answer));
-      return;
-    case MessageType::ReadFile:
-      if (auto request = decode<ReadFile>(frame)) serve(*request);
-      return;
-    case MessageType::CheckpointOutcome:
-      if (auto outcome = decode<CheckpointOutcome>(frame))
-        asio::post(pool_, [this, outcome = std::move(*outcome)] { settle(outcome); });
-      return;
-    default:
-      return;
-  }
+void LauncherStorage::settled(const CheckpointOutcome& outcome) {
+  asio::post(pool_, [this, outcome] { settle(outcome); });
 }
 
 void LauncherStorage::serve(const ReadFile& request) {
@@ -168,7 +153,8 @@ void LauncherStorage::serve(const ReadFile& request) {
 }
 
 void LauncherStorage::settle(const CheckpointOutcome& outcome) {
-  const PendingCheckpoint which{Epoch{prepare_.epoch}, attempt_, Ordinal{outcome.index}};
+  const PendingCheckpoint which{Generation{prepare_.generation}, attempt_,
+                                CheckpointSeq{outcome.checkpoint_seq}};
   const std::string pending = join_path(checkpoints_, pending_name(which));
   if (!outcome.path.empty()) {
     const std::string newest = folder_for(outcome.path);

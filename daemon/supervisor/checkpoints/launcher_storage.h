@@ -27,8 +27,11 @@ class LauncherStorage : public CheckpointTransport {
   std::string staging_folder() const override;
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
   Task<std::string> fetch(std::string from) override;
-  void received(const Frame& frame) override;
-  bool travels() const override { return true; }
+  void launcher_attached() override { fetcher_.ask_again(); }
+  void serve(const ReadFile& request) override;
+  void bytes(FileBytes answer) override { fetcher_.received(std::move(answer)); }
+  void settled(const CheckpointOutcome& outcome) override;
+  bool relayed() const override { return true; }
   void clean_up() override;
 
  protected:
@@ -53,7 +56,6 @@ class LauncherStorage : public CheckpointTransport {
 
  private:
   Result<Unit> prepare_folder();
-  void serve(const ReadFile& request);
   Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
 
   FileServer server_;

@@ -35,11 +35,12 @@ std::unique_ptr<CheckpointTransport> NodeCheckpoints::transport() {
   if (!is_object_url(prepare_.run_dir))
     return std::make_unique<SharedStorage>(executor_, clock_, prepare_, place_.attempt, folder);
   return std::make_unique<ObjectStorage>(
-      prepare_, place_.attempt, folder,
-      [this](const std::string& text) { asio::post(executor_, [this, text] { tell(text); }); });
+      prepare_, place_.attempt, folder, [this](const std::string& text) {
+        asio::post(executor_, [this, text] { say_trouble(text); });
+      });
 }
 
-void NodeCheckpoints::tell(const std::string& trouble) {
+void NodeCheckpoints::say_trouble(const std::string& trouble) {
   const TimePoint now = clock_.now();
   if (now < told_at_ + kTroubleToldEvery) return;
   told_at_ = now;
@@ -50,7 +51,7 @@ Task<Unit> NodeCheckpoints::probe() {
   auto checked = co_await transport_->probe();
   const bool elsewhere = checked.has_error() && (checked.error().code == Errc::InvalidArgument ||
                                                  checked.error().code == Errc::Permission);
-  if (!elsewhere || !prepare_.may_travel) co_return checked;
+  if (!elsewhere || !prepare_.may_relay) co_return checked;
   transport_ = std::make_unique<LauncherStorage>(executor_, clock_, prepare_, place_.attempt,
                                                  place_.data_dir, send_);
   co_return co_await transport_->probe();
@@ -71,10 +72,6 @@ Task<Unit> NodeCheckpoints::make_staging_folder(Rank rank) {
   auto made = co_await within(milliseconds(prepare_.upload_timeout_ms), std::move(making));
   if (made.has_error()) co_return std::move(made).error().with_context("making '" + folder + "'");
   co_return Unit{};
-}
-
-void NodeCheckpoints::received(const Frame& frame) {
-  if (transport_) transport_->received(frame);
 }
 
 void NodeCheckpoints::give_up() {

@@ -28,12 +28,12 @@ class NodeCheckpoints {
         place_(std::move(place)),
         send_(std::move(send)) {}
 
-  /// Before all else but received(), give_up() and clean_up(), which do nothing until then.
+  /// Before all else but tell(), give_up() and clean_up(), which do nothing until then.
   void prepare(const PrepareAttempt& message);
   /// Whether checkpoints can be stored from here; on the launcher's storage, where this node does
   /// not see it, by way of the launcher.
   Task<Unit> probe();
-  bool travels() const { return transport_->travels(); }
+  bool relayed() const { return transport_->relayed(); }
 
   /// Where the worker makes its files.
   std::string staging_folder(Rank rank) const;
@@ -45,13 +45,17 @@ class NodeCheckpoints {
     return transport_->store(rank, std::move(message));
   }
   Task<std::string> fetch(std::string from) { return transport_->fetch(std::move(from)); }
-  void received(const Frame& frame);
+  /// Pass on what the launcher says.
+  template <class F>
+  void tell(F&& saying) {
+    if (transport_) saying(*transport_);
+  }
   void give_up();
   void clean_up();
 
  private:
   std::unique_ptr<CheckpointTransport> transport();
-  void tell(const std::string& trouble);
+  void say_trouble(const std::string& trouble);
 
   asio::any_io_executor executor_;
   Scope& scope_;

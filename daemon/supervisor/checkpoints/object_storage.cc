@@ -58,7 +58,7 @@ Result<Unit> ObjectStorage::look() {
   ObjectStoreOptions options = options_;
   options.patience = kProbePatience;
   TRY(auto store, open_object_store(prepare_.run_dir, options));
-  const std::string mark = fmt::format("probe-{}", prepare_.epoch);
+  const std::string mark = fmt::format("probe-{}", prepare_.generation);
   TRY(const std::string text, store->get(mark, 256));
   if (text != prepare_.storage_mark)
     return Error{Errc::InvalidArgument,
@@ -97,7 +97,8 @@ Result<CheckpointShard> ObjectStorage::upload(const PendingCheckpoint& pending, 
 asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged message) {
   ShardWritten part = part_of(rank, message);
   if (!message.error.empty()) co_return part;
-  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
+                                  CheckpointSeq{message.checkpoint_seq}};
   auto uploading = below_workers<CheckpointShard>(
       [this, pending, rank, from = message.dir] { return upload(pending, rank, from); });
   auto uploaded = co_await std::move(uploading);

@@ -56,14 +56,16 @@ Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Man
 }
 
 /// Of attempts before it, or of checkpoints of this one that all ranks have left behind.
-bool is_before(const PendingCheckpoint& made, Attempt attempt, std::uint64_t index) {
-  return made.attempt < attempt || (made.attempt == attempt && made.ordinal.value <= index);
+bool is_before(const PendingCheckpoint& made, Attempt attempt, std::uint64_t checkpoint_seq) {
+  return made.attempt < attempt ||
+         (made.attempt == attempt && made.checkpoint_seq.value <= checkpoint_seq);
 }
 
 }  // namespace
 
 asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged message) {
-  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
+                                  CheckpointSeq{message.checkpoint_seq}};
   auto storing = LauncherStorage::store(rank, std::move(message));
   ShardWritten part = co_await std::move(storing);
   if (!part.error.empty()) co_return part;
@@ -79,17 +81,15 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   co_return part;
 }
 
-// ---- frames of the launcher
+// ---- what the launcher says
 
-void ReplicaStorage::received(const Frame& frame) {
-  if (frame.type != MessageType::KeepShard) return LauncherStorage::received(frame);
-  auto order = decode<KeepShard>(frame);
-  if (!order || !keeping_.insert(order->dir).second) return;  // asked again over a new link
-  scope_.spawn("keep a copy", keep(std::move(*order)));
+void ReplicaStorage::keep(KeepShard order) {
+  if (!keeping_.insert(order.dir).second) return;  // asked again over a new link
+  scope_.spawn("keep a copy", bring_and_answer(std::move(order)));
 }
 
-asio::awaitable<void> ReplicaStorage::keep(KeepShard order) {
-  ShardKept kept{order.rank.value, order.index, "", ""};
+asio::awaitable<void> ReplicaStorage::bring_and_answer(KeepShard order) {
+  ShardKept kept{order.rank.value, order.checkpoint_seq, "", ""};
   if (const auto brought = co_await bring(order); brought.has_error()) {
     kept.error = brought.error().describe();
     kept.error_code = std::string(to_string(brought.error().code));
@@ -122,7 +122,7 @@ void ReplicaStorage::settle(const CheckpointOutcome& outcome) {
   const std::set<std::string> keep(outcome.keep.begin(), outcome.keep.end());
   for (const FolderEntry& entry : *entries) {
     const auto made = parse_data_name(entry.name);
-    const bool done = made ? is_before(*made, attempt_, outcome.index)
+    const bool done = made ? is_before(*made, attempt_, outcome.checkpoint_seq)
                            : parse_checkpoint_name(entry.name).has_value();
     if (done && keep.count(entry.name) == 0)
       (void)remove_tree(files_, join_path(checkpoints_, entry.name));

@@ -20,14 +20,14 @@ class ReplicaStorage final : public LauncherStorage {
         scope_(scope) {}
 
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
-  void received(const Frame& frame) override;
-  bool travels() const override { return false; }
+  void keep(KeepShard order) override;
+  bool relayed() const override { return false; }
 
  private:
   void settle(const CheckpointOutcome& outcome) override;
   /// Of files that are nowhere but on nodes, this node keeps what it fetches.
   Task<std::string> bring_checkpoint(const std::string& from, const Found& found) override;
-  boost::asio::awaitable<void> keep(KeepShard order);
+  boost::asio::awaitable<void> bring_and_answer(KeepShard order);
   Task<Unit> bring(const KeepShard& order);
   Task<Unit> bring_all(const Manifest& manifest);
 

@@ -5,8 +5,8 @@ namespace train {
 ShardWritten part_of(Rank rank, const CheckpointStaged& staged) {
   ShardWritten part;
   part.rank = rank;
-  part.index = staged.index;
-  part.report_ordinal = staged.report_ordinal;
+  part.checkpoint_seq = staged.checkpoint_seq;
+  part.report_seq = staged.report_seq;
   part.metadata_json = staged.metadata_json;
   part.error = staged.error;
   part.no_space = errc_of(staged.error_code) == Errc::NoSpace;

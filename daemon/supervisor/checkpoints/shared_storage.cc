@@ -30,7 +30,8 @@ std::string SharedStorage::staging_folder() const {
 asio::awaitable<ShardWritten> SharedStorage::store(Rank rank, CheckpointStaged message) {
   ShardWritten part = part_of(rank, message);
   if (!message.error.empty()) co_return part;
-  const PendingCheckpoint pending{Epoch{prepare_.epoch}, attempt_, Ordinal{message.index}};
+  const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
+                                  CheckpointSeq{message.checkpoint_seq}};
   auto writing = writers_.write({checkpoints_, pending, rank, message.dir});
   const auto written = co_await std::move(writing);
   set_outcome(part, written);

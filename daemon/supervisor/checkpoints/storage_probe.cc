@@ -18,7 +18,7 @@ constexpr Duration kLookAgainAfter = milliseconds(100);
 Task<Unit> StorageProbe::run(PrepareAttempt message) {
   if (message.storage_mark.empty()) co_return Unit{};
   const StorageCheck check{.run_dir = message.run_dir,
-                           .epoch = Epoch{message.epoch},
+                           .generation = Generation{message.generation},
                            .mark = message.storage_mark,
                            .prober = fmt::format("{}-{}", host_name(), ::getpid())};
   const TimePoint began = clock_.now();

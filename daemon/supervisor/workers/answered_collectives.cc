@@ -5,7 +5,7 @@
 
 namespace train {
 
-void AnsweredCollectives::add(std::uint64_t epoch, CollectiveResult result) {
+void AnsweredCollectives::add(std::uint64_t generation, CollectiveResult result) {
   const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.answered.sequence == result.sequence;
   });
@@ -17,17 +17,17 @@ void AnsweredCollectives::add(std::uint64_t epoch, CollectiveResult result) {
   for (const std::string& part : result.parts) bytes += part.size();
   bytes_ += bytes;
   kept_.push_back(
-      {epoch, bytes, {result.sequence, std::move(result.parts), std::move(result.error)}});
+      {generation, bytes, {result.sequence, std::move(result.parts), std::move(result.error)}});
   while (kept_.size() > kCountMax || (bytes_ > kBytesMax && kept_.size() > 1)) {
     bytes_ -= kept_.front().bytes;
     kept_.pop_front();
   }
 }
 
-std::vector<CollectiveAnswered> AnsweredCollectives::from_before(std::uint64_t epoch) const {
+std::vector<CollectiveAnswered> AnsweredCollectives::from_before(std::uint64_t generation) const {
   std::vector<CollectiveAnswered> all;
   for (const Kept& kept : kept_) {
-    if (kept.epoch < epoch) all.push_back(kept.answered);
+    if (kept.generation < generation) all.push_back(kept.answered);
   }
   return all;
 }

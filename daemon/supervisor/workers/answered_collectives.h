@@ -15,14 +15,14 @@ class AnsweredCollectives {
   static constexpr std::size_t kCountMax = 64;
   static constexpr std::size_t kBytesMax = 16u << 20;  // the newest is kept whatever its size
 
-  /// `epoch`: of the launcher that it comes from. One that is here already now counts as its.
-  void add(std::uint64_t epoch, CollectiveResult result);
+  /// `generation`: of the launcher that it comes from. One that is here already now counts as its.
+  void add(std::uint64_t generation, CollectiveResult result);
   /// Those of older launchers, oldest first.
-  std::vector<CollectiveAnswered> from_before(std::uint64_t epoch) const;
+  std::vector<CollectiveAnswered> from_before(std::uint64_t generation) const;
 
  private:
   struct Kept {
-    std::uint64_t epoch = 0;
+    std::uint64_t generation = 0;
     std::size_t bytes = 0;
     CollectiveAnswered answered;
   };

@@ -7,9 +7,10 @@
 namespace train {
 
 Result<Unit> check_reports(const ReportBatch& batch, std::uint64_t last) {
-  if (batch.count > 0 && batch.first_ordinal > 0 && batch.first_ordinal <= last + 1) return Unit{};
+  if (batch.count > 0 && batch.first_report_seq > 0 && batch.first_report_seq <= last + 1)
+    return Unit{};
   return Error{Errc::Protocol, fmt::format("{} reports from {} on, where report {} is due",
-                                           batch.count, batch.first_ordinal, last + 1)};
+                                           batch.count, batch.first_report_seq, last + 1)};
 }
 
 Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes) {
@@ -22,18 +23,19 @@ Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes) {
 }
 
 Result<Unit> check_staged(const std::string& staging_folder, const CheckpointStaged& staged) {
-  if (staged.dir != fmt::format("{}/ckpt-{}", staging_folder, staged.index)) {
+  if (staged.dir != fmt::format("{}/ckpt-{}", staging_folder, staged.checkpoint_seq)) {
     return Error{Errc::InvalidArgument,
                  fmt::format("checkpoint {} was handed over in '{}', which is not its folder below "
                              "'{}'",
-                             staged.index, escape_name(staged.dir), staging_folder),
+                             staged.checkpoint_seq, escape_name(staged.dir), staging_folder),
                  "is this worker's SDK of another version than traind?"};
   }
   if (staged.metadata_json.size() > kWorkerTextBytesMax) {
-    return Error{Errc::ResourceExhausted,
-                 fmt::format("the metadata of checkpoint {} has {} bytes; at most {} are kept",
-                             staged.index, staged.metadata_json.size(), kWorkerTextBytesMax),
-                 "write what is large into a file of the checkpoint"};
+    return Error{
+        Errc::ResourceExhausted,
+        fmt::format("the metadata of checkpoint {} has {} bytes; at most {} are kept",
+                    staged.checkpoint_seq, staged.metadata_json.size(), kWorkerTextBytesMax),
+        "write what is large into a file of the checkpoint"};
   }
   return Unit{};
 }

@@ -26,9 +26,9 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   switch (frame.type) {
     case MessageType::ReportBatch: {
       TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));
-      TRY_VOID(check_reports(batch, slot.reports.last_ordinal()));
+      TRY_VOID(check_reports(batch, slot.reports.last_report_seq()));
       TRY_VOID(keep_for(slot, frame));
-      slot.reports.add(batch.first_ordinal + batch.count - 1, frame);
+      slot.reports.add(batch.first_report_seq + batch.count - 1, frame);
       parts_.uplink.send(frame);
       return Unit{};
     }
@@ -101,7 +101,7 @@ asio::awaitable<void> WorkerMessages::stage(Rank rank, CheckpointStaged message)
   const ShardWritten part = co_await parts_.checkpoints.store(rank, std::move(message));
   WorkerSlot& slot = parts_.slots.at(rank);
   const Frame frame = encode(part, attempt_);
-  slot.unsettled_parts[part.index] = frame;
+  slot.unsettled_parts[part.checkpoint_seq] = frame;
   parts_.uplink.send(frame);
   --slot.staging;
   parts_.changed.notify();

@@ -41,7 +41,7 @@ WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::tim
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
-  end.last_ordinal = slot.reports.last_ordinal();
+  end.last_report_seq = slot.reports.last_report_seq();
   return message;
 }
 

@@ -14,7 +14,7 @@
 #include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/limits/memory_account.h"
 #include "daemon/supervisor/output/output_spool.h"
-#include "daemon/supervisor/workers/standby_pool.h"
+#include "daemon/supervisor/workers/standby_processes.h"
 #include "lib/model/user_error.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
@@ -24,20 +24,20 @@ namespace train {
 /// Reports that the launcher has not acknowledged. An SDK of ours waits at 8 MiB of them.
 class UnackedReports {
  public:
-  void add(std::uint64_t last_ordinal, Frame frame) {
-    last_ = last_ordinal;
+  void add(std::uint64_t last_report_seq, Frame frame) {
+    last_ = last_report_seq;
     bytes_ += frame.payload.size();
-    frames_.emplace_back(last_ordinal, std::move(frame));
+    frames_.emplace_back(last_report_seq, std::move(frame));
   }
-  void acknowledge(std::uint64_t ordinal) {
-    while (!frames_.empty() && frames_.front().first <= ordinal) {
+  void acknowledge(std::uint64_t report_seq) {
+    while (!frames_.empty() && frames_.front().first <= report_seq) {
       bytes_ -= frames_.front().second.payload.size();
       frames_.pop_front();
     }
   }
   std::size_t bytes() const { return bytes_; }
   const std::deque<std::pair<std::uint64_t, Frame>>& frames() const { return frames_; }
-  std::uint64_t last_ordinal() const { return last_; }
+  std::uint64_t last_report_seq() const { return last_; }
 
  private:
   std::deque<std::pair<std::uint64_t, Frame>> frames_;
@@ -64,7 +64,7 @@ struct WorkerSlot {
   std::vector<OutputStream> streams;         // stdout, stderr
   LastLines last_lines;                      // of both
   UnackedReports reports;
-  std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint index, until CheckpointOutcome
+  std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint_seq, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
   std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end

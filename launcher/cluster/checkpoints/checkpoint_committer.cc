@@ -10,14 +10,14 @@
 namespace train {
 
 void CheckpointCommitter::reported(ReportRecord report) {
-  metrics_[{Attempt{report.attempt}, report.ordinal}] = std::move(report.metrics);
+  metrics_[{Attempt{report.attempt}, report.report_seq}] = std::move(report.metrics);
 }
 
 Metrics CheckpointCommitter::take_metrics(const Commit& action, Metrics newest) {
   const auto first = std::find_if(action.parts.begin(), action.parts.end(),
                                   [](const auto& part) { return part.rank == Rank{0}; });
   if (first == action.parts.end()) return {};
-  const Key report{action.attempt, first->report_ordinal};
+  const Key report{action.attempt, first->report_seq};
   const auto found = metrics_.find(report);
   Metrics metrics = found == metrics_.end() ? std::move(newest) : std::move(found->second);
   metrics_.erase(metrics_.begin(), metrics_.upper_bound(report));
@@ -26,7 +26,7 @@ Metrics CheckpointCommitter::take_metrics(const Commit& action, Metrics newest) 
 
 asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest) {
   const Metrics metrics = take_metrics(action, std::move(newest));
-  const Key key{action.attempt, action.index};
+  const Key key{action.attempt, action.checkpoint_seq};
   const std::shared_ptr<CommitFence> fence = entries_[key].fence;
   auto committing = run_on<CheckpointManager::Outcome>(
       uses_.disk, [&, created = format_utc(uses_.clock.wall()), pinned = uses_.pinned()] {
@@ -38,7 +38,7 @@ asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest)
   if (committed) co_return this->committed(action, *committed);
   if (given_up) co_return;  // it was answered
   uses_.feed(CommitFinished{.attempt = action.attempt,
-                            .index = action.index,
+                            .checkpoint_seq = action.checkpoint_seq,
                             .checkpoint = {},
                             .error = committed.error().describe(),
                             .no_space = committed.error().code == Errc::NoSpace});
@@ -49,14 +49,14 @@ void CheckpointCommitter::committed(const Commit& action,
   for (const std::string& warning : outcome.warnings) uses_.screen.warn(warning);
   const CheckpointInfo& info = outcome.committed.info;
   keep_on_nodes_ = outcome.keep;
-  uses_.journal.remember(checkpoint_record(action.attempt, action.index, info));
-  uses_.ledger.checkpoint_committed(outcome, action.attempt, action.parts.front().report_ordinal);
+  uses_.journal.remember(checkpoint_record(action.attempt, action.checkpoint_seq, info));
+  uses_.ledger.checkpoint_committed(outcome, action.attempt, action.parts.front().report_seq);
   const CheckpointNews news{.name = std::filesystem::path(info.path).filename(),
                             .path = info.path,
                             .score = uses_.scored ? outcome.committed.score : std::nullopt};
   uses_.screen.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
   uses_.feed(CommitFinished{.attempt = action.attempt,
-                            .index = action.index,
+                            .checkpoint_seq = action.checkpoint_seq,
                             .checkpoint = info,
                             .error = "",
                             .room = outcome.room,
@@ -64,10 +64,10 @@ void CheckpointCommitter::committed(const Commit& action,
 }
 
 void CheckpointCommitter::give_up(const GiveUpCommit& action) {
-  Entry& entry = entries_[{action.attempt, action.index}];
+  Entry& entry = entries_[{action.attempt, action.checkpoint_seq}];
   entry.given_up = true;
   CommitFinished finished{.attempt = action.attempt,
-                          .index = action.index,
+                          .checkpoint_seq = action.checkpoint_seq,
                           .checkpoint = {},
                           .error = action.reason,
                           .may_come = !entry.fence->close()};

@@ -36,7 +36,7 @@ class CheckpointCommitter {
   explicit CheckpointCommitter(Uses uses)
       : uses_(std::move(uses)), keep_on_nodes_(uses_.keeper.keep_on_nodes()) {}
 
-  /// Rank 0's, that carried a checkpoint. By report ordinal: those that earlier launchers heard.
+  /// Rank 0's, that carried a checkpoint. By report report_seq: those that earlier launchers heard.
   void reported(ReportRecord report);
   void metrics_are(std::map<std::pair<Attempt, std::uint64_t>, Metrics> metrics) {
     metrics_ = std::move(metrics);
@@ -62,7 +62,7 @@ class CheckpointCommitter {
   Uses uses_;
   std::vector<std::string> keep_on_nodes_;
   std::map<Key, Entry> entries_;    // of commits under way
-  std::map<Key, Metrics> metrics_;  // rank 0's, by report ordinal
+  std::map<Key, Metrics> metrics_;  // rank 0's, by report report_seq
 };
 
 }  // namespace train

@@ -31,7 +31,7 @@ void CheckpointManager::remember(const ListedCheckpoint& listed) {
       metrics,
       std::nullopt,
       "",
-      {listed.manifest->epoch, listed.manifest->attempt, listed.manifest->ordinal}};
+      {listed.manifest->generation, listed.manifest->attempt, listed.manifest->checkpoint_seq}};
   if (listed.validation) {
     known.validation = listed.validation->status;
     known.error = listed.validation->error;
@@ -58,7 +58,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
                                                              CommitFence* fence) {
   CheckpointStore& store = record_.checkpoints();
   const CommitRequest request =
-      commit_request(action, record_.attempt_epoch(action.attempt), created, metrics);
+      commit_request(action, record_.attempt_generation(action.attempt), created, metrics);
   const auto committed = store.commit(request, [&]() -> Result<Unit> {
     TRY_VOID(record_.check_owner());
     if (fence == nullptr || fence->pass()) return Unit{};

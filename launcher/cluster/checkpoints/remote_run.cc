@@ -32,7 +32,8 @@ constexpr auto kBeatAgeMax = 30s;
 constexpr const char* kOwner = "owner.json";
 constexpr const char* kUrlNote = ".url";      // in the working folder: what it is of
 constexpr const char* kOwnerNote = ".owner";  // there too: owner.json when it was fetched
-constexpr const char* kOwnedNote = ".owned";  // and the epoch of the last launcher that wrote here
+constexpr const char* kOwnedNote =
+    ".owned";  // and the generation of the last launcher that wrote here
 constexpr const char* kStop = "stop";
 
 /// What is not put: it is only of use here, or goes another way.
@@ -78,8 +79,8 @@ boost::json::object parse(const std::string& text) {
 }
 
 /// "000003-000017.jsonl" in metrics/: of which launcher, and which of its segments.
-std::string metrics_key(Epoch epoch, std::uint64_t number) {
-  return fmt::format("metrics/{:06}-{:06}.jsonl", epoch.value, number);
+std::string metrics_key(Generation generation, std::uint64_t number) {
+  return fmt::format("metrics/{:06}-{:06}.jsonl", generation.value, number);
 }
 
 /// The metrics of the newest launcher's segments: its first one has all that was before.
@@ -183,7 +184,7 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     TRY(journal, journal_->read());
   }
   TRY_VOID(write_text(folder.journal(), journal));
-  const std::string newest = std::to_string(replay_journal(journal).epoch().value);
+  const std::string newest = std::to_string(replay_journal(journal).generation().value);
   if (read_note(folder, kOwnedNote) == newest) return Unit{};
   TRY(const std::string metrics, read_metrics(*store_));
   if (!metrics.empty()) TRY_VOID(write_text(folder.metrics(), metrics));
@@ -253,16 +254,16 @@ Result<Unit> RemoteRun::check_owner() {
   return journal_->check();
 }
 
-Result<Unit> RemoteRun::leave_mark(Epoch epoch, const std::string& text) {
-  return store_->put(fmt::format("probe-{}", epoch.value), text);
+Result<Unit> RemoteRun::leave_mark(Generation generation, const std::string& text) {
+  return store_->put(fmt::format("probe-{}", generation.value), text);
 }
 
-void RemoteRun::begin(const RunFolder& folder, Epoch epoch,
+void RemoteRun::begin(const RunFolder& folder, Generation generation,
                       std::function<void(const std::string&)> warn,
                       std::function<void(const Error&)> fenced) {
   folder_ = folder.path();
-  epoch_ = epoch;
-  (void)write_text(join_path(folder_, kOwnedNote), std::to_string(epoch.value));
+  generation_ = generation;
+  (void)write_text(join_path(folder_, kOwnedNote), std::to_string(generation.value));
   {
     const std::lock_guard lock(mutex_);
     warn_ = std::move(warn);
@@ -324,7 +325,7 @@ Result<Unit> RemoteRun::put_metrics() {
   if (metrics_segments_ == 0) {
     TRY(before, store_->list("metrics"));
   }
-  TRY_VOID(store_->put(metrics_key(epoch_, metrics_segments_ + 1), lines));
+  TRY_VOID(store_->put(metrics_key(generation_, metrics_segments_ + 1), lines));
   ++metrics_segments_;
   metrics_bytes_ += lines.size();
   for (const StoredObject& old : before) (void)store_->remove(old.key);
@@ -369,7 +370,7 @@ Result<Unit> RemoteRun::finish() {
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   TRY_VOID(put_new_files(true));
-  (void)store_->remove(fmt::format("probe-{}", epoch_.value));
+  (void)store_->remove(fmt::format("probe-{}", generation_.value));
   return store_->remove(kOwner);
 }
 

@@ -60,12 +60,13 @@ class RemoteRun {
   /// Fenced once another launcher owns it.
   Result<Unit> check_owner();
   /// For a node to look for: that it reaches the same store.
-  Result<Unit> leave_mark(Epoch epoch, const std::string& text);
+  Result<Unit> leave_mark(Generation generation, const std::string& text);
 
   /// From now on: tell others that we live, pass on `train-run stop` of other machines, and put
   /// what is new in `folder`. Both are called on a thread of ours; `fenced` once, when another
   /// launcher owns the run.
-  void begin(const RunFolder& folder, Epoch epoch, std::function<void(const std::string&)> warn,
+  void begin(const RunFolder& folder, Generation generation,
+             std::function<void(const std::string&)> warn,
              std::function<void(const Error&)> fenced);
   /// Put all that is left, and give the run up. exit.json goes last. Blocks.
   Result<Unit> finish();
@@ -88,7 +89,7 @@ class RemoteRun {
   std::string holder_;  // our owner.json but for its count
   std::uint64_t beats_ = 0;
   std::string folder_;
-  Epoch epoch_;
+  Generation generation_;
   std::uint64_t metrics_bytes_ = 0, metrics_segments_ = 0;
   std::map<std::string, std::string> put_;  // key: time and size of what was put last
   int rounds_ = 0;

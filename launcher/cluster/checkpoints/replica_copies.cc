@@ -24,10 +24,10 @@ Task<std::vector<std::string>> ReplicaCopies::keep(Attempt attempt, std::string 
                                                    const ShardWritten& part) {
   const std::vector<std::string> nodes = replica_nodes(groups_[attempt], owner, replicas_);
   const auto key_of = [&](const std::string& node) {
-    return Key{attempt, node, part.rank.value, part.index};
+    return Key{attempt, node, part.rank.value, part.checkpoint_seq};
   };
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    const KeepShard order{part, part.index};
+    const KeepShard order{part, part.checkpoint_seq};
     copies_[key_of(nodes[i])] = {order, {}};
     send_(nodes[i], encode(order, attempt));
   }
@@ -51,18 +51,14 @@ Task<Unit> ReplicaCopies::kept(Key key) {
   }
 }
 
-bool ReplicaCopies::take(const std::string& node, const Frame& frame) {
-  if (frame.type != MessageType::ShardKept) return false;
-  const auto kept = decode<ShardKept>(frame);
-  if (!kept) return true;
-  const auto found = copies_.find({frame.attempt, node, kept->rank, kept->index});
-  if (found == copies_.end()) return true;
-  if (kept->error.empty())
+void ReplicaCopies::answered(Attempt attempt, const std::string& node, const ShardKept& answer) {
+  const auto found = copies_.find({attempt, node, answer.rank, answer.checkpoint_seq});
+  if (found == copies_.end()) return;
+  if (answer.error.empty())
     found->second.outcome = Unit{};
   else
-    found->second.outcome = Error{errc_of(kept->error_code), kept->error};
+    found->second.outcome = Error{errc_of(answer.error_code), answer.error};
   changed_.notify();
-  return true;
 }
 
 void ReplicaCopies::ask_again(Attempt attempt, const std::string& node) {

@@ -37,15 +37,16 @@ class ReplicaCopies {
   /// Have the other nodes keep it; the names of all that have it then, `owner` first. Cancelled:
   /// one of them is lost, or the attempt is over.
   Task<std::vector<std::string>> keep(Attempt attempt, std::string owner, const ShardWritten& part);
-  /// Whether the frame is for here alone.
-  bool take(const std::string& node, const Frame& frame);
+  /// `node` keeps it, or says why not.
+  void answered(Attempt attempt, const std::string& node, const ShardKept& answer);
   /// Its link is a new one.
   void ask_again(Attempt attempt, const std::string& node);
   void lost(Attempt attempt, const std::string& node);
   void attempt_ended(Attempt attempt);
 
  private:
-  using Key = std::tuple<Attempt, std::string, std::int32_t, std::uint64_t>;  // rank, index
+  using Key =
+      std::tuple<Attempt, std::string, std::int32_t, std::uint64_t>;  // rank, checkpoint_seq
   struct Copy {
     KeepShard order;
     std::optional<Result<Unit>> outcome = {};

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "launcher/cluster/checkpoints/replica_copies.h"
+#include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/file_relay.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/core/run_events.h"
@@ -37,8 +38,19 @@ class ShardTransfer {
   ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
                 int replicas, Handlers handlers);
 
-  /// Whether the frame is for the collector alone: what it means for the controller is said later.
-  bool take(NodeId node, const Frame& frame);
+  // What nodes say.
+  void prepared(const Sender& from, const Prepared& message);
+  /// Whether it is brought here first: the controller hears of it later.
+  bool takes(const Sender& from, const ShardWritten& part);
+  /// Whether the end of the node's group waits for what is brought from there.
+  bool holds_end(const Sender& from);
+  void bytes(const Sender& from, FileBytes answer);
+  void serve(const Sender& to, const ReadFile& request);
+  void kept(const Sender& from, const ShardKept& answer);
+  /// Over a new link.
+  void attached(const Sender& from, const AttemptSnapshot& snapshot);
+  void lost(const Sender& source);
+
   /// NodeDown ends what is fetched from there.
   void saw(const RunEvent& event);
   /// Nodes may read what it restores. Says which of them do not see the storage, once each.
@@ -46,10 +58,9 @@ class ShardTransfer {
   void attempt_ended(Attempt attempt);
   FileRelay& relay() { return relay_; }
   /// It did not see the storage when it was asked before.
-  bool has_no_access(NodeId node) const { return travelling_.count(node) != 0; }
+  bool has_no_access(NodeId node) const { return relayed_.count(node) != 0; }
 
  private:
-  using Source = std::pair<Attempt, NodeId>;  // a supervisor
   using PartKey = std::tuple<Attempt, std::uint64_t, Rank>;
   struct Group {                                   // an attempt, as far as parts are concerned
     int world_size = 0, nodes = 0;                 // 0: not known
@@ -58,25 +69,21 @@ class ShardTransfer {
     std::set<NodeId> gone;                         // no more of them comes from there
   };
 
-  bool take_part(NodeId node, const Frame& frame);
-  bool take_group_gone(NodeId node, Attempt attempt);
-  void serve(NodeId node, const Frame& frame);
   void learn_places(const std::string& folder);
   bool may_be_read(const std::string& folder) const;
-  asio::awaitable<void> collect(Source source, ShardWritten part);
-  Task<Fetched> fetch(Source source, const ShardWritten& part, const PendingCheckpoint& pending);
-  Task<std::vector<std::string>> copy(Source source, const ShardWritten& part,
+  asio::awaitable<void> collect(Sender source, ShardWritten part);
+  Task<Fetched> fetch(Sender source, const ShardWritten& part, const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> copy(Sender source, const ShardWritten& part,
                                       const PendingCheckpoint& pending);
-  Task<std::vector<std::string>> bring(Source source, const ShardWritten& part,
+  Task<std::vector<std::string>> bring(Sender source, const ShardWritten& part,
                                        const PendingCheckpoint& pending);
   Task<Unit> wait_for_turn();
-  void ended(Source source, const ShardWritten& part);
-  void source_lost(Source source);
-  std::shared_ptr<FileFetcher> fetcher(Source source);
+  void ended(Sender source, const ShardWritten& part);
+  std::shared_ptr<FileFetcher> fetcher(Sender source);
   bool is_over(Attempt attempt) const { return over_ && attempt <= *over_; }
-  bool is_useless(Attempt attempt, std::uint64_t index) const;
-  bool fetching_from(Source source) const;
-  void no_more_from(Source source);
+  bool is_useless(Attempt attempt, std::uint64_t checkpoint_seq) const;
+  bool fetching_from(Sender source) const;
+  void no_more_from(Sender source);
 
   asio::any_io_executor executor_;
   Scope& scope_;
@@ -89,14 +96,14 @@ class ShardTransfer {
   FileServer server_;
   FileRelay relay_;
   ReplicaCopies copies_;
-  std::map<Source, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
+  std::map<Sender, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
   std::map<PartKey, NodeId> fetching_;
   std::set<PartKey> fetched_;
-  std::set<Source> held_;  // their GroupGone waits for what is fetched from there
+  std::set<Sender> held_;  // their GroupGone waits for what is fetched from there
   std::map<Attempt, Group> groups_;
   std::optional<Attempt> over_;     // the newest that is
   std::set<std::string> restored_;  // checkpoints that supervisors may read, beside the run's own
-  std::set<NodeId> travelling_, not_told_;
+  std::set<NodeId> relayed_, not_told_;
   int active_ = 0;
 };
 

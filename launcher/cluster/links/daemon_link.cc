@@ -80,7 +80,7 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
   connection_ = connection;
   AttachRun attach = options_.attach;
   OwnerProof proof =
-      prove_owner(options_.owner_key, attach.run_id, attach.epoch, connection->binding());
+      prove_owner(options_.owner_key, attach.run_id, attach.generation, connection->binding());
   attach.owner_public_key = std::move(proof.public_key);
   attach.owner_signature = std::move(proof.signature);
   connection->send(encode(attach));

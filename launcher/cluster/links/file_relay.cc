@@ -79,21 +79,15 @@ bool FileRelay::may_come_back(const std::string& place) {
   return now < missed->second + kHoldersAwayMax;
 }
 
-bool FileRelay::take(NodeId node, const Frame& frame) {
-  if (frame.type != MessageType::FileBytes || frame.attempt != kNoAttempt) return false;
-  auto answer = decode<FileBytes>(frame);
-  const auto found = answer ? asked_.find(answer->id) : asked_.end();
-  if (found == asked_.end() || found->second.node != node) return true;
+void FileRelay::answered(NodeId node, FileBytes answer) {
+  const auto found = asked_.find(answer.id);
+  if (found == asked_.end() || found->second.node != node) return;
   Asked asked = std::move(found->second);
   asked_.erase(found);
-  if (!answer->error.empty()) {
-    ask_next(std::move(asked));
-    return true;
-  }
+  if (!answer.error.empty()) return ask_next(std::move(asked));
   missed_.erase(asked.request.folder);
-  answer->id = asked.request.id;
-  asked.reply(*answer);
-  return true;
+  answer.id = asked.request.id;
+  asked.reply(answer);
 }
 
 void FileRelay::lost(NodeId node) {

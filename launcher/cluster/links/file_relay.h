@@ -39,8 +39,7 @@ class FileRelay {
   /// Answered once, with the id of the request; Corrupt where no node has it. Not answered where a
   /// node is lost that may come back: whoever asks asks again.
   void ask(const ReadFile& request, Reply reply);
-  /// Whether the frame was an answer to the relay.
-  bool take(NodeId node, const Frame& frame);
+  void answered(NodeId node, FileBytes answer);
   /// What it was asked for, others are asked for now.
   void lost(NodeId node);
 

@@ -8,12 +8,10 @@
 #include <boost/json.hpp>
 #include <chrono>
 
-#include "launcher/report/failure_text.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/host.h"
 #include "lib/base/secrets.h"
-#include "lib/base/utf8.h"
 #include "lib/storage/object_store.h"
 
 namespace train {
@@ -68,7 +66,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
                     .pids_max = static_cast<std::uint64_t>(spec.scaling_config.pids_per_worker)};
   message.bind_master = action.bind_master;
   message.bind_address = bind_address;
-  message.epoch = record.epoch().value;
+  message.generation = record.generation().value;
   message.run_dir = record.place();
   if (is_object_url(record.place()) || is_object_url(spec.resume_from_checkpoint))
     message.storage_env = store_environment(env);
@@ -77,8 +75,8 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.replicas = spec.run_config.checkpoint_config.replicas;
   message.standby = action.standby;
   message.storage_mark = record.storage_mark();
-  message.may_travel = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
-                       !is_object_url(spec.run_config.storage_path);
+  message.may_relay = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
+                      !is_object_url(spec.run_config.storage_path);
   return message;
 }
 
@@ -148,7 +146,7 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
       .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
   link.attach.run_id = record.run_id();
   link.attach.run_name = record.name();
-  link.attach.epoch = record.epoch().value;
+  link.attach.generation = record.generation().value;
   link.owner_key = record.owner_key();
   link.attach.user = config.user.value_or("");
   link.attach.dead_after_ms = to_ms(failure.node_dead_after);
@@ -163,15 +161,16 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
   return link;
 }
 
-CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
-                             const Metrics& metrics) {
-  CommitRequest request{.pending = {epoch, action.attempt, Ordinal{action.index}},
-                        .number = CheckpointNumber{action.number},
-                        .world_size = static_cast<int>(action.parts.size()),
-                        .parts = {},
-                        .created = created,
-                        .metrics = metrics,
-                        .metadata = {}};
+CommitRequest commit_request(const Commit& action, Generation generation,
+                             const std::string& created, const Metrics& metrics) {
+  CommitRequest request{
+      .pending = {generation, action.attempt, CheckpointSeq{action.checkpoint_seq}},
+      .number = CheckpointNumber{action.number},
+      .world_size = static_cast<int>(action.parts.size()),
+      .parts = {},
+      .created = created,
+      .metrics = metrics,
+      .metadata = {}};
   for (const StagedShard& part : action.parts) {
     request.parts.push_back(part);
     if (part.rank == Rank{0} && !part.metadata_json.empty()) {
@@ -181,20 +180,6 @@ CommitRequest commit_request(const Commit& action, Epoch epoch, const std::strin
     }
   }
   return request;
-}
-
-WorkerEnd shown(WorkerEnd end) {
-  for (std::string& line : end.last_lines) line = redacted(line);
-  if (end.error)
-    end.error = UserError{.what = utf8_text(redacted(end.error->what), kErrorWhatBytesMax),
-                          .type = utf8_text(redacted(end.error->type), kErrorTypeBytesMax),
-                          .stack = utf8_text(redacted(end.error->stack), kErrorStackBytesMax)};
-  return end;
-}
-
-StagedShard shown(StagedShard shard) {
-  shard.error = redacted(shard.error);
-  return shard;
 }
 
 std::int64_t epoch_of(const Metrics& metrics) {

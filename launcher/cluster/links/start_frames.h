@@ -36,13 +36,9 @@ void set_node(StartWorkers& message, const Start& action);
 /// How the launcher of this run talks to a daemon.
 DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
                                const std::string& build);
-CommitRequest commit_request(const Commit& action, Epoch epoch, const std::string& created,
-                             const Metrics& metrics);
+CommitRequest commit_request(const Commit& action, Generation generation,
+                             const std::string& created, const Metrics& metrics);
 
-/// What people and files are told of it: without secrets, and no more than the limits of
-/// launcher/report.
-WorkerEnd shown(WorkerEnd end);
-StagedShard shown(StagedShard shard);
 /// The metric `epoch` as a whole number; −1 where there is none.
 std::int64_t epoch_of(const Metrics& metrics);
 

@@ -22,7 +22,7 @@ Result<EarlierReports> earlier_reports(const std::string& metrics_log,
     if (report.rank != 0) return true;
     const Attempt attempt{report.attempt};
     if (living && attempt == living->id && report.has_checkpoint)
-      earlier.with_checkpoint[{attempt, report.ordinal}] = report.metrics;
+      earlier.with_checkpoint[{attempt, report.report_seq}] = report.metrics;
     earlier.newest = std::move(report.metrics);
     return true;
   }));
@@ -36,10 +36,8 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
       stop_(std::move(stop)),
       post_(std::move(post)),
       last_metrics_(std::move(last_metrics)) {
-  for (const HeldReports& held : log_.held()) {
-    for (auto* ledgers : {&ledgers_, &added_})
-      (*ledgers)[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_ordinal);
-  }
+  for (const HeldReports& held : log_.held())
+    sequences_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_report_seq);
   thread_ = start_thread("trainrun-report", [this] { run(); });
 }
 
@@ -47,14 +45,14 @@ ReportPipeline::~ReportPipeline() { finish(); }
 
 void ReportPipeline::add(Attempt attempt, ReportBatch batch) {
   const std::lock_guard lock(mutex_);
-  const Rank rank{batch.rank};
-  const auto known = added_[attempt].accept(rank, batch.first_ordinal, batch.count);
+  const auto known =
+      sequences_[attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
   if (!known)
     work_.gaps.insert(known.error().message);
   else if (*known == batch.count)
-    work_.again.emplace(attempt, rank);
+    work_.acknowledge = true;
   else
-    work_.items.push_back(Item{attempt, std::move(batch), 0});
+    work_.items.push_back({.attempt = attempt, .batch = std::move(batch), .known = *known});
   wake_.notify_one();
 }
 
@@ -67,7 +65,7 @@ std::size_t ReportPipeline::queued_bytes() const {
 
 std::uint64_t ReportPipeline::settle() {
   const std::lock_guard lock(mutex_);
-  work_.items.push_back(Item{{}, {}, ++settle_count_});
+  work_.items.push_back({.settle = ++settle_count_});
   wake_.notify_one();
   return settle_count_;
 }
@@ -86,9 +84,10 @@ void ReportPipeline::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::uint64_t ReportPipeline::last_ordinal(Attempt attempt) const {
-  const auto found = ledgers_.find(attempt);
-  return found == ledgers_.end() ? 0 : found->second.last(Rank{0});
+std::uint64_t ReportPipeline::last_report_seq(Attempt attempt) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sequences_.find(attempt);
+  return found == sequences_.end() ? 0 : found->second.last(Rank{0});
 }
 
 void ReportPipeline::run() {
@@ -109,11 +108,6 @@ void ReportPipeline::run() {
       else
         take(item, news);
     }
-    for (const auto& [attempt, rank] : work.again) {
-      SequenceTracker& ledger = ledgers_[attempt];
-      if (const std::uint64_t last = ledger.last(rank); last > 0)
-        (void)ledger.accept(rank, last, 1);
-    }
     news.warnings.insert(news.warnings.end(), work.gaps.begin(), work.gaps.end());
     sync(news);
     const bool waited_for = news.settled != 0;
@@ -128,19 +122,12 @@ void ReportPipeline::run() {
 }
 
 void ReportPipeline::take(Item& item, News& news) {
-  const auto known = ledgers_[item.attempt].accept(Rank{item.batch.rank}, item.batch.first_ordinal,
-                                                   item.batch.count);
-  if (!known) {
-    news.warnings.push_back(known.error().message);
-    return;
-  }
-  if (*known == item.batch.count) return;
   auto records = read_reports(item.batch, item.attempt.value);
-  if (!records) {
+  if (!records) {  // it is acknowledged all the same: it would come again as it is
     news.warnings.push_back(records.error().message);
-    return;
+    return written(item);
   }
-  const std::span<const ReportRecord> fresh(records->begin() + *known, records->end());
+  const std::span<const ReportRecord> fresh(records->begin() + item.known, records->end());
   const auto complain = [&](const Result<Unit>& result) {
     if (result || std::exchange(sink_failed_, true)) return;
     news.warnings.push_back(
@@ -154,6 +141,7 @@ void ReportPipeline::take(Item& item, News& news) {
     std::unique_lock lock(mutex_);
     if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return finishing_; })) return;
   }
+  written(item);
   for (auto& sink : sinks_) complain(sink->on_reports(fresh));
   if (item.batch.rank != 0) return;
   for (const ReportRecord& record : fresh) {
@@ -179,10 +167,17 @@ void ReportPipeline::sync(News& news) {
     return;  // not acknowledged: the supervisors keep them
   }
   sink_failed_ = false;
-  for (auto& [attempt, ledger] : ledgers_) {
-    for (const auto& [rank, ordinal] : ledger.synced())
-      news.acks.push_back({attempt, ReportAck{rank.value, ordinal}});
+  const std::lock_guard lock(mutex_);
+  for (auto& [attempt, sequence] : sequences_) {
+    for (const auto& [rank, report_seq] : sequence.synced())
+      news.acks.push_back({attempt, ReportAck{rank.value, report_seq}});
   }
+}
+
+void ReportPipeline::written(const Item& item) {
+  const std::lock_guard lock(mutex_);
+  sequences_[item.attempt].written(Rank{item.batch.rank},
+                                   item.batch.first_report_seq + item.batch.count - 1);
 }
 
 }  // namespace train

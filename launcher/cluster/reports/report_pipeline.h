@@ -28,7 +28,7 @@ namespace train {
 /// reports with a checkpoint, which may not be committed yet.
 struct EarlierReports {
   Metrics newest;
-  std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report ordinal
+  std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report report_seq
 };
 Result<EarlierReports> earlier_reports(const std::string& metrics_log,
                                        const std::optional<LivingAttempt>& living);
@@ -60,36 +60,37 @@ class ReportPipeline {
   /// End the thread; afterwards the fields below may be read.
   void finish();
   std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
-  /// Rank 0's reports of an attempt, by ordinal: how many were lost after a checkpoint.
-  std::uint64_t last_ordinal(Attempt attempt) const;
+  /// Rank 0's reports of an attempt, by report_seq: how many were lost after a checkpoint.
+  std::uint64_t last_report_seq(Attempt attempt) const;
 
  private:
   struct Item {
-    Attempt attempt;
-    ReportBatch batch;
+    Attempt attempt = {};
+    ReportBatch batch = {};
+    std::uint32_t known = 0;   // so many at its front came before
     std::uint64_t settle = 0;  // or a request
   };
   /// What is to be done with one lock of the mutex.
   struct Work {
     std::deque<Item> items;
-    std::set<std::pair<Attempt, Rank>> again;
     std::set<std::string> gaps;
-    bool empty() const { return items.empty() && again.empty() && gaps.empty(); }
+    bool acknowledge = false;  // what came again
+    bool empty() const { return items.empty() && gaps.empty() && !acknowledge; }
   };
   void run();
   void take(Item& item, News& news);
   void sync(News& news);
+  void written(const Item& item);
 
   MetricsLog log_;
   std::vector<std::unique_ptr<ReportSink>> sinks_;
   StopRules stop_;
   std::function<void(News)> post_;
-  std::map<Attempt, SequenceTracker> ledgers_;  // of what is written
   bool sink_failed_ = false;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable wake_;
-  std::map<Attempt, SequenceTracker> added_;
+  std::map<Attempt, SequenceTracker> sequences_;
   Work work_;
   std::uint64_t settle_count_ = 0;
   bool finishing_ = false;

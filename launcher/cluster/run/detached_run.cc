@@ -21,12 +21,13 @@ namespace train {
 namespace {
 
 constexpr std::string_view kDaemonNote =
-    ".daemon";                                   // in the run's folder: where its private traind is
-constexpr std::string_view kKeptNote = ".kept";  // in it too, while a traind keeps its controller
+    ".daemon";  // in the run's folder: where its private traind is
+constexpr std::string_view kDetachedNote =
+    ".detached";  // in it too, while a traind keeps its controller
 constexpr Duration kPollEvery = milliseconds(20);
 
 asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequest& request,
-                                  Result<KeepOutcome>* result) {
+                                  Result<DetachOutcome>* result) {
   auto connection =
       co_await call_traind(executor, request.runtime_dir, request.build, request.patience);
   if (!connection) {
@@ -45,7 +46,7 @@ asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequ
   (*connection)->send(encode(request.message));
   for (pid_t controller = 0;;) {
     if (controller > 0 && request.owns_run(controller)) {
-      *result = KeepOutcome{true, 0, ""};
+      *result = DetachOutcome{true, 0, ""};
       co_return;
     }
     auto frame = co_await within(kPollEvery, (*connection)->receive());
@@ -54,15 +55,16 @@ asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequ
       *result = frame.error();
       co_return;
     }
-    if (frame->type == MessageType::KeptController) {
-      if (auto kept = decode<KeptController>(*frame)) controller = static_cast<pid_t>(kept->pid);
+    if (frame->type == MessageType::DetachedController) {
+      if (auto kept = decode<DetachedController>(*frame))
+        controller = static_cast<pid_t>(kept->pid);
     } else if (frame->type == MessageType::ControllerEnded) {
       auto ended = decode<ControllerEnded>(*frame);
       if (!ended) continue;
       // With nothing said it went on in the run's own log, and may even have ended the run since.
       const std::string exit = RunFolder(request.message.run_dir).exit_json();
       const bool was_up = ended->said.empty() && ::access(exit.c_str(), F_OK) == 0;
-      *result = KeepOutcome{was_up, ended->exit_code, ended->said};
+      *result = DetachOutcome{was_up, ended->exit_code, ended->said};
       co_return;
     } else if (frame->type == MessageType::Refused) {
       auto refused = decode<Refused>(*frame);
@@ -112,7 +114,7 @@ Result<Unit> begin_detached(const RunFolder& folder) {
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   ::close(log);
-  const std::string note = join_path(folder.path(), kKeptNote);
+  const std::string note = join_path(folder.path(), kDetachedNote);
   const int kept = ::open(note.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (kept < 0) return system_error(errno, "creating " + note);
   ::close(kept);
@@ -120,11 +122,11 @@ Result<Unit> begin_detached(const RunFolder& folder) {
 }
 
 void end_detached(const RunFolder& folder) {
-  ::unlink(join_path(folder.path(), kKeptNote).c_str());
+  ::unlink(join_path(folder.path(), kDetachedNote).c_str());
 }
 
 bool is_detached(const RunFolder& folder) {
-  return ::access(join_path(folder.path(), kKeptNote).c_str(), F_OK) == 0;
+  return ::access(join_path(folder.path(), kDetachedNote).c_str(), F_OK) == 0;
 }
 
 std::string left_text(const RunFolder& folder) {
@@ -143,10 +145,10 @@ std::string left_text(const RunFolder& folder) {
       what, kept ? "--detach " : "", place_of_run(folder));
 }
 
-Result<KeepOutcome> keep_controller(const KeepRequest& request) {
+Result<DetachOutcome> keep_controller(const KeepRequest& request) {
   asio::io_context context;
   Scope scope(context.get_executor());
-  Result<KeepOutcome> result = KeepOutcome{};
+  Result<DetachOutcome> result = DetachOutcome{};
   scope.spawn("detach", ask_to_keep(context.get_executor(), request, &result));
   context.run();
   return result;

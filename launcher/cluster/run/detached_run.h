@@ -31,20 +31,20 @@ bool is_detached(const RunFolder& folder);
 /// Of an unfinished run that no launcher holds: why, and what takes it up.
 std::string left_text(const RunFolder& folder);
 
-struct KeepOutcome {
+struct DetachOutcome {
   bool up = false;    // or it ended before it owned the run:
   int exit_code = 0;  // 128 + signal
   std::string said;
 };
 struct KeepRequest {
   std::string runtime_dir;  // of the traind
-  KeepController message;
+  DetachController message;
   std::string build;
   Duration patience{};  // for the traind to answer at all
   std::function<bool(pid_t controller)> owns_run;
 };
 /// Ask a traind to keep a controller, and wait until it owns the run, or has ended. Unavailable: no
 /// traind of this user is there.
-Result<KeepOutcome> keep_controller(const KeepRequest& request);
+Result<DetachOutcome> keep_controller(const KeepRequest& request);
 
 }  // namespace train

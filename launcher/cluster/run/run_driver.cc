@@ -20,7 +20,7 @@
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 #include "launcher/cluster/checkpoints/validation_executor.h"
 #include "launcher/cluster/links/cluster_links.h"
-#include "launcher/cluster/links/controller_frames.h"
+#include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_frames.h"
 #include "launcher/cluster/reports/output_log.h"
@@ -116,7 +116,7 @@ class RunDriver {
   bool output_was_removed_ = false;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
-  ShardTransfer parts_;
+  ShardTransfer shards_;
   int ranks_ = 0;                 // that there can be in an attempt
   std::optional<Attempt> ended_;  // the newest attempt that is over
   std::uint64_t settled_ = 0;
@@ -158,7 +158,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
           executor_, scope_, std::move(tls),
           {.event =
                [this](const RunEvent& event) {
-                 parts_.saw(event);
+                 shards_.saw(event);
                  feed(event);
                },
            .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
@@ -167,14 +167,14 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                [this](const Error& error) {
                  screen_.warn("the token or certificates stay as they were: " + error.describe());
                }}),
-      parts_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
-             {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
-              .event = [this](const RunEvent& event) { feed(event); },
-              .name = [this](NodeId node) { return links_.name(node); },
-              .find = [this](const std::string& name) { return links_.find(name); },
-              .nodes = [this] { return links_.up(); },
-              .say = [this](const std::string& text) { screen_.phase(text); }}),
-      downloader_(executor_, clock_, disk_, *record_, parts_.relay(),
+      shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
+              {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
+               .event = [this](const RunEvent& event) { feed(event); },
+               .name = [this](NodeId node) { return links_.name(node); },
+               .find = [this](const std::string& name) { return links_.find(name); },
+               .nodes = [this] { return links_.up(); },
+               .say = [this](const std::string& text) { screen_.phase(text); }}),
+      downloader_(executor_, clock_, disk_, *record_, shards_.relay(),
                   {.say = [this](const std::string& text) { screen_.phase(text); },
                    .warn = [this](const std::string& text) { screen_.warn(text); }}),
       changed_(executor_),
@@ -205,7 +205,7 @@ Result<Unit> RunDriver::open_sinks() {
   if (const std::optional<LivingAttempt>& living = record_->start().living) {
     for (const HeldReports& held : log.held()) {
       if (Attempt{held.attempt} == living->id)
-        feed(RankReported{living->id, Rank{held.rank}, held.last_ordinal});
+        feed(RankReported{living->id, Rank{held.rank}, held.last_report_seq});
     }
   }
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
@@ -250,7 +250,7 @@ int RunDriver::run() {
     screen_.warn(put.error().describe());
   if (RemoteRun* remote = record_->remote())
     remote->begin(
-        record_->folder(), record_->epoch(),
+        record_->folder(), record_->generation(),
         [this](const std::string& text) {
           asio::post(context_, [this, text] { screen_.warn(text); });
         },
@@ -303,44 +303,60 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   }
 }
 
+// The one place where a frame becomes what it is for. The visit has no default: a message that
+// nobody takes does not compile.
 void RunDriver::received(NodeId node, const Frame& frame) {
-  if (parts_.take(node, frame)) return;
-  const Attempt attempt = frame.attempt;
-  switch (frame.type) {
-    case MessageType::OutputChunk:
-      if (auto m = decode_of_rank<OutputChunk>(frame, ranks_)) on_output(node, attempt, *m);
-      return;
-    case MessageType::ValidationEnded:
-      if (auto m = decode<ValidationEnded>(frame)) validations_.ended(attempt, std::move(*m));
-      return;
-    case MessageType::AskCheckpoints:
-      if (auto m = decode_of_rank<AskCheckpoints>(frame, ranks_))
-        validations_.asked(node, attempt, *m);
-      return;
-    case MessageType::StorageTrouble:
-      if (auto m = decode<StorageTrouble>(frame))
-        screen_.warn(fmt::format("{}: {}", links_.name(node), m->text));
-      return;
-    case MessageType::WorkerResult:
-      if (auto m = decode_of_rank<WorkerResult>(frame, ranks_);
-          m && !(ended_ && attempt <= *ended_))
-        summary_builder_.result(Rank{m->rank}, m->json);
-      return;
-    case MessageType::ReportBatch:
-      // From a node that was lost, and comes back: its attempt is over, and nobody waits for an
-      // answer.
-      if (ended_ && attempt <= *ended_) return;
-      if (auto m = decode_of_rank<ReportBatch>(frame, ranks_); m && m->count > 0)
-        pipeline_->add(attempt, std::move(*m));
-      break;
-    default:
-      break;
-  }
-  const auto event = to_event(node, frame, ranks_);
-  if (!event) return;
-  if (const auto* exited = std::get_if<RankExited>(&*event))
-    summary_builder_.rank_exited(links_.name(node), *exited);
-  feed(*event);
+  auto message = decode_node_message(frame, ranks_);
+  if (!message) return log_.warning(links_.name(node) + ": " + message.error().message);
+  const Sender from{frame.attempt, node};
+  const bool is_over =
+      ended_ && from.attempt <= *ended_;  // of a node that was lost, and comes back
+  std::visit(Overloaded{
+                 [](const std::monostate&) {},  // of a newer protocol
+                 [&](const Prepared& m) {
+                   shards_.prepared(from, m);
+                   feed(to_event(from, m));
+                 },
+                 [&](ReportBatch& m) {
+                   if (is_over) return;  // nobody waits for an answer
+                   const RankReported reported = to_event(from, m);
+                   if (m.count > 0) pipeline_->add(from.attempt, std::move(m));
+                   feed(reported);
+                 },
+                 [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
+                 [&](const WorkerExited& m) {
+                   const RankExited exited = to_event(from, m);
+                   summary_builder_.rank_exited(links_.name(node), exited);
+                   feed(exited);
+                 },
+                 [&](const WorkerResult& m) {
+                   if (!is_over) summary_builder_.result(Rank{m.rank}, m.json);
+                 },
+                 [&](const GroupGone& m) {
+                   if (!shards_.holds_end(from)) feed(to_event(from, m));
+                 },
+                 [&](const AttemptSnapshot& m) {
+                   shards_.attached(from, m);
+                   feed(to_event(from, m));
+                 },
+                 [&](const AttemptLost& m) {
+                   shards_.lost(from);
+                   feed(to_event(from, m));
+                 },
+                 [&](const ShardWritten& m) {
+                   if (!shards_.takes(from, m)) feed(to_event(from, m));
+                 },
+                 [&](const ReadFile& m) { shards_.serve(from, m); },
+                 [&](FileBytes& m) { shards_.bytes(from, std::move(m)); },
+                 [&](const ShardKept& m) { shards_.kept(from, m); },
+                 [&](ValidationEnded& m) { validations_.ended(from.attempt, std::move(m)); },
+                 [&](const AskCheckpoints& m) { validations_.asked(node, from.attempt, m); },
+                 [&](const StorageTrouble& m) {
+                   screen_.warn(fmt::format("{}: {}", links_.name(node), m.text));
+                 },
+                 [&](const auto& m) { feed(to_event(from, m)); },  // for the controller alone
+             },
+             *message);
 }
 
 // ---- the controller
@@ -364,7 +380,7 @@ void RunDriver::perform(const RunAction& action) {
             const NodeId node = prepare.placed.node;
             PrepareAttempt message = prepare_message(
                 spec_, *record_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
-            message.no_access = parts_.has_no_access(node);
+            message.no_access = shards_.has_no_access(node);
             links_.send(node, encode(message, prepare.attempt));
           },
           [&](const Start& start) { starts_.push_back(start); },
@@ -373,17 +389,22 @@ void RunDriver::perform(const RunAction& action) {
                         encode(standby_message(spec_, *record_, stand_by.workers, worker_env_),
                                stand_by.attempt));
           },
-          [&](const StopGroup& stop) { links_.send(stop.node, to_frame(stop)); },
-          [&](const Pause& pause) { links_.send(pause.node, to_frame(pause)); },
+          [&](const StopGroup& stop) {
+            links_.send(stop.node, encode(message_of(stop), stop.attempt));
+          },
+          [&](const Pause& pause) {
+            links_.send(pause.node, encode(message_of(pause), pause.attempt));
+          },
           [&](const Release& released) {
             ++releases_;
             scope_.spawn("release", release(released));
           },
           [&](const SendCollective& collective) {
-            links_.send(collective.node, to_frame(collective));
+            links_.send(collective.node, encode(message_of(collective), collective.attempt));
           },
           [&](const TellCheckpoint& tell) {
-            links_.send(tell.node, to_frame(tell, commits_.keep_on_nodes()));
+            links_.send(tell.node,
+                        encode(message_of(tell, commits_.keep_on_nodes()), tell.attempt));
           },
           [&](const Commit& commit_action) { scope_.spawn("commit", commit(commit_action)); },
           [&](const GiveUpCommit& give_up) { commits_.give_up(give_up); },
@@ -418,7 +439,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   ended_ = ended.attempt;
-  parts_.attempt_ended(ended.attempt);
+  shards_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });
   journal_.remember(record_of(ended, summary_builder_.last_cause()));
@@ -445,7 +466,7 @@ asio::awaitable<void> RunDriver::tick_loop() {
 asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
-  parts_.starting(actions.front());
+  shards_.starting(actions.front());
   StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
   for (const Start& action : actions) {
     set_node(message, action);
@@ -535,7 +556,7 @@ Result<Unit> RunDriver::put_end(const RunSummary& summary) {
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
   (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
   remove_storage_marks(record_->files(), record_->folder().path());
-  if (options_.kept) end_detached(record_->folder());
+  if (options_.detached) end_detached(record_->folder());
   return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
 }
 
@@ -627,7 +648,7 @@ int run_job(const RunOptions& options) {
   }
   const RunFolder folder = (*record)->folder();
   if (daemon) remember_daemon(*daemon, folder);
-  if (options.kept) {
+  if (options.detached) {
     if (const auto begun = begin_detached(folder); !begun)
       return refuse(options, begun.error(), 74);
   } else {

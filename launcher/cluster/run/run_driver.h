@@ -16,7 +16,7 @@ struct RunOptions {
   bool unique_name = false;                    // the run's name is a default
   bool force = false;                          // take the run over
   std::vector<std::string> changed_keys = {};  // of the spec, against that of the run before
-  bool kept = false;                           // a traind keeps this controller
+  bool detached = false;                       // a traind keeps this controller
   std::string private_daemon;                  // its runtime folder, where a private one does
   OutputMode output = OutputMode::Plain;
   bool color = false;

@@ -101,7 +101,7 @@ void RunLog::event(const RunEvent& event) const {
                         {"rank", e.rank.value},
                         {"end", end_text(e.end)},
                         {"error", utf8_text(e.end.error ? e.end.error->what : "", kErrorBytesMax)},
-                        {"reports", e.end.last_ordinal}});
+                        {"reports", e.end.last_report_seq}});
           },
           [&](const NodeGroupGone& e) {
             if (debug)
@@ -117,13 +117,13 @@ void RunLog::event(const RunEvent& event) const {
             if (debug)
               log_.debug(
                   "report",
-                  {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.ordinal}});
+                  {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.report_seq}});
           },
           [&](const RankPaused& e) {
             if (debug)
               log_.debug("worker paused", {{"attempt", e.attempt.value},
                                            {"rank", e.rank.value},
-                                           {"report", e.ordinal},
+                                           {"report", e.report_seq},
                                            {"arrived", e.arrived}});
           },
           [&](const ShardStaged& e) {
@@ -131,7 +131,7 @@ void RunLog::event(const RunEvent& event) const {
                        "shard of a checkpoint written",
                        {{"attempt", e.attempt.value},
                         {"rank", e.part.rank.value},
-                        {"checkpoint", e.part.index},
+                        {"checkpoint", e.part.checkpoint_seq},
                         {"error", e.part.error}});
           },
           [&](const CommitFinished& e) {
@@ -139,9 +139,9 @@ void RunLog::event(const RunEvent& event) const {
               log_.info("checkpoint committed",
                         {{"attempt", e.attempt.value}, {"path", e.checkpoint->path}});
             else
-              log_.warn(
-                  "checkpoint not committed",
-                  {{"attempt", e.attempt.value}, {"checkpoint", e.index}, {"error", e.error}});
+              log_.warn("checkpoint not committed", {{"attempt", e.attempt.value},
+                                                     {"checkpoint", e.checkpoint_seq},
+                                                     {"error", e.error}});
           },
           [&](const ValidationFinished& e) {
             log_.info("checkpoint validated", {{"checkpoint", e.number}});
@@ -200,7 +200,7 @@ void RunLog::action(const RunAction& action) const {
               log_.debug("pause workers", {{"attempt", a.attempt.value},
                                            {"node", name_(a.node)},
                                            {"step", to_string(a.step)},
-                                           {"report", a.ordinal},
+                                           {"report", a.report_seq},
                                            {"reason", a.reason}});
           },
           [&](const Release& a) {
@@ -218,20 +218,20 @@ void RunLog::action(const RunAction& action) const {
             if (debug)
               log_.debug("tell of checkpoint", {{"attempt", a.attempt.value},
                                                 {"node", name_(a.node)},
-                                                {"checkpoint", a.index},
+                                                {"checkpoint", a.checkpoint_seq},
                                                 {"error", a.error}});
           },
           [&](const Commit& a) {
             if (debug)
               log_.debug("commit", {{"attempt", a.attempt.value},
-                                    {"checkpoint", a.index},
+                                    {"checkpoint", a.checkpoint_seq},
                                     {"number", a.number},
                                     {"ranks", a.parts.size()}});
           },
           [&](const GiveUpCommit& a) {
-            log_.warn(
-                "checkpoint given up",
-                {{"attempt", a.attempt.value}, {"checkpoint", a.index}, {"reason", a.reason}});
+            log_.warn("checkpoint given up", {{"attempt", a.attempt.value},
+                                              {"checkpoint", a.checkpoint_seq},
+                                              {"reason", a.reason}});
           },
           [&](const Validate& a) {
             log_.info("validate", {{"attempt", a.attempt.value},

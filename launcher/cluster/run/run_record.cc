@@ -86,7 +86,7 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   TRY(const auto journal, read_journal(files, folder.journal()));
   for (const JournalRecord& record : journal.records)
-    history.add(record.epoch, record.time, record.event);
+    history.add(record.generation, record.time, record.event);
   if (finished_code(files, folder) == 0 || history.finished())
     return Error{Errc::AlreadyExists, "it has finished"};
   ResumePoint point{.next = history.next_attempt(), .checkpoint = "", .warnings = {}};
@@ -273,23 +273,23 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
                     name_),
         remote_ ? "" : "bring back " + folder_.owner_key()};
   }
-  TRY(epoch_,
-      journal_->take_epoch(
+  TRY(generation_,
+      journal_->take_generation(
           now_text(),
           {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
   storage_mark_ = fmt::format("{} {}", run_id_, random_hex());
-  return remote_ ? remote_->leave_mark(epoch_, storage_mark_)
-                 : leave_storage_mark(files_, folder_.path(), epoch_, storage_mark_);
+  return remote_ ? remote_->leave_mark(generation_, storage_mark_)
+                 : leave_storage_mark(files_, folder_.path(), generation_, storage_mark_);
 }
 
-Epoch RunRecord::attempt_epoch(Attempt attempt) const {
-  return start_.living && start_.living->id == attempt ? start_.living->epoch : epoch_;
+Generation RunRecord::attempt_generation(Attempt attempt) const {
+  return start_.living && start_.living->id == attempt ? start_.living->generation : generation_;
 }
 
 void RunRecord::read_history(const JobSpec& spec) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
-    history.add(record.epoch, record.time, record.event);
+    history.add(record.generation, record.time, record.event);
   start_.first_attempt = history.next_attempt();
   start_.failures = history.failures();
   start_.placed = history.placed();
@@ -305,7 +305,7 @@ Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
   if (!start_.living) return pending;
   TRY(pending, store_->pending());
   std::erase_if(pending, [&](const PendingCheckpoint& one) {
-    return one.attempt != start_.living->id || one.epoch != start_.living->epoch;
+    return one.attempt != start_.living->id || one.generation != start_.living->generation;
   });
   return pending;
 }
@@ -316,9 +316,9 @@ void RunRecord::find_settled() {
   if (!listed || !start_.living) return;
   for (const ListedCheckpoint& one : *listed) {
     if (one.manifest.has_error() || one.manifest->attempt != start_.living->id ||
-        one.manifest->epoch != start_.living->epoch)
+        one.manifest->generation != start_.living->generation)
       continue;
-    start_.living->settled_index = one.manifest->ordinal.value;
+    start_.living->settled_seq = one.manifest->checkpoint_seq.value;
     start_.living->settled_path = one.path;
   }
 }
@@ -363,7 +363,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   else
     store_ = std::make_unique<CheckpointStore>(files_, folder_.checkpoints());
   TRY(const auto keep, pending_of_living());
-  TRY_VOID(store_->open(epoch_, keep));
+  TRY_VOID(store_->open(generation_, keep));
   find_settled();
   if (resumed_) {
     TRY(auto choice, store_->open_for_restore());

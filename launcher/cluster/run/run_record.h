@@ -50,11 +50,11 @@ class RunRecord {
   /// Shows to nodes that the run is ours (lib/net/run_owner.h). In no log, and in no file but its
   /// own.
   const std::string& owner_key() const { return owner_key_; }
-  Epoch epoch() const { return epoch_; }
+  Generation generation() const { return generation_; }
   /// What nodes shall find in the run's folder (lib/storage/storage_mark.h).
   const std::string& storage_mark() const { return storage_mark_; }
   /// Of the launcher that began the attempt: its checkpoints are named after it.
-  Epoch attempt_epoch(Attempt attempt) const;
+  Generation attempt_generation(Attempt attempt) const;
   /// Attempts of earlier launchers.
   const std::vector<PastAttempt>& past() const { return past_; }
   bool resumed() const { return resumed_; }
@@ -95,7 +95,7 @@ class RunRecord {
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<CheckpointStore> store_;
-  Epoch epoch_;
+  Generation generation_;
   RunStart start_;
   std::vector<PastAttempt> past_;
   std::vector<std::string> warnings_;

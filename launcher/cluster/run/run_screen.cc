@@ -90,7 +90,7 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
                              .nnodes = summary_builder_.nnodes(),
                              .resumes_from = found ? "" : newest_checkpoint_of(controller),
                              .found_running = found,
-                             .stood_by = controller.stood_by()};
+                             .from_standby = controller.from_standby()};
       return write(progress_.attempt_started(news, moment()));
     }
     case RunState::Pausing:

@@ -143,22 +143,22 @@ void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
     attempt_started(ended.attempt, placement_.world_size);
   AttemptSummary& attempt = attempts_.back();
   attempt.duration = clock_.now() - attempt_began_;
-  if (ended.failed || ended.reformed) attempt.cause = last_cause_;
+  if (ended.failed || ended.resized) attempt.cause = last_cause_;
   if (!ended.failed) return;
   const bool has_checkpoint = checkpoint_report_ && checkpoint_report_->first == ended.attempt;
   attempt.lost = clock_.now() - (has_checkpoint ? checkpoint_at_ : attempt_began_);
   if (newest_report_ && Attempt{newest_report_->attempt} == ended.attempt) {
     const std::uint64_t kept = has_checkpoint ? checkpoint_report_->second : 0;
-    attempt.redone = static_cast<std::int64_t>(newest_report_->ordinal -
-                                               std::min(kept, newest_report_->ordinal));
+    attempt.redone = static_cast<std::int64_t>(newest_report_->report_seq -
+                                               std::min(kept, newest_report_->report_seq));
   }
 }
 
 void RunSummaryBuilder::checkpoint_committed(const CheckpointManager::Outcome& outcome,
-                                             Attempt attempt, std::uint64_t report_ordinal) {
+                                             Attempt attempt, std::uint64_t report_seq) {
   latest_ = outcome.committed;
   best_ = outcome.best;
-  checkpoint_report_ = {attempt, report_ordinal};
+  checkpoint_report_ = {attempt, report_seq};
   checkpoint_at_ = clock_.now();
 }
 
@@ -211,8 +211,8 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
     const bool same =
         checkpoint_report_ && checkpoint_report_->first == Attempt{newest_report_->attempt};
     summary.lost_steps = static_cast<std::int64_t>(
-        newest_report_->ordinal -
-        (same ? std::min(checkpoint_report_->second, newest_report_->ordinal) : 0));
+        newest_report_->report_seq -
+        (same ? std::min(checkpoint_report_->second, newest_report_->report_seq) : 0));
   }
   summary.metrics = last_metrics;
   summary.results.resize(

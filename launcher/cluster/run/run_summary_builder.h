@@ -32,7 +32,7 @@ class RunSummaryBuilder {
   /// Writes the attempt's cause.json where it failed.
   void attempt_ended(const AttemptEnded& ended);
   void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,
-                            std::uint64_t report_ordinal);
+                            std::uint64_t report_seq);
   void checkpoints_found(const CheckpointManager& keeper);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }

@@ -66,8 +66,8 @@ int leave_error_file(bool fifo) {
 bool flood(int fd) {
   std::string report;
   append_report(0, false, {{"text", std::string(60000, 'x')}}, report);
-  for (std::uint64_t ordinal = 1; ordinal < 10000; ++ordinal) {
-    if (!say(fd, ReportBatch{0, ordinal, 1, report})) return false;
+  for (std::uint64_t report_seq = 1; report_seq < 10000; ++report_seq) {
+    if (!say(fd, ReportBatch{0, report_seq, 1, report})) return false;
   }
   return true;
 }
@@ -93,8 +93,8 @@ int main(int argc, char** argv) {
                WorkerResult{std::atoi(argv[2]), "{\"from\": " + std::to_string(hello.rank) + "}"});
   } else if (what == "staged") {
     CheckpointStaged staged;
-    staged.index = 1;
-    staged.report_ordinal = 1;
+    staged.checkpoint_seq = 1;
+    staged.report_seq = 1;
     staged.dir = argv[2];
     open = say(joined->fd, staged);
   } else if (what == "flood") {

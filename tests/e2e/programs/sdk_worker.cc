@@ -55,7 +55,7 @@ class Pace {
     if (!log_) log_.emplace(get_context().storage_path() + "/metrics.jsonl");
     log_->wait_for("\"rank\":" + std::to_string(get_context().world_rank()) +
                    ",\"attempt\":" + std::to_string(get_context().attempt()) +
-                   ",\"ordinal\":" + std::to_string(reports_ - ahead_) + ",");
+                   ",\"report_seq\":" + std::to_string(reports_ - ahead_) + ",");
   }
 
  private:

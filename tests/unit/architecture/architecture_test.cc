@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,6 +126,52 @@ TEST(Architecture, ThreadsAreDetachedInOnePlace) {
   });
 
   EXPECT_EQ(found, std::vector<std::string>{});
+}
+
+/// "train::Error" → where it is defined, for the types and constants of a file's namespaces that
+/// other files can name. Our formatter begins each of their lines, and nothing else, in column 0.
+void collect_definitions(const SourceFile& file,
+                         std::map<std::string, std::set<std::string>>& all) {
+  static const std::regex space(R"(^(?:inline )?namespace\s*([\w:]*)\s*\{)"),
+      end(R"(^\}  // namespace)"),
+      type(R"(^(?:struct|class|enum class|enum|union) (\w+)(?: final)?(?: : [^;]*)?\s*\{)"),
+      constant(R"(^(?:inline )?constexpr [^(]*?\b(k[A-Z]\w*)\b(?:\[.*\])? ?[={;])");
+  std::vector<std::string> spaces;
+  for (const std::string& line : file.lines) {
+    std::smatch found;
+    if (std::regex_search(line, found, space)) {
+      spaces.push_back(found[1]);
+    } else if (std::regex_search(line, end)) {
+      if (!spaces.empty()) spaces.pop_back();
+    } else if (std::regex_search(line, found, type) || std::regex_search(line, found, constant)) {
+      if (std::count(spaces.begin(), spaces.end(), "") > 0) continue;  // of this file alone
+      std::string name;
+      for (const std::string& one : spaces) name += one + "::";
+      all[name + found[1].str()].insert(file.path);
+    }
+  }
+}
+
+/// Two definitions of one name in one namespace are two layouts in one program, and no linker says
+/// so: `train::StagedFile` once was.
+TEST(Architecture, EachNameHasOneDefinition) {
+  std::map<std::string, std::set<std::string>> definitions;
+  for (const SourceFile& file : all_sources()) {
+    if (in(file.path, "lib") || in(file.path, "launcher") || in(file.path, "daemon") ||
+        in(file.path, "sdk") || in(file.path, "cmd"))
+      collect_definitions(file, definitions);
+  }
+  std::vector<std::string> twice;
+  for (const auto& [name, files] : definitions) {
+    if (files.size() < 2) continue;
+    twice.push_back(name);
+    for (const std::string& path : files) twice.back() += " " + path;
+  }
+
+  EXPECT_EQ(twice, std::vector<std::string>{});
+  EXPECT_EQ(definitions["train::Error"], (std::set<std::string>{"lib/base/error.h"}));
+  EXPECT_EQ(definitions["train::kProtocolMax"], (std::set<std::string>{"lib/wire/message_type.h"}));
+  EXPECT_GT(definitions.size(), 300u);
 }
 
 TEST(Architecture, NoShellIsStartedByTheWay) {

@@ -16,8 +16,8 @@ Resources cpus(double count, double gpu = 0) {
   amounts.gpu = gpu;
   return amounts;
 }
-LauncherAttached attach(LinkId link, std::uint64_t epoch, const std::string& run = "r1") {
-  AttachRun message{run, run, epoch};
+LauncherAttached attach(LinkId link, std::uint64_t generation, const std::string& run = "r1") {
+  AttachRun message{run, run, generation};
   message.orphan_timeout_ms = 5000;
   return {link, message};
 }
@@ -64,19 +64,20 @@ TEST(NodeAgent, OffersWhatItHasToALauncherThatAttaches) {
   EXPECT_EQ(offer.offer.attempts, std::vector<std::uint32_t>{});
 }
 
-TEST(NodeAgent, RefusesAnOlderEpoch) {
+TEST(NodeAgent, RefusesAnOlderGeneration) {
   Node node;
   node.handle(attach(kLink, 5));
 
   const auto refusal = node.one<RefuseLink>(attach(kOther, 4));
 
   EXPECT_EQ(refusal.link, kOther);
-  EXPECT_EQ(refusal.error, (Error{Errc::Fenced, "run r1 is controlled by epoch 5, newer than 4",
-                                  "another train-run has taken this run over; this one must end"}));
+  EXPECT_EQ(refusal.error,
+            (Error{Errc::Fenced, "run r1 is controlled by generation 5, newer than 4",
+                   "another train-run has taken this run over; this one must end"}));
   EXPECT_EQ(node.agent.link_of("r1"), kLink);
 }
 
-TEST(NodeAgent, ANewerEpochTakesTheRunOver) {
+TEST(NodeAgent, ANewerGenerationTakesTheRunOver) {
   Node node;
   node.handle(attach(kLink, 5));
 
@@ -427,7 +428,7 @@ TEST(NodeAgent, TellsTheSupervisorsWhenTheLauncherComesAndGoes) {
   const LauncherState back = node.one<TellSupervisor>(attach(kOther, 3)).state;
 
   EXPECT_EQ(back.present, true);
-  EXPECT_EQ(back.epoch, 3u);
+  EXPECT_EQ(back.generation, 3u);
   EXPECT_EQ(back.orphan_timeout_ms, 5000);
 }
 
@@ -464,7 +465,7 @@ TEST(NodeAgent, ALauncherThatDetachesLeavesNothingToWaitFor) {
   EXPECT_TRUE(node.agent.idle());
 }
 
-TEST(NodeAgent, KnowsTheEpochOfARunThatIsOverAsLongAsASupervisorOfItLives) {
+TEST(NodeAgent, KnowsTheGenerationOfARunThatIsOverAsLongAsASupervisorOfItLives) {
   Node node;
   node.handle(attach(kLink, 2));
   node.handle(ask(kLink, kFirst, 2));
@@ -474,14 +475,14 @@ TEST(NodeAgent, KnowsTheEpochOfARunThatIsOverAsLongAsASupervisorOfItLives) {
   EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
 }
 
-/// A supervisor of r1 that a restarted traind finds again, which has heard of this epoch.
-SupervisorUp found(std::uint64_t epoch) {
+/// A supervisor of r1 that a restarted traind finds again, which has heard of this generation.
+SupervisorUp found(std::uint64_t generation) {
   SupervisorUp event = up(kFirst);
-  event.message.epoch = epoch;
+  event.message.generation = generation;
   return event;
 }
 
-TEST(NodeAgent, LearnsTheEpochOfARunFromASupervisorThatItFindsAgain) {
+TEST(NodeAgent, LearnsTheGenerationOfARunFromASupervisorThatItFindsAgain) {
   Node node;
   node.handle(AdoptionBegun{});
   node.handle(found(6));
@@ -490,7 +491,7 @@ TEST(NodeAgent, LearnsTheEpochOfARunFromASupervisorThatItFindsAgain) {
   const auto refusal = node.one<RefuseLink>(attach(kLink, 5));
 
   EXPECT_EQ(refusal.link, kLink);
-  EXPECT_EQ(refusal.error.message, "run r1 is controlled by epoch 6, newer than 5");
+  EXPECT_EQ(refusal.error.message, "run r1 is controlled by generation 6, newer than 5");
   EXPECT_EQ(node.one<TellSupervisor>(attach(kOther, 6)).state.orphan_timeout_ms, 5000);
   EXPECT_EQ(node.agent.link_of("r1"), kOther);
 }

@@ -9,9 +9,10 @@ namespace {
 CollectiveResult result(std::uint64_t sequence, std::size_t bytes = 1) {
   return {.sequence = sequence, .parts = {std::string(bytes, 'x')}, .error = ""};
 }
-std::vector<std::uint64_t> sequences(const AnsweredCollectives& answered, std::uint64_t epoch) {
+std::vector<std::uint64_t> sequences(const AnsweredCollectives& answered,
+                                     std::uint64_t generation) {
   std::vector<std::uint64_t> all;
-  for (const CollectiveAnswered& message : answered.from_before(epoch))
+  for (const CollectiveAnswered& message : answered.from_before(generation))
     all.push_back(message.sequence);
   return all;
 }

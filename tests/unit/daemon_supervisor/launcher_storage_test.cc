@@ -18,8 +18,8 @@ class LauncherStorage : public SupervisorWithData {
  protected:
   LauncherStorage() {
     const Prepared prepared =
-        prepare([](PrepareAttempt& prepare) { prepare.may_travel = prepare.no_access = true; });
-    EXPECT_TRUE(prepared.travels);
+        prepare([](PrepareAttempt& prepare) { prepare.may_relay = prepare.no_access = true; });
+    EXPECT_TRUE(prepared.relayed);
   }
 
   FileBytes read(const std::string& folder, const std::string& path) {
@@ -82,7 +82,7 @@ TEST_F(LauncherStorage, WhatWasMadeHereOfACommittedCheckpointStaysAndOlderOnesGo
     write(checkpoints() + "/" + made + "/state", "x");
 
   supervisor_.send(
-      CheckpointOutcome{.index = 2,
+      CheckpointOutcome{.checkpoint_seq = 2,
                         .path = supervisor_.dir() + "/nowhere/checkpoints/checkpoint_000007",
                         .error = "",
                         .keep = {"checkpoint_000002"}});
@@ -101,8 +101,10 @@ TEST_F(LauncherStorage, WhatWasMadeHereOfACommittedCheckpointStaysAndOlderOnesGo
 TEST_F(LauncherStorage, ACheckpointThatIsNotTheRunsOwnHasAnotherName) {
   write(checkpoints() + "/.tmp-5-3.2/.rank-0000/state", "0");
 
-  supervisor_.send(CheckpointOutcome{
-      .index = 2, .path = "/other/checkpoints/checkpoint_000007", .error = "", .keep = {}});
+  supervisor_.send(CheckpointOutcome{.checkpoint_seq = 2,
+                                     .path = "/other/checkpoints/checkpoint_000007",
+                                     .error = "",
+                                     .keep = {}});
 
   EXPECT_TRUE(goes(checkpoints() + "/.tmp-5-3.2"));
   EXPECT_FALSE(fs::exists(checkpoints() + "/checkpoint_000007"));
@@ -117,7 +119,8 @@ TEST_F(LauncherStorage, OfACheckpointThatIsNotToBeNothingStays) {
   write(checkpoints() + "/.tmp-5-3.3/.rank-0000/state", "0");
   write(checkpoints() + "/checkpoint_000001/state", "x");
 
-  supervisor_.send(CheckpointOutcome{.index = 2, .path = "", .error = "no space", .keep = {}});
+  supervisor_.send(
+      CheckpointOutcome{.checkpoint_seq = 2, .path = "", .error = "no space", .keep = {}});
 
   EXPECT_TRUE(goes(checkpoints() + "/.tmp-5-3.2"));
   EXPECT_TRUE(fs::exists(checkpoints() + "/.tmp-5-3.3/.rank-0000/state"));
@@ -144,14 +147,14 @@ class OlderData : public SupervisorWithData {
     write(checkpoints() + "/checkpoint_000001/state", "x");
     fs::permissions(supervisor_.dir() + "/data", fs::perms::owner_all);
   }
-  static void travel(PrepareAttempt& order) { order.may_travel = order.no_access = true; }
+  static void relay(PrepareAttempt& order) { order.may_relay = order.no_access = true; }
 };
 
 TEST_F(OlderData, OfAttemptsBeforeOnlyCommittedCheckpointsStay) {
   for (const char* made : {".tmp-5-2.1", ".tmp-4-1.7", ".tmp-5-3.1", ".staging-2", ".staging-3"})
     write(checkpoints() + "/" + made + "/state", "x");
 
-  prepare(travel);
+  prepare(relay);
 
   for (const char* made : {".tmp-5-2.1", ".tmp-4-1.7", ".staging-2"})
     EXPECT_FALSE(fs::exists(checkpoints() + "/" + made)) << made;
@@ -162,10 +165,10 @@ TEST_F(OlderData, OfAttemptsBeforeOnlyCommittedCheckpointsStay) {
 TEST_F(OlderData, AFolderThatOthersMayChangeIsNotUsed) {
   fs::permissions(supervisor_.dir() + "/data", fs::perms::all);
   supervisor_.attach(5);
-  PrepareAttempt order{.local_world_size = 1, .epoch = 5};
+  PrepareAttempt order{.local_world_size = 1, .generation = 5};
   order.run_dir = supervisor_.dir() + "/nowhere";
   order.storage_mark = "mark";
-  travel(order);
+  relay(order);
 
   supervisor_.send(order);
 
@@ -177,7 +180,7 @@ class Restoring : public LauncherStorage {
  protected:
   Restoring() {
     PosixFileSystem files;
-    const PendingCheckpoint pending{Epoch{4}, Attempt{2}, Ordinal{1}};
+    const PendingCheckpoint pending{Generation{4}, Attempt{2}, CheckpointSeq{1}};
     write(from_ + "/staged/a", "first");
     write(from_ + "/staged/sub/b", std::string(300 << 10, 'b'));
     const auto part = write_part(files, from_, pending, Rank{0}, from_ + "/staged");

@@ -26,7 +26,7 @@ class ObjectStorageTest : public testing::Test {
     char name[] = "/tmp/objects-XXXXXX";
     dir_ = ::mkdtemp(name);
     prepare_.run_dir = url_;
-    prepare_.epoch = 4;
+    prepare_.generation = 4;
     prepare_.storage_mark = "vit 1";
   }
   ~ObjectStorageTest() override { fs::remove_all(dir_); }
@@ -51,8 +51,8 @@ class ObjectStorageTest : public testing::Test {
   }
   CheckpointStaged staged(std::uint64_t index) {
     CheckpointStaged message;
-    message.index = index;
-    message.report_ordinal = 9;
+    message.checkpoint_seq = index;
+    message.report_seq = 9;
     message.dir = storage().staging_folder() + "/rank-0002/ckpt-" + std::to_string(index);
     fs::create_directories(message.dir + "/sub");
     std::ofstream(message.dir + "/state") << "hello";
@@ -102,8 +102,8 @@ TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
 
   EXPECT_EQ(part.error, "");
   EXPECT_EQ(part.rank, Rank{2});
-  EXPECT_EQ(part.index, 1u);
-  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_EQ(part.checkpoint_seq, 1u);
+  EXPECT_EQ(part.report_seq, 9u);
   EXPECT_FALSE(part.on_node);
   ASSERT_EQ(part.files.size(), 2u);
   EXPECT_EQ(part.files[0].path, "state");
@@ -143,7 +143,7 @@ TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
   const ShardWritten part = result_of(storage().store(Rank{0}, staged(1)));
   ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
   ObjectCheckpointStore store(files, url_);
-  const CommitRequest request{.pending = {Epoch{4}, Attempt{3}, Ordinal{1}},
+  const CommitRequest request{.pending = {Generation{4}, Attempt{3}, CheckpointSeq{1}},
                               .number = CheckpointNumber{7},
                               .parts = {part},
                               .created = "2026-11-21T09:38:00.123456Z"};

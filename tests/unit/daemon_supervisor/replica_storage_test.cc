@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 class ReplicaStorageTest : public SupervisorWithData {
  protected:
   ReplicaStorageTest() {
-    EXPECT_FALSE(prepare([](PrepareAttempt& prepare) { prepare.replicas = 2; }).travels);
+    EXPECT_FALSE(prepare([](PrepareAttempt& prepare) { prepare.replicas = 2; }).relayed);
   }
 
   std::string text_of(const std::string& path) const {
@@ -81,7 +81,7 @@ TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesPart) {
 
   EXPECT_EQ(kept.error, "");
   EXPECT_EQ(kept.rank, 4);
-  EXPECT_EQ(kept.index, 1u);
+  EXPECT_EQ(kept.checkpoint_seq, 1u);
   EXPECT_TRUE(text_of(checkpoints() + "/data-5-3.1/rank-0004/sub/state.bin") == text);
   // Asked for again by a launcher that has not heard it: nothing is read twice.
   asked_.clear();
@@ -106,7 +106,7 @@ TEST_F(ReplicaStorageTest, RemovesWhatIsNotKeptAndNothingNewer) {
                            "checkpoint_000001", "checkpoint_000002"})
     write(checkpoints() + "/" + made + "/rank-0000/a", "a");
 
-  supervisor_.send(CheckpointOutcome{.index = 2,
+  supervisor_.send(CheckpointOutcome{.checkpoint_seq = 2,
                                      .path = "checkpoint_000009",
                                      .error = "",
                                      .keep = {"data-5-3.2", "data-4-2.8", "checkpoint_000002"}});
@@ -126,8 +126,8 @@ class ReplicaWorker : public WorkerLink {
   }
   CheckpointStaged staged(std::uint64_t index, const std::string& text) {
     CheckpointStaged message;
-    message.index = index;
-    message.report_ordinal = 9;
+    message.checkpoint_seq = index;
+    message.report_seq = 9;
     message.dir = staging_ + "/ckpt-" + std::to_string(index);
     fs::create_directories(message.dir);
     std::ofstream(message.dir + "/state") << text;
@@ -143,8 +143,8 @@ TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
 
   EXPECT_EQ(part.error, "");
   EXPECT_TRUE(part.on_node);
-  EXPECT_EQ(part.index, 1u);
-  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_EQ(part.checkpoint_seq, 1u);
+  EXPECT_EQ(part.report_seq, 9u);
   EXPECT_EQ(part.dir, "data-0-3.1/rank-0000");
   ASSERT_EQ(part.files.size(), 1u);
   EXPECT_EQ(part.files[0].path, "state");
@@ -172,9 +172,9 @@ class Gathering : public ReplicaStorageTest {
  protected:
   Gathering() {
     Manifest manifest{.checkpoint = CheckpointNumber{9},
-                      .epoch = Epoch{4},
+                      .generation = Generation{4},
                       .attempt = Attempt{2},
-                      .ordinal = Ordinal{1},
+                      .checkpoint_seq = CheckpointSeq{1},
                       .world_size = 2};
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (int rank : {0, 1}) {

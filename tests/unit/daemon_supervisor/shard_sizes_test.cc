@@ -38,8 +38,8 @@ TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
               std::string::npos)
         << refused.error().message;
     ShardWritten part =
-        part_of(Rank{100'000}, {.index = 1u << 30,
-                                .report_ordinal = 1ull << 40,
+        part_of(Rank{100'000}, {.checkpoint_seq = 1u << 30,
+                                .report_seq = 1ull << 40,
                                 .dir = "",
                                 .metadata_json = std::string(kWorkerTextBytesMax, 'm'),
                                 .metrics_json = "",
@@ -56,12 +56,12 @@ TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
 }
 
 TEST(ShardResult, OfWhatCouldNotBeStoredIsWhy) {
-  ShardWritten part = part_of(Rank{3}, {.index = 7, .metadata_json = "{}"});
+  ShardWritten part = part_of(Rank{3}, {.checkpoint_seq = 7, .metadata_json = "{}"});
 
   set_outcome(part, Error{Errc::NoSpace, "the disk is full", "free some"});
 
   EXPECT_EQ(part.rank, Rank{3});
-  EXPECT_EQ(part.index, 7u);
+  EXPECT_EQ(part.checkpoint_seq, 7u);
   EXPECT_EQ(part.error, "the disk is full (free some)");
   EXPECT_TRUE(part.no_space);
   EXPECT_TRUE(part.files.empty());

@@ -121,7 +121,8 @@ class ShardWritersTest : public ::testing::Test {
     const std::string staged = fmt::format("{}/checkpoints/.staging-0/{}", dir_, index);
     fs::create_directories(staged);
     std::ofstream(staged + "/state") << "state";
-    return {dir_ + "/checkpoints", {Epoch{1}, Attempt{0}, Ordinal{index}}, Rank{0}, staged};
+    return {
+        dir_ + "/checkpoints", {Generation{1}, Attempt{0}, CheckpointSeq{index}}, Rank{0}, staged};
   }
   std::string pending(std::uint64_t index) const {
     return fmt::format("{}/checkpoints/.tmp-1-0.{}", dir_, index);

@@ -73,8 +73,8 @@ void SupervisorProcess::reconnect() {
   ASSERT_EQ(::connect(link_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
 }
 
-void SupervisorProcess::attach(std::uint64_t epoch) {
-  send(LauncherState{.present = true, .epoch = epoch, .orphan_timeout_ms = 600000});
+void SupervisorProcess::attach(std::uint64_t generation) {
+  send(LauncherState{.present = true, .generation = generation, .orphan_timeout_ms = 600000});
 }
 
 void SupervisorProcess::prepare(int workers, bool standby, const std::string& storage_mark) {
@@ -174,7 +174,7 @@ bool ends(pid_t pid) {
 
 Prepared SupervisorWithData::prepare(const std::function<void(PrepareAttempt&)>& add) {
   supervisor_.attach(5);
-  PrepareAttempt prepare{.local_world_size = 1, .epoch = 5};
+  PrepareAttempt prepare{.local_world_size = 1, .generation = 5};
   prepare.run_dir = supervisor_.dir() + "/nowhere";
   prepare.storage_mark = "mark";
   add(prepare);

@@ -37,8 +37,8 @@ class SupervisorProcess {
   void send(const Message& message) {
     send_frame(encode(message, kAttempt));
   }
-  /// A launcher of this epoch is there.
-  void attach(std::uint64_t epoch);
+  /// A launcher of this generation is there.
+  void attach(std::uint64_t generation);
   void prepare(int workers, bool standby = false, const std::string& storage_mark = "");
   /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
   WorkersStarted start(const std::vector<std::string>& scripts);
@@ -78,7 +78,7 @@ bool ends(pid_t pid);
 /// to be seen there.
 class SupervisorWithData : public testing::Test {
  protected:
-  /// What it says to a PrepareAttempt of epoch 5, of one worker, with this added.
+  /// What it says to a PrepareAttempt of generation 5, of one worker, with this added.
   Prepared prepare(const std::function<void(PrepareAttempt&)>& add);
   std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
   /// A file, and the folders above it.

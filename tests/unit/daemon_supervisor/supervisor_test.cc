@@ -25,8 +25,8 @@ std::vector<std::string> names(const std::vector<Frame>& frames) {
   return all;
 }
 /// The sequences of all CollectiveAnswered that a launcher hears when it attaches.
-std::vector<std::uint64_t> answered_to(SupervisorProcess& supervisor, std::uint64_t epoch) {
-  supervisor.attach(epoch);
+std::vector<std::uint64_t> answered_to(SupervisorProcess& supervisor, std::uint64_t generation) {
+  supervisor.attach(generation);
   std::vector<std::uint64_t> sequences;
   for (const Frame& frame : supervisor.until(MessageType::Prepared)) {
     if (frame.type == MessageType::CollectiveAnswered)
@@ -90,24 +90,24 @@ TEST(Supervisor, TellsALauncherWhichCheckpointsAreSettled) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
   EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 0u);
-  supervisor.send(CheckpointOutcome{.index = 1, .path = "", .error = "the disk is full"});
-  supervisor.send(CheckpointOutcome{.index = 2, .path = "checkpoint_000001", .error = ""});
+  supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "", .error = "the disk is full"});
+  supervisor.send(CheckpointOutcome{.checkpoint_seq = 2, .path = "checkpoint_000001", .error = ""});
 
   supervisor.attach(2);
 
   EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 2u);
 }
 
-TEST(Supervisor, TellsARestartedTraindTheHighestEpoch) {
+TEST(Supervisor, TellsARestartedTraindTheHighestGeneration) {
   SupervisorProcess supervisor;
-  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().epoch, 0u);
+  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().generation, 0u);
   supervisor.attach(5);
   supervisor.wait_for<AttemptSnapshot>();
-  supervisor.send(LauncherState{.present = false, .epoch = 4, .orphan_timeout_ms = -1});
+  supervisor.send(LauncherState{.present = false, .generation = 4, .orphan_timeout_ms = -1});
 
   supervisor.reconnect();
 
-  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().epoch, 5u);
+  EXPECT_EQ(supervisor.wait_for<SupervisorHello>().generation, 5u);
 }
 
 TEST(Supervisor, SaysThatTheGroupIsGoneBehindAllOutput) {
@@ -180,7 +180,7 @@ TEST(Supervisor, AProcessThatStandsByGoesOnAsARank) {
 
   const WorkersStarted started = supervisor.start({"echo new; exec sleep 1000", "exit 3"});
 
-  EXPECT_EQ(started.stood_by, 1);
+  EXPECT_EQ(started.from_standby, 1);
   EXPECT_EQ(supervisor.wait_for<WorkerExited>().rank, 1);  // for which nobody had waited
   supervisor.attach(1);
   EXPECT_EQ(first_output(supervisor), "number 0 rank\n");
@@ -193,7 +193,7 @@ TEST(Supervisor, AStandbyProcessThatDiedIsReplacedByANewOne) {
   supervisor.stand_by(1, "echo $$ > pid; exit 1");
   ASSERT_TRUE(ends(pid.read()));
 
-  EXPECT_EQ(supervisor.start({"echo new; exec sleep 1000"}).stood_by, 0);
+  EXPECT_EQ(supervisor.start({"echo new; exec sleep 1000"}).from_standby, 0);
   supervisor.attach(1);
   EXPECT_EQ(first_output(supervisor), "new\n");
 }
@@ -205,7 +205,7 @@ TEST(Supervisor, ThoseThatAreLeftOverAreKilled) {
   supervisor.stand_by(2, "echo $$ > $TRAINRUN_STANDBY; exec sleep 1000");
   const pid_t left_over = second.read();
 
-  EXPECT_EQ(supervisor.start({"true"}).stood_by, 1);
+  EXPECT_EQ(supervisor.start({"true"}).from_standby, 1);
 
   EXPECT_TRUE(ends(left_over));
 }
@@ -262,7 +262,7 @@ TEST(Supervisor, RefusesWhoHasARankBeforeThereAreAny) {
   const auto frame = reader.next();
   ASSERT_TRUE(frame && *frame);
   EXPECT_EQ(decode<Refused>(**frame)->message, "no worker of this supervisor has a rank yet");
-  EXPECT_EQ(supervisor.start({"true"}).stood_by, 1);
+  EXPECT_EQ(supervisor.start({"true"}).from_standby, 1);
 }
 
 /// Frames that a rank's standard output consists of, until one of this type.
@@ -291,7 +291,7 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
   supervisor.attach(1);
   supervisor.start({"exec python3 late.py"});
   supervisor.send(PauseWorkers{.step = "pause", .reason = "Ctrl-C"});
-  supervisor.send(PauseWorkers{.step = "advance", .ordinal = 7, .reason = "Ctrl-C"});
+  supervisor.send(PauseWorkers{.step = "advance", .report_seq = 7, .reason = "Ctrl-C"});
   supervisor.attach(1);
   supervisor.wait_for<AttemptSnapshot>();  // it has heard both orders
 
@@ -301,13 +301,13 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
   EXPECT_EQ(names(frames), (std::vector<std::string>{"Welcome", "PauseWorkers"}));
   const auto pause = *decode<PauseWorkers>(frames.back());
   EXPECT_EQ(pause.step, "advance");
-  EXPECT_EQ(pause.ordinal, 7u);
+  EXPECT_EQ(pause.report_seq, 7u);
 }
 
 TEST(Supervisor, IsPreparedOnceItSeesTheLaunchersMark) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
-  supervisor.prepare(1, /*standby=*/false, "mark");  // epoch 0
+  supervisor.prepare(1, /*standby=*/false, "mark");  // generation 0
 
   ::mkdir((supervisor.dir() + "/run").c_str(), 0755);
   std::ofstream(supervisor.dir() + "/mark") << "mark";
@@ -349,7 +349,7 @@ TEST(Supervisor, EndsWithoutALauncherThoughItsOutputIsNowhere) {
   supervisor.start({"head -c 700000 /dev/zero"});  // more than is sent without an acknowledgement
   supervisor.wait_for<WorkerExited>();
 
-  supervisor.send(LauncherState{.present = false, .epoch = 1, .orphan_timeout_ms = 0});
+  supervisor.send(LauncherState{.present = false, .generation = 1, .orphan_timeout_ms = 0});
 
   EXPECT_EQ(supervisor.wait_for_end(), 0);
 }

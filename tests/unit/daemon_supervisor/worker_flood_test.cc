@@ -13,8 +13,8 @@ class WorkerFlood : public WorkerLink {
  protected:
   /// Reports of 1 MiB each, until one of them cannot be sent; the last that was.
   std::uint64_t report(std::uint64_t from, std::uint64_t to) {
-    for (std::uint64_t ordinal = from; ordinal <= to; ++ordinal) {
-      if (!say(ReportBatch{0, ordinal, 1, std::string(kMiB, 'r')})) return ordinal - 1;
+    for (std::uint64_t report_seq = from; report_seq <= to; ++report_seq) {
+      if (!say(ReportBatch{0, report_seq, 1, std::string(kMiB, 'r')})) return report_seq - 1;
     }
     return to;
   }
@@ -31,11 +31,11 @@ TEST_F(WorkerFlood, ReportsThatAreAcknowledgedMakeRoomForOthers) {
   for (std::uint64_t round = 0; round < 5; ++round) {
     const std::uint64_t last = (round + 1) * half;
     ASSERT_EQ(report(round * half + 1, last), last);
-    while (supervisor_.wait_for<ReportBatch>().first_ordinal < last) continue;
+    while (supervisor_.wait_for<ReportBatch>().first_report_seq < last) continue;
     supervisor_.send(AckReports{{{0, last}}});
     const auto acked = hear<AckReports>();
     ASSERT_TRUE(acked) << round;
-    EXPECT_EQ(acked->acks[0].ordinal, last);
+    EXPECT_EQ(acked->acks[0].report_seq, last);
   }
 }
 
@@ -52,7 +52,7 @@ TEST_F(WorkerFlood, OfCheckpointsThatNobodySettlesEndsItsConnection) {
   CheckpointStaged staged;
   staged.error = "the worker could not write it";
   do {
-    staged.index = ++count;
+    staged.checkpoint_seq = ++count;
     staged.dir = staging_ + "/ckpt-" + std::to_string(count);
   } while (count < kTooMany && say(staged));
 

@@ -29,7 +29,7 @@ TEST(WorkerFrames, TheRankIsTheConnectionsWhateverTheFrameSays) {
 
 TEST(WorkerFrames, ReportsGoOnWhereTheLastEnded) {
   const auto batch = [](std::uint64_t first, std::uint32_t count) {
-    return ReportBatch{.rank = 0, .first_ordinal = first, .count = count, .data = ""};
+    return ReportBatch{.rank = 0, .first_report_seq = first, .count = count, .data = ""};
   };
   EXPECT_TRUE(check_reports(batch(1, 1), 0));
   EXPECT_TRUE(check_reports(batch(8, 3), 7));
@@ -43,7 +43,7 @@ TEST(WorkerFrames, ReportsGoOnWhereTheLastEnded) {
 TEST(WorkerFrames, AStagedFolderIsTheOneThatWasGiven) {
   const std::string staging = "/runs/r/checkpoints/.staging-3/rank-0001";
   CheckpointStaged staged;
-  staged.index = 2;
+  staged.checkpoint_seq = 2;
   staged.dir = staging + "/ckpt-2";
   EXPECT_TRUE(check_staged(staging, staged));
   for (const char* other :

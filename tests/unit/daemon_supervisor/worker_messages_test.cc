@@ -20,10 +20,11 @@ const std::set<std::string> kOfEveryGroup{"Prepared", "WorkersStarted", "WorkerJ
 
 class WorkerMessagesTest : public WorkerLink {
  protected:
-  /// What a launcher of this epoch hears when it attaches, between the snapshot and the next one.
-  std::vector<Frame> told(std::uint64_t epoch) {
-    supervisor_.attach(epoch);
-    supervisor_.attach(epoch);
+  /// What a launcher of this generation hears when it attaches, between the snapshot and the next
+  /// one.
+  std::vector<Frame> told(std::uint64_t generation) {
+    supervisor_.attach(generation);
+    supervisor_.attach(generation);
     snapshot_ = supervisor_.wait_for<AttemptSnapshot>();
     std::vector<Frame> frames = supervisor_.until(MessageType::AttemptSnapshot);
     frames.pop_back();
@@ -50,8 +51,8 @@ class WorkerMessagesTest : public WorkerLink {
   }
   CheckpointStaged staged(std::uint64_t index, const std::string& text) {
     CheckpointStaged message;
-    message.index = index;
-    message.report_ordinal = 9;
+    message.checkpoint_seq = index;
+    message.report_seq = 9;
     message.dir = staging_ + "/ckpt-" + std::to_string(index);
     message.metadata_json = R"({"a":1})";
     std::filesystem::create_directories(message.dir);
@@ -108,7 +109,7 @@ TEST_F(WorkerMessagesTest, ReportsAreSaidAgainUntilTheyAreAcknowledged) {
   say(ReportBatch{7, 1, 2, "ab"});
   say(ReportBatch{7, 3, 1, "c"});
   EXPECT_EQ(supervisor_.wait_for<ReportBatch>().rank, 0);
-  EXPECT_EQ(supervisor_.wait_for<ReportBatch>().first_ordinal, 3u);
+  EXPECT_EQ(supervisor_.wait_for<ReportBatch>().first_report_seq, 3u);
   EXPECT_EQ(names(told(2)), (Names{"ReportBatch", "ReportBatch"}));
   EXPECT_EQ(snapshot_.alive.at(0).reported, 3u);
 
@@ -117,14 +118,14 @@ TEST_F(WorkerMessagesTest, ReportsAreSaidAgainUntilTheyAreAcknowledged) {
   const auto acked = hear<AckReports>();
   ASSERT_TRUE(acked);
   ASSERT_EQ(acked->acks.size(), 1u);
-  EXPECT_EQ(acked->acks[0].ordinal, 2u);
+  EXPECT_EQ(acked->acks[0].report_seq, 2u);
   const auto frames = told(2);
   EXPECT_EQ(names(frames), Names{"ReportBatch"});
-  EXPECT_EQ(decode<ReportBatch>(frames.front())->first_ordinal, 3u);
+  EXPECT_EQ(decode<ReportBatch>(frames.front())->first_report_seq, 3u);
 }
 
 TEST_F(WorkerMessagesTest, APauseAndAResultAreSaidToEveryLauncher) {
-  say(WorkerPaused{.rank = 7, .ordinal = 5, .checkpoint_index = 2, .arrived = true});
+  say(WorkerPaused{.rank = 7, .report_seq = 5, .checkpoint_seq = 2, .arrived = true});
   say(WorkerResult{7, "[1]"});
   EXPECT_EQ(supervisor_.wait_for<WorkerPaused>().rank, 0);
   EXPECT_EQ(supervisor_.wait_for<WorkerResult>().json, "[1]");
@@ -165,7 +166,7 @@ TEST_F(WorkerMessagesTest, WhatUserCodeThrewIsToldWithItsEnd) {
   EXPECT_FALSE(exited.end.stop_requested);
   EXPECT_FALSE(exited.end.oom_killed);
   EXPECT_GT(exited.end.wall_us, 0);
-  EXPECT_EQ(exited.end.last_ordinal, 2u);
+  EXPECT_EQ(exited.end.last_report_seq, 2u);
   EXPECT_EQ(exited.end.error, (UserError{"boom", "std::runtime_error", "at x"}));
 }
 
@@ -186,8 +187,8 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
   const auto part = supervisor_.wait_for<ShardWritten>();
   EXPECT_EQ(part.error, "");
   EXPECT_EQ(part.rank, Rank{0});
-  EXPECT_EQ(part.index, 1u);
-  EXPECT_EQ(part.report_ordinal, 9u);
+  EXPECT_EQ(part.checkpoint_seq, 1u);
+  EXPECT_EQ(part.report_seq, 9u);
   EXPECT_EQ(part.metadata_json, R"({"a":1})");
   EXPECT_FALSE(part.on_node);
   ASSERT_EQ(part.files.size(), 1u);
@@ -199,7 +200,8 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
   EXPECT_EQ(names(told(2)), Names{"ShardWritten"});
   EXPECT_EQ(snapshot_.settled_checkpoint, 0u);
 
-  supervisor_.send(CheckpointOutcome{.index = 1, .path = "checkpoint_000001", .error = ""});
+  supervisor_.send(
+      CheckpointOutcome{.checkpoint_seq = 1, .path = "checkpoint_000001", .error = ""});
 
   const auto outcome = hear<CheckpointOutcome>();
   ASSERT_TRUE(outcome);
@@ -222,7 +224,7 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   std::filesystem::remove_all(gone.dir);
   say(gone);
   part = supervisor_.wait_for<ShardWritten>();
-  EXPECT_EQ(part.index, 2u);
+  EXPECT_EQ(part.checkpoint_seq, 2u);
   EXPECT_FALSE(part.no_space);
   EXPECT_NE(part.error, "");
 }

@@ -47,7 +47,7 @@ TEST_F(KeptRunTest, WhatIsLeftOfARunSaysWhatTakesItUp) {
             fmt::format("interrupted: its train-run is gone; `train-run resume {}` finds its "
                         "workers, or goes on from the newest checkpoint",
                         temp_.path()));
-  std::ofstream(temp_.path() + "/.kept") << "";
+  std::ofstream(temp_.path() + "/.detached") << "";
   EXPECT_EQ(left_text(folder_),
             fmt::format("interrupted: its controller is gone, and no traind has started another "
                         "yet; `train-run resume --detach {}` finds its workers, or goes on from "

@@ -37,7 +37,7 @@ class FileRelayTest : public testing::Test {
     const auto [node, request] = asked_.back();
     FileBytes answer{.id = request.id, .offset = request.offset, .size = 7, .data = data};
     answer.error = error;
-    EXPECT_TRUE(relay_.take(node, encode(answer)));
+    relay_.answered(node, answer);
   }
 
   StillClock clock_;
@@ -114,9 +114,8 @@ TEST_F(FileRelayTest, AnAnswerOfAnotherNodeOrToAnotherQuestionCountsForNothing) 
   relay_.knows(kPlace, {"n1"});
   ask();
 
-  EXPECT_TRUE(relay_.take(NodeId{2}, encode(FileBytes{.id = asked_[0].second.id})));
-  EXPECT_TRUE(relay_.take(NodeId{1}, encode(FileBytes{.id = asked_[0].second.id + 1})));
-  EXPECT_FALSE(relay_.take(NodeId{1}, encode(FileBytes{.id = asked_[0].second.id}, Attempt{0})));
+  relay_.answered(NodeId{2}, FileBytes{.id = asked_[0].second.id});
+  relay_.answered(NodeId{1}, FileBytes{.id = asked_[0].second.id + 1});
 
   EXPECT_TRUE(answers_.empty());
 }

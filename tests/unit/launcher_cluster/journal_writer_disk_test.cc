@@ -23,7 +23,7 @@ class JournalWriterDisk : public testing::Test {
   JournalWriterDisk() {
     disk_.put("/run/there", "");
     journal_ = std::move(*Journal::open(disk_, kPath));
-    EXPECT_TRUE(journal_->take_epoch("t", {}));
+    EXPECT_TRUE(journal_->take_generation("t", {}));
     writer_.emplace(context_.get_executor(), *journal_, clock_,
                     [this](const std::string& text) { complaints_.push_back(text); });
     scope_.spawn("journal", writer_->run());
@@ -68,7 +68,7 @@ TEST_F(JournalWriterDisk, WhatIsWrittenIsOnDisk) {
 
   EXPECT_TRUE(written());
 
-  EXPECT_EQ(remembered(), (Events{"epoch_taken", "one", "two"}));
+  EXPECT_EQ(remembered(), (Events{"generation_taken", "one", "two"}));
   EXPECT_EQ(complaints_, Events{});
 }
 
@@ -78,13 +78,13 @@ TEST_F(JournalWriterDisk, AFullDiskKeepsNobodyWaitingAndIsCaughtUpWith) {
   EXPECT_TRUE(written());
   ASSERT_EQ(complaints_.size(), 1u);
   EXPECT_TRUE(complaints_[0].starts_with("the journal cannot be written: ")) << complaints_[0];
-  EXPECT_EQ(remembered(), (Events{"epoch_taken"}));
+  EXPECT_EQ(remembered(), (Events{"generation_taken"}));
 
   disk_.set_space(1 << 20);
   writer_->remember({{"event", "two"}});
   EXPECT_TRUE(written());
 
-  EXPECT_EQ(remembered(), (Events{"epoch_taken", "one", "two"}));
+  EXPECT_EQ(remembered(), (Events{"generation_taken", "one", "two"}));
 }
 
 }  // namespace

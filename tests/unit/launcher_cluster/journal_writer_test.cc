@@ -17,7 +17,7 @@ class JournalWriterTest : public testing::Test {
     auto journal = Journal::open(files_, path_);
     EXPECT_TRUE(journal);
     journal_ = std::move(*journal);
-    EXPECT_TRUE(journal_->take_epoch("2026-11-22T00:00:00Z", {}));
+    EXPECT_TRUE(journal_->take_generation("2026-11-22T00:00:00Z", {}));
     writer_.emplace(io_.get_executor(), *journal_, clock_,
                     [this](const std::string& text) { said_.push_back(text); });
     scope_.spawn("journal", writer_->run());
@@ -72,7 +72,7 @@ TEST_F(JournalWriterTest, LeavesOutAnEventThatNoJournalTakesAndGoesOn) {
   writer_->remember({{"event", "last"}});
   write();
 
-  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "first", "last"}));
+  EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "first", "last"}));
   ASSERT_EQ(said_.size(), 2u);
   EXPECT_TRUE(said_[0].starts_with("the journal leaves out an event: journal: a record of 12001"))
       << said_[0];
@@ -85,7 +85,7 @@ TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
   writer_->remember({{"event", "large"}, {"cause", text}});
   write();
 
-  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "large"}));
+  EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "large"}));
   EXPECT_TRUE(said_.empty());
 }
 
@@ -94,14 +94,14 @@ TEST_F(JournalWriterTest, KeepsNobodyWaitingForAJournalThatIsAnothersByNow) {
   writer_->remember({{"event", "first"}});
   write();
   auto other = Journal::open(files_, path_);
-  ASSERT_TRUE(other && (*other)->take_epoch("2026-11-22T00:00:01Z", {}));
+  ASSERT_TRUE(other && (*other)->take_generation("2026-11-22T00:00:01Z", {}));
 
   writer_->remember({{"event", "second"}});
   write();
   writer_->remember({{"event", "run_ended"}});
   write();
 
-  EXPECT_EQ(events(), (std::vector<std::string>{"epoch_taken", "first", "epoch_taken"}));
+  EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "first", "generation_taken"}));
   ASSERT_EQ(said_.size(), 1u);
   EXPECT_TRUE(said_[0].ends_with("; another train-run has taken this run over")) << said_[0];
 }

@@ -36,7 +36,7 @@ class RemoteRunTest : public testing::Test {
   /// Its thread puts what is new; returns once the first round is over.
   void begin(RunRecord& record) {
     record.remote()->begin(
-        record.folder(), record.epoch(), [](const std::string&) {},
+        record.folder(), record.generation(), [](const std::string&) {},
         [this](const Error& error) {
           const std::lock_guard lock(mutex_);
           fenced_ = error.code;
@@ -64,7 +64,7 @@ TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
   EXPECT_EQ((*record)->folder().path(),
             temp_.path() + "/a/trainrun/remote/s3/bucket/" + storage_.substr(12) + "/vit");
   EXPECT_FALSE((*record)->resumed());
-  EXPECT_EQ((*record)->epoch(), Epoch{1});
+  EXPECT_EQ((*record)->generation(), Generation{1});
   EXPECT_TRUE(*(*record)->remote()->exists());
   EXPECT_EQ(objects_->get("owner-key"), (*record)->owner_key());
   EXPECT_EQ(objects_->get("probe-1"), (*record)->storage_mark());
@@ -84,7 +84,7 @@ TEST_F(RemoteRunTest, TheNextLauncherOnTheSameMachineGoesOn) {
   ASSERT_TRUE(record) << record.error().describe();
   EXPECT_TRUE((*record)->resumed());
   EXPECT_EQ((*record)->run_id(), run_id);
-  EXPECT_EQ((*record)->epoch(), Epoch{2});
+  EXPECT_EQ((*record)->generation(), Generation{2});
   EXPECT_EQ((*record)->start().first_attempt, Attempt{5});
   EXPECT_EQ(objects_->get("probe-2"), (*record)->storage_mark());
 }
@@ -210,7 +210,7 @@ TEST_F(RemoteRunTest, ALauncherThatWasReplacedHearsOfIt) {
   machine("b");
   const auto second = open(/*force=*/true);
   ASSERT_TRUE(second) << second.error().describe();
-  EXPECT_EQ((*second)->epoch(), Epoch{2});
+  EXPECT_EQ((*second)->generation(), Generation{2});
   EXPECT_EQ((*second)->run_id(), (*first)->run_id());
 
   EXPECT_EQ((*first)->check_owner().error().code, Errc::Fenced);

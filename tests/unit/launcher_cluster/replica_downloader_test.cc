@@ -49,7 +49,7 @@ class ReplicaDownloaderTest : public testing::Test {
         answer.size = found->second.size();
         answer.data = found->second.substr(request.offset, request.bytes);
       }
-      relay_->take(node, encode(answer));
+      relay_->answered(node, answer);
     });
   }
   std::string folder(std::uint64_t number) const {
@@ -58,15 +58,15 @@ class ReplicaDownloaderTest : public testing::Test {
   /// A checkpoint of two ranks, each with a file on the node `n1`.
   void put_checkpoint(std::uint64_t number) {
     Manifest manifest{.checkpoint = CheckpointNumber{number},
-                      .epoch = Epoch{1},
+                      .generation = Generation{1},
                       .attempt = Attempt{0},
-                      .ordinal = Ordinal{number},
+                      .checkpoint_seq = CheckpointSeq{number},
                       .world_size = 2};
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (const int rank : {0, 1}) {
       const std::string path = part_name(Rank{rank}) + "/state";
-      const std::string place =
-          data_name({Epoch{1}, Attempt{0}, Ordinal{number}}) + "/" + part_name(Rank{rank});
+      const std::string place = data_name({Generation{1}, Attempt{0}, CheckpointSeq{number}}) +
+                                "/" + part_name(Rank{rank});
       const std::string text(300'000, static_cast<char>('a' + rank));
       manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n1"}});
       on_nodes_[place + "/" + path] = text;

@@ -18,7 +18,7 @@ ReportBatch batch(int rank, std::uint64_t first, const std::vector<double>& valu
                   bool checkpoint = false) {
   ReportBatch made;
   made.rank = rank;
-  made.first_ordinal = first;
+  made.first_report_seq = first;
   for (double value : values) {
     append_report(1000, checkpoint, {{"loss", value}}, made.data);
     ++made.count;
@@ -65,7 +65,7 @@ std::unique_ptr<ReportPipeline> make_pipeline(const std::string& folder, NewsBox
 std::vector<std::pair<std::int32_t, std::uint64_t>> written(const std::string& folder) {
   std::vector<std::pair<std::int32_t, std::uint64_t>> all;
   EXPECT_TRUE(read_metrics_log(folder + "/metrics.jsonl", [&](ReportRecord&& record) {
-    all.emplace_back(record.rank, record.ordinal);
+    all.emplace_back(record.rank, record.report_seq);
     return true;
   }));
   return all;
@@ -83,7 +83,7 @@ TEST(ReportPipeline, AcknowledgesWhatIsOnDisk) {
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {1, 1}}));
   std::map<std::int32_t, std::uint64_t> acked;
-  for (const auto& [attempt, ack] : box.acks) acked[ack.rank] = ack.ordinal;
+  for (const auto& [attempt, ack] : box.acks) acked[ack.rank] = ack.report_seq;
   EXPECT_EQ(acked, (std::map<std::int32_t, std::uint64_t>{{0, 2}, {1, 1}}));
 }
 
@@ -135,7 +135,7 @@ TEST(ReportPipeline, GoesOnWithWhatTheFileHoldsAfterARestartOfTheLauncher) {
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
   ASSERT_FALSE(after.acks.empty());
-  EXPECT_EQ(after.acks.back().second.ordinal, 3u);
+  EXPECT_EQ(after.acks.back().second.report_seq, 3u);
 }
 
 TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
@@ -173,7 +173,7 @@ TEST(ReportPipeline, KeepsOnceWhatComesAgainWhileItWaits) {
   stall.set_value();
   ASSERT_TRUE(box.wait_settled(pipeline.settle()));
   pipeline.finish();
-  EXPECT_EQ(box.acks.back().second.ordinal, 3u);
+  EXPECT_EQ(box.acks.back().second.report_seq, 3u);
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
 }
@@ -190,7 +190,7 @@ TEST(ReportPipeline, AcknowledgesAgainWhatComesAgainAfterItWasWritten) {
   pipeline->finish();
 
   ASSERT_EQ(box.acks.size(), 1u);
-  EXPECT_EQ(box.acks[0].second.ordinal, 2u);
+  EXPECT_EQ(box.acks[0].second.report_seq, 2u);
 }
 
 TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {

@@ -30,7 +30,7 @@ TEST_F(RunRecordTest, BeginsAFreshRunAtAttemptZero) {
   auto record = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(record) << record.error().describe();
   EXPECT_FALSE((*record)->resumed());
-  EXPECT_EQ((*record)->epoch(), Epoch{1});
+  EXPECT_EQ((*record)->generation(), Generation{1});
   EXPECT_EQ((*record)->start().first_attempt, Attempt{0});
   EXPECT_EQ((*record)->start().last_checkpoint_number, 0u);
   ASSERT_TRUE((*record)->put_specs("command: x\n", "command: [x]\n"));
@@ -58,7 +58,7 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   ASSERT_TRUE(second) << second.error().describe();
   EXPECT_TRUE((*second)->resumed());
   EXPECT_EQ((*second)->run_id(), run_id);
-  EXPECT_EQ((*second)->epoch(), Epoch{2});
+  EXPECT_EQ((*second)->generation(), Generation{2});
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
 }
 
@@ -77,22 +77,23 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   const auto starting = record_of(
       StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = attempt});
   ASSERT_TRUE((*first)->journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
-  const auto put = [&](std::uint64_t number, Attempt of, Epoch epoch, std::uint64_t index) {
+  const auto put = [&](std::uint64_t number, Attempt of, Generation generation,
+                       std::uint64_t index) {
     const std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{number});
     std::filesystem::create_directory(folder);
     std::ofstream(folder + "/" + std::string(kManifestName))
         << format_manifest({.checkpoint = CheckpointNumber{number},
-                            .epoch = epoch,
+                            .generation = generation,
                             .attempt = of,
-                            .ordinal = Ordinal{index},
+                            .checkpoint_seq = CheckpointSeq{index},
                             .created = "2026-11-21T09:38:00.123456Z"})
                .value();
     return folder;
   };
-  put(1, attempt, (*first)->epoch(), 1);
-  const std::string newest = put(2, attempt, (*first)->epoch(), 2);
-  put(3, Attempt{7}, (*first)->epoch(), 9);  // of another attempt
-  put(4, attempt, Epoch{77}, 9);             // of another launcher's
+  put(1, attempt, (*first)->generation(), 1);
+  const std::string newest = put(2, attempt, (*first)->generation(), 2);
+  put(3, Attempt{7}, (*first)->generation(), 9);  // of another attempt
+  put(4, attempt, Generation{77}, 9);             // of another launcher's
   first->reset();
 
   auto second = RunRecord::open(job_in(temp_.path()), kOptions);
@@ -100,7 +101,7 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   ASSERT_TRUE(second) << second.error().describe();
   const std::optional<LivingAttempt>& living = (*second)->start().living;
   ASSERT_TRUE(living.has_value());
-  EXPECT_EQ(living->settled_index, 2u);
+  EXPECT_EQ(living->settled_seq, 2u);
   EXPECT_EQ(living->settled_path, newest);
 }
 

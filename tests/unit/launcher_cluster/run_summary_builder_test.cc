@@ -42,17 +42,17 @@ class RunSummaryBuilderTest : public testing::Test {
     at(passed);
     ledger_->attempt_started(Attempt{attempt}, 2);
   }
-  void report(std::uint32_t attempt, std::uint64_t ordinal) {
+  void report(std::uint32_t attempt, std::uint64_t report_seq) {
     ReportRecord record;
     record.attempt = attempt;
-    record.ordinal = ordinal;
+    record.report_seq = report_seq;
     ledger_->reported(record);
   }
-  void commit(std::uint32_t attempt, std::uint64_t ordinal, Duration passed) {
+  void commit(std::uint32_t attempt, std::uint64_t report_seq, Duration passed) {
     at(passed);
     CheckpointManager::Outcome outcome;
     outcome.committed.info = {1, "/runs/vit/checkpoints/checkpoint_000001", 0};
-    ledger_->checkpoint_committed(outcome, Attempt{attempt}, ordinal);
+    ledger_->checkpoint_committed(outcome, Attempt{attempt}, report_seq);
   }
   static RankExited killed(int rank, int signal) {
     return {Attempt{0}, Rank{rank}, {.signaled = true, .status = signal}};
@@ -137,11 +137,11 @@ TEST_F(RunSummaryBuilderTest, WithoutACheckpointOfItsOwnAnAttemptLosesAll) {
 TEST_F(RunSummaryBuilderTest, AnAttemptThatEndedWellOrWasReFormedLosesNothing) {
   begin(0, seconds(0));
   report(0, 6);
-  AttemptEnded reformed = ended_well(0);
-  reformed.cause = "there is room for 3 workers instead of 2";
-  reformed.reformed = true;
+  AttemptEnded resized = ended_well(0);
+  resized.cause = "there is room for 3 workers instead of 2";
+  resized.resized = true;
   at(seconds(9));
-  ledger_->attempt_ended(reformed);
+  ledger_->attempt_ended(resized);
   begin(1, seconds(9));
   ledger_->attempt_ended(ended_well(1));
 

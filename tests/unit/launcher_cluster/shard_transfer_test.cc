@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "lib/base/overloaded.h"
 #include "lib/transfer/open_beneath.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
@@ -55,6 +56,39 @@ class ShardTransferTest : public testing::Test {
     run_until([this] { return scope_.size() == 0; });
   }
 
+  /// Whether the controller hears nothing of it now.
+  bool take(NodeId node, const Frame& frame) {
+    auto message = decode_node_message(frame, 2);
+    EXPECT_TRUE(message) << message.error().describe();
+    const Sender from{frame.attempt, node};
+    return std::visit(Overloaded{[&](const Prepared& m) {
+                                   collector_->prepared(from, m);
+                                   return false;
+                                 },
+                                 [&](const ShardWritten& m) { return collector_->takes(from, m); },
+                                 [&](const GroupGone&) { return collector_->holds_end(from); },
+                                 [&](const AttemptSnapshot& m) {
+                                   collector_->attached(from, m);
+                                   return false;
+                                 },
+                                 [&](FileBytes& m) {
+                                   collector_->bytes(from, std::move(m));
+                                   return true;
+                                 },
+                                 [&](const ReadFile& m) {
+                                   collector_->serve(from, m);
+                                   return true;
+                                 },
+                                 [&](const ShardKept& m) {
+                                   collector_->kept(from, m);
+                                   return true;
+                                 },
+                                 [](const auto&) {
+                                   ADD_FAILURE() << "of no shard";
+                                   return false;
+                                 }},
+                      *message);
+  }
   void run_until(const std::function<bool()>& done) {
     const TimePoint limit = clock_.now() + seconds(20);
     while (!done() && clock_.now() < limit) {
@@ -79,7 +113,7 @@ class ShardTransferTest : public testing::Test {
           read_beneath(there(), request.folder + "/" + request.path, request.offset, request.bytes);
       answer.size = piece->size;
       answer.data = piece->data;
-      EXPECT_TRUE(collector_->take(node, encode(answer, kAttempt)));
+      EXPECT_TRUE(take(node, encode(answer, kAttempt)));
     });
   }
   std::string there() const { return temp_.path() + "/node"; }
@@ -95,7 +129,7 @@ class ShardTransferTest : public testing::Test {
     write(there() + "/" + kPending + "/" + dir + "/" + path, text);
     ShardWritten message;
     message.rank = Rank{rank};
-    message.index = 1;
+    message.checkpoint_seq = 1;
     message.dir = dir;
     message.files = {{path, text.size(), digest_of(text)}};
     message.on_node = true;
@@ -113,7 +147,7 @@ class ShardTransferTest : public testing::Test {
     answers_.clear();
     ReadFile request{.id = 4, .folder = folder, .path = path};
     request.bytes = 100;
-    EXPECT_TRUE(collector_->take(kNode, encode(request, kAttempt)));
+    EXPECT_TRUE(take(kNode, encode(request, kAttempt)));
     run_until([this] { return !answers_.empty(); });
     return answers_.front();
   }
@@ -135,7 +169,7 @@ class ShardTransferTest : public testing::Test {
 TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   const std::string text(1 << 20, 'x');
 
-  EXPECT_TRUE(collector_->take(kNode, part(1, text)));
+  EXPECT_TRUE(take(kNode, part(1, text)));
   EXPECT_TRUE(events_.empty());
   run_until([this] { return !events_.empty(); });
 
@@ -145,23 +179,23 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   EXPECT_EQ(staged.dir, ".rank-0001");
   EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
   // Said again by a supervisor that has not heard of an outcome yet.
-  EXPECT_FALSE(collector_->take(kNode, part(1, text)));
+  EXPECT_FALSE(take(kNode, part(1, text)));
 }
 
 TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {
   ShardWritten message;
   message.rank = Rank{1};
-  message.index = 1;
+  message.checkpoint_seq = 1;
   message.dir = ".rank-0001";
 
-  EXPECT_FALSE(collector_->take(kNode, encode(message, kAttempt)));
+  EXPECT_FALSE(take(kNode, encode(message, kAttempt)));
 }
 
 TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
-  collector_->take(kOther, part(0, "other"));
-  collector_->take(kNode, part(1, "hello"));
+  take(kOther, part(0, "other"));
+  take(kNode, part(1, "hello"));
 
-  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+  EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
   run_until([this] { return !only<NodeGroupGone>().empty(); });
 
   std::set<Rank> staged;  // before it: rank 1's for sure, whose node it is
@@ -175,10 +209,10 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
 
 TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
   silent_ = true;
-  collector_->take(kNode, part(1, "hello"));
-  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+  take(kNode, part(1, "hello"));
+  EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
-  EXPECT_FALSE(collector_->take(kOther, encode(GroupGone{}, kAttempt)));
+  EXPECT_FALSE(take(kOther, encode(GroupGone{}, kAttempt)));
   run_until([this] { return !events_.empty(); });
 
   EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
@@ -187,7 +221,7 @@ TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
 
 TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
   silent_ = true;
-  collector_->take(kNode, part(1, "hello"));
+  take(kNode, part(1, "hello"));
   run_until([this] { return !asked_.empty(); });
 
   collector_->saw(NodeDown{kNode, "gone"});
@@ -198,12 +232,12 @@ TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
 
 TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
   silent_ = true;
-  collector_->take(kNode, part(1, "hello"));
+  take(kNode, part(1, "hello"));
   run_until([this] { return !asked_.empty(); });
   silent_ = false;
 
-  EXPECT_FALSE(collector_->take(kNode, encode(AttemptSnapshot{}, kAttempt)));
-  EXPECT_TRUE(collector_->take(kNode, part(1, "hello")));  // said again
+  EXPECT_FALSE(take(kNode, encode(AttemptSnapshot{}, kAttempt)));
+  EXPECT_TRUE(take(kNode, part(1, "hello")));  // said again
   run_until([this] { return !events_.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
@@ -213,7 +247,7 @@ TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
 TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
   write(here() + "/r1/state.bin", "hello");
 
-  collector_->take(kNode, part(1, "hello"));
+  take(kNode, part(1, "hello"));
   run_until([this] { return !events_.empty(); });
 
   EXPECT_TRUE(asked_.empty());
@@ -224,7 +258,7 @@ TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
   const Frame frame = part(1, "hello");
   write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
 
-  collector_->take(kNode, frame);
+  take(kNode, frame);
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
@@ -236,12 +270,12 @@ TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
 
 TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
   ShardWritten message;
-  message.index = 1;
+  message.checkpoint_seq = 1;
   message.dir = ".rank-0000";
   message.on_node = true;
   message.files = {{"../../../../x", 1, digest_of("x")}};
 
-  collector_->take(kNode, encode(message, kAttempt));
+  take(kNode, encode(message, kAttempt));
   run_until([this] { return !events_.empty(); });
 
   EXPECT_TRUE(asked_.empty());
@@ -271,15 +305,15 @@ TEST_F(ShardTransferTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
 }
 
 TEST_F(ShardTransferTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
-  EXPECT_FALSE(collector_->take(
-      kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .travels = true}, kAttempt)));
+  EXPECT_FALSE(
+      take(kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .relayed = true}, kAttempt)));
   Start next{Attempt{1}, PlacedNode{.node = kNode}, Placement{}, "", 0, {}, 1};
 
   collector_->starting(next);
   collector_->starting(next);
 
   EXPECT_EQ(said_, (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
-                                             "/vit': its checkpoints travel through train-run"}));
+                                             "/vit': train-run relays its checkpoints"}));
   EXPECT_TRUE(collector_->has_no_access(kNode));
   EXPECT_FALSE(collector_->has_no_access(kOther));
 }
@@ -292,22 +326,22 @@ class ReplicasTest : public ShardTransferTest {
 
   Frame kept_part(const std::string& dir = "data-1-0.1/rank-0000") const {
     ShardWritten message;
-    message.index = 1;
+    message.checkpoint_seq = 1;
     message.dir = dir;
     message.files = {{"state.bin", 5, digest_of("hello")}};
     message.on_node = true;
     return encode(message, kAttempt);
   }
   void kept_by(NodeId node, const std::string& error = "") {
-    ShardKept kept{.rank = 0, .index = 1};
+    ShardKept kept{.rank = 0, .checkpoint_seq = 1};
     kept.error = error;
     if (!error.empty()) kept.error_code = "no_space";
-    EXPECT_TRUE(collector_->take(node, encode(kept, kAttempt)));
+    EXPECT_TRUE(take(node, encode(kept, kAttempt)));
   }
 };
 
 TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_part()));
   run_until([this] { return !orders_.empty(); });
   ASSERT_EQ(orders_.size(), 1u);
   EXPECT_EQ(orders_[0].first, kOther);
@@ -335,7 +369,7 @@ TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
 }
 
 TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_part()));
   run_until([this] { return !orders_.empty(); });
 
   kept_by(kOther, "no room");
@@ -348,10 +382,10 @@ TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
 }
 
 TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_part()));
   run_until([this] { return !orders_.empty(); });
 
-  EXPECT_FALSE(collector_->take(kOther, encode(AttemptSnapshot{}, kAttempt)));
+  EXPECT_FALSE(take(kOther, encode(AttemptSnapshot{}, kAttempt)));
   ASSERT_EQ(orders_.size(), 2u);
   EXPECT_EQ(orders_[1].first, kOther);
   kept_by(kOther);
@@ -364,9 +398,9 @@ TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
 // The group fails with that node: nothing is said of the part, and what its node had to say last
 // does not wait for it any more.
 TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_part()));
   run_until([this] { return !orders_.empty(); });
-  EXPECT_TRUE(collector_->take(kNode, encode(GroupGone{}, kAttempt)));
+  EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
   collector_->saw(NodeDown{kOther, "gone"});
   run_until([this] { return !events_.empty(); });
@@ -376,7 +410,7 @@ TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
 }
 
 TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part("data-1-0.2/rank-0000")));
+  EXPECT_TRUE(take(kNode, kept_part("data-1-0.2/rank-0000")));
   run_until([this] { return !events_.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().at(0).part.error,
@@ -385,16 +419,16 @@ TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
 }
 
 TEST_F(ReplicasTest, WhatANodeAsksForComesFromOneThatHasIt) {
-  EXPECT_TRUE(collector_->take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_part()));
   run_until([this] { return !orders_.empty(); });
   silent_ = true;
   ReadFile request{.id = 77, .folder = "data-1-0.1/rank-0000", .path = "state.bin"};
-  EXPECT_TRUE(collector_->take(kOther, encode(request, kAttempt)));
+  EXPECT_TRUE(take(kOther, encode(request, kAttempt)));
   ASSERT_EQ(passed_on_.size(), 1u);
   EXPECT_EQ(passed_on_[0].first, kNode);
 
   FileBytes answer{.id = passed_on_[0].second.id, .offset = 0, .size = 5, .data = "hello"};
-  EXPECT_TRUE(collector_->take(kNode, encode(answer)));
+  EXPECT_TRUE(take(kNode, encode(answer)));
 
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_[0].id, 77u);

@@ -108,7 +108,7 @@ TEST_F(StartFramesTest, ANodeIsToldWhatItsWorkersMayHave) {
   EXPECT_TRUE(message.bind_master);
   EXPECT_FALSE(message.standby);
   EXPECT_EQ(message.bind_address, "10.0.0.1");
-  EXPECT_EQ(message.epoch, 1u);
+  EXPECT_EQ(message.generation, 1u);
   EXPECT_EQ(message.run_dir, temp_.path() + "/vit");
   EXPECT_EQ(message.storage_mark, record_->storage_mark());
   EXPECT_EQ(message.stop_grace_ms, 7000);
@@ -117,12 +117,12 @@ TEST_F(StartFramesTest, ANodeIsToldWhatItsWorkersMayHave) {
 }
 
 TEST_F(StartFramesTest, CheckpointsTravelUnlessTheSpecNeedsSharedStorage) {
-  EXPECT_TRUE(prepared().may_travel);
+  EXPECT_TRUE(prepared().may_relay);
   spec_.run_config.shared_storage = SharedStorageNeed::Required;
-  EXPECT_FALSE(prepared().may_travel);
+  EXPECT_FALSE(prepared().may_relay);
   spec_.run_config.shared_storage = SharedStorageNeed::Auto;
   spec_.run_config.storage_path = "s3://bucket/runs";
-  EXPECT_FALSE(prepared().may_travel);
+  EXPECT_FALSE(prepared().may_relay);
 }
 
 TEST_F(StartFramesTest, ANodeHearsHowAStoreIsReachedOnlyWhereItNeedsOne) {
@@ -209,7 +209,7 @@ TEST_F(StartFramesTest, ALinkSaysWhoTheLauncherIsAndHowLongItWaits) {
 
   EXPECT_EQ(link.attach.run_id, record_->run_id());
   EXPECT_EQ(link.attach.run_name, "vit");
-  EXPECT_EQ(link.attach.epoch, 1u);
+  EXPECT_EQ(link.attach.generation, 1u);
   EXPECT_EQ(link.attach.user, "alice");
   EXPECT_EQ(link.attach.heartbeat_ms, 300);
   EXPECT_EQ(link.attach.dead_after_ms, 2500);
@@ -256,11 +256,11 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
   second.metadata_json = R"({"of": 0})";
   second.nodes = {"n1", "n2"};
 
-  const CommitRequest request =
-      commit_request({.attempt = Attempt{5}, .index = 2, .number = 9, .parts = {first, second}},
-                     Epoch{4}, "2026-11-21T09:38:00.123456Z", {{"loss", 0.5}});
+  const CommitRequest request = commit_request(
+      {.attempt = Attempt{5}, .checkpoint_seq = 2, .number = 9, .parts = {first, second}},
+      Generation{4}, "2026-11-21T09:38:00.123456Z", {{"loss", 0.5}});
 
-  EXPECT_EQ(request.pending, (PendingCheckpoint{Epoch{4}, Attempt{5}, Ordinal{2}}));
+  EXPECT_EQ(request.pending, (PendingCheckpoint{Generation{4}, Attempt{5}, CheckpointSeq{2}}));
   EXPECT_EQ(request.number, CheckpointNumber{9});
   EXPECT_EQ(request.world_size, 2);
   EXPECT_EQ(request.created, "2026-11-21T09:38:00.123456Z");
@@ -279,7 +279,7 @@ TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
   for (const char* text : {"[1]", "{", "7", ""}) {
     StagedShard part;
     part.metadata_json = text;
-    EXPECT_TRUE(commit_request({.parts = {part}}, Epoch{1}, "", {}).metadata.empty()) << text;
+    EXPECT_TRUE(commit_request({.parts = {part}}, Generation{1}, "", {}).metadata.empty()) << text;
   }
 }
 

@@ -64,7 +64,7 @@ TEST(ValidationExecutor, WhoAsksIsToldTheStateOfEach) {
   EXPECT_EQ(message.checkpoints[2].error, "it took longer than 2 s");
   EXPECT_EQ(message.checkpoints[3].status, "pending_validation");
   const auto metrics = read_reports(
-      {.rank = 0, .first_ordinal = 1, .count = 1, .data = message.checkpoints[0].metrics}, 0);
+      {.rank = 0, .first_report_seq = 1, .count = 1, .data = message.checkpoints[0].metrics}, 0);
   ASSERT_TRUE(metrics) << metrics.error().describe();
   EXPECT_EQ(metrics->front().metrics, all[0].metrics);
 }

@@ -58,8 +58,8 @@ inline CheckpointInfo checkpoint(std::uint64_t number) {
   return {number, "checkpoint_" + std::to_string(number), 3};
 }
 inline ShardStaged staged(Attempt attempt, int rank, std::uint64_t index,
-                          std::uint64_t ordinal = 1) {
-  return {attempt, {{Rank{rank}, "dir"}, index, ordinal}};
+                          std::uint64_t report_seq = 1) {
+  return {attempt, {{Rank{rank}, "dir"}, index, report_seq}};
 }
 
 struct Driven {

@@ -19,10 +19,11 @@ struct Group {
     }
   }
   RankTable::Entry& of(int rank) { return *ranks.find(Rank{rank}); }
-  void pause(int rank, std::uint64_t ordinal, std::uint64_t checkpoint = 0, bool arrived = false) {
+  void pause(int rank, std::uint64_t report_seq, std::uint64_t checkpoint = 0,
+             bool arrived = false) {
     RankTable::Entry& entry = of(rank);
-    entry.paused = entry.reported = ordinal;
-    entry.checkpoint_index = checkpoint;
+    entry.paused = entry.reported = report_seq;
+    entry.checkpoint_seq = checkpoint;
     entry.arrived = arrived;
   }
   Next advance(Duration after = {}) { return quiesce.advance(ranks, around, kStart + after); }
@@ -35,8 +36,8 @@ struct Group {
   Quiesce::Surroundings around;
 };
 
-std::pair<Pause::Step, std::uint64_t> step(Pause::Step step, std::uint64_t ordinal) {
-  return {step, ordinal};
+std::pair<Pause::Step, std::uint64_t> step(Pause::Step step, std::uint64_t report_seq) {
+  return {step, report_seq};
 }
 
 TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsSettled) {

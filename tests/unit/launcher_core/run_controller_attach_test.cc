@@ -12,13 +12,13 @@ using T = RunTrigger;
 RunStart with_living(bool pausing = false) {
   RunStart start{.first_attempt = kSecond, .checkpoint = checkpoint(3), .expected_nodes = 2};
   start.living = LivingAttempt{.id = kFirst,
-                               .epoch = Epoch{1},
+                               .generation = Generation{1},
                                .placement = both(),
                                .node_names = {"node-a", "node-b"},
                                .restored = {},
                                .restart_count = 1,
                                .pausing = pausing,
-                               .settled_index = 5,
+                               .settled_seq = 5,
                                .settled_path = "checkpoint_3"};
   return start;
 }
@@ -150,7 +150,7 @@ TEST(RunControllerAttach, CheckpointsGoOnWhereTheJournalEnds) {
   d.handle(staged(kFirst, 0, 6, 20));
   const auto commits = only<Commit>(d.handle(staged(kFirst, 1, 6, 20)));
   ASSERT_EQ(commits.size(), 1U);
-  EXPECT_EQ(commits[0].index, 6U);
+  EXPECT_EQ(commits[0].checkpoint_seq, 6U);
 }
 
 // Rank 0 waits for what became of them; rank 1 has heard it, and hands in no part again.

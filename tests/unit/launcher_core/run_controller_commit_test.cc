@@ -40,7 +40,7 @@ Texts notes(const Actions& actions) {
 }
 CommitFinished given_up(std::uint64_t index, bool may_come = false) {
   return {.attempt = kFirst,
-          .index = index,
+          .checkpoint_seq = index,
           .checkpoint = {},
           .error = "'/s' did not answer",
           .may_come = may_come};

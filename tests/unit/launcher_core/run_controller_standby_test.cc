@@ -84,7 +84,7 @@ TEST(RunControllerStandby, TheNextAttemptBeginsWithThem) {
   s.d.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}, 1});
   s.d.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}, 1});  // said again
   s.d.handle(AttemptStarted{kSecond, kNodeB, {{Rank{1}, 100}}, 1});
-  EXPECT_EQ(s.d.run.stood_by(), 2);
+  EXPECT_EQ(s.d.run.from_standby(), 2);
 }
 
 TEST(RunControllerStandby, ASupervisorThatAnswersTooLateBeginsLikeAnyOther) {

@@ -9,9 +9,9 @@ using T = RunTrigger;
 using Step = Pause::Step;
 
 StopAsked ctrl_c() { return {StopKind::Interrupt, "Ctrl-C"}; }
-Actions pause_all(Step step, std::uint64_t ordinal) {
-  return {Pause{kFirst, kNodeA, step, ordinal, "Ctrl-C"},
-          Pause{kFirst, kNodeB, step, ordinal, "Ctrl-C"}};
+Actions pause_all(Step step, std::uint64_t report_seq) {
+  return {Pause{kFirst, kNodeA, step, report_seq, "Ctrl-C"},
+          Pause{kFirst, kNodeB, step, report_seq, "Ctrl-C"}};
 }
 
 TEST(GracefulStop, PausesAdvancesFinishesAndEnds) {
@@ -92,7 +92,7 @@ TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
 
 RankExited came_to_its_end(int rank, std::uint64_t last_report) {
   WorkerEnd end = exited(0);
-  end.last_ordinal = last_report;
+  end.last_report_seq = last_report;
   return {kFirst, Rank{rank}, end};
 }
 

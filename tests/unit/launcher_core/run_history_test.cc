@@ -10,7 +10,7 @@ namespace {
 
 using S = RunState;
 
-/// A journal as one launcher of `epoch` writes it.
+/// A journal as one launcher of `generation` writes it.
 struct Journaled {
   explicit Journaled(int max_failures = 3) : history(failures(max_failures)) {}
   static FailureConfig failures(int max) {
@@ -39,9 +39,9 @@ struct Journaled {
     if (place) ended.node = place->node;
     add(record_of(ended, "rank 1 was killed"));
   }
-  void add(const boost::json::object& record) { history.add(epoch, "t", record); }
+  void add(const boost::json::object& record) { history.add(generation, "t", record); }
 
-  Epoch epoch{1};
+  Generation generation{1};
   RunHistory history;
 };
 
@@ -54,7 +54,7 @@ TEST(RunHistory, AnEmptyJournalIsAFreshStart) {
 
 TEST(RunHistory, AnAttemptWhoseWorkersWereToldToStartMayLive) {
   Journaled journal;
-  journal.epoch = Epoch{3};
+  journal.generation = Generation{3};
   journal.begin(kFirst, 2, checkpoint(7));
   EXPECT_FALSE(journal.history.living());
   journal.state(S::Starting);
@@ -62,7 +62,7 @@ TEST(RunHistory, AnAttemptWhoseWorkersWereToldToStartMayLive) {
   ASSERT_TRUE(journal.history.living());
   const LivingAttempt& living = *journal.history.living();
   EXPECT_EQ(living.id, kFirst);
-  EXPECT_EQ(living.epoch, Epoch{3});
+  EXPECT_EQ(living.generation, Generation{3});
   EXPECT_EQ(living.placement, both());
   EXPECT_EQ(living.node_names, (std::vector<std::string>{"node-a", "node-b"}));
   EXPECT_EQ(living.restored, checkpoint(7));
@@ -210,7 +210,7 @@ TEST(RunHistory, ACheckpointsRecordSaysWhichOneItIs) {
   EXPECT_EQ(checkpoint_record(kSecond, 4, checkpoint(7)),
             (boost::json::object{{"event", "checkpoint_committed"},
                                  {"attempt", 1u},
-                                 {"index", 4u},
+                                 {"checkpoint_seq", 4u},
                                  {"checkpoint", 7u},
                                  {"trained_epoch", 3}}));
 }
@@ -221,9 +221,9 @@ TEST(RunHistory, RecordsSurviveBeingText) {
   const auto again = boost::json::parse(boost::json::serialize(record)).as_object();
   RunHistory direct(FailureConfig{}), parsed(FailureConfig{});
   for (RunHistory* history : {&direct, &parsed}) {
-    history->add(Epoch{1}, "t", history == &direct ? record : again);
+    history->add(Generation{1}, "t", history == &direct ? record : again);
     history->add(
-        Epoch{1}, "t",
+        Generation{1}, "t",
         record_of(StateChanged{S::Preparing, S::Starting, RunTrigger::AllPrepared, kSecond, ""}));
     ASSERT_TRUE(history->living());
     EXPECT_EQ(history->living()->placement, both());

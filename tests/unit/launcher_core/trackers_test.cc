@@ -23,7 +23,7 @@ TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
   const auto ready = tracker.take_ready();
 
   ASSERT_TRUE(ready);
-  EXPECT_EQ(ready->index, 1u);
+  EXPECT_EQ(ready->checkpoint_seq, 1u);
   EXPECT_EQ(ready->parts, (std::vector{part(0, 1), part(1, 1)}));
   EXPECT_EQ(ready->error, "");
   EXPECT_TRUE(tracker.committing());
@@ -37,7 +37,7 @@ TEST(CheckpointTracker, CommitsOneAfterTheOther) {
 
   EXPECT_FALSE(tracker.take_ready());
   EXPECT_TRUE(tracker.commit_finished({1, "checkpoint_000001", ""}));
-  EXPECT_EQ(tracker.take_ready()->index, 2u);
+  EXPECT_EQ(tracker.take_ready()->checkpoint_seq, 2u);
 }
 
 TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
@@ -47,7 +47,7 @@ TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
 
   tracker.add(part(0, 1), kStart);
 
-  EXPECT_EQ(tracker.take_ready()->index, 1u);
+  EXPECT_EQ(tracker.take_ready()->checkpoint_seq, 1u);
 }
 
 TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
@@ -134,14 +134,21 @@ TEST(SequenceTracker, AcknowledgesOnceWhatIsOnDisk) {
   SequenceTracker tracker;
   ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
   ASSERT_TRUE(tracker.accept(Rank{1}, 1, 1));
+  EXPECT_EQ(tracker.synced(), Acks{});  // nothing is written
+
+  tracker.written(Rank{0}, 3);
+  tracker.written(Rank{1}, 1);
 
   EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 3}, {Rank{1}, 1}}));
   EXPECT_EQ(tracker.synced(), Acks{});
 }
 
-TEST(SequenceTracker, AcknowledgesAgainWhatIsSentAgain) {
+TEST(SequenceTracker, AcknowledgesAgainWhatIsSentAgainAndIsWritten) {
   SequenceTracker tracker;
   ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
+  ASSERT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 3u);
+  EXPECT_EQ(tracker.synced(), Acks{});  // it still waits to be written
+  tracker.written(Rank{0}, 3);
   tracker.synced();
   ASSERT_TRUE(tracker.accept(Rank{0}, 2, 1));
 
@@ -154,6 +161,7 @@ TEST(SequenceTracker, GoesOnFromWhatTheLogHolds) {
 
   EXPECT_EQ(tracker.synced(), Acks{});
   EXPECT_EQ(tracker.accept(Rank{0}, 9, 4).value(), 2u);
+  tracker.written(Rank{0}, 12);
   EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 12}}));
 }
 

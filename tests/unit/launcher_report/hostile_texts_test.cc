@@ -19,7 +19,7 @@ std::string progress_with(const std::string& text, OutputMode mode) {
   std::string shown = progress.started(2, 1, kAt);
   shown += progress.waiting(2, std::vector<WaitingNode>{{text, text, {}}}, kAt);
   shown += progress.attempt_started({.attempt = 1, .world_size = 2, .resumes_from = text}, kAt);
-  const ReportRecord report{.ordinal = 1, .metrics = {{text, text}, {"loss", 0.5}}};
+  const ReportRecord report{.report_seq = 1, .metrics = {{text, text}, {"loss", 0.5}}};
   shown += progress.reports(std::vector{report}, kAt);
   shown += progress.checkpoint({.name = text, .path = text}, kAt);
   shown += progress.validated({.name = text, .status = text, .metrics = {{text, text}}}, kAt);

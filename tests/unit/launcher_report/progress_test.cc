@@ -14,10 +14,10 @@ Moment at(Duration since_start) {
               microseconds(kWall) + std::chrono::duration_cast<microseconds>(since_start))};
 }
 
-std::vector<ReportRecord> report(std::uint64_t ordinal, Metrics metrics, std::int32_t rank = 0) {
+std::vector<ReportRecord> report(std::uint64_t report_seq, Metrics metrics, std::int32_t rank = 0) {
   return {{.rank = rank,
            .attempt = 0,
-           .ordinal = ordinal,
+           .report_seq = report_seq,
            .wall_us = kWall,
            .has_checkpoint = false,
            .metrics = std::move(metrics)}};
@@ -197,14 +197,14 @@ TEST(JsonProgress, IsAnObjectALine) {
       "\n");
   EXPECT_EQ(
       json.reports(report(1, epoch(0, 0.5)), at(seconds(1))),
-      R"({"event":"report","time":"2026-11-21T09:40:01.000000Z","attempt":0,"ordinal":1,"metrics":{"loss":0.5,"epoch":0}})"
+      R"({"event":"report","time":"2026-11-21T09:40:01.000000Z","attempt":0,"report_seq":1,"metrics":{"loss":0.5,"epoch":0}})"
       "\n");
   EXPECT_EQ(json.reports(report(2, epoch(1, 0.25)), at(milliseconds(1050))), "");
   EXPECT_EQ(json.worker_output("[a 0] hello\n", at(milliseconds(1050))), "");
   EXPECT_EQ(
       json.checkpoint({.name = "checkpoint_000001", .path = "/c/checkpoint_000001", .score = 0.5},
                       at(milliseconds(1060))),
-      R"({"event":"report","time":"2026-11-21T09:40:01.060000Z","attempt":0,"ordinal":2,"metrics":{"loss":0.25,"epoch":1}})"
+      R"({"event":"report","time":"2026-11-21T09:40:01.060000Z","attempt":0,"report_seq":2,"metrics":{"loss":0.25,"epoch":1}})"
       "\n"
       R"({"event":"checkpoint","time":"2026-11-21T09:40:01.060000Z","name":"checkpoint_000001",)"
       R"("path":"/c/checkpoint_000001","score":0.5})"

@@ -22,7 +22,7 @@ TEST(RunOwner, IsWhoHasTheKey) {
 }
 
 // Who hears a proof, as a traind that is another user's, cannot use it.
-TEST(RunOwner, AProofHoldsForOneConnectionRunAndEpoch) {
+TEST(RunOwner, AProofHoldsForOneConnectionRunAndGeneration) {
   const OwnerProof proof = prove_owner(kKey, kRun, 1, kBinding);
   EXPECT_FALSE(owns_run(kRun, 2, kBinding, proof));
   EXPECT_FALSE(owns_run(kRun, 1, std::string(32, 'c'), proof));

@@ -14,19 +14,19 @@ namespace {
 
 constexpr std::int64_t kWall = 1'795'254'000'000'123;  // 2026-11-21T09:40:00.000123Z
 
-ReportRecord report(std::int32_t rank, std::uint64_t ordinal, Metrics metrics,
+ReportRecord report(std::int32_t rank, std::uint64_t report_seq, Metrics metrics,
                     std::uint32_t attempt = 0) {
   return {.rank = rank,
           .attempt = attempt,
-          .ordinal = ordinal,
+          .report_seq = report_seq,
           .wall_us = kWall,
           .has_checkpoint = false,
           .metrics = std::move(metrics)};
 }
 
-std::string line(int rank, int attempt, int ordinal, const std::string& metrics) {
+std::string line(int rank, int attempt, int report_seq, const std::string& metrics) {
   return "{\"rank\":" + std::to_string(rank) + ",\"attempt\":" + std::to_string(attempt) +
-         ",\"ordinal\":" + std::to_string(ordinal) +
+         ",\"report_seq\":" + std::to_string(report_seq) +
          ",\"time\":\"2026-11-21T09:40:00.000123Z\",\"checkpoint\":false,\"metrics\":" + metrics +
          "}\n";
 }
@@ -50,7 +50,7 @@ TEST(MetricsLog, WritesALinePerRankAndReport) {
   EXPECT_EQ(
       content_of(path),
       line(0, 0, 1, R"({"loss":0.25,"epoch":3})") + line(1, 0, 1, R"({"loss":null})") +
-          R"({"rank":0,"attempt":0,"ordinal":2,"time":"2026-11-21T09:40:01.500123Z","checkpoint":true,)"
+          R"({"rank":0,"attempt":0,"report_seq":2,"time":"2026-11-21T09:40:01.500123Z","checkpoint":true,)"
           R"("metrics":{"ok":true,"note":"a\"b"}})"
           "\n");
 }
@@ -61,7 +61,7 @@ TEST(MetricsLog, DropsWhatItHoldsWhenItComesAgainAlsoAfterAReopen) {
   {
     auto log = MetricsLog::open(path).value();
     write(log, {report(0, 1, {}), report(0, 2, {}), report(1, 1, {}), report(0, 2, {})});
-    EXPECT_EQ(log.last_ordinal(0, 0), 2u);
+    EXPECT_EQ(log.last_report_seq(0, 0), 2u);
   }
 
   auto log = MetricsLog::open(path).value();
@@ -71,8 +71,8 @@ TEST(MetricsLog, DropsWhatItHoldsWhenItComesAgainAlsoAfterAReopen) {
 
   EXPECT_EQ(content_of(path), line(0, 0, 1, "{}") + line(0, 0, 2, "{}") + line(1, 0, 1, "{}") +
                                   line(0, 0, 3, "{}") + line(0, 1, 1, "{}"));
-  EXPECT_EQ(log.last_ordinal(1, 0), 1u);
-  EXPECT_EQ(log.last_ordinal(2, 0), 0u);
+  EXPECT_EQ(log.last_report_seq(1, 0), 1u);
+  EXPECT_EQ(log.last_report_seq(2, 0), 0u);
 }
 
 TEST(MetricsLog, CutsOffATornEndWhereverTheCutFell) {
@@ -99,7 +99,7 @@ TEST(MetricsLog, CutsOffZerosThatAPowerCutLeft) {
   auto log = MetricsLog::open(path).value();
 
   EXPECT_EQ(content_of(path), line(0, 0, 1, "{}"));
-  EXPECT_EQ(log.last_ordinal(0, 0), 1u);
+  EXPECT_EQ(log.last_report_seq(0, 0), 1u);
 }
 
 TEST(MetricsLog, NamesALineThatIsNotItsOwn) {
@@ -167,7 +167,7 @@ TEST(MetricsLog, TakesNoMoreOnceItsBufferAndTheDiskAreFull) {
 
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().code, Errc::Io);
-  EXPECT_EQ(log.last_ordinal(0, 0), 1u);  // the second was not taken: it may come again
+  EXPECT_EQ(log.last_report_seq(0, 0), 1u);  // the second was not taken: it may come again
 }
 
 TEST(ReadMetricsLog, ReadsBackWhatWasWritten) {
@@ -211,7 +211,7 @@ TEST(ReadMetricsLog, ReadsNullAsNaNAndStopsWhereAsked) {
 }
 
 /// The worker's own number: it was written as a negative one, and the log was "foreign" ever after.
-TEST(MetricsLog, ReadsBackTheLargestOrdinal) {
+TEST(MetricsLog, ReadsBackTheLargestReportSeq) {
   TemporaryFolder folder;
   const std::string path = folder.file("metrics.jsonl");
   constexpr auto kLargest = std::numeric_limits<std::uint64_t>::max();
@@ -222,10 +222,10 @@ TEST(MetricsLog, ReadsBackTheLargestOrdinal) {
 
   auto again = MetricsLog::open(path);
   ASSERT_FALSE(again.has_error()) << again.error().describe();
-  EXPECT_EQ(again->last_ordinal(0, 0), kLargest);
+  EXPECT_EQ(again->last_report_seq(0, 0), kLargest);
   std::vector<std::uint64_t> read;
   ASSERT_TRUE(read_metrics_log(path, [&](ReportRecord&& one) {
-    read.push_back(one.ordinal);
+    read.push_back(one.report_seq);
     return true;
   }));
   EXPECT_EQ(read, std::vector<std::uint64_t>{kLargest});

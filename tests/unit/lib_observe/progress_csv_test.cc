@@ -13,13 +13,13 @@ namespace {
 constexpr std::int64_t kWall = 1'795'254'000'000'123;
 const std::string kTime = "2026-11-21T09:40:00.000123Z";
 
-ReportRecord report(std::uint64_t ordinal, Metrics metrics, std::uint32_t attempt = 0,
+ReportRecord report(std::uint64_t report_seq, Metrics metrics, std::uint32_t attempt = 0,
                     std::int32_t rank = 0) {
   return {.rank = rank,
           .attempt = attempt,
-          .ordinal = ordinal,
+          .report_seq = report_seq,
           .wall_us = kWall,
-          .has_checkpoint = ordinal == 2,
+          .has_checkpoint = report_seq == 2,
           .metrics = std::move(metrics)};
 }
 
@@ -37,7 +37,7 @@ TEST(ProgressCsv, HasARowPerReportOfRankZero) {
               report(2, {{"loss", std::numeric_limits<double>::quiet_NaN()}, {"ok", false}})});
 
   EXPECT_EQ(content_of(path),
-            "attempt,ordinal,time,checkpoint,loss,ok\n"
+            "attempt,report_seq,time,checkpoint,loss,ok\n"
             "0,1," +
                 kTime +
                 ",false,0.5,true\n"
@@ -55,7 +55,7 @@ TEST(ProgressCsv, GrowsColumnsWithoutEverBeingRagged) {
               report(3, {{"loss", 0.25}, {"note", std::string("say \"hi\",\nplease")}})});
 
   EXPECT_EQ(content_of(path),
-            "attempt,ordinal,time,checkpoint,loss,\"val,acc\",note\n"
+            "attempt,report_seq,time,checkpoint,loss,\"val,acc\",note\n"
             "0,1," +
                 kTime +
                 ",false,0.5,,\n"
@@ -77,12 +77,12 @@ TEST(ProgressCsv, GoesOnAfterAReopenDropsWhatItHoldsAndCutsATornRow) {
   append(path, "0,3,2026");
 
   auto csv = ProgressCsv::open(path).value();
-  EXPECT_EQ(csv.last_attempt_and_ordinal(), (std::pair<std::uint32_t, std::uint64_t>(0, 2)));
+  EXPECT_EQ(csv.last_attempt_and_report_seq(), (std::pair<std::uint32_t, std::uint64_t>(0, 2)));
   write(csv, {report(2, {{"a,b", 2.0}}), report(3, {{"a,b", 3.0}}),
               report(1, {{"a,b", 4.0}}, /*attempt=*/1)});
 
   EXPECT_EQ(content_of(path),
-            "attempt,ordinal,time,checkpoint,\"a,b\"\n"
+            "attempt,report_seq,time,checkpoint,\"a,b\"\n"
             "0,1," +
                 kTime +
                 ",false,1\n"
@@ -125,7 +125,7 @@ TEST(ProgressCsv, LimitsWhatItWritesAnew) {
 
   const std::string content = content_of(path);
   const std::string header = content.substr(0, content.find('\n'));
-  EXPECT_TRUE(header.starts_with("attempt,ordinal,time,checkpoint,m1,m2,m3")) << header;
+  EXPECT_TRUE(header.starts_with("attempt,report_seq,time,checkpoint,m1,m2,m3")) << header;
   EXPECT_LT(std::count(header.begin(), header.end(), ','), 20);
   EXPECT_EQ(std::count(content.begin(), content.end(), '\n'), 61);
   EXPECT_EQ(csv.columns_left_out(), 1u);
@@ -140,7 +140,7 @@ TEST(ProgressCsv, LeavesAFileThatIsNotItsOwnAlone) {
 
   ASSERT_TRUE(opened.has_error());
   EXPECT_EQ(opened.error().message,
-            path + " does not begin with \"attempt,ordinal,time,checkpoint\"");
+            path + " does not begin with \"attempt,report_seq,time,checkpoint\"");
   EXPECT_EQ(content_of(path), "name,age\nx,1\n");
 }
 

@@ -10,7 +10,7 @@ namespace {
 ReportRecord report(Metrics metrics, std::int32_t rank = 0) {
   return {.rank = rank,
           .attempt = 0,
-          .ordinal = 1,
+          .report_seq = 1,
           .wall_us = 0,
           .has_checkpoint = false,
           .metrics = std::move(metrics)};

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::int64_t kWall = 1'795'254'000'000'123;
 
-ReportRecord report(std::uint64_t ordinal, Metrics metrics, std::uint32_t attempt = 0) {
+ReportRecord report(std::uint64_t report_seq, Metrics metrics, std::uint32_t attempt = 0) {
   const auto wall =
-      kWall + 1000 * static_cast<std::int64_t>(ordinal + std::uint64_t{100} * attempt);
+      kWall + 1000 * static_cast<std::int64_t>(report_seq + std::uint64_t{100} * attempt);
   return {.rank = 0,
           .attempt = attempt,
-          .ordinal = ordinal,
+          .report_seq = report_seq,
           .wall_us = wall,
           .has_checkpoint = false,
           .metrics = std::move(metrics)};

@@ -23,9 +23,9 @@ std::unique_ptr<MemoryFileSystem> disk_with_one() {
   disk->put("/staging/model.pt", "the model");
   disk->put("/staging/rank-0000/rng.bin", "rng of 0");
   disk->put("/copies/", "");
-  constexpr PendingCheckpoint kPending{Epoch{1}, Attempt{0}, Ordinal{1}};
+  constexpr PendingCheckpoint kPending{Generation{1}, Attempt{0}, CheckpointSeq{1}};
   CheckpointStore store(*disk, kFolder);
-  EXPECT_FALSE(store.open(Epoch{1}).has_error());
+  EXPECT_FALSE(store.open(Generation{1}).has_error());
   auto part = write_part(*disk, kFolder, kPending, Rank{0}, "/staging");
   EXPECT_FALSE(store
                    .commit({.pending = kPending,

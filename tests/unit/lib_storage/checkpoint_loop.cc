@@ -31,8 +31,9 @@ Result<Unit> save(FileSystem& fs, const RunFolder& run, CheckpointStore& store,
   TRY(const CheckpointNumber number, store.next_number());
   std::vector<CheckpointShard> parts;
   for (int rank : {0, 1}) {
-    const std::string staged = fmt::format("{}/staging/{}-{}-{}", run.path(), pending.epoch.value,
-                                           pending.ordinal.value, rank);
+    const std::string staged =
+        fmt::format("{}/staging/{}-{}-{}", run.path(), pending.generation.value,
+                    pending.checkpoint_seq.value, rank);
     TRY_VOID(make_folders(fs, staged));
     TRY_VOID(
         write_small_file(fs, staged + "/model.bin",
@@ -66,14 +67,14 @@ Result<Unit> loop(const std::string& folder) {
   const RunFolder run(folder);
   TRY(auto lock, RunLock::acquire(fs, run.lock(), {"here", ::getpid(), "now"}));
   TRY(auto journal, Journal::open(fs, run.journal()));
-  TRY(const Epoch epoch, journal->take_epoch("now", {}));
+  TRY(const Generation generation, journal->take_generation("now", {}));
   CheckpointStore store(fs, run.checkpoints());
-  TRY_VOID(store.open(epoch));
+  TRY_VOID(store.open(generation));
   std::uint64_t seq = journal->replayed().last_seq() + 1;
-  for (std::uint64_t ordinal = 1;; ++ordinal) {
+  for (std::uint64_t checkpoint_seq = 1;; ++checkpoint_seq) {
     TRY_VOID(journal->append({{{"event", "saving"}}, {{"event", "still_saving"}}}, "now"));
     acknowledge("record", seq += 2);
-    TRY_VOID(save(fs, run, store, {epoch, Attempt{0}, Ordinal{ordinal}}, lock));
+    TRY_VOID(save(fs, run, store, {generation, Attempt{0}, CheckpointSeq{checkpoint_seq}}, lock));
   }
 }
 

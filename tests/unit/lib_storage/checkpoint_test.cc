@@ -12,7 +12,7 @@ namespace {
 using fakes::MemoryFileSystem;
 using Paths = std::vector<std::string>;
 
-constexpr PendingCheckpoint kPending{Epoch{1}, Attempt{0}, Ordinal{1}};
+constexpr PendingCheckpoint kPending{Generation{1}, Attempt{0}, CheckpointSeq{1}};
 const std::string kFolder = "/run/checkpoints";
 Result<Unit> yes() { return Unit{}; }
 
@@ -24,7 +24,7 @@ class Checkpoints : public ::testing::Test {
     disk.put("/staging/0/.scratch", "left out");
     disk.put("/staging/1/model.pt", "the model");
     disk.put("/staging/1/rank-0001/rng.bin", "rng of 1");
-    EXPECT_FALSE(store.open(Epoch{1}).has_error());
+    EXPECT_FALSE(store.open(Generation{1}).has_error());
   }
 
   Result<CheckpointShard> write(int rank, WritePartOptions options = {},
@@ -398,14 +398,14 @@ TEST_F(Checkpoints, AreRemovedWithTheirName) {
   EXPECT_EQ(*store.next_number(), CheckpointNumber{3});
 }
 
-TEST_F(Checkpoints, OpeningClearsWhatOlderEpochsLeft) {
+TEST_F(Checkpoints, OpeningClearsWhatOlderGenerationsLeft) {
   disk.put(kFolder + "/.trash-000003/model.pt", "x");
   disk.put(kFolder + "/.tmp-1-0.1/.rank-0000/model.pt", "x");
   disk.put(kFolder + "/.tmp-1-0.2/.rank-0000/model.pt", "x");
   disk.put(kFolder + "/.tmp-2-1.1/.rank-0000/model.pt", "x");
   disk.put(kFolder + "/.tmp-notes/mine.txt", "x");
 
-  const auto discarded = store.open(Epoch{2}, {{Epoch{1}, Attempt{0}, Ordinal{2}}});
+  const auto discarded = store.open(Generation{2}, {{Generation{1}, Attempt{0}, CheckpointSeq{2}}});
 
   EXPECT_EQ(*discarded, (Paths{".tmp-1-0.1", ".trash-000003"}));
   EXPECT_EQ(disk.tree(kFolder),
@@ -489,7 +489,7 @@ TEST_F(OnNodes, ItIsAnOrdinaryOneOnceItsFilesHaveCome) {
 
 TEST(PartPlace, IsReadOnlyAsItIsWritten) {
   EXPECT_EQ(parse_part_place("data-3-0.12/rank-0003"),
-            (PendingCheckpoint{Epoch{3}, Attempt{0}, Ordinal{12}}));
+            (PendingCheckpoint{Generation{3}, Attempt{0}, CheckpointSeq{12}}));
   for (const char* other :
        {"data-3-0.12", "data-3-0.12/", "data-3-0.12/rank-3", "data-3-0.12/.rank-0003",
         "data-3-0.12/rank-0003/", "data-3-0.12/rank-0003/x", "data-3-0/rank-0003",
@@ -498,7 +498,7 @@ TEST(PartPlace, IsReadOnlyAsItIsWritten) {
 }
 
 TEST(PendingName, IsReadOnlyAsItIsWritten) {
-  const PendingCheckpoint pending{Epoch{3}, Attempt{1}, Ordinal{12}};
+  const PendingCheckpoint pending{Generation{3}, Attempt{1}, CheckpointSeq{12}};
   EXPECT_EQ(pending_name(pending), ".tmp-3-1.12");
   EXPECT_EQ(parse_pending_name(".tmp-3-1.12"), pending);
   for (const char* name :

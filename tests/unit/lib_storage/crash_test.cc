@@ -50,7 +50,7 @@ struct Progress {
 /// One save of checkpoint `number` by two ranks, and retention after it.
 Result<Unit> save(MemoryFileSystem& disk, const Protocol& protocol, std::uint64_t number,
                   Progress& progress) {
-  const PendingCheckpoint pending{Epoch{1}, Attempt{0}, Ordinal{number}};
+  const PendingCheckpoint pending{Generation{1}, Attempt{0}, CheckpointSeq{number}};
   std::vector<CheckpointShard> parts;
   for (int rank : {0, 1}) {
     const std::string staged = "/staging/" + std::to_string(number) + "/" + std::to_string(rank);
@@ -94,7 +94,7 @@ std::unique_ptr<MemoryFileSystem> disk_with_two() {
 /// What is wrong with a disk after a crash; empty when nothing is.
 std::string violation(MemoryFileSystem& disk, const Progress& progress) {
   CheckpointStore store(disk, kFolder);
-  if (auto opened = store.open(Epoch{2}); opened.has_error())
+  if (auto opened = store.open(Generation{2}); opened.has_error())
     return "cannot open: " + opened.error().describe();
   std::vector<std::uint64_t> whole;
   const auto listed = store.list();
@@ -203,7 +203,7 @@ TEST(Checker, CatchesTheNameBeforeTheManifest) {
     TRY_VOID(publish(disk, pending, store.path_of(request.number)));
     return write_manifest(disk, store.path_of(request.number),
                           {.checkpoint = request.number,
-                           .epoch = request.pending.epoch,
+                           .generation = request.pending.generation,
                            .world_size = 2,
                            .created = "t",
                            .files = files});

@@ -24,14 +24,14 @@ const std::string kTime = "2026-11-21T09:38:00.123456Z";
 
 json::object event(int n) { return {{"event", "worker_exited"}, {"rank", n}}; }
 
-/// An empty folder, and a journal in it that holds its epoch and one event.
+/// An empty folder, and a journal in it that holds its generation and one event.
 struct OnDisk {
   MemoryFileSystem disk;
   std::unique_ptr<Journal> journal;
   OnDisk() {
     disk.put("/run/", "");
     journal = Journal::open(disk, kPath).value();
-    EXPECT_EQ(*journal->take_epoch(kTime, {}), Epoch{1});
+    EXPECT_EQ(*journal->take_generation(kTime, {}), Generation{1});
     EXPECT_FALSE(journal->append({event(0)}, kTime).has_error());
   }
   /// The ranks that are there when the power comes back, with nothing on disk but what is certain.
@@ -122,7 +122,7 @@ TEST(JournalDisk, IsNotBelievedAfterTheSyncOfAnEarlierOwnerFailed) {
 
   auto later = Journal::open(on.disk, kPath);
   ASSERT_FALSE(later.has_error()) << later.error().describe();
-  ASSERT_FALSE((*later)->take_epoch(kTime, {}).has_error());
+  ASSERT_FALSE((*later)->take_generation(kTime, {}).has_error());
   ASSERT_FALSE((*later)->append({event(2)}, kTime).has_error());
 
   EXPECT_EQ(on.ranks(), (Ranks{0, 1, 2}));
@@ -147,9 +147,9 @@ TEST(JournalDisk, OpensAnewOrSaysWhyNotAtAnyFailedChange) {
 
       auto again = Journal::open(on.disk, kPath);
       ASSERT_FALSE(again.has_error()) << again.error().describe();
-      ASSERT_EQ(*(*again)->take_epoch(kTime, {}), Epoch{2});
+      ASSERT_EQ(*(*again)->take_generation(kTime, {}), Generation{2});
       ASSERT_EQ(on.ranks(), (Ranks{0})) << "change " << n;
-      ASSERT_EQ(read_journal(*on.disk.after_power_cut(0), kPath)->epoch(), Epoch{2});
+      ASSERT_EQ(read_journal(*on.disk.after_power_cut(0), kPath)->generation(), Generation{2});
     }
   }
 }
@@ -158,7 +158,7 @@ TEST(JournalDisk, KeepsToItsLimit) {
   OnDisk on;
   const std::uint64_t bytes = on.disk.get(kPath).size();
   auto journal = Journal::open(on.disk, kPath, {.bytes_max = bytes + 300});
-  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+  ASSERT_FALSE((*journal)->take_generation(kTime, {}).has_error());
 
   const auto refused = (*journal)->append({event(1), event(2)}, kTime);
 
@@ -174,7 +174,7 @@ TEST(JournalDisk, KeepsToItsLimit) {
 TEST(JournalOwner, ThatWasReplacedIsFenced) {
   OnDisk on;
   const auto later = Journal::open(on.disk, kPath);
-  ASSERT_EQ(*(*later)->take_epoch(kTime, {}), Epoch{2});
+  ASSERT_EQ(*(*later)->take_generation(kTime, {}), Generation{2});
 
   const Error expected{
       Errc::Fenced,
@@ -191,13 +191,13 @@ TEST(JournalOwner, ThatWasReplacedIsFenced) {
 TEST(JournalOwner, ThatWasReplacedWritesNoNewFileOverTheLaterOnes) {
   OnDisk on;
   const auto later = Journal::open(on.disk, kPath);
-  ASSERT_EQ(*(*later)->take_epoch(kTime, {}), Epoch{2});
+  ASSERT_EQ(*(*later)->take_generation(kTime, {}), Generation{2});
   on.disk.fail_at(2, EIO);
 
   EXPECT_EQ(on.journal->append({event(1)}, kTime).error().code, Errc::Fenced);
   EXPECT_EQ(on.journal->append({event(1)}, kTime).error().code, Errc::Fenced);
 
-  EXPECT_EQ(read_journal(on.disk, kPath)->epoch(), Epoch{2});
+  EXPECT_EQ(read_journal(on.disk, kPath)->generation(), Generation{2});
   EXPECT_FALSE((*later)->append({event(2)}, kTime).has_error());
   EXPECT_EQ(on.ranks(), (Ranks{0, 2}));
 }
@@ -245,7 +245,7 @@ TEST_F(JournalOnRealDisk, FullRefusesAGroupAndGoesOnWhenThereIsSpaceAgain) {
   const std::string path = folder + "/events.jsonl";
   auto journal = Journal::open(fs, path);
   ASSERT_FALSE(journal.has_error()) << journal.error().describe();
-  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+  ASSERT_FALSE((*journal)->take_generation(kTime, {}).has_error());
   fill();
   const json::object large = {{"event", "large"}, {"text", std::string(6000, 'x')}};
 
@@ -268,7 +268,7 @@ TEST_F(JournalOnRealDisk, FullRefusesAGroupAndGoesOnWhenThereIsSpaceAgain) {
   const auto replay = read_journal(fs, path);
   EXPECT_EQ(replay->damage, std::nullopt);
   EXPECT_EQ(replay->records.size(), 3U);
-  EXPECT_EQ(replay->records[1], (JournalRecord{2, 2, Epoch{1}, kTime, event(2)}));
+  EXPECT_EQ(replay->records[1], (JournalRecord{2, 2, Generation{1}, kTime, event(2)}));
   EXPECT_FALSE(Journal::open(fs, path).has_error());
 }
 
@@ -276,7 +276,7 @@ TEST_F(JournalOnRealDisk, ReadOnlyIsReadButNotOpened) {
   const std::string path = folder + "/events.jsonl";
   {
     auto journal = Journal::open(fs, path);
-    ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+    ASSERT_FALSE((*journal)->take_generation(kTime, {}).has_error());
   }
   ASSERT_EQ(::mount("", folder.c_str(), "", MS_REMOUNT | MS_RDONLY, ""), 0);
 
@@ -287,9 +287,9 @@ TEST_F(JournalOnRealDisk, ReadOnlyIsReadButNotOpened) {
                    "make '" + folder +
                        "' writable for this user; a disk may be mounted read-only because it fails "
                        "(dmesg). What was acknowledged before is kept"}));
-  EXPECT_EQ(read_journal(fs, path)->epoch(), Epoch{1});
+  EXPECT_EQ(read_journal(fs, path)->generation(), Generation{1});
   ASSERT_EQ(::mount("", folder.c_str(), "", MS_REMOUNT, ""), 0);
-  EXPECT_EQ(*Journal::open(fs, path).value()->take_epoch(kTime, {}), Epoch{2});
+  EXPECT_EQ(*Journal::open(fs, path).value()->take_generation(kTime, {}), Generation{2});
 }
 
 }  // namespace

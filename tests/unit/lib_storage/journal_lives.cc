@@ -33,7 +33,9 @@ class RightOwner final : public JournalOwner {
  public:
   explicit RightOwner(std::unique_ptr<Journal> journal) : journal_(std::move(journal)) {}
   std::vector<JournalRecord> found() const override { return journal_->replayed().records; }
-  Result<Epoch> take_epoch() override { return journal_->take_epoch(kJournalTime, {}); }
+  Result<Generation> take_generation() override {
+    return journal_->take_generation(kJournalTime, {});
+  }
   Result<Unit> append(const std::vector<json::object>& events) override {
     return journal_->append(events, kJournalTime);
   }
@@ -48,8 +50,9 @@ std::string own(MemoryFileSystem& disk, const OpenJournal& open, std::size_t own
     if (disk.power_lost() || (faults_are_expected && error.code != Errc::Corrupt)) return {};
     return fmt::format("owner {} cannot {}: {}", owner, doing, error.describe());
   };
-  const Epoch before =
-      ledger.certain().empty() ? Epoch{} : ledger.certain().back().epoch;  // given to an owner
+  const Generation before = ledger.certain().empty()
+                                ? Generation{}
+                                : ledger.certain().back().generation;  // given to an owner
   const auto journal = open(disk);
   if (journal.has_error()) return broken("open", journal.error());
   const auto found = (*journal)->found();
@@ -57,16 +60,17 @@ std::string own(MemoryFileSystem& disk, const OpenJournal& open, std::size_t own
     return fmt::format("owner {}: {}", owner, wrong);
   ledger.opened(found);
 
-  const Epoch next = found.empty() ? Epoch{1} : found.back().epoch.next();
-  ledger.begins({{{"event", kEpochTaken}}}, next);
-  const auto epoch = (*journal)->take_epoch();
-  if (epoch.has_error()) return broken("take its epoch", epoch.error());
-  if (*epoch != next || *epoch <= before)
-    return fmt::format("owner {} has epoch {} after {}", owner, epoch->value, before.value);
+  const Generation next = found.empty() ? Generation{1} : found.back().generation.next();
+  ledger.begins({{{"event", kGenerationTaken}}}, next);
+  const auto generation = (*journal)->take_generation();
+  if (generation.has_error()) return broken("take its generation", generation.error());
+  if (*generation != next || *generation <= before)
+    return fmt::format("owner {} has generation {} after {}", owner, generation->value,
+                       before.value);
   ledger.acknowledged();
   for (std::size_t group = 0; group < kOwners[owner].size(); ++group) {
     const auto events = events_of(owner, group, kOwners[owner][group]);
-    ledger.begins(events, *epoch);
+    ledger.begins(events, *generation);
     const auto wrote = (*journal)->append(events);
     if (wrote.has_error()) {
       if (std::string wrong = broken("append", wrote.error()); !wrong.empty()) return wrong;
@@ -106,11 +110,11 @@ void JournalLedger::opened(std::vector<JournalRecord> found) {
   possible_.clear();
 }
 
-void JournalLedger::begins(const std::vector<json::object>& events, Epoch epoch) {
+void JournalLedger::begins(const std::vector<json::object>& events, Generation generation) {
   std::vector<JournalRecord> group;
   for (const json::object& event : events)
-    group.push_back({certain_.size() + group.size() + 1, certain_.size() + 1, epoch, kJournalTime,
-                     json::parse(json::serialize(event)).as_object()});
+    group.push_back({certain_.size() + group.size() + 1, certain_.size() + 1, generation,
+                     kJournalTime, json::parse(json::serialize(event)).as_object()});
   possible_.push_back(std::move(group));
 }
 
@@ -203,22 +207,25 @@ void JournalExplorer::look(std::unique_ptr<MemoryFileSystem> after, const Journa
 }
 
 std::string JournalExplorer::recover(MemoryFileSystem& disk, JournalLedger ledger) const {
-  const Epoch before = ledger.certain().empty() ? Epoch{} : ledger.certain().back().epoch;
-  for (int generation = 1; generation <= 2; ++generation) {
+  const Generation before =
+      ledger.certain().empty() ? Generation{} : ledger.certain().back().generation;
+  for (int recovery = 1; recovery <= 2; ++recovery) {
     const auto journal = open_(disk);
     if (journal.has_error())
-      return fmt::format("recovery {}: {}", generation, journal.error().describe());
+      return fmt::format("recovery {}: {}", recovery, journal.error().describe());
     if (std::string wrong = ledger.violation((*journal)->found()); !wrong.empty())
-      return fmt::format("recovery {}: {}", generation, wrong);
+      return fmt::format("recovery {}: {}", recovery, wrong);
     ledger.opened((*journal)->found());
-    const Epoch next = ledger.certain().empty() ? Epoch{1} : ledger.certain().back().epoch.next();
-    ledger.begins({{{"event", kEpochTaken}}}, next);
-    const auto epoch = (*journal)->take_epoch();
-    if (epoch.has_error()) return "taking an epoch again: " + epoch.error().describe();
-    if (*epoch <= before) return "an epoch comes again";
+    const Generation next =
+        ledger.certain().empty() ? Generation{1} : ledger.certain().back().generation.next();
+    ledger.begins({{{"event", kGenerationTaken}}}, next);
+    const auto generation = (*journal)->take_generation();
+    if (generation.has_error())
+      return "taking a generation again: " + generation.error().describe();
+    if (*generation <= before) return "a generation comes again";
     ledger.acknowledged();
     const std::vector<json::object> events = {{{"event", "again"}}, {{"event", "and again"}}};
-    ledger.begins(events, *epoch);
+    ledger.begins(events, *generation);
     if (auto wrote = (*journal)->append(events); wrote.has_error())
       return "appending again: " + wrote.error().describe();
     ledger.acknowledged();

@@ -21,7 +21,7 @@ class JournalOwner {
  public:
   virtual ~JournalOwner() = default;
   virtual std::vector<JournalRecord> found() const = 0;  // when it was opened
-  virtual Result<Epoch> take_epoch() = 0;
+  virtual Result<Generation> take_generation() = 0;
   virtual Result<Unit> append(const std::vector<boost::json::object>& events) = 0;
 };
 using OpenJournal = std::function<Result<std::unique_ptr<JournalOwner>>(FileSystem&)>;
@@ -35,7 +35,7 @@ class JournalLedger {
   std::string violation(const std::vector<JournalRecord>& found) const;
   /// An owner begins from `found`: a later one may not find less.
   void opened(std::vector<JournalRecord> found);
-  void begins(const std::vector<boost::json::object>& events, Epoch epoch);
+  void begins(const std::vector<boost::json::object>& events, Generation generation);
   /// The group that began last is acknowledged.
   void acknowledged();
 

@@ -26,7 +26,7 @@ enum class Wrong {
   FailedSyncIsRepeated,
   RefusedGroupIsLeft,         // and the next one follows it
   RefusedGroupIsCutUnsynced,  // taken back, but not for certain
-  EpochIsOfTheLastOwner,
+  GenerationIsOfTheLastOwner,
   SequenceBeginsAnew,
 };
 
@@ -46,7 +46,7 @@ class MutantJournal final : public JournalOwner {
     good_bytes_ = wrong_ == Wrong::TornTailIsKept ? text.size() : replayed_.valid_bytes;
     text.resize(good_bytes_);
     seq_ = wrong_ == Wrong::SequenceBeginsAnew ? 0 : replayed_.last_seq();
-    epoch_ = replayed_.epoch();
+    generation_ = replayed_.generation();
     if (is_new) return write_anew("");
     switch (wrong_) {
       case Wrong::ReplacedInPlace: {
@@ -70,14 +70,16 @@ class MutantJournal final : public JournalOwner {
 
   std::vector<JournalRecord> found() const override { return replayed_.records; }
 
-  Result<Epoch> take_epoch() override {
-    const Epoch next =
-        wrong_ == Wrong::EpochIsOfTheLastOwner && epoch_ != Epoch{} ? epoch_ : epoch_.next();
-    TRY_VOID(write_group({{{"event", kEpochTaken}}}, next));
-    return epoch_ = next;
+  Result<Generation> take_generation() override {
+    const Generation next =
+        wrong_ == Wrong::GenerationIsOfTheLastOwner && generation_ != Generation{}
+            ? generation_
+            : generation_.next();
+    TRY_VOID(write_group({{{"event", kGenerationTaken}}}, next));
+    return generation_ = next;
   }
   Result<Unit> append(const std::vector<json::object>& events) override {
-    return write_group(events, epoch_);
+    return write_group(events, generation_);
   }
 
  private:
@@ -92,12 +94,13 @@ class MutantJournal final : public JournalOwner {
     return fs_.sync_folder("/run");
   }
 
-  Result<Unit> write_group(const std::vector<json::object>& events, Epoch epoch) {
+  Result<Unit> write_group(const std::vector<json::object>& events, Generation generation) {
     if (refuses_) return Error{Errc::Io, "an earlier error"};
     std::string lines;
     std::uint64_t seq = seq_;
     for (const json::object& event : events) {
-      TRY(const std::string line, format_record({++seq, seq_ + 1, epoch, kJournalTime, event}));
+      TRY(const std::string line,
+          format_record({++seq, seq_ + 1, generation, kJournalTime, event}));
       lines += line;
     }
     if (auto wrote = file_->write(lines); wrote.has_error()) {
@@ -120,7 +123,7 @@ class MutantJournal final : public JournalOwner {
   Wrong wrong_;
   JournalReplay replayed_;
   std::unique_ptr<WritableFile> file_;
-  Epoch epoch_;
+  Generation generation_;
   std::uint64_t seq_ = 0, good_bytes_ = 0;
   bool refuses_ = false;
 };
@@ -170,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair(Wrong::FailedSyncIsRepeated, "FailedSyncIsRepeated"),
                     std::pair(Wrong::RefusedGroupIsLeft, "RefusedGroupIsLeft"),
                     std::pair(Wrong::RefusedGroupIsCutUnsynced, "RefusedGroupIsCutUnsynced"),
-                    std::pair(Wrong::EpochIsOfTheLastOwner, "EpochIsOfTheLastOwner"),
+                    std::pair(Wrong::GenerationIsOfTheLastOwner, "GenerationIsOfTheLastOwner"),
                     std::pair(Wrong::SequenceBeginsAnew, "SequenceBeginsAnew")),
     [](const auto& info) { return std::string(info.param.second); });
 

@@ -46,7 +46,7 @@ bool live(const Faults& faults, const OpenSegments& open, std::string& wrong) {
   });
   first.store.at(faults.at, faults.fault);
   if (!first.take_over() && !first.store.ended()) (void)first.take_over();
-  if (first.epoch() != Epoch{}) work(first);
+  if (first.generation() != Generation{}) work(first);
   const bool reached = first.store.operations() >= faults.at + faults.ends;
   wrong = run.violation();
   if (!wrong.empty()) return reached;
@@ -55,13 +55,14 @@ bool live(const Faults& faults, const OpenSegments& open, std::string& wrong) {
   if (!second.take_over()) wrong = "the second cannot take over";
   run.objects->deliver_late();
   if (wrong.empty() && !second.append(2)) wrong = "the second cannot append";
-  if (wrong.empty() && first.epoch() != Epoch{} && !first.store.ended()) {
+  if (wrong.empty() && first.generation() != Generation{} && !first.store.ended()) {
     if (first.check()) wrong = "the first does not notice by check()";
     if (first.append(1)) wrong = "the first's group is acknowledged";
   }
   for (int n = 0; n < 10 && wrong.empty(); ++n)  // until a segment begins anew, and again
     if (!second.append(1) || !second.check()) wrong = "the second cannot go on";
-  if (wrong.empty() && first.epoch() != Epoch{} && !first.store.ended() && first.append(1))
+  if (wrong.empty() && first.generation() != Generation{} && !first.store.ended() &&
+      first.append(1))
     wrong = "the first's group is acknowledged later";
   if (wrong.empty()) wrong = run.violation();
   return reached;

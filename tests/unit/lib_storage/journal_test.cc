@@ -20,14 +20,14 @@ const std::string kTime = "2026-11-21T09:38:00.123456Z";
 
 json::object event(int n) { return {{"event", "worker_exited"}, {"rank", n}}; }
 
-/// Two incarnations: epoch 1 with groups {1}, {2, 3}, {4}; epoch 2 with {5}, {6, 7}.
+/// Two incarnations: generation 1 with groups {1}, {2, 3}, {4}; generation 2 with {5}, {6, 7}.
 std::unique_ptr<MemoryFileSystem> disk_with_journal() {
   auto disk = std::make_unique<MemoryFileSystem>();
   disk->put("/run/", "");
   for (const std::vector<int>& groups : {std::vector<int>{2, 1}, std::vector<int>{2}}) {
     auto journal = Journal::open(*disk, kPath);
     EXPECT_FALSE(journal.has_error()) << journal.error().describe();
-    EXPECT_FALSE((*journal)->take_epoch(kTime, {{"host", "node-a"}}).has_error());
+    EXPECT_FALSE((*journal)->take_generation(kTime, {{"host", "node-a"}}).has_error());
     for (const int size : groups) {
       std::vector<json::object> events;
       for (int i = 0; i < size; ++i) events.push_back(event(i));
@@ -48,14 +48,15 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Journal, HasTheBytesThatTheFormatNames) {
-  const auto line =
-      format_record({.seq = 7, .group = 6, .epoch = Epoch{2}, .time = kTime, .event = event(2)});
+  const auto line = format_record(
+      {.seq = 7, .group = 6, .generation = Generation{2}, .time = kTime, .event = event(2)});
 
   ASSERT_FALSE(line.has_error()) << line.error().describe();
-  EXPECT_EQ(*line,
-            "{\"seq\":7,\"group\":6,\"epoch\":2,\"t\":\"2026-11-21T09:38:00.123456Z\",\"event\":"
-            "\"worker_exited\",\"rank\":2,"
-            "\"xxh3\":\"b193c495b909ebde\"}\n");
+  EXPECT_EQ(
+      *line,
+      "{\"seq\":7,\"group\":6,\"generation\":2,\"t\":\"2026-11-21T09:38:00.123456Z\",\"event\":"
+      "\"worker_exited\",\"rank\":2,"
+      "\"xxh3\":\"2e1a6a70c58cd87a\"}\n");
 }
 
 TEST(Journal, ComesBackInOrder) {
@@ -65,13 +66,15 @@ TEST(Journal, ComesBackInOrder) {
 
   ASSERT_EQ(replay->records.size(), 7U);
   EXPECT_EQ(replay->damage, std::nullopt);
-  EXPECT_EQ(replay->epoch(), Epoch{2});
+  EXPECT_EQ(replay->generation(), Generation{2});
   EXPECT_EQ(replay->records[0],
-            (JournalRecord{1, 1, Epoch{1}, kTime, {{"event", "epoch_taken"}, {"host", "node-a"}}}));
-  EXPECT_EQ(replay->records[2], (JournalRecord{3, 2, Epoch{1}, kTime, event(1)}));
+            (JournalRecord{
+                1, 1, Generation{1}, kTime, {{"event", "generation_taken"}, {"host", "node-a"}}}));
+  EXPECT_EQ(replay->records[2], (JournalRecord{3, 2, Generation{1}, kTime, event(1)}));
   EXPECT_EQ(replay->records[4],
-            (JournalRecord{5, 5, Epoch{2}, kTime, {{"event", "epoch_taken"}, {"host", "node-a"}}}));
-  EXPECT_EQ(replay->records[6], (JournalRecord{7, 6, Epoch{2}, kTime, event(1)}));
+            (JournalRecord{
+                5, 5, Generation{2}, kTime, {{"event", "generation_taken"}, {"host", "node-a"}}}));
+  EXPECT_EQ(replay->records[6], (JournalRecord{7, 6, Generation{2}, kTime, event(1)}));
 }
 
 TEST(Journal, CutAtAnyByteGivesTheWholeLinesBeforeAndGoesOn) {
@@ -93,8 +96,8 @@ TEST(Journal, CutAtAnyByteGivesTheWholeLinesBeforeAndGoesOn) {
     ASSERT_EQ((*journal)->replayed().records.size(), whole) << bytes;
     ASSERT_EQ((*journal)->replayed().damage.has_value(), bytes != last_line) << bytes;
     ASSERT_EQ(cut->get(kPath), text.substr(0, last_line)) << bytes;
-    const Epoch before = (*journal)->epoch();
-    ASSERT_EQ(*(*journal)->take_epoch(kTime, {}), before.next()) << bytes;
+    const Generation before = (*journal)->generation();
+    ASSERT_EQ(*(*journal)->take_generation(kTime, {}), before.next()) << bytes;
     ASSERT_EQ(read_journal(*cut->after_power_cut(0), kPath)->records.size(), whole + 1) << bytes;
   }
 }
@@ -152,25 +155,28 @@ TEST(Journal, TakesALostStartOfTheLastGroupForATornTail) {
   EXPECT_EQ(missing.damage, (JournalDamage{6, whole.size(), "seq is 7, expected 6", true}));
 }
 
-TEST(Journal, NeverAcceptsTwoEpochsInterleaved) {
-  const auto line = [](std::uint64_t seq, std::uint64_t epoch, const char* name) {
+TEST(Journal, NeverAcceptsTwoGenerationsInterleaved) {
+  const auto line = [](std::uint64_t seq, std::uint64_t generation, const char* name) {
     return *format_record({.seq = seq,
                            .group = seq,
-                           .epoch = Epoch{epoch},
+                           .generation = Generation{generation},
                            .time = kTime,
                            .event = {{"event", name}}});
   };
-  const std::string start = line(1, 1, "epoch_taken") + line(2, 2, "epoch_taken");
+  const std::string start = line(1, 1, "generation_taken") + line(2, 2, "generation_taken");
 
   const JournalReplay older = replay_journal(start + line(3, 1, "late") + line(4, 2, "next"));
   const JournalReplay newer = replay_journal(start + line(3, 3, "unannounced"));
-  const JournalReplay skipped = replay_journal(start + line(3, 4, "epoch_taken"));
+  const JournalReplay skipped = replay_journal(start + line(3, 4, "generation_taken"));
   const JournalReplay twice = replay_journal(start + line(2, 2, "again"));
 
   EXPECT_EQ(older.records.size(), 2U);
-  EXPECT_EQ(older.damage, (JournalDamage{3, start.size(), "epoch is 1 after epoch 2", false}));
-  EXPECT_EQ(newer.damage, (JournalDamage{3, start.size(), "epoch is 3 after epoch 2", false}));
-  EXPECT_EQ(skipped.damage, (JournalDamage{3, start.size(), "epoch is 4 after epoch 2", false}));
+  EXPECT_EQ(older.damage,
+            (JournalDamage{3, start.size(), "generation is 1 after generation 2", false}));
+  EXPECT_EQ(newer.damage,
+            (JournalDamage{3, start.size(), "generation is 3 after generation 2", false}));
+  EXPECT_EQ(skipped.damage,
+            (JournalDamage{3, start.size(), "generation is 4 after generation 2", false}));
   EXPECT_EQ(twice.damage, (JournalDamage{3, start.size(), "seq is 2, expected 3", false}));
 }
 
@@ -179,34 +185,48 @@ TEST(Journal, TakesOnlyLinesThatItCouldHaveWritten) {
   const auto line = [](const std::string& body) {
     return body + ",\"xxh3\":\"" + fmt::format("{:016x}", digest64_of(body)) + "\"}\n";
   };
-  const std::string members = "{\"seq\":1,\"group\":1,\"epoch\":1,\"t\":\"t\"";
-  const std::string epoch = ",\"event\":\"epoch_taken\"";
+  const std::string members = "{\"seq\":1,\"group\":1,\"generation\":1,\"t\":\"t\"";
+  const std::string generation = ",\"event\":\"generation_taken\"";
 
   const auto reason = [&](const std::string& text) {
     const JournalReplay replay = replay_journal(text);
     EXPECT_EQ(replay.records.size(), 0U);
     return replay.damage ? replay.damage->what : "";
   };
-  EXPECT_EQ(replay_journal(line(members + epoch)).records.size(), 1U);
-  EXPECT_EQ(reason(line(members + epoch + ",\"xxh3\":0")), "two members 'xxh3'");
-  EXPECT_EQ(reason(line("{\"seq\":1,\"group\":1,\"epoch\":0,\"t\":\"t\",\"event\":\"early\"")),
-            "no epoch was taken before it");
-  EXPECT_EQ(reason(line(members + epoch + ",\"text\":\"" + std::string(1 << 20, 'x') + "\"")),
-            "a line of 1048671 bytes");
-  EXPECT_EQ(replay_journal(line(members + epoch + ",\"number\":0e3020")).records[0].event,
-            (json::object{{"event", "epoch_taken"}, {"number", nullptr}}));
+  EXPECT_EQ(replay_journal(line(members + generation)).records.size(), 1U);
+  EXPECT_EQ(reason(line(members + generation + ",\"xxh3\":0")), "two members 'xxh3'");
+  EXPECT_EQ(reason(line("{\"seq\":1,\"group\":1,\"generation\":0,\"t\":\"t\",\"event\":\"early\"")),
+            "no generation was taken before it");
+  EXPECT_EQ(reason(line(members + generation + ",\"text\":\"" + std::string(1 << 20, 'x') + "\"")),
+            "a line of 1048681 bytes");
+  EXPECT_EQ(replay_journal(line(members + generation + ",\"number\":0e3020")).records[0].event,
+            (json::object{{"event", "generation_taken"}, {"number", nullptr}}));
+}
+
+TEST(Journal, ThatAnotherVersionWroteIsNoTornTail) {
+  const std::string body = R"({"seq":1,"group":1,"epoch":1,"t":"t","event":"epoch_taken")";
+  const std::string line =
+      body + ",\"xxh3\":\"" + fmt::format("{:016x}", digest64_of(body)) + "\"}\n";
+
+  const JournalReplay replay = replay_journal(line);
+
+  ASSERT_TRUE(replay.damage);
+  EXPECT_FALSE(replay.damage->torn_tail);
+  EXPECT_EQ(replay.damage->what,
+            "'seq', 'group', 'generation' or 't' is missing or wrong: another version of trainrun "
+            "wrote it");
 }
 
 TEST(Journal, RefusesEventsThatCouldNotBeReadBack) {
   auto disk = disk_with_journal();
   auto journal = Journal::open(*disk, kPath);
-  ASSERT_FALSE((*journal)->take_epoch(kTime, {}).has_error());
+  ASSERT_FALSE((*journal)->take_generation(kTime, {}).has_error());
 
-  for (const std::string member : {"seq", "group", "epoch", "t", "xxh3"})
+  for (const std::string member : {"seq", "group", "generation", "t", "xxh3"})
     EXPECT_EQ((*journal)->append({{{member, 1}}}, kTime).error().message,
               "journal: an event may not have a member '" + member + "' of its own");
-  EXPECT_EQ((*journal)->append({{{"event", "epoch_taken"}}}, kTime).error().message,
-            "journal: 'epoch_taken' is the journal's own event");
+  EXPECT_EQ((*journal)->append({{{"event", "generation_taken"}}}, kTime).error().message,
+            "journal: 'generation_taken' is the journal's own event");
   EXPECT_TRUE((*journal)->append({{{"text", "\xff"}}}, kTime).has_error());
   EXPECT_EQ((*journal)->append({{{"text", std::string(2 << 20, 'x')}}}, kTime).error().code,
             Errc::ResourceExhausted);
@@ -223,7 +243,7 @@ TEST(Journal, SaysWhatToDoAboutADiskThatFailsOrIsFull) {
   for (const auto& [number, hint] : advice) {
     auto disk = disk_with_journal();
     auto journal = Journal::open(*disk, kPath);
-    ASSERT_TRUE((*journal)->take_epoch(kTime, {}));
+    ASSERT_TRUE((*journal)->take_generation(kTime, {}));
     disk->fail_at(1, number);
     EXPECT_EQ((*journal)->append({event(1)}, kTime).error().hint, hint);
   }

@@ -16,9 +16,9 @@ namespace {
 Manifest example() {
   return Manifest{
       .checkpoint = CheckpointNumber{12},
-      .epoch = Epoch{3},
+      .generation = Generation{3},
       .attempt = Attempt{0},
-      .ordinal = Ordinal{4},
+      .checkpoint_seq = CheckpointSeq{4},
       .world_size = 2,
       .created = "2026-11-21T09:38:00.123456Z",
       .files = {{"model.pt", 5, digest_of("model"), {Rank{0}, Rank{1}}},
@@ -43,11 +43,11 @@ TEST(Manifest, HasTheBytesThatTheFormatNames) {
   EXPECT_EQ(
       *text,
       "{\"format\":\"trainrun-checkpoint\",\n"
-      "\"version\":1,\n"
+      "\"version\":2,\n"
       "\"checkpoint\":12,\n"
-      "\"epoch\":3,\n"
+      "\"generation\":3,\n"
       "\"attempt\":0,\n"
-      "\"ordinal\":4,\n"
+      "\"checkpoint_seq\":4,\n"
       "\"world_size\":2,\n"
       "\"created\":\"2026-11-21T09:38:00.123456Z\",\n"
       "\"files\":[\n"
@@ -59,7 +59,7 @@ TEST(Manifest, HasTheBytesThatTheFormatNames) {
       "\"metrics\":{\"epoch\":3,\"loss\":5E-1,\"whole\":2E0,\"done\":true,\"note\":\"a\\\"b\"},\n"
       "\"non_finite\":{},\n"
       "\"metadata\":{\"team\":\"vision\",\"data\":{\"train\":{\"epoch\":3,\"rows\":1024}}},\n"
-      "\"digest\":\"de2c9f27430bc62512813b6d481dad4c\"}\n");
+      "\"digest\":\"7997a465206289a8441db473807907b8\"}\n");
 }
 
 TEST(Manifest, ComesBackAsItWas) {
@@ -160,8 +160,8 @@ TEST(Manifest, RefusesWhatCannotBe) {
   EXPECT_EQ(changed("\"ranks\":[0,1]", "\"ranks\":[]"), "manifest: file 'model.pt' is of no rank");
   EXPECT_EQ(changed("\"ranks\":[0,1]", "\"ranks\":[1,1]"),
             "manifest: ranks of file 'model.pt' are not ascending");
-  EXPECT_EQ(changed("\"version\":1", "\"version\":2"),
-            "manifest: version 2, this program reads version 1");
+  EXPECT_EQ(changed("\"version\":2", "\"version\":3"),
+            "manifest: version 3, this program reads version 2");
   EXPECT_EQ(changed("\"checkpoint\":12", "\"checkpoint\":0"),
             "manifest: checkpoint is 0; numbers start at 1");
   EXPECT_EQ(changed("\"world_size\":2", "\"world_size\":0"),
@@ -170,7 +170,7 @@ TEST(Manifest, RefusesWhatCannotBe) {
             "manifest: format is 'something', not 'trainrun-checkpoint'");
   EXPECT_EQ(changed("\"created\":\"2026-11-21T09:38:00.123456Z\"", "\"created\":7"),
             "manifest: 'created' is not a string");
-  EXPECT_EQ(changed("\"version\":1,", "\"version\":1,\n\"later\":[1],"), "accepted");
+  EXPECT_EQ(changed("\"version\":2,", "\"version\":2,\n\"later\":[1],"), "accepted");
 }
 
 TEST(Manifest, IsRefusedBeforeItIsWrittenWhenItCouldNotBeRead) {
@@ -201,7 +201,7 @@ TEST(Format, HasExamplesThatAreReal) {
   EXPECT_EQ(parsed->files, example().files);
   EXPECT_EQ(*format_record({.seq = 7,
                             .group = 6,
-                            .epoch = Epoch{2},
+                            .generation = Generation{2},
                             .time = "2026-11-21T09:38:00.123456Z",
                             .event = {{"event", "worker_exited"}, {"rank", 2}}}),
             record + "\n");

@@ -109,10 +109,11 @@ class Launcher {
 };
 
 /// Saves one checkpoint after the other, in two attempts.
-void work(Launcher& launcher, Epoch epoch, std::uint64_t first,
+void work(Launcher& launcher, Generation generation, std::uint64_t first,
           const std::function<Result<Unit>()>& may_commit = kYes) {
   for (std::uint64_t n = 0; n < 5; ++n) {
-    const PendingCheckpoint pending{epoch, Attempt{static_cast<std::uint32_t>(n / 3)}, Ordinal{n}};
+    const PendingCheckpoint pending{generation, Attempt{static_cast<std::uint32_t>(n / 3)},
+                                    CheckpointSeq{n}};
     (void)launcher.save(pending, first + n, may_commit);
     if (launcher.handle->ended()) return;
   }
@@ -165,18 +166,18 @@ bool live(std::uint64_t n, Fault fault, std::uint64_t next_ends, const Protocol&
   const auto objects = std::make_shared<MemoryObjects>();
   Launcher first(objects, protocol);
   first.handle->at(n, fault);
-  (void)first.store.open(Epoch{1});
-  if (!first.handle->ended()) work(first, Epoch{1}, 1);
+  (void)first.store.open(Generation{1});
+  if (!first.handle->ended()) work(first, Generation{1}, 1);
   const bool reached = first.handle->operations() >= n;
   if (wrong = broken(objects, first.acknowledged); !wrong.empty()) return reached;
   if (next_ends != 0) {
     Launcher cut(objects, protocol);
     cut.handle->at(next_ends, Fault::EndsAfter);
-    (void)cut.store.open(Epoch{2});
+    (void)cut.store.open(Generation{2});
     if (wrong = broken(objects, first.acknowledged); !wrong.empty()) return reached;
   }
   Launcher next(objects, protocol);
-  if (const auto opened = next.store.open(Epoch{3}); opened.has_error()) {
+  if (const auto opened = next.store.open(Generation{3}); opened.has_error()) {
     wrong = "cannot open: " + opened.error().describe();
     return reached;
   }
@@ -186,7 +187,8 @@ bool live(std::uint64_t n, Fault fault, std::uint64_t next_ends, const Protocol&
   if (wrong.empty() && fault != Fault::ArrivesLate) wrong = left_over(objects);
   if (!wrong.empty()) return reached;
   const auto number = next.store.next_number();
-  if (const auto saved = next.save({Epoch{3}, Attempt{2}, Ordinal{1}}, number->value); !saved)
+  if (const auto saved = next.save({Generation{3}, Attempt{2}, CheckpointSeq{1}}, number->value);
+      !saved)
     wrong = "the next cannot save: " + saved.error().describe();
   if (wrong.empty()) wrong = broken(objects, next.acknowledged);
   return reached;
@@ -231,8 +233,8 @@ std::string two_launchers(std::uint64_t seed, const Protocol& protocol) {
   std::set<std::uint64_t> before;
   std::string wrong;
   turns.run({[&] {
-               (void)first.store.open(Epoch{1});
-               work(first, Epoch{1}, 1, [&]() -> Result<Unit> {
+               (void)first.store.open(Generation{1});
+               work(first, Generation{1}, 1, [&]() -> Result<Unit> {
                  if (taken) return Error{Errc::Fenced, "replaced"};
                  return Unit{};
                });
@@ -240,14 +242,14 @@ std::string two_launchers(std::uint64_t seed, const Protocol& protocol) {
              [&] {
                for (std::uint64_t n = 0; n < pause; ++n) turns.wait(1);
                taken = true;
-               const auto opened = second.store.open(Epoch{2});
+               const auto opened = second.store.open(Generation{2});
                if (opened.has_error()) {
                  wrong = "cannot open: " + opened.error().describe();
                  return;
                }
                const auto number = second.store.next_number();
                for (std::uint64_t n = 0; n < 3; ++n) {
-                 const PendingCheckpoint pending{Epoch{2}, Attempt{7}, Ordinal{n}};
+                 const PendingCheckpoint pending{Generation{2}, Attempt{7}, CheckpointSeq{n}};
                  if (const auto saved = second.save(pending, number->value + n);
                      !saved && saved.error().code != Errc::AlreadyExists)
                    wrong = "cannot save: " + saved.error().describe();
@@ -264,11 +266,11 @@ TEST(ObjectCheckpoints, OfTheOwnerAreSafeFromTheOneBeforeInAnyOrder) {
     ASSERT_EQ(two_launchers(seed, {}), "") << "seed " << seed;
 }
 
-constexpr PendingCheckpoint kOne{Epoch{1}, Attempt{0}, Ordinal{1}};
-constexpr PendingCheckpoint kTwo{Epoch{1}, Attempt{0}, Ordinal{2}};
+constexpr PendingCheckpoint kOne{Generation{1}, Attempt{0}, CheckpointSeq{1}};
+constexpr PendingCheckpoint kTwo{Generation{1}, Attempt{0}, CheckpointSeq{2}};
 
 struct ObjectCheckpoint : testing::Test {
-  ObjectCheckpoint() { EXPECT_TRUE(run.store.open(Epoch{1})); }
+  ObjectCheckpoint() { EXPECT_TRUE(run.store.open(Generation{1})); }
   std::shared_ptr<MemoryObjects> objects = std::make_shared<MemoryObjects>();
   Launcher run{objects};
   const std::string one = "checkpoints/data-1-0.1/rank-0000/model.pt";
@@ -333,8 +335,8 @@ TEST_F(ObjectCheckpoint, OfWhichAnObjectIsMissingOrShortIsRefused) {
 TEST_F(ObjectCheckpoint, IsUntouchedByAPartThatIsUploadedLate) {
   ASSERT_TRUE(run.save(kOne, 1));
   Launcher next(objects);
-  ASSERT_TRUE(next.store.open(Epoch{2}));
-  ASSERT_TRUE(next.save({Epoch{2}, Attempt{1}, Ordinal{1}}, 3));
+  ASSERT_TRUE(next.store.open(Generation{2}));
+  ASSERT_TRUE(next.save({Generation{2}, Attempt{1}, CheckpointSeq{1}}, 3));
 
   ASSERT_TRUE(run.upload(kOne));  // again, the same
   ASSERT_TRUE(run.upload(kTwo));  // which nobody will commit
@@ -342,7 +344,7 @@ TEST_F(ObjectCheckpoint, IsUntouchedByAPartThatIsUploadedLate) {
   EXPECT_EQ(broken(objects, {3}), "");
   ASSERT_TRUE(next.store.discard_before(Attempt{1}));
   EXPECT_EQ(objects->keys("checkpoints/data-1-0.2/"), std::vector<std::string>{});
-  ASSERT_TRUE(Launcher(objects).store.open(Epoch{3}));
+  ASSERT_TRUE(Launcher(objects).store.open(Generation{3}));
   EXPECT_EQ(left_over(objects), "");
 }
 
@@ -350,7 +352,7 @@ TEST_F(ObjectCheckpoint, OfAnAttemptThatLivesOnIsKeptAndCommitted) {
   const auto parts = *run.upload(kOne);
   Launcher next(objects);
 
-  ASSERT_TRUE(next.store.open(Epoch{2}, {kOne}));
+  ASSERT_TRUE(next.store.open(Generation{2}, {kOne}));
 
   EXPECT_EQ(*next.store.pending(), std::vector<PendingCheckpoint>{kOne});
   ASSERT_TRUE(next.store.commit(request_of(kOne, 2, parts), kYes));
@@ -365,11 +367,11 @@ TEST_F(ObjectCheckpoint, WhoseManifestCannotBeReadNowLosesNothing) {
   for (std::uint64_t n = 1; n <= 8; ++n) {
     Launcher next(objects);
     next.handle->at(n, Fault::Fails);
-    (void)next.store.open(Epoch{2});
+    (void)next.store.open(Generation{2});
     ASSERT_EQ(broken(objects, {1}), "") << n;
   }
   objects->flip_bit("checkpoints/checkpoint_000001/.manifest.json", 99);
-  ASSERT_TRUE(Launcher(objects).store.open(Epoch{2}));
+  ASSERT_TRUE(Launcher(objects).store.open(Generation{2}));
   for (const std::string& key : before) EXPECT_TRUE(objects->has(key)) << key;
 }
 
@@ -380,7 +382,7 @@ TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
     if (operation.starts_with("put-new")) next.handle->at(1, Fault::Fails);
   });
 
-  EXPECT_TRUE(next.store.open(Epoch{2}).has_error());
+  EXPECT_TRUE(next.store.open(Generation{2}).has_error());
 
   EXPECT_TRUE(run.store.commit(request_of(kOne, 1, parts), kYes));  // it is still the owner
 }
@@ -436,7 +438,7 @@ TEST_F(ObjectCheckpoint, ThatIsRemovedMeanwhileIsLeftOut) {
   for (std::uint64_t n = 1;; ++n) {
     objects = std::make_shared<MemoryObjects>();
     Launcher owner(objects);
-    ASSERT_TRUE(owner.store.open(Epoch{1}) && owner.save(kOne, 1) && owner.save(kTwo, 2));
+    ASSERT_TRUE(owner.store.open(Generation{1}) && owner.save(kOne, 1) && owner.save(kTwo, 2));
     objects->put("checkpoints/checkpoint_000001/.validation.json", "{}");
     Launcher reader(objects);
     bool met = false;
@@ -567,11 +569,11 @@ TEST(ObjectCheckpointMutants, AreCaught) {
 TEST(ObjectCheckpointMutants, WithoutAClosedNumberWouldBeCaught) {
   const auto objects = std::make_shared<MemoryObjects>();
   Launcher first(objects);
-  ASSERT_TRUE(first.store.open(Epoch{1}));
+  ASSERT_TRUE(first.store.open(Generation{1}));
   const auto parts = *first.upload(kOne);
   const auto late = first.store.commit(request_of(kOne, 1, parts), [&]() -> Result<Unit> {
     Launcher next(objects);
-    EXPECT_TRUE(next.store.open(Epoch{2}));
+    EXPECT_TRUE(next.store.open(Generation{2}));
     EXPECT_EQ(broken(objects, {}), "");
     objects->remove(manifest_key(CheckpointNumber{1}));  // what a launcher without it leaves
     return Unit{};

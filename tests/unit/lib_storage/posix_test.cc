@@ -69,12 +69,12 @@ TEST_F(Posix, FollowsNoLinks) {
 
   EXPECT_TRUE(fs.open_to_read(in("link")).has_error());
   EXPECT_EQ(fs.status(in("link"))->kind, FileKind::Other);
-  EXPECT_EQ(
-      write_part(fs, in("checkpoints"), {Epoch{1}, Attempt{0}, Ordinal{1}}, Rank{0}, in("staged"))
-          .error(),
-      (Error{Errc::InvalidArgument,
-             "'model.pt' in '" + in("staged") + "' is neither a file nor a folder",
-             "a checkpoint holds files and folders only: write a copy instead of a link"}));
+  EXPECT_EQ(write_part(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
+                       Rank{0}, in("staged"))
+                .error(),
+            (Error{Errc::InvalidArgument,
+                   "'model.pt' in '" + in("staged") + "' is neither a file nor a folder",
+                   "a checkpoint holds files and folders only: write a copy instead of a link"}));
   ASSERT_FALSE(remove_tree(fs, in("staged")).has_error());
   EXPECT_EQ(*read_small_file(fs, in("secret"), 10), "x");
 }
@@ -129,8 +129,8 @@ TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
   ASSERT_FALSE(write_small_file(fs, pattern + "/model.pt", std::string(3 << 20, 'm')).has_error());
 
-  auto part =
-      write_part(fs, in("checkpoints"), {Epoch{1}, Attempt{0}, Ordinal{1}}, Rank{0}, pattern);
+  auto part = write_part(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
+                         Rank{0}, pattern);
 
   std::filesystem::remove_all(pattern);
   ASSERT_FALSE(part.has_error()) << part.error().describe();
@@ -220,7 +220,7 @@ TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
     ASSERT_FALSE(journal.has_error()) << journal.error().describe();
     ASSERT_GE(journal->last_seq(), last_record);
     ASSERT_TRUE(!journal->damage || journal->damage->torn_tail);
-    ASSERT_EQ(journal->epoch(), Epoch{static_cast<std::uint64_t>(kill + 1)});
+    ASSERT_EQ(journal->generation(), Generation{static_cast<std::uint64_t>(kill + 1)});
   }
   EXPECT_GT(newest, 0U);
 }
@@ -229,7 +229,7 @@ TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
 Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, std::uint64_t number,
                                   std::size_t bytes, std::mt19937& random,
                                   const std::string& staging) {
-  const PendingCheckpoint pending{Epoch{1}, Attempt{0}, Ordinal{number}};
+  const PendingCheckpoint pending{Generation{1}, Attempt{0}, CheckpointSeq{number}};
   std::vector<CheckpointShard> parts;
   for (const int rank : {0, 1}) {
     TRY_VOID(make_folders(fs, join_path(staging, "deep")));
@@ -257,7 +257,7 @@ TEST_F(Posix, OneBitFlippedAnywhereIsFoundAndTheCheckpointBeforeIsUsed) {
   constexpr int kFlips = 1000;
   std::mt19937 random(18);
   CheckpointStore store(fs, in("run/checkpoints"));
-  ASSERT_TRUE(store.open(Epoch{1}));
+  ASSERT_TRUE(store.open(Generation{1}));
   ASSERT_TRUE(commit_of_chance(fs, store, 1, 5000, random, in("staging")));
   const auto newest = commit_of_chance(fs, store, 2, 200000, random, in("staging"));
   ASSERT_TRUE(newest) << newest.error().describe();

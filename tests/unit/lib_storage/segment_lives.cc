@@ -63,7 +63,7 @@ bool SegmentOwner::settle(const Result<Unit>& wrote, const std::vector<JournalRe
 bool SegmentOwner::take_over() {
   fenced_ = false;
   refused_.clear();
-  epoch_ = Epoch{};
+  generation_ = Generation{};
   segments_ = open_(store);
   const auto text = segments_->read();
   if (text.has_error()) {
@@ -83,15 +83,16 @@ bool SegmentOwner::take_over() {
   }
   journal_ = std::move(*journal);
   if (const auto& damage = journal_->replayed().damage; damage) note("found " + damage->what);
-  const auto epoch = journal_->take_epoch(kTime, {{"owner", id_}, {"nonce", ++events_}});
-  if (epoch.has_error()) return settle(epoch.error(), {});
-  epoch_ = *epoch;
+  const auto generation = journal_->take_generation(kTime, {{"owner", id_}, {"nonce", ++events_}});
+  if (generation.has_error()) return settle(generation.error(), {});
+  generation_ = *generation;
   certain_ = journal_->replayed().records;  // before, the owner may have replaced the last group
-  return settle(Unit{}, {{.seq = certain_.size() + 1,
-                          .group = certain_.size() + 1,
-                          .epoch = *epoch,
-                          .time = kTime,
-                          .event = {{"event", kEpochTaken}, {"owner", id_}, {"nonce", events_}}}});
+  return settle(Unit{},
+                {{.seq = certain_.size() + 1,
+                  .group = certain_.size() + 1,
+                  .generation = *generation,
+                  .time = kTime,
+                  .event = {{"event", kGenerationTaken}, {"owner", id_}, {"nonce", events_}}}});
 }
 
 bool SegmentOwner::append(int count) {
@@ -101,7 +102,7 @@ bool SegmentOwner::append(int count) {
     events.push_back({{"event", fmt::format("{}.{}", id_, ++events_)}});
     group.push_back({.seq = certain_.size() + 1 + group.size(),
                      .group = certain_.size() + 1,
-                     .epoch = epoch_,
+                     .generation = generation_,
                      .time = kTime,
                      .event = events.back()});
   }
@@ -134,10 +135,10 @@ std::string SegmentRun::violation() {
     for (const JournalRecord& record : replay.records)
       if (owner->never_.contains(name_of(record)))
         return fmt::format("{} was refused, then followed, and is read", name_of(record));
-    const bool newest = !replay.records.empty() && replay.epoch() == owner->epoch_;
+    const bool newest = !replay.records.empty() && replay.generation() == owner->generation_;
     if (newest || owner->segments_ == nullptr || owner->store.ended()) continue;
     // An owner that failed to take the run has no say in who owns it.
-    if (owner->journal_ != nullptr && owner->epoch_ != Epoch{} && owner->check())
+    if (owner->journal_ != nullptr && owner->generation_ != Generation{} && owner->check())
       return fmt::format("owner {} was replaced, and does not notice", owner->id_);
   }
   return {};

@@ -35,13 +35,13 @@ class SegmentOwner {
   SegmentOwner(int id, std::shared_ptr<fakes::MemoryObjects> objects, OpenSegments open)
       : id_(id), store(std::move(objects)), open_(std::move(open)) {}
 
-  /// Read what is there, and take the next epoch. False when that failed.
+  /// Read what is there, and take the next generation. False when that failed.
   bool take_over();
   /// A group of `count` records. False when it was refused.
   bool append(int count);
   bool check();
   bool fenced() const { return fenced_; }
-  Epoch epoch() const { return epoch_; }
+  Generation generation() const { return generation_; }
 
  private:
   friend class SegmentRun;
@@ -59,7 +59,7 @@ class SegmentOwner {
   std::unique_ptr<fakes::MemoryFileSystem> disk_;
   std::unique_ptr<Segments> segments_;
   std::unique_ptr<Journal> journal_;
-  Epoch epoch_;
+  Generation generation_;
   bool fenced_ = false;
   std::vector<JournalRecord> certain_;  // found when it was opened, and acknowledged since
   std::vector<std::string> refused_;    // events of groups that nothing has followed yet

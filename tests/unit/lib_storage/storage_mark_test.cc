@@ -17,13 +17,13 @@ constexpr const char* kSameMount =
     "is the same file system mounted there? run_config.storage_path must be a folder that all "
     "nodes share";
 const StorageCheck kCheck{
-    .run_dir = kRun, .epoch = Epoch{2}, .mark = "vit-1 abc", .prober = "node-b-7"};
+    .run_dir = kRun, .generation = Generation{2}, .mark = "vit-1 abc", .prober = "node-b-7"};
 
 class StorageMark : public testing::Test {
  protected:
   StorageMark() { disk.put("/shared/vit/events.jsonl", "x"); }
   Result<Unit> leave(const std::string& text = kCheck.mark) {
-    return leave_storage_mark(disk, kRun, kCheck.epoch, text);
+    return leave_storage_mark(disk, kRun, kCheck.generation, text);
   }
   MemoryFileSystem disk;
 };

@@ -28,14 +28,14 @@ TEST(Codec, AFieldThatNobodyKnowsIsPassedOverAndAMissingOneKeepsItsDefault) {
   packer.pack_map(1);
   packer.pack("deep");
   packer.pack_nil();
-  packer.pack("epoch");
+  packer.pack("generation");
   packer.pack(7);
   const auto message = decode<AttachRun>(
       frame_of(MessageType::AttachRun, std::string(buffer.data(), buffer.size())));
   ASSERT_TRUE(message.has_value()) << message.error().message;
   EXPECT_EQ(message->run_id, "r1");
   EXPECT_EQ(message->run_name, "");
-  EXPECT_EQ(message->epoch, 7u);
+  EXPECT_EQ(message->generation, 7u);
   EXPECT_EQ(message->heartbeat_ms, 1000);
   EXPECT_EQ(message->dead_after_ms, 10000);
 }
@@ -51,8 +51,9 @@ TEST(Codec, WrongBytesAreErrorsThatNameTheMessage) {
             wrong_type);
   EXPECT_EQ(decode<GroupGone>(frame_of(MessageType::GroupGone, "\x90")).error().message,
             "bad GroupGone message: a field has another type than the protocol says");
-  EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x80\x80")).error(),
-            (Error{Errc::Protocol, "a message is followed by bytes that do not belong to it"}));
+  EXPECT_EQ(
+      decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x80\x80")).error(),
+      (Error{Errc::Protocol, "bad Heartbeat message: bytes follow it that do not belong to it"}));
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "")).error().code, Errc::Protocol);
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x82\xa1")).error().code,
             Errc::Protocol);

@@ -11,7 +11,7 @@ namespace train {
 namespace {
 
 ReportBatch batch_of_two() {
-  ReportBatch batch{.rank = 3, .first_ordinal = 8, .count = 2, .data = {}};
+  ReportBatch batch{.rank = 3, .first_report_seq = 8, .count = 2, .data = {}};
   append_report(1700000000000000, false, {{"loss", 0.5}, {"epoch", std::int64_t{2}}}, batch.data);
   append_report(1700000000000001, true, {{"ok", true}, {"note", std::string("a\0b", 3)}},
                 batch.data);
@@ -25,18 +25,18 @@ TEST(Reports, ABatchIsReadInOrder) {
   const ReportRecord& first = (*records)[0];
   EXPECT_EQ(first.rank, 3);
   EXPECT_EQ(first.attempt, 4u);
-  EXPECT_EQ(first.ordinal, 8u);
+  EXPECT_EQ(first.report_seq, 8u);
   EXPECT_EQ(first.wall_us, 1700000000000000);
   EXPECT_FALSE(first.has_checkpoint);
   EXPECT_EQ(first.metrics, (Metrics{{"loss", 0.5}, {"epoch", std::int64_t{2}}}));
   const ReportRecord& second = (*records)[1];
-  EXPECT_EQ(second.ordinal, 9u);
+  EXPECT_EQ(second.report_seq, 9u);
   EXPECT_TRUE(second.has_checkpoint);
   EXPECT_EQ(second.metrics, (Metrics{{"ok", true}, {"note", std::string("a\0b", 3)}}));
 }
 
 TEST(Reports, NumbersKeepTheirKindAndValue) {
-  ReportBatch batch{.rank = 0, .first_ordinal = 1, .count = 1, .data = {}};
+  ReportBatch batch{.rank = 0, .first_report_seq = 1, .count = 1, .data = {}};
   append_report(0, false,
                 {{"whole", 2.0},
                  {"nan", std::nan("")},
@@ -63,7 +63,7 @@ TEST(Reports, WrongBatchesAreErrors) {
     EXPECT_TRUE(read_reports(cut, 0).has_error()) << size;
   }
   ReportBatch nested{
-      .rank = 0, .first_ordinal = 1, .count = 1, .data = "\x93\x01\xc2\x81\xa1m\x91\x01"};
+      .rank = 0, .first_report_seq = 1, .count = 1, .data = "\x93\x01\xc2\x81\xa1m\x91\x01"};
   EXPECT_EQ(read_reports(nested, 0).error(),
             (Error{Errc::Protocol, "a metric is neither a number, a bool nor a string"}));
 }

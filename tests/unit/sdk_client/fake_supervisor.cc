@@ -73,12 +73,14 @@ void FakeSupervisor::answer(const Frame& frame) {
   if (frame.type == MessageType::ReportBatch && ack_reports_) {
     const auto batch = *decode<ReportBatch>(frame);
     AckReports acks;
-    acks.acks.push_back({.rank = batch.rank, .ordinal = batch.first_ordinal + batch.count - 1});
+    acks.acks.push_back(
+        {.rank = batch.rank, .report_seq = batch.first_report_seq + batch.count - 1});
     send(acks);
   }
   if (frame.type == MessageType::CheckpointStaged && settle_checkpoints_) {
-    send(CheckpointOutcome{
-        .index = decode<CheckpointStaged>(frame)->index, .path = "/checkpoint", .error = ""});
+    send(CheckpointOutcome{.checkpoint_seq = decode<CheckpointStaged>(frame)->checkpoint_seq,
+                           .path = "/checkpoint",
+                           .error = ""});
   }
   if (frame.type == MessageType::CollectiveJoin && answer_collectives_) {
     const auto join = *decode<CollectiveJoin>(frame);

@@ -66,8 +66,8 @@ class Worker {
   int every_ = 0, step_ = 0;
 };
 
-PauseWorkers at_checkpoint(const std::string& step, std::uint64_t ordinal = 0) {
-  return {.step = step, .ordinal = ordinal, .reason = "", .at_checkpoint = true};
+PauseWorkers at_checkpoint(const std::string& step, std::uint64_t report_seq = 0) {
+  return {.step = step, .report_seq = report_seq, .reason = "", .at_checkpoint = true};
 }
 
 TEST(Meeting, PausesOnlyAtReportsThatCarryACheckpoint) {
@@ -88,15 +88,15 @@ TEST(Meeting, PausesOnlyAtReportsThatCarryACheckpoint) {
   const auto arrived = worker.supervisor.wait_for<WorkerPaused>(1);
   EXPECT_FALSE(worker.session->should_stop());
   worker.supervisor.send(
-      PauseWorkers{.step = "finish", .ordinal = 0, .reason = "two nodes joined"});
+      PauseWorkers{.step = "finish", .report_seq = 0, .reason = "two nodes joined"});
 
   EXPECT_EQ(sixth.get(), "two nodes joined");
   EXPECT_TRUE(worker.session->should_stop());
-  EXPECT_EQ(gathered.ordinal, 3u);
-  EXPECT_EQ(gathered.checkpoint_index, 1u);
+  EXPECT_EQ(gathered.report_seq, 3u);
+  EXPECT_EQ(gathered.checkpoint_seq, 1u);
   EXPECT_FALSE(gathered.arrived);
-  EXPECT_EQ(arrived.ordinal, 6u);
-  EXPECT_EQ(arrived.checkpoint_index, 2u);
+  EXPECT_EQ(arrived.report_seq, 6u);
+  EXPECT_EQ(arrived.checkpoint_seq, 2u);
   EXPECT_TRUE(arrived.arrived);
 }
 
@@ -108,16 +108,16 @@ TEST(Meeting, WithAStopFunctionPausesAtOnceAndMakesTheCheckpoint) {
   worker.settle();
 
   auto second = worker.step_aside();
-  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).ordinal, 2u);
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
   EXPECT_FALSE(worker.session->should_stop());
   worker.supervisor.send(at_checkpoint("advance", 2));
 
   const auto arrived = worker.supervisor.wait_for<WorkerPaused>(1);
-  EXPECT_EQ(arrived.ordinal, 2u);
-  EXPECT_EQ(arrived.checkpoint_index, 1u);
+  EXPECT_EQ(arrived.report_seq, 2u);
+  EXPECT_EQ(arrived.checkpoint_seq, 1u);
   EXPECT_TRUE(arrived.arrived);
-  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>().report_ordinal, 2u);
-  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "r"});
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>().report_seq, 2u);
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "r"});
   EXPECT_EQ(second.get(), "r");
 }
 
@@ -127,13 +127,13 @@ TEST(Meeting, AStopThatComesMeanwhilePausesAtTheNextReport) {
   worker.settle();
   worker.step();
 
-  worker.supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
   worker.settle();
 
   EXPECT_TRUE(worker.session->should_stop());
   auto second = worker.step_aside();
-  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).ordinal, 2u);
-  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "stopped"});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped"});
   EXPECT_EQ(second.get(), "stopped");
 }
 

@@ -25,9 +25,9 @@ TEST(ReportQueue, BatchesUpToItsLimitAndFreesWhatIsAcknowledged) {
 
   const auto first = queue.take(), second = queue.take();
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->first_ordinal, 1u);
+  EXPECT_EQ(first->first_report_seq, 1u);
   EXPECT_EQ(first->count, 2u);
-  EXPECT_EQ(second->first_ordinal, 3u);
+  EXPECT_EQ(second->first_report_seq, 3u);
   EXPECT_EQ(second->count, 1u);
   EXPECT_FALSE(queue.take());
   EXPECT_EQ(queue.held_bytes(), 300u << 10);
@@ -50,15 +50,15 @@ TEST(ReportQueue, CountsWhatIsNotSentYetAndKeepsALargeBuffer) {
   EXPECT_EQ(queue.append("abc"), 1u);
   EXPECT_EQ(queue.append("de"), 2u);
   EXPECT_EQ(queue.unsent_bytes(), 5u);
-  EXPECT_EQ(queue.taken_ordinal(), 0u);
+  EXPECT_EQ(queue.taken_seq(), 0u);
 
   const auto batch = queue.take();
 
   EXPECT_EQ(batch->data, "abcde");
   EXPECT_EQ(queue.unsent_bytes(), 0u);
   EXPECT_EQ(queue.held_bytes(), 5u);
-  EXPECT_EQ(queue.taken_ordinal(), 2u);
-  EXPECT_EQ(queue.last_ordinal(), 2u);
+  EXPECT_EQ(queue.taken_seq(), 2u);
+  EXPECT_EQ(queue.last_report_seq(), 2u);
   std::string large(5000, 'x');
   const char* const memory = large.data();
   queue.recycle(std::move(large));

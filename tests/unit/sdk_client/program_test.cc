@@ -156,7 +156,7 @@ TEST(WorkerProgram, EndsWellWhereTheRunStopsInItsLoop) {
     return run(supervisor.folder(), {WORKER, "loops"}, under(supervisor));
   });
   supervisor.wait_for_reports(1);
-  supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+  supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "enough"});
 
   EXPECT_EQ(running.get().code, 0);
   EXPECT_EQ(supervisor.count(MessageType::WorkerError), 0u);
@@ -663,11 +663,11 @@ lib.trainrun_finish(None)
   }
   EXPECT_EQ(supervisor.wait_for<OnceEnd>(0).error, "");
   EXPECT_EQ(supervisor.wait_for<OnceEnd>(1).error, "no disk");
-  supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
-  const std::uint64_t ordinal = supervisor.wait_for<WorkerPaused>(0).ordinal;
-  supervisor.send(PauseWorkers{.step = "advance", .ordinal = ordinal, .reason = ""});
-  EXPECT_EQ(supervisor.wait_for<CheckpointStaged>().report_ordinal, ordinal);
-  supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+  supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
+  const std::uint64_t report_seq = supervisor.wait_for<WorkerPaused>(0).report_seq;
+  supervisor.send(PauseWorkers{.step = "advance", .report_seq = report_seq, .reason = ""});
+  EXPECT_EQ(supervisor.wait_for<CheckpointStaged>().report_seq, report_seq);
+  supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "enough"});
 
   const Ended ended = running.get();
 

@@ -36,8 +36,8 @@ TEST(SupervisedSession, HandsOverAWrittenCheckpointBehindItsReport) {
   worker.session->report({{"epoch", 2}}, &checkpoint);
 
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
-  EXPECT_EQ(staged.index, 1u);
-  EXPECT_EQ(staged.report_ordinal, 1u);
+  EXPECT_EQ(staged.checkpoint_seq, 1u);
+  EXPECT_EQ(staged.report_seq, 1u);
   EXPECT_EQ(staged.dir, worker.supervisor.folder() + "/staging/ckpt-1");
   EXPECT_EQ(staged.metadata_json,
             R"({"data":{"train":{"epoch":2,"rows":640}},"note":"best","team":"vision"})");
@@ -184,7 +184,7 @@ TEST(SupervisedSession, ReportsNothingWhenADirectoryCannotBeStaged) {
                 "what a link points to)");
   worker.session->report({{"step", 1}}, nullptr);
 
-  EXPECT_EQ(worker.supervisor.wait_for_reports(1)[0].ordinal, 1u);
+  EXPECT_EQ(worker.supervisor.wait_for_reports(1)[0].report_seq, 1u);
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
 }
 
@@ -205,7 +205,7 @@ TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsSize) {
 
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
   EXPECT_EQ(staged.metadata_json.size(), 1048576u);
-  EXPECT_EQ(staged.index, 1u) << "the one that was refused counts";
+  EXPECT_EQ(staged.checkpoint_seq, 1u) << "the one that was refused counts";
   EXPECT_EQ(worker.supervisor.reports().size(), 1u);
 }
 
@@ -243,7 +243,7 @@ TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   fs::create_directories(mine);
   std::ofstream(mine / "state") << "last";
   worker.session->on_stop([&] { return Checkpoint::from_directory(mine); });
-  worker.supervisor.send(PauseWorkers{.step = "advance", .ordinal = 1, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   auto loop = std::async(std::launch::async, [&] {
     return failure_of([&] {
       while (!worker.session->should_stop()) std::this_thread::yield();
@@ -254,7 +254,7 @@ TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
   EXPECT_EQ(text_of(staged.dir + "/state"), "last");
   EXPECT_EQ(staged.metrics_json, R"({"step":1})");
-  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "done"});
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
   EXPECT_EQ(loop.get(), "stopped: done");
 }
 
@@ -264,10 +264,10 @@ TEST(CheckpointStager, AWriterMayWaitForAllThatIsStaged) {  // as one does that 
   {
     CheckpointStager stager([&](CheckpointStaged staged) { handed_over.set_value(staged); });
     CheckpointStaged staged;
-    staged.index = 7;
+    staged.checkpoint_seq = 7;
     staged.dir = folder.string();
     stager.add({.staged = staged, .write = [&](const fs::path&) { stager.drain(); }});
-    EXPECT_EQ(handed_over.get_future().get().index, 7u);
+    EXPECT_EQ(handed_over.get_future().get().checkpoint_seq, 7u);
     stager.drain();
   }
   fs::remove_all(folder);
@@ -285,10 +285,10 @@ TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {
   worker.session->report({{"step", 1}}, nullptr);  // reports without one pass
   EXPECT_EQ(worker.supervisor.wait_for_reports(3).size(), 3u);
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 2u);
-  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "/c", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "/c", .error = ""});
   third.get();
 
-  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>(2).report_ordinal, 4u);
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>(2).report_seq, 4u);
 }
 
 TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
@@ -302,8 +302,8 @@ TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
       std::async(std::launch::async, [&] { return worker.session->wait_for_checkpoint(); });
 
   worker.supervisor.wait_for<CheckpointStaged>(1);
-  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "/c1", .error = ""});
-  worker.supervisor.send(CheckpointOutcome{.index = 2, .path = "/c2", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "/c1", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 2, .path = "/c2", .error = ""});
 
   EXPECT_EQ(waiting.get(), "/c2");
   EXPECT_EQ(worker.session->wait_for_checkpoint(), "/c2");
@@ -317,8 +317,8 @@ TEST(SupervisedSession, ALateOutcomeReplacesNoLaterOne) {
   worker.session->report({}, &checkpoint);
   worker.supervisor.wait_for<CheckpointStaged>(1);
 
-  worker.supervisor.send(CheckpointOutcome{.index = 2, .path = "/c2", .error = ""});
-  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "/c1", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 2, .path = "/c2", .error = ""});
+  worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "/c1", .error = ""});
 
   EXPECT_EQ(worker.session->wait_for_checkpoint(), "/c2");
 }
@@ -339,7 +339,7 @@ TEST(SupervisedSession, WaitsForNoCheckpointOnceNobodyAnswers) {
     });
 
     if (stopped)
-      worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "enough"});
+      worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "enough"});
     else
       worker.supervisor.hang_up();
 
@@ -356,7 +356,8 @@ TEST(SupervisedSession, WaitsForACheckpointThatIsGivenUp) {
   const Checkpoint checkpoint = writing("x");
   worker.session->report({}, &checkpoint);
   worker.supervisor.wait_for<CheckpointStaged>();
-  worker.supervisor.send(CheckpointOutcome{.index = 1, .path = "", .error = "the disk is full"});
+  worker.supervisor.send(
+      CheckpointOutcome{.checkpoint_seq = 1, .path = "", .error = "the disk is full"});
 
   EXPECT_EQ(worker.session->wait_for_checkpoint(), std::nullopt);
 }

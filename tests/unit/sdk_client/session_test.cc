@@ -72,10 +72,10 @@ TEST(SupervisedSession, SendsReportsInOrderWithFlatNames) {
 
   const auto reports = worker.supervisor.wait_for_reports(2);
   ASSERT_EQ(reports.size(), 2u);
-  EXPECT_EQ(reports[0].ordinal, 1u);
+  EXPECT_EQ(reports[0].report_seq, 1u);
   EXPECT_EQ(reports[0].metrics,
             (Metrics{{"step", std::int64_t{1}}, {"val.acc", 0.5}, {"val.ok", true}}));
-  EXPECT_EQ(reports[1].ordinal, 2u);
+  EXPECT_EQ(reports[1].report_seq, 2u);
   EXPECT_EQ(reports[1].metrics,
             (Metrics{{"note", std::string("warm")}, {"step", std::int64_t{2}}}));
   EXPECT_EQ(reports[1].attempt, 3u);
@@ -98,7 +98,7 @@ TEST(SupervisedSession, KeepsTheOrderOfEachThread) {
   ASSERT_EQ(reports.size(), std::size_t{kThreads} * kReports);
   std::vector<std::int64_t> next(kThreads, 0);
   for (std::size_t n = 0; n < reports.size(); ++n) {
-    ASSERT_EQ(reports[n].ordinal, n + 1);
+    ASSERT_EQ(reports[n].report_seq, n + 1);
     const auto thread =
         static_cast<std::size_t>(std::get<std::int64_t>(reports[n].metrics[1].second));
     ASSERT_EQ(std::get<std::int64_t>(reports[n].metrics[0].second), next[thread]++);
@@ -122,7 +122,7 @@ TEST(SupervisedSession, WaitsForRoomWhenEightMebibytesAreNotAcknowledged) {
   EXPECT_EQ(before.size(), 139u);
   EXPECT_LE(reported, 139);
   worker.supervisor.ack_reports(true);
-  worker.supervisor.send(AckReports{.acks = {{.rank = 0, .ordinal = 139}}});
+  worker.supervisor.send(AckReports{.acks = {{.rank = 0, .report_seq = 139}}});
   reporting.get();
 
   EXPECT_EQ(worker.supervisor.wait_for_reports(200).size(), 200u);
@@ -242,7 +242,7 @@ TEST(SupervisedSession, ACallOnceEndsWithTheRun) {
     return failure_of([&] { worker.session->once_per_node("prepare", [] {}); });
   });
   worker.supervisor.wait_for<OnceBegin>();
-  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = ""});
 
   EXPECT_EQ(asking.get(), "stopped: the run is being stopped");
 }
@@ -270,7 +270,7 @@ TEST(SupervisedSession, LetsGoOfASupervisorThatSpeaksNonsense) {
   };
   EXPECT_EQ(reason(WorkerGoodbye{}),
             "unavailable: the supervisor sent a WorkerGoodbye frame, which is not for workers");
-  EXPECT_EQ(reason(PauseWorkers{.step = "rest", .ordinal = 0, .reason = ""}),
+  EXPECT_EQ(reason(PauseWorkers{.step = "rest", .report_seq = 0, .reason = ""}),
             "unavailable: PauseWorkers with the unknown step 'rest'");
 }
 
@@ -293,11 +293,11 @@ TEST(SupervisedSession, MakesRoomForItsOwnRanksAcknowledgementsOnly) {
   worker.supervisor.wait_for_reports(139);  // more do not fit
   worker.supervisor.answer_collectives(true);
 
-  worker.supervisor.send(AckReports{.acks = {{.rank = 0, .ordinal = 139}}});
+  worker.supervisor.send(AckReports{.acks = {{.rank = 0, .report_seq = 139}}});
   worker.session->all_gather("settle", "", std::chrono::milliseconds::max());
   EXPECT_LE(reported, 139);
   worker.supervisor.send(
-      AckReports{.acks = {{.rank = 0, .ordinal = 139}, {.rank = 1, .ordinal = 139}}});
+      AckReports{.acks = {{.rank = 0, .report_seq = 139}, {.rank = 1, .report_seq = 139}}});
   reporting.get();
 }
 
@@ -306,7 +306,7 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   worker.session->on_stop([] { return writing("last"); });
   worker.session->report({{"step", 1}}, nullptr);
   EXPECT_FALSE(worker.session->should_stop());
-  worker.supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
   auto loop = std::async(std::launch::async, [&] {
     return failure_of([&] {
       while (!worker.session->should_stop()) std::this_thread::yield();
@@ -315,18 +315,18 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   });
 
   // pauses behind report 2; the others are at 4
-  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).ordinal, 2u);
-  worker.supervisor.send(PauseWorkers{.step = "advance", .ordinal = 4, .reason = ""});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 4, .reason = ""});
   const auto paused = worker.supervisor.wait_for<WorkerPaused>(1);
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
   worker.supervisor.send(
-      PauseWorkers{.step = "finish", .ordinal = 0, .reason = "stopped by Ctrl-C"});
+      PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped by Ctrl-C"});
 
   EXPECT_EQ(loop.get(), "stopped: stopped by Ctrl-C");
-  EXPECT_EQ(paused.ordinal, 4u);
-  EXPECT_EQ(paused.checkpoint_index, 1u);
-  EXPECT_EQ(staged.index, 1u);
-  EXPECT_EQ(staged.report_ordinal, 4u);
+  EXPECT_EQ(paused.report_seq, 4u);
+  EXPECT_EQ(paused.checkpoint_seq, 1u);
+  EXPECT_EQ(staged.checkpoint_seq, 1u);
+  EXPECT_EQ(staged.report_seq, 4u);
   EXPECT_EQ(worker.supervisor.reports().size(), 4u);
   EXPECT_EQ(failure_of([&] { worker.session->report({}, nullptr); }), "stopped: stopped by Ctrl-C");
 }
@@ -334,7 +334,7 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
 TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   Worker worker;
   worker.session->on_stop([] { return writing("not wanted"); });
-  worker.supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
   auto loop = std::async(std::launch::async, [&] {
     return failure_of([&] {
       while (!worker.session->should_stop()) std::this_thread::yield();
@@ -342,10 +342,10 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
       worker.session->report({}, &checkpoint);
     });
   });
-  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).checkpoint_index, 1u);
-  worker.supervisor.send(PauseWorkers{.step = "advance", .ordinal = 1, .reason = ""});
-  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).ordinal, 1u);
-  worker.supervisor.send(PauseWorkers{.step = "finish", .ordinal = 0, .reason = "done"});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).checkpoint_seq, 1u);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
 
   EXPECT_EQ(loop.get(), "stopped: done");
   worker.supervisor.wait_for<CheckpointStaged>(
@@ -361,9 +361,9 @@ TEST(SupervisedSession, StopsAWorkerThatWaitsInACollective) {
   });
   worker.supervisor.wait_for<CollectiveJoin>();
 
-  worker.supervisor.send(PauseWorkers{.step = "pause", .ordinal = 0, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
   worker.supervisor.send(
-      PauseWorkers{.step = "finish", .ordinal = 0, .reason = "stopped by SIGTERM"});
+      PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped by SIGTERM"});
 
   EXPECT_EQ(waiting.get(), "stopped: stopped by SIGTERM");
 }

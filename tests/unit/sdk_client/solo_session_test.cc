@@ -162,7 +162,8 @@ TEST_F(Solo, TellsOfTheCheckpointsThatAreThere) {
   EXPECT_EQ(reported[1].number, 2u);
   EXPECT_EQ(reported[1].status, "failed");
   EXPECT_EQ(reported[1].error, "no data");
-  const ReportBatch batch{.rank = 0, .first_ordinal = 1, .count = 1, .data = reported[1].metrics};
+  const ReportBatch batch{
+      .rank = 0, .first_report_seq = 1, .count = 1, .data = reported[1].metrics};
   EXPECT_EQ(read_reports(batch, 0)->front().metrics, (Metrics{{"n", std::int64_t{2}}}));
 }
 

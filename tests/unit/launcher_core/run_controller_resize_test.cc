@@ -24,12 +24,13 @@ struct Elastic : Driven {
     running();
   }
   /// All ranks of the attempt leave gracefully.
-  void leave(Attempt attempt, int ranks, std::uint64_t ordinal) {
+  void leave(Attempt attempt, int ranks, std::uint64_t report_seq) {
     for (int rank = 0; rank < ranks; ++rank)
-      handle(RankPaused{attempt, Rank{rank}, ordinal, 1}, seconds(4));
+      handle(RankPaused{attempt, Rank{rank}, report_seq, 1}, seconds(4));
     for (int rank = 0; rank < ranks; ++rank)
-      handle(RankPaused{attempt, Rank{rank}, ordinal, 1, true}, seconds(4));
-    for (int rank = 0; rank < ranks; ++rank) handle(staged(attempt, rank, 1, ordinal), seconds(4));
+      handle(RankPaused{attempt, Rank{rank}, report_seq, 1, true}, seconds(4));
+    for (int rank = 0; rank < ranks; ++rank)
+      handle(staged(attempt, rank, 1, report_seq), seconds(4));
     handle(CommitFinished{attempt, 1, checkpoint(1), ""}, seconds(4));
     for (int rank = 0; rank < ranks; ++rank)
       handle(RankExited{attempt, Rank{rank}, exited(0)}, seconds(4));
@@ -202,12 +203,12 @@ TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
   d.running();
   d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"});
   WorkerEnd end = exited(0);
-  end.last_ordinal = 12;
+  end.last_report_seq = 12;
   d.handle(RankExited{kFirst, Rank{1}, end});
   const auto pauses = only<Pause>(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}));
   ASSERT_EQ(pauses.size(), 2U);
   EXPECT_EQ(pauses[0].step, Pause::Step::Advance);
-  EXPECT_EQ(pauses[0].ordinal, UINT64_MAX);  // no rank is to stop before its end
+  EXPECT_EQ(pauses[0].report_seq, UINT64_MAX);  // no rank is to stop before its end
   d.handle(RankExited{kFirst, Rank{0}, end});
   d.handle(NodeGroupGone{kFirst, kNodeA});
   d.handle(NodeGroupGone{kFirst, kNodeB});

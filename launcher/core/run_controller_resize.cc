@@ -1,5 +1,5 @@
 // RunController, changes of the group: taking over one that an earlier launcher began, and
-// re-forming one because nodes come or are drained.
+// resizing one because nodes come or are drained.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,8 @@ void RunController::adopt(const LivingAttempt& living) {
   attempt_.id = living.id;
   attempt_.placement = placed_ = living.placement;
   attempt_.restored = living.restored;
-  attempt_.adopted = true;
+  attempt_.adopted = Adopted{.was_ending = living.ending};
   attempt_.was_pausing = living.pausing;
-  attempt_.was_ending = living.ending;
   if (living.stop_condition) stop_ = Stop{StopKind::StopCondition, *living.stop_condition};
   next_attempt_ = std::max(next_attempt_, living.id.next());
   restart_count_ = living.restart_count;
@@ -27,49 +26,44 @@ void RunController::adopt(const LivingAttempt& living) {
   attempt_.ranks = RankTable(living.placement);
   attempt_.collectives = CollectiveTracker(world_size);
   checkpoints_.adopt_attempt(living);
-  for (std::size_t i = 0; i < living.placement.nodes.size(); ++i) {
-    const PlacedNode& placed = living.placement.nodes[i];
-    nodes_.remember_name(placed.node, living.node_names[i]);
-    attempt_.hosts[placed.node] = Host{.placed = placed, .prepared = true, .start = {}};
-  }
+  attempt_.hosts = HostTable::adopted(living.placement);
+  for (std::size_t i = 0; i < living.placement.nodes.size(); ++i)
+    nodes_.remember_name(living.placement.nodes[i].node, living.node_names[i]);
 }
 
 void RunController::advance_attaching() {
-  bool all_started = true;
-  for (const auto& [id, host] : attempt_.hosts) {
-    if (!host.attached && !host.gone) return;
-    all_started &= host.has_workers;
+  const HostTable::Found found = attempt_.hosts.found();
+  if (found == HostTable::Found::NotYet) return;
+  if (found == HostTable::Found::NotAllStarted) {
+    attempt_.resize = Resize{.reason = kNotStartedBefore};
+    return begin_teardown(kSurvivorGrace, attempt_.resize->reason);
   }
-  if (!all_started) {
-    attempt_.reform = Reform{.reason = kNotStartedBefore};
-    return begin_teardown(kSurvivorGrace, attempt_.reform->reason);
-  }
-  if (attempt_.was_ending) return begin_teardown(kSurvivorGrace, kStoppedBefore);
+  if (attempt_.was_ending()) return begin_teardown(kSurvivorGrace, kStoppedBefore);
   if (!attempt_.was_pausing) {
     change_state(RunTrigger::GroupFound, "");
-    release_collectives(std::exchange(attempt_.held_back, {}));
+    release_collectives(std::exchange(attempt_.adopted->held_back, {}));
     if (stop_) begin_stop();
     return;
   }
-  begin_reform({.reason = "an earlier launcher had asked the ranks to stop"},
+  begin_resize({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
-  release_collectives(std::exchange(attempt_.held_back, {}));
+  release_collectives(std::exchange(attempt_.adopted->held_back, {}));
 }
 
 // By an earlier launcher, which died before its journal knew of it; or by a supervisor that it left
 // alone too long.
 void RunController::stopped_before() {
-  attempt_.was_ending = true;
+  attempt_.adopted->was_ending = true;
   if (state_ == RunState::Attaching) return;  // advance_attaching comes to it
-  begin_teardown(kSurvivorGrace, attempt_.reform ? attempt_.reform->reason : kStoppedBefore);
+  begin_teardown(kSurvivorGrace, attempt_.resize ? attempt_.resize->reason : kStoppedBefore);
 }
 
-// ---- re-forming
+// ---- resizing
 
 // In good order where the ranks can: they meet, hand over a checkpoint, and leave.
-void RunController::begin_reform(Reform reform, TimePoint deadline, bool at_checkpoint) {
-  const std::string reason = reform.reason;
-  attempt_.reform = std::move(reform);
+void RunController::begin_resize(Resize resize, TimePoint deadline, bool at_checkpoint) {
+  const std::string reason = resize.reason;
+  attempt_.resize = std::move(resize);
   if (attempt_.ranks.any_reports()) return begin_pause(reason, deadline, at_checkpoint);
   begin_teardown(kSurvivorGrace, reason);
 }
@@ -83,7 +77,7 @@ void RunController::consider_growth() {
   };
   const std::optional<int> size = growth_.advance(attempt_.ranks, room, now_);
   if (!size) return;
-  begin_reform({.reason = fmt::format("there is room for {} workers instead of {}", *size,
+  begin_resize({.reason = fmt::format("there is room for {} workers instead of {}", *size,
                                       attempt_.placement.world_size)},
                TimePoint::max(), true);
 }
@@ -95,21 +89,22 @@ void RunController::on(const NodeDrain& event) {
   const std::string text =
       fmt::format("node {} is being drained: {}", nodes_.name(event.node), event.reason);
   note(NoteLevel::Warning, text);
-  const auto host = attempt_.hosts.find(event.node);
-  if (!facts(state_).has_attempt || host == attempt_.hosts.end() || host->second.gone) return;
-  const Reform reform{.reason = text, .preempted = true};
+  if (!facts(state_).has_attempt || !attempt_.hosts.has(event.node) ||
+      attempt_.hosts.is_gone(event.node))
+    return;
+  const Resize resize{.reason = text, .preempted = true};
   // Some of the grace is for what comes after: the checkpoint's commit, and the workers' own end.
   const TimePoint deadline = now_ + event.grace * 3 / 4;
   switch (state_) {
     case RunState::Attaching:
     case RunState::Preparing:
     case RunState::Starting:
-      attempt_.reform = reform;
+      attempt_.resize = resize;
       return begin_teardown(kSurvivorGrace, text);
     case RunState::Running:
-      return begin_reform(reform, deadline, false);
+      return begin_resize(resize, deadline, false);
     case RunState::Pausing:
-      if (!stop_) attempt_.reform = reform;
+      if (!stop_) attempt_.resize = resize;
       return hurry_pause(deadline);
     default:
       return;

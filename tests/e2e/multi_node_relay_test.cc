@@ -1,4 +1,4 @@
-// Nodes that do not see the run's storage: their checkpoints travel to the launcher and back, while
+// Nodes that do not see the run's storage: the launcher relays their checkpoints, while
 // workers, daemons and launchers die. n0 sees the storage, n1 and n2 have an empty folder there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class Travel : public NoStorage {
                                             failures));
   }
   /// Some of a part has arrived from a node, and not all.
-  bool is_travelling() const {
+  bool is_relaying() const {
     std::error_code ec;
     const fs::path folder = cluster->run_dir("job") + "/checkpoints";
     for (auto it = fs::recursive_directory_iterator(folder, ec); it != fs::end(it);
@@ -71,8 +71,8 @@ TEST_F(Travel, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
   go_on(1, 2);
 
   expect_whole_end(run);
-  EXPECT_TRUE(contains(run.out(), fmt::format("n1 has no access to '{}': its checkpoints travel "
-                                              "through train-run",
+  EXPECT_TRUE(contains(run.out(), fmt::format("n1 has no access to '{}': train-run relays its "
+                                              "checkpoints",
                                               cluster->run_dir("job"))))
       << run.out();
   for (int rank : {0, 1})
@@ -98,8 +98,7 @@ TEST_F(Travel, ANodeThatHadNothingOfItGetsAllOfIt) {
 TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
   network->slow(1, 100);
   Process& run = nodes->train_run(job("hold_at: [3]"), 2);
-  ASSERT_TRUE(wait_until([&] { return committed(1) && is_travelling(); }))
-      << run.out() << run.err();
+  ASSERT_TRUE(wait_until([&] { return committed(1) && is_relaying(); })) << run.out() << run.err();
 
   send_signal(run.pid(), SIGKILL);
   (void)run.wait();
@@ -114,8 +113,7 @@ TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
 TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
   network->slow(1, 100);
   Process& run = nodes->train_run(job("hold_at: [3]"), 2);
-  ASSERT_TRUE(wait_until([&] { return committed(1) && is_travelling(); }))
-      << run.out() << run.err();
+  ASSERT_TRUE(wait_until([&] { return committed(1) && is_relaying(); })) << run.out() << run.err();
 
   nodes->daemon(1).signal(SIGKILL);
   (void)nodes->daemon(1).wait();
@@ -131,7 +129,7 @@ TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
 TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
   network->slow(1, 50);
   Process& run = nodes->train_run(job("hold_at: [1]"), 2);
-  ASSERT_TRUE(wait_until([&] { return first_is_handed_over() && is_travelling(); }))
+  ASSERT_TRUE(wait_until([&] { return first_is_handed_over() && is_relaying(); }))
       << run.out() << run.err();
 
   send_signal(cluster->worker(1).value(), SIGKILL);

@@ -21,7 +21,7 @@ struct StandbyProcess {
   std::map<std::string, std::string> env;  // that it was started with
 };
 
-class StandbyPool {
+class StandbyProcesses {
  public:
   /// Start so many; those after one that cannot be started are left out.
   void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,

@@ -1,6 +1,6 @@
 // A frame may come from a node that runs anybody's code: a rank that no attempt can have leads
 // nowhere.
-#include "launcher/cluster/links/controller_frames.h"
+#include "launcher/cluster/links/controller_messages.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@ namespace train {
 namespace {
 
 constexpr NodeId kNode{0};
-constexpr Attempt kAttempt{0};
 constexpr int kRanks = 4;
 constexpr std::int32_t kWrongRanks[] = {-1,
                                         -3,
@@ -22,46 +21,70 @@ constexpr std::int32_t kWrongRanks[] = {-1,
                                         std::numeric_limits<std::int32_t>::min(),
                                         std::numeric_limits<std::int32_t>::max()};
 
-TEST(ControllerFrames, ARankThatNoAttemptCanHaveIsDropped) {
-  for (const std::int32_t rank : kWrongRanks) {
-    WorkerResult result;
-    result.rank = rank;
-    EXPECT_FALSE(decode_of_rank<WorkerResult>(encode(result, kAttempt), kRanks)) << rank;
-    WorkerExited exited;
-    exited.rank = rank;
-    EXPECT_FALSE(to_event(kNode, encode(exited, kAttempt), kRanks)) << rank;
-    ReportBatch batch;
-    batch.rank = rank;
-    batch.count = 1;
-    EXPECT_FALSE(to_event(kNode, encode(batch, kAttempt), kRanks)) << rank;
-    WorkersStarted started;
-    started.workers = {{0, 1}, {rank, 2}};
-    EXPECT_FALSE(to_event(kNode, encode(started, kAttempt), kRanks)) << rank;
-    AttemptSnapshot snapshot;
-    snapshot.phase = "running";
-    snapshot.alive = {{rank, 1, true, 0}};
-    EXPECT_FALSE(to_event(kNode, encode(snapshot, kAttempt), kRanks)) << rank;
-  }
+template <class Message>
+bool is_taken(const Message& message) {
+  const auto found = decode_node_message(encode(message, Attempt{0}), kRanks);
+  if (!found) EXPECT_EQ(found.error().code, Errc::Protocol);
+  return found.has_value() && std::holds_alternative<Message>(*found);
 }
 
-TEST(ControllerFrames, ARankOfTheRunIsTaken) {
-  WorkerResult result;
-  result.rank = kRanks - 1;
-  EXPECT_EQ(decode_of_rank<WorkerResult>(encode(result, kAttempt), kRanks)->rank, kRanks - 1);
-  WorkersStarted started;
-  started.workers = {{0, 1}, {kRanks - 1, 2}};
-  EXPECT_TRUE(to_event(kNode, encode(started, kAttempt), kRanks));
+TEST(ControllerMessages, ARankThatNoAttemptCanHaveIsRefused) {
+  for (const std::int32_t rank : kWrongRanks) {
+    EXPECT_FALSE(is_taken(WorkerResult{.rank = rank, .json = ""})) << rank;
+    EXPECT_FALSE(is_taken(WorkerExited{.rank = rank, .pid = 1, .end = {}})) << rank;
+    EXPECT_FALSE(is_taken(ReportBatch{.rank = rank, .count = 1, .data = ""})) << rank;
+    EXPECT_FALSE(is_taken(WorkersStarted{.workers = {{0, 1}, {rank, 2}}})) << rank;
+    EXPECT_FALSE(is_taken(AttemptSnapshot{.phase = "running", .alive = {{rank, 1, true, 0}}}))
+        << rank;
+    ShardWritten shard;
+    shard.rank = Rank{rank};
+    EXPECT_FALSE(is_taken(shard)) << rank;
+  }
+  const auto refused = decode_node_message(encode(WorkerResult{.rank = 9, .json = ""}), kRanks);
+  EXPECT_EQ(refused.error().message, "WorkerResult names rank 9, and there are 4");
+}
+
+TEST(ControllerMessages, ARankOfTheRunIsTaken) {
+  EXPECT_TRUE(is_taken(WorkerResult{.rank = kRanks - 1, .json = ""}));
+  EXPECT_TRUE(is_taken(WorkersStarted{.workers = {{0, 1}, {kRanks - 1, 2}}}));
+  EXPECT_TRUE(is_taken(GroupGone{}));
+  EXPECT_TRUE(is_taken(WorkersStarted{}));
+}
+
+TEST(ControllerMessages, OneOfANewerProtocolIsNoError) {
+  const auto found = decode_node_message({.type = static_cast<MessageType>(0x1ff)}, kRanks);
+
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(*found));
+}
+
+TEST(ControllerMessages, BytesThatAreNoMessageAreAnErrorThatNamesIt) {
+  const auto found =
+      decode_node_message({.type = MessageType::WorkerExited, .payload = "\xc1"}, kRanks);
+
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("WorkerExited"), std::string::npos) << found.error().message;
+}
+
+/// A digest that is none is an error, and not taken for one of zeros.
+TEST(ControllerMessages, AShardWithAMalformedDigestIsRefused) {
+  ShardWritten shard;
+  shard.files = {{"state", 5, {6, 7}}};
+  Frame frame = encode(shard, Attempt{0});
+  const std::size_t at = frame.payload.find(to_hex({6, 7}));
+  ASSERT_NE(at, std::string::npos);
+  frame.payload[at] = 'g';
+
+  const auto found = decode_node_message(frame, kRanks);
+
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::Protocol);
 }
 
 /// What the controller is told of a message of attempt 5 on node 3.
 template <class Event, class Message>
 Event event_of(const Message& message) {
-  const auto event = to_event(NodeId{3}, encode(message, Attempt{5}), kRanks);
-  if (!event || !std::holds_alternative<Event>(*event)) {
-    ADD_FAILURE() << "another event, or none";
-    return {};
-  }
-  const Event& found = std::get<Event>(*event);
+  const Event found = to_event(Sender{Attempt{5}, NodeId{3}}, message);
   if constexpr (requires { found.attempt; }) {
     EXPECT_EQ(found.attempt, Attempt{5});
   }
@@ -71,25 +94,25 @@ Event event_of(const Message& message) {
   return found;
 }
 
-TEST(ControllerFrames, OfReportsTheLastOneCounts) {
+TEST(ControllerMessages, OfReportsTheLastOneCounts) {
   const auto event =
-      event_of<RankReported>(ReportBatch{.rank = 2, .first_ordinal = 7, .count = 3, .data = ""});
+      event_of<RankReported>(ReportBatch{.rank = 2, .first_report_seq = 7, .count = 3, .data = ""});
   EXPECT_EQ(event.rank, Rank{2});
-  EXPECT_EQ(event.ordinal, 9u);
+  EXPECT_EQ(event.report_seq, 9u);
 }
 
-TEST(ControllerFrames, AGroupThatIsPreparedAndStarted) {
+TEST(ControllerMessages, AGroupThatIsPreparedAndStarted) {
   EXPECT_EQ(event_of<AttemptPrepared>(Prepared{.node_rank = 0, .master_port = 4711}).master_port,
             4711u);
   const auto started =
-      event_of<AttemptStarted>(WorkersStarted{.workers = {{0, 100}, {1, 101}}, .stood_by = 1});
+      event_of<AttemptStarted>(WorkersStarted{.workers = {{0, 100}, {1, 101}}, .from_standby = 1});
   EXPECT_EQ(started.pids,
             (std::vector<std::pair<Rank, std::int64_t>>{{Rank{0}, 100}, {Rank{1}, 101}}));
-  EXPECT_EQ(started.stood_by, 1);
+  EXPECT_EQ(started.from_standby, 1);
   EXPECT_EQ(event_of<RankJoined>(WorkerJoined{.rank = 2, .build = ""}).rank, Rank{2});
 }
 
-TEST(ControllerFrames, AStartThatWasRefusedHasItsReason) {
+TEST(ControllerMessages, AStartThatWasRefusedHasItsReason) {
   const auto refused = event_of<StartRefused>(
       StartFailed{.rank = 2, .code = "not_found", .message = "no such file", .hint = "make it"});
   EXPECT_EQ(refused.rank, Rank{2});
@@ -98,7 +121,7 @@ TEST(ControllerFrames, AStartThatWasRefusedHasItsReason) {
   EXPECT_EQ(refused.error.hint, "make it");
 }
 
-TEST(ControllerFrames, AnEndIsToldAsTheSupervisorSawIt) {
+TEST(ControllerMessages, AnEndIsToldAsTheSupervisorSawIt) {
   WorkerExited exited;
   exited.rank = 2;
   exited.end = {.signaled = true,
@@ -109,7 +132,7 @@ TEST(ControllerFrames, AnEndIsToldAsTheSupervisorSawIt) {
                 .wall_us = 123,
                 .last_lines = {"first", "last"},
                 .error = UserError{"boom", "std::runtime_error", "at x"},
-                .last_ordinal = 77,
+                .last_report_seq = 77,
                 .memory = {1, 2, "claim"},
                 .pids_limit_hit = 3};
 
@@ -121,7 +144,7 @@ TEST(ControllerFrames, AnEndIsToldAsTheSupervisorSawIt) {
   EXPECT_EQ(event_of<RankExited>(exited).end.error, std::nullopt);
 }
 
-TEST(ControllerFrames, WhoLivesIsToldByWhoIsAttached) {
+TEST(ControllerMessages, WhoLivesIsToldByWhoIsAttached) {
   AttemptSnapshot snapshot;
   snapshot.alive = {{1, 100, true, 7}, {2, 101, false, 0}};
   snapshot.settled_checkpoint = 4;
@@ -140,7 +163,7 @@ TEST(ControllerFrames, WhoLivesIsToldByWhoIsAttached) {
   EXPECT_FALSE(attached.ranks[1].joined);
 }
 
-TEST(ControllerFrames, WhatEndsOnANode) {
+TEST(ControllerMessages, WhatEndsOnANode) {
   (void)event_of<NodeGroupGone>(GroupGone{});
   const auto lost = event_of<SupervisorLost>(AttemptLost{.reason = "killed", .standby = true});
   EXPECT_EQ(lost.reason, "killed");
@@ -150,18 +173,18 @@ TEST(ControllerFrames, WhatEndsOnANode) {
   EXPECT_EQ(drain.reason, "upgrade");
 }
 
-TEST(ControllerFrames, APauseAndAPart) {
+TEST(ControllerMessages, APauseAndAPart) {
   const auto paused = event_of<RankPaused>(
-      WorkerPaused{.rank = 2, .ordinal = 5, .checkpoint_index = 3, .arrived = true});
+      WorkerPaused{.rank = 2, .report_seq = 5, .checkpoint_seq = 3, .arrived = true});
   EXPECT_EQ(paused.rank, Rank{2});
-  EXPECT_EQ(paused.ordinal, 5u);
-  EXPECT_EQ(paused.checkpoint_index, 3u);
+  EXPECT_EQ(paused.report_seq, 5u);
+  EXPECT_EQ(paused.checkpoint_seq, 3u);
   EXPECT_TRUE(paused.arrived);
 
   ShardWritten written;
   written.rank = Rank{2};
-  written.index = 3;
-  written.report_ordinal = 9;
+  written.checkpoint_seq = 3;
+  written.report_seq = 9;
   written.dir = ".rank-0002";
   written.files = {{"state", 5, {6, 7}}};
   written.metadata_json = "{}";
@@ -170,7 +193,7 @@ TEST(ControllerFrames, APauseAndAPart) {
   EXPECT_EQ(event_of<ShardStaged>(written).part, StagedShard(written));
 }
 
-TEST(ControllerFrames, CollectiveCallsAndTheirAnswers) {
+TEST(ControllerMessages, CollectiveCallsAndTheirAnswers) {
   const auto joined = event_of<CollectiveJoined>(
       CollectiveJoin{.rank = 2, .sequence = 4, .name = "sum", .data = "x"});
   EXPECT_EQ(joined.rank, Rank{2});
@@ -184,53 +207,34 @@ TEST(ControllerFrames, CollectiveCallsAndTheirAnswers) {
   EXPECT_EQ(settled.error, "no");
 }
 
-TEST(ControllerFrames, WhatIsNotTheControllersIsNoEvent) {
-  EXPECT_FALSE(to_event(kNode, encode(OutputChunk{}, kAttempt), kRanks));
-}
-
-TEST(ControllerFrames, WhatTheControllerAsksForReachesTheAttempt) {
-  const auto stop = to_frame(
-      StopGroup{.attempt = Attempt{5}, .node = kNode, .grace = seconds(3), .reason = "Ctrl-C"});
-  EXPECT_EQ(stop.attempt, Attempt{5});
-  EXPECT_EQ(decode<StopWorkers>(stop)->grace_ms, 3000);
-  EXPECT_EQ(decode<StopWorkers>(stop)->reason, "Ctrl-C");
+TEST(ControllerMessages, WhatTheControllerAsksFor) {
+  const StopWorkers stop = message_of(StopGroup{.grace = seconds(3), .reason = "Ctrl-C"});
+  EXPECT_EQ(stop.grace_ms, 3000);
+  EXPECT_EQ(stop.reason, "Ctrl-C");
 
   const std::vector<std::pair<Pause::Step, std::string>> steps{{Pause::Step::Pause, "pause"},
                                                                {Pause::Step::Advance, "advance"},
                                                                {Pause::Step::Finish, "finish"}};
   for (const auto& [step, name] : steps) {
-    const Frame frame = to_frame(Pause{.attempt = Attempt{5},
-                                       .node = kNode,
-                                       .step = step,
-                                       .ordinal = 7,
-                                       .reason = "drain",
-                                       .at_checkpoint = true});
-    EXPECT_EQ(frame.attempt, Attempt{5});
-    const auto pause = decode<PauseWorkers>(frame);
-    ASSERT_TRUE(pause);
-    EXPECT_EQ(pause->step, name);
-    EXPECT_EQ(pause->ordinal, 7u);
-    EXPECT_EQ(pause->reason, "drain");
-    EXPECT_TRUE(pause->at_checkpoint);
+    const PauseWorkers pause =
+        message_of(Pause{.step = step, .report_seq = 7, .reason = "drain", .at_checkpoint = true});
+    EXPECT_EQ(pause.step, name);
+    EXPECT_EQ(pause.report_seq, 7u);
+    EXPECT_EQ(pause.reason, "drain");
+    EXPECT_TRUE(pause.at_checkpoint);
   }
 
-  const Frame told = to_frame(
-      TellCheckpoint{.attempt = Attempt{5}, .node = kNode, .index = 2, .path = "p", .error = "e"},
-      {"data-1-5.2"});
-  EXPECT_EQ(told.attempt, Attempt{5});
-  const auto outcome = decode<CheckpointOutcome>(told);
-  ASSERT_TRUE(outcome);
-  EXPECT_EQ(outcome->index, 2u);
-  EXPECT_EQ(outcome->path, "p");
-  EXPECT_EQ(outcome->error, "e");
-  EXPECT_EQ(outcome->keep, std::vector<std::string>{"data-1-5.2"});
+  const CheckpointOutcome outcome =
+      message_of(TellCheckpoint{.checkpoint_seq = 2, .path = "p", .error = "e"}, {"data-1-5.2"});
+  EXPECT_EQ(outcome.checkpoint_seq, 2u);
+  EXPECT_EQ(outcome.path, "p");
+  EXPECT_EQ(outcome.error, "e");
+  EXPECT_EQ(outcome.keep, std::vector<std::string>{"data-1-5.2"});
 
-  SendCollective send{.attempt = Attempt{5}, .node = kNode, .sequence = 4};
+  SendCollective send{.sequence = 4};
   send.parts = SharedValue(std::vector<std::string>{"a", "b"});
-  const Frame result = to_frame(send);
-  EXPECT_EQ(result.attempt, Attempt{5});
-  EXPECT_EQ(decode<CollectiveResult>(result)->sequence, 4u);
-  EXPECT_EQ(decode<CollectiveResult>(result)->parts, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(message_of(send).sequence, 4u);
+  EXPECT_EQ(message_of(send).parts, (std::vector<std::string>{"a", "b"}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/standby_pool.h"
+#include "daemon/supervisor/workers/standby_processes.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -23,8 +23,8 @@ bool reap_if_dead(pid_t pid) {
 
 }  // namespace
 
-void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
-                        const Confinement& confinement) {
+void StandbyProcesses::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
+                             const Confinement& confinement) {
   for (int number = 0; number < count; ++number) {
     StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
     standby.env = standby_environment(node, number);
@@ -41,7 +41,7 @@ void StandbyPool::start(asio::any_io_executor executor, const NodeEnvironment& n
   }
 }
 
-std::optional<StandbyProcess> StandbyPool::take(Rank rank) {
+std::optional<StandbyProcess> StandbyProcesses::take(Rank rank) {
   while (!waiting_.empty()) {
     StandbyProcess next = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
@@ -54,7 +54,7 @@ std::optional<StandbyProcess> StandbyPool::take(Rank rank) {
   return std::nullopt;
 }
 
-std::vector<pid_t> StandbyPool::close() {
+std::vector<pid_t> StandbyProcesses::close() {
   closed_ = true;
   std::vector<pid_t> killed;
   for (const StandbyProcess& standby : std::exchange(waiting_, {})) {
@@ -67,7 +67,7 @@ std::vector<pid_t> StandbyPool::close() {
   return killed;
 }
 
-std::optional<Rank> StandbyPool::rank_of(int number) const {
+std::optional<Rank> StandbyProcesses::rank_of(int number) const {
   const auto found = taken_.find(number);
   return found == taken_.end() ? std::nullopt : std::optional(found->second);
 }

@@ -1,0 +1,140 @@
+#include "launcher/cluster/links/controller_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "launcher/report/failure_text.h"
+#include "lib/base/overloaded.h"
+#include "lib/base/secrets.h"
+#include "lib/base/utf8.h"
+
+namespace train {
+namespace {
+
+/// The rank that it names, or one that no attempt has.
+template <class Message>
+std::int32_t highest_rank(const Message& message) {
+  const auto named = [](const auto& one) { return Rank(one.rank).value; };
+  const auto highest = [&](const auto& all) {
+    std::int32_t rank = 0;
+    for (const auto& one : all) {
+      if (named(one) < 0) return named(one);
+      rank = std::max(rank, named(one));
+    }
+    return rank;
+  };
+  if constexpr (requires { message.rank; }) return named(message);
+  if constexpr (requires { message.workers; }) return highest(message.workers);
+  if constexpr (requires { message.alive; }) return highest(message.alive);
+  return 0;
+}
+
+/// What people and files are told of it: without secrets, and no more than their limits.
+WorkerEnd shown(WorkerEnd end) {
+  for (std::string& line : end.last_lines) line = redacted(line);
+  if (end.error)
+    end.error = UserError{.what = utf8_text(redacted(end.error->what), kErrorWhatBytesMax),
+                          .type = utf8_text(redacted(end.error->type), kErrorTypeBytesMax),
+                          .stack = utf8_text(redacted(end.error->stack), kErrorStackBytesMax)};
+  return end;
+}
+
+}  // namespace
+
+Result<NodeMessage> decode_node_message(const Frame& frame, int ranks) {
+  TRY(auto message, decode_any<NodeMessage>(frame));
+  const std::int32_t rank =
+      std::visit([](const auto& known) { return highest_rank(known); }, message);
+  if (rank >= 0 && rank < std::max(ranks, 1)) return message;
+  return Error{Errc::Protocol, fmt::format("{} names rank {}, and there are {}",
+                                           to_string(frame.type), rank, ranks)};
+}
+
+AttemptPrepared to_event(const Sender& from, const Prepared& message) {
+  return {from.attempt, from.node, message.master_port};
+}
+
+AttemptStarted to_event(const Sender& from, const WorkersStarted& message) {
+  AttemptStarted event{from.attempt, from.node, {}, message.from_standby};
+  for (const StartedWorker& worker : message.workers)
+    event.pids.emplace_back(Rank{worker.rank}, worker.pid);
+  return event;
+}
+
+StartRefused to_event(const Sender& from, const StartFailed& message) {
+  return {from.attempt, from.node, Rank{message.rank},
+          Error{errc_of(message.code), redacted(message.message), redacted(message.hint)}};
+}
+
+RankJoined to_event(const Sender& from, const WorkerJoined& message) {
+  return {from.attempt, Rank{message.rank}};
+}
+
+RankExited to_event(const Sender& from, const WorkerExited& message) {
+  return {from.attempt, Rank{message.rank}, shown(message.end)};
+}
+
+NodeGroupGone to_event(const Sender& from, const GroupGone&) { return {from.attempt, from.node}; }
+
+RankPaused to_event(const Sender& from, const WorkerPaused& message) {
+  return {from.attempt, Rank{message.rank}, message.report_seq, message.checkpoint_seq,
+          message.arrived};
+}
+
+RankReported to_event(const Sender& from, const ReportBatch& message) {
+  return {from.attempt, Rank{message.rank}, message.first_report_seq + message.count - 1};
+}
+
+ShardStaged to_event(const Sender& from, const StagedShard& message) {
+  ShardStaged event{from.attempt, message};
+  event.part.error = redacted(message.error);
+  return event;
+}
+
+CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message) {
+  return {from.attempt, Rank{message.rank}, message.sequence, message.name, message.data};
+}
+
+CollectiveSettled to_event(const Sender& from, const CollectiveAnswered& message) {
+  return {from.attempt, message.sequence, message.parts, message.error};
+}
+
+SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message) {
+  SupervisorAttached event{from.attempt, from.node,
+                           message.phase != "spawned" && message.phase != "prepared"};
+  for (const LivingWorker& worker : message.alive)
+    event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
+  event.settled_checkpoint = message.settled_checkpoint;
+  return event;
+}
+
+SupervisorLost to_event(const Sender& from, const AttemptLost& message) {
+  return {from.attempt, from.node, redacted(message.reason), message.standby};
+}
+
+NodeDrain to_event(const Sender& from, const NodeDraining& message) {
+  return {from.node, milliseconds(message.grace_ms), redacted(message.reason)};
+}
+
+StopWorkers message_of(const StopGroup& action) {
+  return {std::chrono::duration_cast<milliseconds>(action.grace).count(), action.reason};
+}
+
+PauseWorkers message_of(const Pause& action) {
+  static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
+  return {kSteps[static_cast<int>(action.step)], action.report_seq, action.reason,
+          action.at_checkpoint};
+}
+
+CollectiveResult message_of(const SendCollective& action) {
+  return {action.sequence, *action.parts, action.error};
+}
+
+CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep) {
+  return {action.checkpoint_seq, action.path, action.error, keep};
+}
+
+}  // namespace train

@@ -1,0 +1,54 @@
+// What nodes say, as the controller's events, and its orders as messages. Pure; the simulation uses
+// it too.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/run_events.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/decode_any.h"
+
+namespace train {
+
+/// Who says something: a node's traind, or the supervisor of an attempt there.
+struct Sender {
+  Attempt attempt;
+  NodeId node;
+  auto operator<=>(const Sender&) const = default;
+};
+
+/// All that comes from nodes, beside what is the link's own.
+using NodeMessage =
+    AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
+          WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
+          CollectiveAnswered, WorkerResult, AttemptSnapshot, AttemptLost, NodeDraining, ReadFile,
+          FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
+
+/// Protocol where the frame does not decode, or names a rank that an attempt of `ranks` cannot
+/// have.
+Result<NodeMessage> decode_node_message(const Frame& frame, int ranks);
+
+AttemptPrepared to_event(const Sender& from, const Prepared& message);
+AttemptStarted to_event(const Sender& from, const WorkersStarted& message);
+StartRefused to_event(const Sender& from, const StartFailed& message);
+RankJoined to_event(const Sender& from, const WorkerJoined& message);
+RankExited to_event(const Sender& from, const WorkerExited& message);
+NodeGroupGone to_event(const Sender& from, const GroupGone& message);
+RankPaused to_event(const Sender& from, const WorkerPaused& message);
+RankReported to_event(const Sender& from, const ReportBatch& message);
+ShardStaged to_event(const Sender& from, const StagedShard& message);
+CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message);
+CollectiveSettled to_event(const Sender& from, const CollectiveAnswered& message);
+SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message);
+SupervisorLost to_event(const Sender& from, const AttemptLost& message);
+NodeDrain to_event(const Sender& from, const NodeDraining& message);
+
+StopWorkers message_of(const StopGroup& action);
+PauseWorkers message_of(const Pause& action);
+CollectiveResult message_of(const SendCollective& action);
+/// `keep`: CheckpointOutcome says what.
+CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep);
+
+}  // namespace train
