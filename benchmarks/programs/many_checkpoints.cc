@@ -64,10 +64,10 @@ Commit commit_of(RunRecord& record, std::uint64_t number) {
   fs::create_directories(staged);
   std::ofstream(staged + "/file.bin") << std::string(1000, 'x');
   const auto part =
-      must(write_part(record.files(), record.checkpoints().folder(),
-                      {record.generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged));
+      must(write_shard(record.files(), record.checkpoints().folder(),
+                       {record.generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged));
   const StagedShard brought{part, number};
-  return {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .parts = {brought}};
+  return {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}};
 }
 
 void measure(const std::string& folder, std::uint64_t count) {

@@ -1,5 +1,5 @@
 // What traind remembers of a controller that it keeps, in its runtime folder, so that a traind that
-// is started again takes it up. And what /proc and the run's folder say of one.
+// is started again reattaches to it. And what /proc and the run's folder say of one.
 #pragma once
 
 #include <sys/types.h>

@@ -4,16 +4,12 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -25,10 +21,9 @@
 #include "daemon/server/daemon_folders.h"
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/stdin_leash.h"
-#include "daemon/server/supervisor_command.h"
 #include "daemon/server/supervisor_files.h"
+#include "daemon/server/supervisors.h"
 #include "daemon/server/worker_spaces.h"
-#include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/limits/delegated_cgroup.h"
 #include "daemon/supervisor/workers/adopted.h"
 #include "daemon/supervisor/workers/spawn.h"
@@ -40,7 +35,6 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
-#include "lib/net/peer_user.h"
 #include "lib/net/run_owner.h"
 #include "lib/net/scope.h"
 #include "lib/net/tls_files.h"
@@ -55,35 +49,10 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kRelayQueueBytesMax =
-    8u << 20;  // towards one launcher; then its supervisors wait
-constexpr std::size_t kUnreadBytesMax =
-    256u << 20;  // that a launcher has asked for, or sent to a supervisor; then its link ends
-constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our log
-constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
-constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
-constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
-constexpr int kReservedFiles = 16;
 constexpr Duration kSecondTermAfter = seconds(1);
-constexpr Duration kSweepEvery = milliseconds(2), kSweepLimit = milliseconds(500);
 constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
-
-/// Kill the process that the kernel named when it listened. It may have ended since, and its pid be
-/// another process's: so only one that has the supervisor's uid is killed.
-void end_process(const Connection& supervisor, const SupervisorFiles& files) {
-  const auto who = supervisor.credentials();
-  if (!who) return;
-  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who->pid, 0)));
-  struct stat found {};
-  if (::stat(fmt::format("/proc/{}", who->pid).c_str(), &found) != 0 || found.st_uid != files.uid)
-    return;
-  if (process.get() < 0)  // no descriptor is left
-    ::kill(who->pid, SIGKILL);
-  else
-    ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
-}
 
 Refused refusal_of(const Error& error) {
   return {std::string(to_string(error.code)), error.message, error.hint};
@@ -106,6 +75,10 @@ class Daemon {
                   log.info(what, {{"folder", folder}});
                 }),
         scope_(executor_),
+        supervisors_(
+            executor_, scope_, {options.runtime_dir, options.spool_dir}, spaces_, log_,
+            [this](const AttemptKey& key, MessageType type) { return route_up(key, type); },
+            [this](const NodeEvent& event) { feed(event); }),
         controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
 
   Result<Unit> open();
@@ -133,22 +106,10 @@ class Daemon {
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
   bool may_use_node(const Link& link, const std::optional<CertificateName>& user);
-  asio::awaitable<void> log_stderr(std::string user, int pipe);
-  asio::awaitable<void> serve_supervisor(AttemptKey key, Link link, bool ours);
-  asio::awaitable<void> watch_supervisor(AttemptKey key, pid_t pid);
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
-  std::set<std::string> living_runs() const;
+  Link route_up(const AttemptKey& key, MessageType type);
   void spawn_supervisor(const SpawnSupervisor& action);
-  Result<std::pair<pid_t, Link>> spawn_process_of(const SpawnSupervisor& action,
-                                                  const SupervisorFiles& files,
-                                                  const WorkerSpace& space);
-  void adopt_supervisors();
-  asio::awaitable<void> adopt(SupervisorFiles files);
-  asio::awaitable<Link> reach_supervisor(SupervisorFiles files);
-  asio::awaitable<std::optional<SupervisorHello>> hear_supervisor(Link link, SupervisorFiles files);
-  asio::awaitable<void> sweep_attempt(AttemptKey key, SupervisorFiles files);
-  asio::awaitable<void> sweep(SupervisorFiles files, std::vector<std::string> marks);
   asio::awaitable<void> wait_for_signal();
   void begin_drain(Duration grace, const std::string& reason);
   asio::awaitable<void> drain();
@@ -171,13 +132,10 @@ class Daemon {
   std::unique_ptr<ControlPort> control_;
   std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
-  ReservedFiles reserved_{kReservedFiles};  // to start a supervisor with
   std::map<LinkId, Link> launchers_;
-  std::map<AttemptKey, Link> supervisors_;
-  std::map<AttemptKey, pid_t> children_;
-  std::map<AttemptKey, SupervisorFiles> files_;
   bool had_launcher_ = false;
   Scope scope_;
+  Supervisors supervisors_;
   ControllerWatch controllers_;
 };
 
@@ -203,7 +161,7 @@ Result<Unit> Daemon::open() {
   for (const auto& files : list_supervisor_files(options_.runtime_dir, options_.spool_dir))
     living.insert(files.uid);
   spaces_.sweep_old(living);
-  adopt_supervisors();
+  supervisors_.adopt_all();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
@@ -224,13 +182,13 @@ std::optional<std::string> Daemon::worker_user_for(const Link& link, const Attac
   const bool named = launcher && !link->is_unix();
   auto user = worker_user(spaces_.users(), message.user,
                           named ? std::optional(launcher->name) : std::optional<std::string>());
-  for (const auto& [key, files] : files_) {
-    if (user && key.run_id == message.run_id && files.uid != spaces_.uid_of(*user))
-      user = Error{Errc::Permission,
-                   fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
-                               key.attempt.value, files.uid, *user),
-                   "wait until that attempt has ended, or set run_config.user back to its user"};
-  }
+  const auto other =
+      user ? supervisors_.as_another_user(message.run_id, spaces_.uid_of(*user)) : std::nullopt;
+  if (other)
+    user = Error{Errc::Permission,
+                 fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
+                             other->first.value, other->second, *user),
+                 "wait until that attempt has ended, or set run_config.user back to its user"};
   if (user) return *user;
   log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", user.error().message}});
   link->send(encode(refusal_of(user.error())));
@@ -371,10 +329,10 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
   if (is_relayed(frame.type)) {
     const auto run = agent_.run_of(id);
     if (!run) return true;
-    const auto supervisor = supervisors_.find(AttemptKey{*run, frame.attempt});
-    if (supervisor == supervisors_.end()) return true;
-    supervisor->second->send(frame);
-    return supervisor->second->queued_bytes() <= kUnreadBytesMax;
+    const Link supervisor = supervisors_.link({*run, frame.attempt});
+    if (!supervisor) return true;
+    supervisor->send(frame);
+    return supervisor->queued_bytes() <= kUnreadBytesMax;
   }
   switch (frame.type) {
     case MessageType::Heartbeat:
@@ -428,15 +386,26 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
 
 void Daemon::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_.handle(event)) perform(action);
-  spaces_.sweep(living_runs());
+  spaces_.sweep(supervisors_.living_runs());
   changed_.notify();
 }
 
-std::set<std::string> Daemon::living_runs() const {
-  std::set<std::string> runs;
-  for (const auto& [key, link] : supervisors_) runs.insert(key.run_id);
-  for (const auto& [key, pid] : children_) runs.insert(key.run_id);
-  return runs;
+Supervisors::Link Daemon::route_up(const AttemptKey& key, MessageType type) {
+  const auto id = agent_.route_up(key, type);
+  const auto launcher = id ? launchers_.find(*id) : launchers_.end();
+  return launcher == launchers_.end() ? nullptr : launcher->second;
+}
+
+void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
+  const auto spawned = supervisors_.spawn(action, space_of_run(action.key.run_id));
+  if (spawned) return;
+  const Error& error = spawned.error();
+  log_.error("no supervisor", {{"why", error.describe()}});
+  if (const auto launcher = launchers_.find(action.link); launcher != launchers_.end())
+    launcher->second->send(
+        encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint},
+               action.key.attempt));
+  feed(SupervisorDown{action.key, error.message});
 }
 
 void Daemon::perform(const NodeAction& action) {
@@ -452,29 +421,20 @@ void Daemon::perform(const NodeAction& action) {
           },
           [&](const SendOffer& offer) { send(offer.link, encode(offer.offer)); },
           [&](const SpawnSupervisor& spawn) { spawn_supervisor(spawn); },
-          [&](const SendPrepare& prepare) {
-            if (const auto link = supervisors_.find(prepare.key); link != supervisors_.end()) {
-              limit_attempt_of_user(files_[prepare.key], prepare.message);
-              link->second->send(encode(prepare.message, prepare.key.attempt));
-            }
-          },
+          [&](const SendPrepare& prepare) { supervisors_.prepare(prepare.key, prepare.message); },
           [&](const RefuseAttempt& refused) {
             send(refused.link, encode(StartFailed{0, std::string(to_string(refused.error.code)),
                                                   refused.error.message, refused.error.hint},
                                       refused.attempt));
           },
           [&](const TellSupervisor& tell) {
-            if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
-              link->second->send(encode(tell.state, tell.key.attempt));
+            if (const Link link = supervisors_.link(tell.key))
+              link->send(encode(tell.state, tell.key.attempt));
           },
           [&](const TellAttemptLost& lost) {
             send(lost.link, encode(AttemptLost{lost.reason, lost.standby}, lost.attempt));
           },
-          [&](const SweepAttempt& swept) {
-            const auto files = files_.extract(swept.key);
-            if (files.empty()) return feed(AttemptSwept{swept.key});
-            scope_.spawn("sweep", sweep_attempt(swept.key, files.mapped()));
-          },
+          [&](const SweepAttempt& swept) { supervisors_.sweep(swept.key); },
           [&](const TellDraining& draining) {
             const Duration left =
                 std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());
@@ -483,240 +443,14 @@ void Daemon::perform(const NodeAction& action) {
                                      draining.reason}));
           },
           [&](const StopAttempt& stop) {
-            if (const auto link = supervisors_.find(stop.key); link != supervisors_.end()) {
+            if (const Link link = supervisors_.link(stop.key)) {
               const Duration grace = stop.at_once ? Duration{0} : kDrainStopGrace;
-              link->second->send(encode(
+              link->send(encode(
                   StopWorkers{std::chrono::duration_cast<milliseconds>(grace).count(), stop.reason},
                   stop.key.attempt));
             }
           }},
       action);
-}
-
-// ---- supervisors
-
-void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
-  const WorkerSpace& space = space_of_run(action.key.run_id);
-  const SupervisorFiles files =
-      supervisor_files(options_.runtime_dir, options_.spool_dir, action.key, space.uid);
-  files_[action.key] = files;
-  reserved_.release();
-  auto spawned = spawn_process_of(action, files, space);
-  reserved_.refill();
-  if (!spawned) {
-    const Error& error = spawned.error();
-    log_.error("no supervisor", {{"why", error.describe()}});
-    if (const auto launcher = launchers_.find(action.link); launcher != launchers_.end()) {
-      launcher->second->send(
-          encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint},
-                 action.key.attempt));
-    }
-    feed(SupervisorDown{action.key, error.message});
-    return;
-  }
-  auto& [pid, shared] = *spawned;
-  children_[action.key] = pid;
-  shared->send(encode(action.message, action.key.attempt));
-  supervisors_[action.key] = shared;  // what is sent waits in the socket until it reads
-  scope_.spawn("supervisor", serve_supervisor(action.key, shared, true));
-  scope_.spawn("watch supervisor", watch_supervisor(action.key, pid));
-}
-
-/// Start the supervisor. Returns its pid, and our end of the link to it.
-Result<std::pair<pid_t, Daemon::Link>> Daemon::spawn_process_of(const SpawnSupervisor& action,
-                                                                const SupervisorFiles& files,
-                                                                const WorkerSpace& space) {
-  TRY(const FileDescriptor socket, bind_unix_socket(executor_, files.socket));
-  int pair[2] = {-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-    return system_error(errno, "making a socket pair");
-  const FileDescriptor theirs(pair[1]);
-  TRY(auto link, Connection::adopt(executor_, pair[0]));
-  const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
-  SpawnRequest request =
-      supervisor_command(action, files, data, theirs.get(), socket.get(), space.account);
-  int ends[2] = {-1, -1};
-  if (space.account && ::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
-  FileDescriptor read_end(ends[0]);
-  const FileDescriptor write_end(ends[1]);
-  if (space.account) request.stderr_fd = write_end.get();
-  TRY(const pid_t pid, spawn_process(executor_, request));
-  if (space.account)
-    scope_.spawn("supervisor's stderr", log_stderr(space.account->name, read_end.release()));
-  return std::pair<pid_t, Link>(pid, std::move(link));
-}
-
-/// Log what another user's supervisor writes to stderr, under that user's name: it must not write
-/// to our log itself.
-asio::awaitable<void> Daemon::log_stderr(std::string user, int pipe) {
-  asio::posix::stream_descriptor source(executor_, pipe);
-  std::array<char, 4096> text{};
-  for (std::size_t logged = 0;;) {
-    const auto [error, size] =
-        co_await source.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
-    if (error) co_return;
-    if (logged < kStderrBytesMax)
-      log_.warn("a supervisor wrote to stderr",
-                {{"user", user}, {"text", std::string(text.data(), size)}});
-    logged += size;
-  }
-}
-
-asio::awaitable<void> Daemon::serve_supervisor(AttemptKey key, Link link, bool ours) {
-  for (;;) {
-    auto frame = co_await link->receive();
-    if (!frame) break;
-    if (frame->type == MessageType::SupervisorHello) {
-      auto hello = decode<SupervisorHello>(*frame);
-      if (!hello || !check_order(*hello) ||
-          AttemptKey{hello->run_id, Attempt{hello->attempt}} != key)
-        break;
-      const auto known = supervisors_.find(key);
-      if (known == supervisors_.end() || known->second != link) break;  // its process has ended
-      if (link->queued_bytes() > kUnreadBytesMax) break;
-      feed(SupervisorUp{key, std::move(*hello)});
-      continue;
-    }
-    const auto launcher_id = agent_.route_up(key, frame->type);
-    const auto launcher = launcher_id ? launchers_.find(*launcher_id) : launchers_.end();
-    if (launcher == launchers_.end())
-      continue;  // it will say it all again when a launcher attaches
-    const Link to = launcher->second;
-    to->send(*frame);
-    if (to->queued_bytes() > kRelayQueueBytesMax)
-      (void)co_await to->wait_queue_below(kRelayQueueBytesMax / 2);
-  }
-  if (const auto found = supervisors_.find(key);
-      found != supervisors_.end() && found->second == link)
-    supervisors_.erase(found);
-  if (!ours) feed(SupervisorDown{key, "it ended"});  // of our own, watch_supervisor says so
-}
-
-asio::awaitable<void> Daemon::watch_supervisor(AttemptKey key, pid_t pid) {
-  const auto status = co_await wait_for_end(executor_, pid);
-  if (!status && status.error().code == Errc::Cancelled) co_return;
-  children_.erase(key);
-  if (const auto link = supervisors_.extract(key); !link.empty()) link.mapped()->close();
-  const std::string how = !status            ? status.error().describe()
-                          : status->signaled ? fmt::format("killed by signal {}", status->status)
-                                             : fmt::format("exit code {}", status->status);
-  log_.info("supervisor ended",
-            {{"attempt", static_cast<std::int64_t>(key.attempt.value)}, {"how", how}});
-  feed(SupervisorDown{key, how});
-}
-
-void Daemon::adopt_supervisors() {
-  for (const SupervisorFiles& files :
-       list_supervisor_files(options_.runtime_dir, options_.spool_dir)) {
-    feed(AdoptionBegun{});
-    scope_.spawn("adopt", adopt(files));
-  }
-}
-
-// Nothing is offered until each has said what it has, or is gone: its workers may hold what the
-// node would give away.
-asio::awaitable<void> Daemon::adopt(SupervisorFiles files) {
-  const Link link = co_await reach_supervisor(files);
-  std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
-  if (link) hello = co_await hear_supervisor(link, files);
-  if (!hello) {
-    log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
-    co_await sweep(files, {});  // its orphans went to who was there then
-    feed(AdoptionEnded{});
-    co_return;
-  }
-  log_.info("found a supervisor again", {{"socket", files.socket}});
-  const AttemptKey key{hello->run_id, Attempt{hello->attempt}};
-  supervisors_[key] = link;
-  files_[key] = files;
-  feed(SupervisorUp{key, std::move(*hello)});
-  feed(AdoptionEnded{});
-  co_await serve_supervisor(key, link, false);
-}
-
-/// Null: nobody listens there any more. Whatever else keeps us from it (no descriptors left) says
-/// nothing of it, and passes.
-asio::awaitable<Daemon::Link> Daemon::reach_supervisor(SupervisorFiles files) {
-  for (bool said = false;; said = true) {
-    auto connection =
-        co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
-    if (connection && check_peer_user(**connection, files.uid)) co_return std::move(*connection);
-    if (connection || connection.error().code == Errc::Unavailable) co_return nullptr;
-    if (!said)
-      log_.warn("cannot reach a supervisor yet; nothing is offered until then",
-                {{"socket", files.socket}, {"why", connection.error().describe()}});
-    const auto woken = co_await pause_for(kReachAgainAfter);
-    if (!woken) co_return nullptr;
-  }
-}
-
-/// What it says first; nothing once it is gone. One that is silent for too long is killed: it may
-/// be stopped or stuck, and its workers hold the node.
-asio::awaitable<std::optional<SupervisorHello>> Daemon::hear_supervisor(Link link,
-                                                                        SupervisorFiles files) {
-  auto frame = co_await within(kHelloExpected, link->receive());
-  if (!frame && frame.error().code == Errc::Timeout) {
-    log_.warn("a supervisor does not answer; nothing is offered until it does, or is gone",
-              {{"supervisor", link->peer()}, {"socket", files.socket}});
-    frame = co_await within(kHelloLimit, link->receive());
-  }
-  if (!frame && frame.error().code == Errc::Timeout) {
-    log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
-    end_process(*link, files);
-    // Its end, whenever the kernel can end it. One of another user may have passed its link on to a
-    // process that lives, so that no end comes.
-    if (files.uid == ::geteuid())
-      frame = co_await link->receive();
-    else
-      frame = co_await within(kHelloExpected, link->receive());
-  }
-  if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
-  auto hello = decode<SupervisorHello>(*frame);
-  // A supervisor of another user could claim to be that of somebody else's run.
-  if (!hello || !check_order(*hello) ||
-      supervisor_files(options_.runtime_dir, options_.spool_dir,
-                       {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
-    end_process(*link, files);
-    co_return std::nullopt;
-  }
-  co_return std::move(*hello);
-}
-
-asio::awaitable<void> Daemon::sweep_attempt(AttemptKey key, SupervisorFiles files) {
-  std::vector<std::string> marks{"TRAINRUN_RUN_ID=" + key.run_id,
-                                 fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)};
-  co_await sweep(std::move(files), std::move(marks));
-  feed(AttemptSwept{key});
-}
-
-// What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
-// zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
-// not of a run, too.
-asio::awaitable<void> Daemon::sweep(SupervisorFiles files, std::vector<std::string> marks) {
-  const bool ours = files.uid == ::geteuid();
-  const auto cgroup = Cgroup::existing(files.cgroup);
-  const auto kill_orphans = [&] {
-    if (ours) return marks.empty() ? 0 : kill_adopted(marks);
-    const bool others = std::any_of(files_.begin(), files_.end(), [&](const auto& attempt) {
-      return attempt.second.uid == files.uid;
-    });
-    return cgroup || others ? 0 : kill_adopted_of(files.uid);
-  };
-  if (cgroup) cgroup->kill();
-  const TimePoint give_up = clock_.now() + kSweepLimit;
-  while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
-    if (clock_.now() >= give_up) break;
-    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
-    if (paused.has_error()) break;
-  }
-  if (cgroup) cgroup->remove();
-  if (!ours) {  // the user decides how long it takes
-    spaces_.of(files.uid).data.remove_later(files.spool,
-                                            [socket = files.socket] { ::unlink(socket.c_str()); });
-    co_return;
-  }
-  if (const auto removed = remove_supervisor_files(files); !removed)
-    log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
 }
 
 // ---- the end

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
+#include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
@@ -49,12 +50,8 @@ using LauncherMessage =
           ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
-constexpr Duration kOutputDelayMax =
-    milliseconds(100);  // of the news of a death, for its last lines
 constexpr Duration kSweepEvery = milliseconds(10);
 constexpr int kQuietSweeps = 10, kLastSweeps = 100;
-constexpr Duration kOutputEndMax =
-    seconds(2);  // for pipes that something outside our reach keeps open
 
 /// As traind gave it to us.
 std::map<std::string, std::string> own_account() {
@@ -262,13 +259,14 @@ void Supervisor::received(const Frame& frame) {
                  },
                  [&](const CheckpointOutcome& m) {
                    settled_checkpoint_ = std::max(settled_checkpoint_, m.checkpoint_seq);
-                   for (auto& [rank, slot] : slots_) slot.unsettled_parts.erase(m.checkpoint_seq);
+                   for (auto& [rank, slot] : slots_) slot.unsettled_shards.erase(m.checkpoint_seq);
                    if (workers_) workers_->send_to_all(frame);
                    checkpoints_.tell([&](CheckpointTransport& way) { way.settled(m); });
                  },
                  [&](CollectiveResult& m) {
                    for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
-                   answered_.add(generation_, std::move(m));
+                   answered_.add(generation_,
+                                 std::make_shared<const CollectiveResult>(std::move(m)));
                    if (workers_) workers_->send_to_all(frame);
                  },
                  [&](const PauseWorkers&) {
@@ -518,7 +516,7 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
   if (slot.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *slot.cgroup));
 }
 
-// One that stood by, or a new one.
+// One from standby, or a new one.
 Result<PipedProcess> Supervisor::process_for(WorkerSlot& slot) {
   const Rank rank{slot.plan.rank};
   const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
@@ -563,21 +561,23 @@ asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
   slot.pids_limit_hit = confinement_.pids_limit_hit(slot.cgroup);
   feed(WorkerReaped{rank, *status});
   slot.pid = 0;
-  const TimePoint died = clock_.now();
-  while (!slot.output_ended() && clock_.now() < died + kOutputDelayMax) {
-    const auto woken = co_await changed_.wait_until(died + kOutputDelayMax);
-    if (!woken && clock_.now() < died + kOutputDelayMax) break;
+  WorkerEnding ending(clock_.now());
+  for (;;) {
+    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, slot.staging > 0};
+    switch (ending.advance(rest, clock_.now())) {
+      case WorkerEnding::Next::TellEnd:
+        send_exit(slot);
+        break;
+      case WorkerEnding::Next::Drained:
+        co_return feed(WorkerDrained{rank});
+      case WorkerEnding::Next::Wait: {
+        const auto deadline = ending.next_deadline(rest, clock_.now());
+        const auto woken = co_await changed_.wait_until(deadline.value_or(TimePoint::max()));
+        if (woken.has_error() && woken.error().code == Errc::Cancelled) co_return;
+        break;
+      }
+    }
   }
-  send_exit(slot);
-  const TimePoint give_up = died + kOutputEndMax;
-  const auto drained = [&] { return slot.output_ended() && !slot.connected && slot.staging == 0; };
-  while (!drained()) {
-    const bool pipes_kept_open = !slot.output_ended() && clock_.now() >= give_up;
-    if (pipes_kept_open && !slot.connected && slot.staging == 0) break;
-    auto woken = co_await changed_.wait_until(clock_.now() < give_up ? give_up : TimePoint::max());
-    if (!woken) break;
-  }
-  feed(WorkerDrained{rank});
 }
 
 void Supervisor::send_exit(WorkerSlot& slot) {
@@ -599,7 +599,7 @@ Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
     const auto rank = standbys_.rank_of(hello.standby);
     if (rank && slots_.at(*rank).pid > 0) co_return *rank;
     if (!rank && standbys_.closed())
-      co_return Error{Errc::Unavailable, "no rank is left for this worker, which stood by"};
+      co_return Error{Errc::Unavailable, "no rank is left for this standby process"};
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
   }
 }

@@ -33,17 +33,17 @@ void Uplink::say_last(Frame frame) {
 }
 
 void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
-                                  const std::vector<CollectiveAnswered>& answered) {
+                                  const std::vector<AnsweredCollectives::SharedResult>& answered) {
   send(snapshot);
   // Reports and parts first: an exit or the group's end says that nothing of it is missing.
   for (auto& [rank, slot] : slots_) {
     for (const auto& [report_seq, frame] : slot.reports.frames()) send(frame);
-    for (const auto& [checkpoint_seq, frame] : slot.unsettled_parts) send(frame);
+    for (const auto& [checkpoint_seq, frame] : slot.unsettled_shards) send(frame);
     for (const auto& [sequence, frame] : slot.unanswered_collectives) send(frame);
     for (const auto& [request, frame] : slot.unanswered_asks) send(frame);
     OutputPump::send_again(slot);
   }
-  for (const CollectiveAnswered& message : answered) send(message);
+  for (const auto& result : answered) send(CollectiveAnswered{*result});
   for (const Frame& frame : said_) send(frame);
   last_waits_ = last_.has_value();
   output_moved();

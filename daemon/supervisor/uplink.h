@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/supervisor/workers/answered_collectives.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/net/connection.h"
 #include "lib/wire/attempt_messages.h"
@@ -43,7 +44,7 @@ class Uplink {
   /// A launcher (or its new incarnation, or the old one over a new link) is there: tell all that it
   /// may have missed. Receivers know what they have already. `answered`: what only this one lacks.
   void say_everything_again(const AttemptSnapshot& snapshot,
-                            const std::vector<CollectiveAnswered>& answered);
+                            const std::vector<AnsweredCollectives::SharedResult>& answered);
 
  private:
   bool output_is_sent() const;

@@ -12,12 +12,12 @@ Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
 
 // Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
 // and of another what it would have made anyhow, at another report.
-std::string mixed_reports(const std::vector<StagedShard>& parts) {
-  for (const StagedShard& part : parts) {
-    if (part.report_seq == parts.front().report_seq) continue;
+std::string mixed_reports(const std::vector<StagedShard>& shards) {
+  for (const StagedShard& shard : shards) {
+    if (shard.report_seq == shards.front().report_seq) continue;
     return fmt::format("rank {} made it at report {}, rank {} at report {}",
-                       parts.front().rank.value, parts.front().report_seq, part.rank.value,
-                       part.report_seq);
+                       shards.front().rank.value, shards.front().report_seq, shard.rank.value,
+                       shard.report_seq);
   }
   return "";
 }
@@ -28,7 +28,7 @@ void append(CheckpointCoordinator::Effects& effects, CheckpointCoordinator::Effe
 
 }  // namespace
 
-// ---- parts
+// ---- shards
 
 void CheckpointCoordinator::begin_attempt(Attempt attempt, int world_size) {
   attempt_ = attempt;
@@ -43,9 +43,9 @@ void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   commit_.reset();
 }
 
-CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard part, TimePoint now) {
-  const Rank rank = part.rank;
-  const auto settled = tracker_.add(std::move(part), now);
+CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard shard, TimePoint now) {
+  const Rank rank = shard.rank;
+  const auto settled = tracker_.add(std::move(shard), now);
   if (!settled) return {};
   return {Tell{*settled, rank}};
 }
@@ -67,14 +67,14 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
       if (std::holds_alternative<OutOfSpace>(effects.back())) break;
       continue;
     }
-    const std::string mixed = situation.quiescing ? mixed_reports(ready->parts) : "";
+    const std::string mixed = situation.quiescing ? mixed_reports(ready->shards) : "";
     if (!mixed.empty()) {
       tracker_.commit_finished({ready->checkpoint_seq, "", mixed});
       append(effects, give_up({ready->checkpoint_seq, "", mixed}, false, false, situation));
       continue;
     }
     commit_ = CommitUnderWay{.checkpoint_seq = ready->checkpoint_seq, .since = now};
-    effects.push_back(BeginCommit{ready->checkpoint_seq, ++last_number_, std::move(ready->parts)});
+    effects.push_back(BeginCommit{ready->checkpoint_seq, ++last_number_, std::move(ready->shards)});
     break;
   }
   return effects;

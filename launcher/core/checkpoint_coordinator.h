@@ -20,7 +20,7 @@ inline constexpr int kWithoutSpaceMax =
 inline constexpr Duration kCommitWarnAfter = seconds(60);
 inline constexpr Duration kStoragePatience =
     seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
-                 // given up where the run is asked to stop at once
+                 // given up where the run is asked to stop immediately
 
 class CheckpointCoordinator {
  public:
@@ -40,7 +40,7 @@ class CheckpointCoordinator {
   };
   struct BeginCommit {
     std::uint64_t checkpoint_seq = 0, number = 0;
-    std::vector<StagedShard> parts;
+    std::vector<StagedShard> shards;
   };
   struct AbandonCommit {
     std::uint64_t checkpoint_seq = 0;
@@ -63,13 +63,13 @@ class CheckpointCoordinator {
   void begin_attempt(Attempt attempt, int world_size);
   /// One that an earlier launcher began.
   void adopt_attempt(const LivingAttempt& living);
-  Effects staged(StagedShard part, TimePoint now);
+  Effects staged(StagedShard shard, TimePoint now);
   /// A supervisor has heard what became of all up to `checkpoint_seq` from an earlier launcher.
   Effects settled_before(std::uint64_t checkpoint_seq);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);
   /// Begin the next commit, where one is complete. To be called after everything that happens.
   Effects advance(const Situation& situation, TimePoint now);
-  /// Warn of parts that are missing and of a commit that takes long, and give that one up in time.
+  /// Warn of shards that are missing and of a commit that takes long, and give that one up in time.
   Effects watch(const Situation& situation, TimePoint now);
   std::optional<TimePoint> next_deadline(RunState state) const;
 

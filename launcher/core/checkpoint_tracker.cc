@@ -16,16 +16,16 @@ CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settl
   return tracker;
 }
 
-std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard part, TimePoint now) {
-  if (part.checkpoint_seq <= settled_) {
-    if (committing_ == part.checkpoint_seq) return std::nullopt;  // everybody hears of it soon
-    const auto known = outcomes_.find(part.checkpoint_seq);
+std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard shard, TimePoint now) {
+  if (shard.checkpoint_seq <= settled_) {
+    if (committing_ == shard.checkpoint_seq) return std::nullopt;  // everybody hears of it soon
+    const auto known = outcomes_.find(shard.checkpoint_seq);
     return known != outcomes_.end() ? known->second
-                                    : Outcome{part.checkpoint_seq, "", "it was settled before"};
+                                    : Outcome{shard.checkpoint_seq, "", "it was settled before"};
   }
   Waiting& waiting =
-      waiting_.try_emplace(part.checkpoint_seq, Waiting{{}, now, false}).first->second;
-  waiting.parts.insert_or_assign(part.rank, std::move(part));
+      waiting_.try_emplace(shard.checkpoint_seq, Waiting{{}, now, false}).first->second;
+  waiting.shards.insert_or_assign(shard.rank, std::move(shard));
   return std::nullopt;
 }
 
@@ -44,15 +44,15 @@ std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
   if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
-  if (static_cast<int>(first->second.parts.size()) < world_size_) return std::nullopt;
+  if (static_cast<int>(first->second.shards.size()) < world_size_) return std::nullopt;
   Ready ready{first->first, {}, {}, false};
-  for (auto& [rank, part] : first->second.parts) {
-    const bool says_more = ready.error.empty() || (part.no_space && !ready.no_space);
-    if (!part.error.empty() && says_more) {
-      ready.error = fmt::format("rank {}: {}", rank.value, part.error);
-      ready.no_space = part.no_space;
+  for (auto& [rank, shard] : first->second.shards) {
+    const bool says_more = ready.error.empty() || (shard.no_space && !ready.no_space);
+    if (!shard.error.empty() && says_more) {
+      ready.error = fmt::format("rank {}: {}", rank.value, shard.error);
+      ready.no_space = shard.no_space;
     }
-    ready.parts.push_back(std::move(part));
+    ready.shards.push_back(std::move(shard));
   }
   settled_ = ready.checkpoint_seq;
   waiting_.erase(first);
@@ -82,7 +82,7 @@ std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
     waiting.warned = true;
     std::vector<Rank> missing;
     for (int rank = 0; rank < world_size_; ++rank) {
-      if (waiting.parts.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
+      if (waiting.shards.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
     }
     texts.push_back(
         fmt::format("checkpoint {} of this attempt waits for the shards of {} for {}; every rank "

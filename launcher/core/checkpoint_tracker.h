@@ -1,5 +1,5 @@
-// Which parts of which checkpoints of the running attempt have come. The k-th checkpoint is every
-// rank's k-th; it is committed when all parts are there, one after the other in order.
+// Which shards of which checkpoints of the running attempt have come. The k-th checkpoint is every
+// rank's k-th; it is committed when all shards are there, one after the other in order.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace train {
 
 inline constexpr Duration kPartWarnAfter = seconds(60);
 inline constexpr std::size_t kOutcomesKept =
-    256;  // of settled checkpoints, for parts that are sent again
+    256;  // of settled checkpoints, for shards that are sent again
 
 class CheckpointTracker {
  public:
@@ -25,7 +25,7 @@ class CheckpointTracker {
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
     std::uint64_t checkpoint_seq = 0;
-    std::vector<StagedShard> parts;  // by rank
+    std::vector<StagedShard> shards;  // by rank
     std::string error;
     bool no_space = false;
   };
@@ -34,15 +34,15 @@ class CheckpointTracker {
     std::string path, error;  // one of them
     bool operator==(const Outcome&) const = default;
   };
-  /// Take a part in (a second one of the same rank and checkpoint_seq replaces it: it was sent
+  /// Take a shard in (a second one of the same rank and checkpoint_seq replaces it: it was sent
   /// again). Answers when its checkpoint is settled already: the sender has not heard of the
   /// outcome.
-  std::optional<Outcome> add(StagedShard part, TimePoint now);
+  std::optional<Outcome> add(StagedShard shard, TimePoint now);
   /// An earlier launcher had settled all up to `checkpoint_seq`, as those know whom it told.
-  /// Answers with what became of those that wait here for parts: the ranks of these have not heard
+  /// Answers with what became of those that wait here for shards: the ranks of these have not heard
   /// of it.
   std::vector<Outcome> settled_before(std::uint64_t checkpoint_seq);
-  /// The next checkpoint in order whose parts are complete; none while one is being committed.
+  /// The next checkpoint in order whose shards are complete; none while one is being committed.
   std::optional<Ready> take_ready();
   /// The commit under way is over; a second answer, or one to another checkpoint_seq, changes
   /// nothing and is false.
@@ -51,14 +51,14 @@ class CheckpointTracker {
   bool committing() const { return committing_.has_value(); }
   /// Index of the newest checkpoint that is committed, given up or being committed.
   std::uint64_t settled() const { return settled_; }
-  /// Indices that wait for parts.
+  /// Indices that wait for shards.
   std::size_t incomplete() const { return waiting_.size(); }
   std::vector<std::string> overdue(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
   struct Waiting {
-    std::map<Rank, StagedShard> parts;
+    std::map<Rank, StagedShard> shards;
     TimePoint since;
     bool warned = false;
   };

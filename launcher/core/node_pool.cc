@@ -34,9 +34,4 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
   return place(scaling, good, expected_).world_size > 0 ? good : all;
 }
 
-Placement NodePool::placement(const ScalingConfig& scaling, const FailurePolicy& policy,
-                              const Placement& before) const {
-  return place(scaling, usable(scaling, policy), expected_, before);
-}
-
 }  // namespace train

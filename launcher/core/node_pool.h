@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/core/failure_policy.h"
+#include "launcher/core/placement.h"
 #include "launcher/core/run_events.h"
 
 namespace train {
@@ -37,15 +38,23 @@ class NodePool {
   /// Where workers may go now. Nodes that are quarantined are left out as long as there is room
   /// without them.
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
-  /// What place() makes of those nodes.
-  Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy,
-                      const Placement& before = {}) const;
+  /// What place() makes of those nodes: ranks stay on the nodes of the newest attempt.
+  Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
+    return place(scaling, usable(scaling, policy), expected_, placed_);
+  }
+  /// Of the newest attempt.
+  void placed(Placement placement) { placed_ = std::move(placement); }
+  /// How many workers would fit now.
+  int room(const ScalingConfig& scaling, const FailurePolicy& policy) const {
+    return place(scaling, usable(scaling, policy), expected_, {}).world_size;
+  }
 
  private:
   std::size_t expected_;
   std::map<NodeId, NodeUp> up_;
   std::set<NodeId> lost_, draining_;
   std::map<NodeId, std::string> names_;  // of all that were ever heard of
+  Placement placed_;
 };
 
 }  // namespace train

@@ -14,14 +14,13 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       nodes_(start.expected_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
-      scheduling_(now),
+      scheduling_(now, start.restarts),
       standbys_(spec.scaling_config.standby_workers),
       next_attempt_(start.first_attempt),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
                    start.last_checkpoint_number),
-      restart_count_(start.restarts),
-      validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated),
-      placed_(std::move(start.placed)) {
+      validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated) {
+  nodes_.placed(std::move(start.placed));
   policy_.recall(std::move(start.failures), now);
   if (start.living) adopt(*start.living);
 }
@@ -52,7 +51,7 @@ void RunController::advance_scheduling() {
   }
   if (!scheduling_.looks(now_, nodes_.may_grow())) return;
   readmit_nodes();
-  Placement placement = nodes_.placement(spec_.scaling_config, policy_, placed_);
+  Placement placement = nodes_.placement(spec_.scaling_config, policy_);
   if (placement.world_size > 0) return begin_attempt(std::move(placement));
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
   if (scheduling_.says_waiting(now_)) note(NoteLevel::Info, "waiting: " + placement.reason);
@@ -62,7 +61,8 @@ void RunController::begin_attempt(Placement placement) {
   attempt_ = AttemptState{};
   attempt_.id = next_attempt_;
   next_attempt_ = next_attempt_.next();
-  attempt_.placement = placed_ = placement;
+  attempt_.placement = placement;
+  nodes_.placed(placement);
   attempt_.ranks = RankTable(placement);
   attempt_.collectives = CollectiveTracker(placement.world_size);
   checkpoints_.begin_attempt(attempt_.id, placement.world_size);
@@ -74,7 +74,7 @@ void RunController::begin_attempt(Placement placement) {
       fmt::format("attempt {}: {} workers on {} {}", attempt_.id.value, placement.world_size,
                   placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes"));
   attempt_.hosts = HostTable(placement);
-  AttemptBegun begun{attempt_.id, placement, {}, attempt_.restored, restart_count_};
+  AttemptBegun begun{attempt_.id, placement, {}, attempt_.restored, scheduling_.restarts()};
   for (const PlacedNode& placed : placement.nodes)
     begun.node_names.push_back(nodes_.name(placed.node));
   actions_.push_back(std::move(begun));
@@ -103,8 +103,13 @@ void RunController::advance_preparing() {
       attempt_.placement.nodes.size() == 1 ? "127.0.0.1" : nodes_.address(first.node);
   const SharedValue<Placement> placement(attempt_.placement);
   for (const PlacedNode& placed : attempt_.placement.nodes) {
-    Start start{attempt_.id,           placed,        placement, master_addr, attempt_.master_port,
-                checkpoints_.newest(), restart_count_};
+    Start start{attempt_.id,
+                placed,
+                placement,
+                master_addr,
+                attempt_.master_port,
+                checkpoints_.newest(),
+                scheduling_.restarts()};
     attempt_.hosts.ordered(placed.node, start);
     actions_.push_back(std::move(start));
   }
@@ -127,12 +132,12 @@ void RunController::on(const StartRefused& event) {
   attempt_.ranks.node_lost(event.node);
   // Whatever the reason was under the launcher that asked: the next attempt finds out for this one.
   if (attempt_.adopted) {
-    if (!attempt_.resize) attempt_.resize = Resize{.reason = kNotStartedBefore};
+    if (!attempt_.cause.resize) attempt_.cause.resize = Resize{.reason = kNotStartedBefore};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, kNotStartedBefore);
     return;
   }
   if (give_up_restored(event.error)) {  // for the one before: no failure is counted
-    if (!attempt_.resize) attempt_.resize = Resize{.reason = event.error.message};
+    if (!attempt_.cause.resize) attempt_.cause.resize = Resize{.reason = event.error.message};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, event.error.message);
     return;
   }
@@ -185,7 +190,7 @@ void RunController::on(const RankExited& event) {
   RankTable::Entry* rank = rank_of(event.attempt, event.rank);
   if (rank == nullptr || !rank->alive()) return;
   attempt_.ranks.ended(*rank, event.end);
-  if (attempt_.failure) ++attempt_.collateral;  // also where we had to stop it
+  if (attempt_.cause.failure) ++attempt_.cause.collateral;  // also where we had to stop it
   // Who waits for it in a collective call is to be stopped as well, and not to fail before.
   const bool by_us_now = state_ == RunState::TearingDown;
   if (event.end.stop_requested && attempt_.adopted && !by_us_now) return stopped_before();
@@ -196,7 +201,7 @@ void RunController::on(const RankExited& event) {
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
   // Of a group that an earlier launcher was stopping, why is still to be found out.
   const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending();
-  if (attempt_.failure || ending) return;
+  if (attempt_.cause.failure || ending) return;
   const bool at_start = !attempt_.progressed && rank->joined;
   fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
         .cause = "",  // how it ended says it; the words are launcher/report's
@@ -245,7 +250,7 @@ void RunController::on(const NodeGroupGone& event) {
 }
 
 void RunController::advance_running() {
-  if (attempt_.failure) return;
+  if (attempt_.cause.failure) return;
   if (attempt_.ranks.all_ended())
     return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   readmit_nodes();
@@ -277,14 +282,14 @@ void RunController::find_resize() {
   // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
   // themselves.
   const bool by_themselves = attempt_.ranks.all_ended_by_themselves();
-  if (attempt_.was_ending() && !attempt_.resize && (attempt_.was_pausing || !by_themselves))
-    attempt_.resize = Resize{.reason = kStoppedBefore};
+  if (attempt_.was_ending() && !attempt_.cause.resize && (attempt_.was_pausing || !by_themselves))
+    attempt_.cause.resize = Resize{.reason = kStoppedBefore};
 }
 
 /// As what its workers did, and what was asked for, stand now.
 bool RunController::ends_well() const {
   if (stop_) return stop_->kind == StopKind::StopCondition;
-  return !attempt_.failure && !attempt_.resize;
+  return !attempt_.cause.failure && !attempt_.cause.resize;
 }
 
 void RunController::conclude_attempt() {
@@ -294,28 +299,28 @@ void RunController::conclude_attempt() {
     actions_.push_back(Release{attempt_.id, node});
   });
   AttemptEnded ended{.attempt = attempt_.id,
-                     .cause = stop_             ? stop_->reason
-                              : attempt_.resize ? attempt_.resize->reason
-                                                : "every rank ended with 0",
+                     .cause = stop_                   ? stop_->reason
+                              : attempt_.cause.resize ? attempt_.cause.resize->reason
+                                                      : "every rank ended with 0",
                      .failed = false,
-                     .resized = attempt_.resize && !attempt_.failure && !stop_,
+                     .resized = attempt_.cause.resize && !attempt_.cause.failure && !stop_,
                      .failure = {},
                      .root_rank = {},
                      .root_end = {},
                      .root_node = "",
                      .start_error = {},
-                     .collateral = attempt_.collateral};
-  if (attempt_.failure) {
-    ended.cause = attempt_.failure->cause;
+                     .collateral = attempt_.cause.collateral};
+  if (attempt_.cause.failure) {
+    ended.cause = attempt_.cause.failure->cause;
     ended.failed = true;
-    ended.failure = attempt_.failure->kind;
-    ended.node = attempt_.failure->node;
-    ended.place = place_of(*attempt_.failure);
-    ended.root_rank = attempt_.failure->rank;
-    ended.root_end = attempt_.failure->end;
-    if (attempt_.failure->node) ended.root_node = nodes_.name(*attempt_.failure->node);
-    ended.start_error = attempt_.failure->start_error;
-  } else if (attempt_.resize && attempt_.resize->preempted) {
+    ended.failure = attempt_.cause.failure->kind;
+    ended.node = attempt_.cause.failure->node;
+    ended.place = place_of(*attempt_.cause.failure);
+    ended.root_rank = attempt_.cause.failure->rank;
+    ended.root_end = attempt_.cause.failure->end;
+    if (attempt_.cause.failure->node) ended.root_node = nodes_.name(*attempt_.cause.failure->node);
+    ended.start_error = attempt_.cause.failure->start_error;
+  } else if (attempt_.cause.resize && attempt_.cause.resize->preempted) {
     ended.failure = FailureKind::Preempted;
   }
   const std::optional<FailurePlace> failure_place = ended.place;
@@ -324,8 +329,8 @@ void RunController::conclude_attempt() {
     return end_run(RunTrigger::EndedByRequest, stop_->reason);
   if (ends_well()) return end_run(RunTrigger::EndedWell, stop_ ? stop_->reason : "");
   FailureDecision decision{.restart = true, .delay = {}, .reason = "no failure is counted"};
-  if (attempt_.failure) {
-    const Failure& failure = *attempt_.failure;
+  if (attempt_.cause.failure) {
+    const Failure& failure = *attempt_.cause.failure;
     if (failure.node && policy_.node_failed(*failure.node, now_)) {
       note(NoteLevel::Warning,
            fmt::format("node {} failed {} times in a row without a newer checkpoint: it is "
@@ -335,11 +340,10 @@ void RunController::conclude_attempt() {
     }
     decision = policy_.on_failure(failure.kind, failure_place,
                                   failure.node && !may_be_used(*failure.node));
-  } else if (attempt_.resize->preempted) {
+  } else if (attempt_.cause.resize->preempted) {
     decision = policy_.on_failure(FailureKind::Preempted);
   }
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
-  ++restart_count_;
   scheduling_.restart(now_, decision.delay);
   change_state(RunTrigger::RestartDecided, decision.reason);
 }

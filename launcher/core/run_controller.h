@@ -32,7 +32,7 @@ inline constexpr const char* kNotStartedBefore = "an earlier launcher had not st
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
 
-/// Where a run begins: at a fresh start all defaults; when it is taken up again, what its journal
+/// Where a run begins: at a fresh start all defaults; when it is resumed, what its journal
 /// and its folder say.
 struct RunStart {
   Attempt first_attempt{0};
@@ -61,11 +61,13 @@ class RunController {
   RunState state() const { return state_; }
   Attempt attempt() const { return attempt_.id; }
   int world_size() const { return attempt_.placement.world_size; }
+  /// Whether the attempt has ended: nobody waits for what its workers still say.
+  bool is_over(Attempt attempt) const { return attempt < next_attempt_ && !current(attempt); }
   /// Where a rank of the current attempt is; none for other attempts.
   std::optional<NodeId> node_of(Attempt attempt, Rank rank) const;
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
-  int restarts() const { return restart_count_; }
-  /// How many workers of the current attempt had stood by for it.
+  int restarts() const { return scheduling_.restarts(); }
+  /// How many workers of the current attempt came from standby.
   int from_standby() const { return attempt_.from_standby; }
   bool pauses_at_checkpoint() const {
     return attempt_.quiesce && attempt_.quiesce->at_checkpoint();
@@ -87,6 +89,11 @@ class RunController {
     std::string reason;
     bool preempted = false;
   };
+  struct Cause {  // why it ends
+    std::optional<Failure> failure;
+    std::optional<Resize> resize;
+    int collateral = 0;  // deaths that followed from it
+  };
   struct Adopted {  // from an earlier launcher: under it
     bool was_ending = false;
     std::vector<CollectiveRelease> held_back = {};  // until all supervisors have answered
@@ -105,11 +112,7 @@ class RunController {
     bool was_pausing = false;        // somebody else had asked for it
     std::optional<Quiesce> quiesce;  // since it was asked for
     Teardown teardown;
-    bool waiting_for_validations = false;  // was said
-    // why it ends
-    std::optional<Failure> failure;
-    std::optional<Resize> resize;
-    int collateral = 0;
+    Cause cause;
     bool was_ending() const { return adopted && adopted->was_ending; }
   };
   struct Stop {
@@ -211,11 +214,9 @@ class RunController {
   StandbyPool standbys_;  // they wait for next_attempt_
   Attempt next_attempt_;
   CheckpointCoordinator checkpoints_;
-  int restart_count_ = 0;
   ValidationQueue validations_;
   AttemptState attempt_;
   std::optional<Stop> stop_;
-  Placement placed_;  // of the newest attempt
   std::vector<RunAction> actions_;
 };
 

@@ -10,14 +10,14 @@
 namespace train {
 
 void RunController::on(const ShardStaged& event) {
-  if (rank_of(event.attempt, event.part.rank) == nullptr) return;
-  StagedShard part = event.part;
+  if (rank_of(event.attempt, event.shard.rank) == nullptr) return;
+  StagedShard shard = event.shard;
   const std::optional<Quiesce>& quiesce = attempt_.quiesce;
-  if (quiesce && quiesce->is_past_the_end(part.report_seq) && part.error.empty()) {
-    part.error = fmt::format("made at report {}, all ranks were to stop at {}", part.report_seq,
-                             quiesce->meeting());
+  if (quiesce && quiesce->is_past_the_end(shard.report_seq) && shard.error.empty()) {
+    shard.error = fmt::format("made at report {}, all ranks were to stop at {}", shard.report_seq,
+                              quiesce->meeting());
   }
-  perform(checkpoints_.staged(std::move(part), now_));
+  perform(checkpoints_.staged(std::move(shard), now_));
 }
 
 void RunController::on(const CommitFinished& event) {
@@ -47,7 +47,7 @@ void RunController::perform(CheckpointCoordinator::Effects effects) {
       },
       [&](CheckpointCoordinator::BeginCommit& effect) {
         actions_.push_back(
-            Commit{attempt_.id, effect.checkpoint_seq, effect.number, std::move(effect.parts)});
+            Commit{attempt_.id, effect.checkpoint_seq, effect.number, std::move(effect.shards)});
       },
       [&](CheckpointCoordinator::AbandonCommit& effect) {
         actions_.push_back(

@@ -116,7 +116,8 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
   for (const Rank rank : ranks) release_collectives(attempt_.collectives.rank_ended(rank));
   // It ended while no launcher was there, as it does when none comes back in time.
   if (attempt_.adopted && !attempt_.hosts.is_attached(node) && kind == FailureKind::Worker) {
-    if (!attempt_.failure && !attempt_.resize) attempt_.resize = Resize{.reason = reason};
+    if (!attempt_.cause.failure && !attempt_.cause.resize)
+      attempt_.cause.resize = Resize{.reason = reason};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
     return;
   }

@@ -15,13 +15,14 @@ namespace train {
 void RunController::adopt(const LivingAttempt& living) {
   state_ = RunState::Attaching;
   attempt_.id = living.id;
-  attempt_.placement = placed_ = living.placement;
+  attempt_.placement = living.placement;
+  nodes_.placed(living.placement);
   attempt_.restored = living.restored;
   attempt_.adopted = Adopted{.was_ending = living.ending};
   attempt_.was_pausing = living.pausing;
   if (living.stop_condition) stop_ = Stop{StopKind::StopCondition, *living.stop_condition};
   next_attempt_ = std::max(next_attempt_, living.id.next());
-  restart_count_ = living.restart_count;
+  scheduling_.adopt(living.restart_count);
   const int world_size = living.placement.world_size;
   attempt_.ranks = RankTable(living.placement);
   attempt_.collectives = CollectiveTracker(world_size);
@@ -35,8 +36,8 @@ void RunController::advance_attaching() {
   const HostTable::Found found = attempt_.hosts.found();
   if (found == HostTable::Found::NotYet) return;
   if (found == HostTable::Found::NotAllStarted) {
-    attempt_.resize = Resize{.reason = kNotStartedBefore};
-    return begin_teardown(kSurvivorGrace, attempt_.resize->reason);
+    attempt_.cause.resize = Resize{.reason = kNotStartedBefore};
+    return begin_teardown(kSurvivorGrace, attempt_.cause.resize->reason);
   }
   if (attempt_.was_ending()) return begin_teardown(kSurvivorGrace, kStoppedBefore);
   if (!attempt_.was_pausing) {
@@ -55,15 +56,16 @@ void RunController::advance_attaching() {
 void RunController::stopped_before() {
   attempt_.adopted->was_ending = true;
   if (state_ == RunState::Attaching) return;  // advance_attaching comes to it
-  begin_teardown(kSurvivorGrace, attempt_.resize ? attempt_.resize->reason : kStoppedBefore);
+  begin_teardown(kSurvivorGrace,
+                 attempt_.cause.resize ? attempt_.cause.resize->reason : kStoppedBefore);
 }
 
 // ---- resizing
 
-// In good order where the ranks can: they meet, hand over a checkpoint, and leave.
+// Gracefully where the ranks can: they meet, hand over a checkpoint, and leave.
 void RunController::begin_resize(Resize resize, TimePoint deadline, bool at_checkpoint) {
   const std::string reason = resize.reason;
-  attempt_.resize = std::move(resize);
+  attempt_.cause.resize = std::move(resize);
   if (attempt_.ranks.any_reports()) return begin_pause(reason, deadline, at_checkpoint);
   begin_teardown(kSurvivorGrace, reason);
 }
@@ -73,7 +75,7 @@ void RunController::consider_growth() {
   if (!wanted.elastic() || attempt_.placement.world_size >= wanted.max) return;
   const auto room = [this] {
     readmit_nodes();
-    return nodes_.placement(spec_.scaling_config, policy_).world_size;
+    return nodes_.room(spec_.scaling_config, policy_);
   };
   const std::optional<int> size = growth_.advance(attempt_.ranks, room, now_);
   if (!size) return;
@@ -99,12 +101,12 @@ void RunController::on(const NodeDrain& event) {
     case RunState::Attaching:
     case RunState::Preparing:
     case RunState::Starting:
-      attempt_.resize = resize;
+      attempt_.cause.resize = resize;
       return begin_teardown(kSurvivorGrace, text);
     case RunState::Running:
       return begin_resize(resize, deadline, false);
     case RunState::Pausing:
-      if (!stop_) attempt_.resize = resize;
+      if (!stop_) attempt_.cause.resize = resize;
       return hurry_pause(deadline);
     default:
       return;

@@ -24,7 +24,7 @@ void RunController::release_standby(NodeId node) {
 }
 
 void RunController::tell_of_useless_standbys() {
-  if (attempt_.failure || !standbys_.was_useless(attempt_.ranks)) return;
+  if (attempt_.cause.failure || !standbys_.was_useless(attempt_.ranks)) return;
   note(NoteLevel::Warning,
        "standby_workers had no effect: only programs that use the SDK can wait for a rank, and no "
        "worker has called it");

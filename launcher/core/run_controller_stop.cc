@@ -8,8 +8,8 @@
 namespace train {
 
 void RunController::fail(Failure failure) {
-  if (attempt_.failure) {
-    ++attempt_.collateral;
+  if (attempt_.cause.failure) {
+    ++attempt_.cause.collateral;
     return;
   }
   const std::string reason = failure.cause.empty() && failure.rank
@@ -17,7 +17,7 @@ void RunController::fail(Failure failure) {
                                  : failure.cause;
   const bool drained = failure.node && nodes_.draining(*failure.node);
   if (drained && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
-  attempt_.failure = std::move(failure);
+  attempt_.cause.failure = std::move(failure);
   if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
 }
 
@@ -42,7 +42,7 @@ void RunController::on(const StopAsked& event) {
   if (again || (was_offered && event.kind == StopKind::Interrupt)) attempt_.teardown.escalate();
   switch (state_) {
     case RunState::Attaching:  // advance_attaching comes back to it
-      if (again) begin_teardown(Duration{0}, "asked to stop at once");
+      if (again) begin_teardown(Duration{0}, "asked to stop immediately");
       break;
     case RunState::Preparing:
     case RunState::Starting:
@@ -53,12 +53,12 @@ void RunController::on(const StopAsked& event) {
       break;
     case RunState::Pausing:
       if (again)
-        begin_teardown(Duration{0}, "asked to stop at once");
+        begin_teardown(Duration{0}, "asked to stop immediately");
       else
         hurry_pause(now_ + spec_.run_config.failure_config.stop_grace);
       break;
     case RunState::TearingDown:
-      if (again) stop_hosts(Duration{0}, "asked to stop at once");
+      if (again) stop_hosts(Duration{0}, "asked to stop immediately");
       break;
     case RunState::Scheduling:  // advance_scheduling ends the run
     case RunState::Finished:
@@ -68,7 +68,7 @@ void RunController::on(const StopAsked& event) {
   }
 }
 
-// In good order where the ranks can.
+// Gracefully where the ranks can.
 void RunController::begin_stop() {
   const Duration grace = spec_.run_config.failure_config.stop_grace;
   if (attempt_.ranks.any_reports()) return begin_pause(stop_->reason, now_ + grace, false);
@@ -91,17 +91,19 @@ void RunController::send_pause() {
 }
 
 Pause RunController::pause_for(NodeId node) const {
-  const std::string reason = stop_ ? stop_->reason : attempt_.resize ? attempt_.resize->reason : "";
+  const std::string reason = stop_                   ? stop_->reason
+                             : attempt_.cause.resize ? attempt_.cause.resize->reason
+                                                     : "";
   const Quiesce& quiesce = *attempt_.quiesce;
   return {attempt_.id, node, quiesce.to_send(), quiesce.meeting(), reason, quiesce.at_checkpoint()};
 }
 
 void RunController::advance_pausing() {
-  if (attempt_.failure) return;
+  if (attempt_.cause.failure) return;
   Quiesce& quiesce = *attempt_.quiesce;
   if (attempt_.ranks.all_ended()) {
     if (!quiesce.finishing() && !attempt_.was_pausing)
-      attempt_.resize.reset();  // they had come to their end by themselves
+      attempt_.cause.resize.reset();  // they had come to their end by themselves
     return change_state(RunTrigger::GroupEnding, "every rank ended");
   }
   const Quiesce::Surroundings around{.settled_checkpoint = checkpoints_.settled(),

@@ -42,7 +42,7 @@ bool RunController::waits_for_validations() {
     return false;
   }
   advance_validations();
-  if (std::exchange(attempt_.waiting_for_validations, true)) return true;
+  if (!validations_.says_waiting()) return true;
   note(NoteLevel::Info, fmt::format("the training has ended; waiting for the validation of {} {}",
                                     left, left == 1 ? "checkpoint" : "checkpoints"));
   return true;

@@ -123,7 +123,7 @@ struct RankPaused {
 };
 struct ShardStaged {
   Attempt attempt;
-  StagedShard part;
+  StagedShard shard;
 };
 struct CommitFinished {
   Attempt attempt;
@@ -230,7 +230,7 @@ struct Commit {
   Attempt attempt;
   std::uint64_t checkpoint_seq = 0;
   std::uint64_t number = 0;
-  std::vector<StagedShard> parts;
+  std::vector<StagedShard> shards;
   bool operator==(const Commit&) const = default;
 };
 struct GiveUpCommit {  // answered by CommitFinished at once, whatever the storage does

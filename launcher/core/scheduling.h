@@ -16,10 +16,17 @@ inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seco
 
 class Scheduling {
  public:
-  explicit Scheduling(TimePoint now) : not_before_(now) {}
+  /// `restarts`: under earlier launchers.
+  explicit Scheduling(TimePoint now, int restarts = 0) : not_before_(now), restarts_(restarts) {}
 
   /// Another attempt is to begin, after `delay`.
-  void restart(TimePoint now, Duration delay) { not_before_ = now + delay; }
+  void restart(TimePoint now, Duration delay) {
+    ++restarts_;
+    not_before_ = now + delay;
+  }
+  /// How often the group was restarted.
+  int restarts() const { return restarts_; }
+  void adopt(int restarts) { restarts_ = restarts; }
   bool backing_off(TimePoint now) const { return now < not_before_; }
   /// The daemons that the job names have had their time to answer.
   bool nodes_waited_for(TimePoint now) const { return now >= not_before_ + kAllNodesWait; }
@@ -35,6 +42,7 @@ class Scheduling {
 
  private:
   TimePoint not_before_;  // backoff
+  int restarts_;
   std::optional<TimePoint> looked_at_ = {};
   bool look_due_ = false;                  // it is put off
   std::optional<TimePoint> note_at_ = {};  // the next one

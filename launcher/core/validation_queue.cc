@@ -30,6 +30,7 @@ void ValidationQueue::lost(NodeId node) {
 }
 
 void ValidationQueue::lost() {
+  said_ = false;
   if (!running_) return;
   waiting_.push_front(std::move(running_->checkpoint));
   running_.reset();

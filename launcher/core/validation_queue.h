@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "launcher/core/run_events.h"
@@ -35,6 +36,9 @@ class ValidationQueue {
   /// What runs on `node`.
   const CheckpointInfo* running_on(NodeId node) const;
   bool idle() const { return !running_ && waiting_.empty(); }
+  /// The training is over, and only they are waited for. True where that is to be said: the first
+  /// time in an attempt, whose end lost() is.
+  bool says_waiting() { return !std::exchange(said_, true); }
   /// The numbers of those without a result, the one that runs first.
   std::vector<std::uint64_t> unfinished() const;
 
@@ -46,6 +50,7 @@ class ValidationQueue {
   std::uint64_t every_;
   std::optional<Running> running_;
   std::deque<CheckpointInfo> waiting_;
+  bool said_ = false;
 };
 
 }  // namespace train

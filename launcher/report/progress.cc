@@ -102,7 +102,7 @@ std::string Progress::attempt_started(const AttemptNews& news, Moment at) {
   std::string text =
       fmt::format("attempt {}: {} on {}, {}", news.attempt, plural(news.world_size, "worker"),
                   plural(news.nnodes, "node"), starting_point(news.resumes_from));
-  if (news.from_standby > 0) text += fmt::format(" ({} had stood by)", news.from_standby);
+  if (news.from_standby > 0) text += fmt::format(" ({} from standby)", news.from_standby);
   return lasting(std::move(text), at);
 }
 

@@ -119,7 +119,7 @@ bool is_gone(FileSystem& fs, const std::string& folder) {
 }
 
 Result<Manifest> manifest_of(const CommitRequest& request) {
-  TRY(auto files, merge_parts(request.parts, request.world_size));
+  TRY(auto files, merge_shards(request.shards, request.world_size));
   return Manifest{.checkpoint = request.number,
                   .generation = request.pending.generation,
                   .attempt = request.pending.attempt,
@@ -167,7 +167,7 @@ Result<Manifest> CheckpointStore::commit(const CommitRequest& request,
   Manifest manifest = std::move(*made);
   const std::string pending = join_path(folder_, pending_name(request.pending));
   const auto steps = [&]() -> Result<Unit> {
-    TRY_VOID(assemble(fs_, pending, request.parts, manifest.files));
+    TRY_VOID(assemble(fs_, pending, request.shards, manifest.files));
     TRY_VOID(write_manifest(fs_, pending, manifest));
     TRY_VOID(may_commit());
     return publish(fs_, pending, path_of(request.number));

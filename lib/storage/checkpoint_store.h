@@ -1,4 +1,4 @@
-// The committed checkpoints of one run: <run>/checkpoints. The launcher commits the parts that
+// The committed checkpoints of one run: <run>/checkpoints. The launcher commits the shards that
 // supervisors wrote (checkpoint_writer.h), lists, verifies, restores and removes; other programs
 // read. It decides nothing about which to keep: that is retention.h. All calls block; one thread at
 // a time writes, and only the run's owner (run_lock.h).
@@ -19,9 +19,9 @@ struct CommitRequest {
   PendingCheckpoint pending = {};
   CheckpointNumber number = {};
   int world_size = 1;
-  std::vector<CheckpointShard> parts = {};  // of every rank, in any order
-  std::string created = {};                 // RFC 3339
-  Metrics metrics = {};                     // rank 0's
+  std::vector<CheckpointShard> shards = {};  // of every rank, in any order
+  std::string created = {};                  // RFC 3339
+  Metrics metrics = {};                      // rank 0's
   boost::json::object metadata = {};
 };
 
@@ -48,13 +48,13 @@ struct RestoreChoice {
   std::vector<std::string> warnings;     // for each newer one: why it was skipped
 };
 
-/// Merge the parts of all ranks into the files of one checkpoint. Pure. Same path and same bytes:
+/// Merge the shards of all ranks into the files of one checkpoint. Pure. Same path and same bytes:
 /// once; different bytes: an error that names the file and both ranks; a rank missing or doubled:
 /// an error.
-Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointShard>& parts,
-                                              int world_size);
+Result<std::vector<ManifestFile>> merge_shards(const std::vector<CheckpointShard>& shards,
+                                               int world_size);
 
-/// What will be written of it. Pure; the errors of merge_parts.
+/// What will be written of it. Pure; the errors of merge_shards.
 Result<Manifest> manifest_of(const CommitRequest& request);
 
 /// Told after each piece how many bytes were read; its error ends the work.
@@ -97,10 +97,10 @@ class CheckpointStore {
   /// What was handed over and is not committed.
   virtual Result<std::vector<PendingCheckpoint>> pending() const;
 
-  /// Make the parts one committed checkpoint. When it returns, the checkpoint survives a power cut.
-  /// `may_commit` is asked last, just before the name appears: the fence against an owner that was
-  /// replaced (RunLock::check). On an error nothing was acknowledged and no earlier checkpoint is
-  /// touched; discard() the pending one then.
+  /// Make the shards one committed checkpoint. When it returns, the checkpoint survives a power
+  /// cut. `may_commit` is asked last, just before the name appears: the fence against an owner that
+  /// was replaced (RunLock::check). On an error nothing was acknowledged and no earlier checkpoint
+  /// is touched; discard() the pending one then.
   virtual Result<Manifest> commit(const CommitRequest& request,
                                   const std::function<Result<Unit>()>& may_commit);
 
@@ -120,7 +120,7 @@ class CheckpointStore {
 
   /// Remove a committed checkpoint: it loses its name, safely, before it loses a file.
   virtual Result<Unit> remove(CheckpointNumber number);
-  /// Remove a pending one: a part failed, or its attempt ended.
+  /// Remove a pending one: a shard failed, or its attempt ended.
   virtual Result<Unit> discard(const PendingCheckpoint& pending);
   /// Remove what attempts before this one have handed over and nobody will commit.
   virtual Result<Unit> discard_before(Attempt attempt);

@@ -18,11 +18,11 @@ constexpr std::string_view kPendingPrefix = ".tmp-", kDataPrefix = "data-";
 
 class PartWriter {
  public:
-  PartWriter(FileSystem& fs, std::string staged, std::string part, bool move,
+  PartWriter(FileSystem& fs, std::string staged, std::string shard, bool move,
              std::size_t buffer_bytes, std::stop_token stop)
       : fs_(fs),
         staged_(std::move(staged)),
-        part_(std::move(part)),
+        part_(std::move(shard)),
         folders_(fs, part_),
         move_(move),
         buffer_(buffer_bytes, '\0'),
@@ -50,7 +50,7 @@ class PartWriter {
     return written;
   }
 
-  /// Give the moved files back and remove the part; best effort, what it cannot do the launcher's
+  /// Give the moved files back and remove the shard; best effort, what it cannot do the launcher's
   /// clean-up does.
   void undo() {
     bool all_back = true;
@@ -197,22 +197,23 @@ std::optional<PendingCheckpoint> parse_data_name(std::string_view name) {
   return parse_pending_name(fmt::format("{}{}", kPendingPrefix, name.substr(kDataPrefix.size())));
 }
 
-std::string part_name(Rank rank) { return fmt::format("rank-{:04}", rank.value); }
+std::string shard_name(Rank rank) { return fmt::format("rank-{:04}", rank.value); }
 
-std::optional<PendingCheckpoint> parse_part_place(std::string_view place) {
+std::optional<PendingCheckpoint> parse_shard_place(std::string_view place) {
   const auto slash = place.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  const std::string_view part = place.substr(slash + 1);
+  const std::string_view shard = place.substr(slash + 1);
   std::int32_t rank = -1;
-  if (part.starts_with("rank-")) std::from_chars(part.data() + 5, part.data() + part.size(), rank);
-  if (rank < 0 || part_name(Rank{rank}) != part) return std::nullopt;
+  if (shard.starts_with("rank-"))
+    std::from_chars(shard.data() + 5, shard.data() + shard.size(), rank);
+  if (rank < 0 || shard_name(Rank{rank}) != shard) return std::nullopt;
   return parse_data_name(place.substr(0, slash));
 }
 
-Result<CheckpointShard> write_part(FileSystem& fs, const std::string& checkpoints_folder,
-                                   const PendingCheckpoint& pending, Rank rank,
-                                   const std::string& staged, const WritePartOptions& options,
-                                   std::stop_token stop) {
+Result<CheckpointShard> write_shard(FileSystem& fs, const std::string& checkpoints_folder,
+                                    const PendingCheckpoint& pending, Rank rank,
+                                    const std::string& staged, const WriteShardOptions& options,
+                                    std::stop_token stop) {
   TRY(const auto files, staged_files(fs, staged));
   std::uint64_t needed = 0, largest = 1;
   for (const StagedFile& file : files) {

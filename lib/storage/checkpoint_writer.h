@@ -26,30 +26,31 @@ struct PendingCheckpoint {
 /// ".tmp-3-0.12".
 std::string pending_name(const PendingCheckpoint& pending);
 std::optional<PendingCheckpoint> parse_pending_name(std::string_view name);
-/// "data-3-0.12": where all its parts stay, of storage that cannot rename them into place.
+/// "data-3-0.12": where all its shards stay, of storage that cannot rename them into place.
 std::string data_name(const PendingCheckpoint& pending);
 std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
 /// "rank-0003", in there.
-std::string part_name(Rank rank);
+std::string shard_name(Rank rank);
 /// Of "data-3-0.12/rank-0003".
-std::optional<PendingCheckpoint> parse_part_place(std::string_view place);
+std::optional<PendingCheckpoint> parse_shard_place(std::string_view place);
 
-struct WritePartOptions {
+struct WriteShardOptions {
   bool move = true;  // take the staged files away where that needs no copy; false: always copy
   std::size_t buffer_bytes = 256 << 10;  // is still in the processor's cache when digested
 };
 
-/// Write `staged`, a folder of files, as the part of `rank` into `checkpoints_folder` (made where
+/// Write `staged`, a folder of files, as the shard of `rank` into `checkpoints_folder` (made where
 /// missing). Everything is fsynced when it returns. Files whose name begins with '.' are left out;
 /// links and devices are refused. A file that is moved is read only where staged_files() finds no
 /// digest of it. A file whose fsync fails is written anew under another name,
 /// once; the same file is never synced twice. On an error the moved files are put back into
-/// `staged` and the part is removed, so that the caller may try again, then with `move = false`: a
+/// `staged` and the shard is removed, so that the caller may try again, then with `move = false`: a
 /// file that once failed to sync must be copied. What is left of `staged` afterwards is the
 /// caller's. NoSpace says how many bytes are needed and free.
-Result<CheckpointShard> write_part(FileSystem& fs, const std::string& checkpoints_folder,
-                                   const PendingCheckpoint& pending, Rank rank,
-                                   const std::string& staged, const WritePartOptions& options = {},
-                                   std::stop_token stop = {});
+Result<CheckpointShard> write_shard(FileSystem& fs, const std::string& checkpoints_folder,
+                                    const PendingCheckpoint& pending, Rank rank,
+                                    const std::string& staged,
+                                    const WriteShardOptions& options = {},
+                                    std::stop_token stop = {});
 
 }  // namespace train

@@ -20,17 +20,17 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
-Result<std::map<Rank, const CheckpointShard*>> parts_by_rank(
-    const std::vector<CheckpointShard>& parts, int world_size) {
+Result<std::map<Rank, const CheckpointShard*>> shards_by_rank(
+    const std::vector<CheckpointShard>& shards, int world_size) {
   std::map<Rank, const CheckpointShard*> by_rank;
-  for (const CheckpointShard& part : parts) {
-    if (part.rank.value < 0 || part.rank.value >= world_size)
+  for (const CheckpointShard& shard : shards) {
+    if (shard.rank.value < 0 || shard.rank.value >= world_size)
       return Error{Errc::InvalidArgument,
                    fmt::format("a shard is of rank {}, but the attempt has {} workers",
-                               part.rank.value, world_size)};
-    if (!by_rank.emplace(part.rank, &part).second)
+                               shard.rank.value, world_size)};
+    if (!by_rank.emplace(shard.rank, &shard).second)
       return Error{Errc::InvalidArgument,
-                   fmt::format("rank {} brought two shards", part.rank.value)};
+                   fmt::format("rank {} brought two shards", shard.rank.value)};
   }
   std::vector<Rank> missing;
   for (int rank = 0; rank < world_size; ++rank)
@@ -66,15 +66,15 @@ bool is_in_place(FileSystem& fs, const std::string& target, const ManifestFile& 
 
 }  // namespace
 
-Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointShard>& parts,
-                                              int world_size) {
-  TRY(const auto by_rank, parts_by_rank(parts, world_size));
+Result<std::vector<ManifestFile>> merge_shards(const std::vector<CheckpointShard>& shards,
+                                               int world_size) {
+  TRY(const auto by_rank, shards_by_rank(shards, world_size));
   std::map<std::string, ManifestFile> files;
-  for (const auto& [rank, part] : by_rank) {
-    for (const CheckpointFile& file : part->files) {
+  for (const auto& [rank, shard] : by_rank) {
+    for (const CheckpointFile& file : shard->files) {
       TRY_VOID(check_file_path(file.path));
       ManifestFile merged{file, {rank}};
-      if (!part->nodes.empty()) merged.at = part->dir, merged.nodes = part->nodes;
+      if (!shard->nodes.empty()) merged.at = shard->dir, merged.nodes = shard->nodes;
       const auto [found, is_new] = files.try_emplace(file.path, std::move(merged));
       if (is_new) continue;
       ManifestFile& first = found->second;
@@ -100,18 +100,18 @@ Result<std::vector<ManifestFile>> merge_parts(const std::vector<CheckpointShard>
 }
 
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
-                      const std::vector<CheckpointShard>& parts,
+                      const std::vector<CheckpointShard>& shards,
                       const std::vector<ManifestFile>& files) {
-  std::map<Rank, std::string> part_folders;
-  for (const CheckpointShard& part : parts) {
-    if (!part.nodes.empty()) {
+  std::map<Rank, std::string> shard_folders;
+  for (const CheckpointShard& shard : shards) {
+    if (!shard.nodes.empty()) {
       TRY_VOID(make_folders(fs, pending));
       continue;
     }
-    if (!part.dir.starts_with(".rank-") || part.dir.find('/') != std::string::npos)
+    if (!shard.dir.starts_with(".rank-") || shard.dir.find('/') != std::string::npos)
       return Error{Errc::InvalidArgument,
-                   fmt::format("'{}' is no shard's folder", escape_name(part.dir))};
-    part_folders[part.rank] = join_path(pending, part.dir);
+                   fmt::format("'{}' is no shard's folder", escape_name(shard.dir))};
+    shard_folders[shard.rank] = join_path(pending, shard.dir);
   }
   std::set<std::string> folders;  // parents sort before what is in them
   for (const ManifestFile& file : files) {
@@ -124,7 +124,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
           made.has_error() && made.error().code != Errc::AlreadyExists)
         return made.error();
     }
-    const std::string source = join_path(part_folders[file.ranks.front()], file.path);
+    const std::string source = join_path(shard_folders[file.ranks.front()], file.path);
     const std::string target = join_path(pending, file.path);
     const auto found = fs.status(source);
     if (found.has_error() && found.error().code == Errc::NotFound && is_in_place(fs, target, file))

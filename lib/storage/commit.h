@@ -11,11 +11,11 @@
 
 namespace train {
 
-/// Step 2: move the files of the parts to their final places in `pending`, remove the parts, and
+/// Step 2: move the files of the shards to their final places in `pending`, remove the shards, and
 /// sync the folders in it; itself is synced by step 3. May be repeated by a later launcher when it
 /// was cut short.
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
-                      const std::vector<CheckpointShard>& parts,
+                      const std::vector<CheckpointShard>& shards,
                       const std::vector<ManifestFile>& files);
 /// Step 3: write and sync the manifest, and sync the folder.
 Result<Unit> write_manifest(FileSystem& fs, const std::string& pending, const Manifest& manifest);

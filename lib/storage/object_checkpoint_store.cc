@@ -65,19 +65,19 @@ bool is_closed_text(std::string_view text) {
   return text.size() <= kClosedBytesMax && text.starts_with(kClosed);
 }
 
-Result<CheckpointShard> upload_part(FileSystem& local, ObjectStore& store,
-                                    const PendingCheckpoint& pending, Rank rank,
-                                    const std::string& staged, const OnBytes& on_bytes) {
+Result<CheckpointShard> upload_shard(FileSystem& local, ObjectStore& store,
+                                     const PendingCheckpoint& pending, Rank rank,
+                                     const std::string& staged, const OnBytes& on_bytes) {
   TRY(const auto files, staged_files(local, staged));
-  CheckpointShard part{rank, part_name(rank), {}};
-  const std::string folder = join_path(data_key(pending), part.dir);
+  CheckpointShard shard{rank, shard_name(rank), {}};
+  const std::string folder = join_path(data_key(pending), shard.dir);
   std::string buffer(kUploadBytes, '\0');
   for (const StagedFile& file : files) {
     TRY(auto uploaded, upload_file(local, store, join_path(staged, file.path),
                                    join_path(folder, file.path), file.path, buffer, on_bytes));
-    part.files.push_back(std::move(uploaded));
+    shard.files.push_back(std::move(uploaded));
   }
-  return part;
+  return shard;
 }
 
 /// What is in the run's folder of checkpoints.
@@ -215,7 +215,7 @@ Result<Manifest> ObjectCheckpointStore::commit(const CommitRequest& request,
   if (made.has_error()) return std::move(made).error().with_context(doing);
   Manifest manifest = std::move(*made);
   for (ManifestFile& file : manifest.files)
-    file.at = join_path(data_name(pending), part_name(file.ranks.front()));
+    file.at = join_path(data_name(pending), shard_name(file.ranks.front()));
   const auto steps = [&]() -> Result<std::vector<std::string>> {
     if (const auto other = committed_.find(pending);
         other != committed_.end() && other->second != request.number)

@@ -26,12 +26,12 @@ std::string closed_text(Generation by);
 bool is_closed_text(std::string_view text);
 inline constexpr std::uint64_t kClosedBytesMax = 64;
 
-/// Upload `staged`, a folder of this machine, as the part of `rank`. Bytes are digested on the way;
-/// commit() looks whether the store holds all of them. On an error nothing of it is used by
+/// Upload `staged`, a folder of this machine, as the shard of `rank`. Bytes are digested on the
+/// way; commit() looks whether the store holds all of them. On an error nothing of it is used by
 /// anybody, and the caller may try again; `on_bytes` may end it.
-Result<CheckpointShard> upload_part(FileSystem& local, ObjectStore& store,
-                                    const PendingCheckpoint& pending, Rank rank,
-                                    const std::string& staged, const OnBytes& on_bytes = {});
+Result<CheckpointShard> upload_shard(FileSystem& local, ObjectStore& store,
+                                     const PendingCheckpoint& pending, Rank rank,
+                                     const std::string& staged, const OnBytes& on_bytes = {});
 
 class ObjectCheckpointStore final : public CheckpointStore {
  public:

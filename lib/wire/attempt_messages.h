@@ -102,8 +102,7 @@ struct StopWorkers {  // TERM, `grace`, KILL; grace 0: KILL
   TRAIN_FIELDS(grace_ms, reason)
 };
 
-struct PauseWorkers {  // graceful stop, in three steps by `report_seq`; see PROTOCOL.md "Stopping
-                       // in good order"
+struct PauseWorkers {  // in three steps by `report_seq`: PROTOCOL.md, "Stopping gracefully"
   static constexpr MessageType kType = MessageType::PauseWorkers;
   std::string step;              // pause | advance | finish
   std::uint64_t report_seq = 0;  // advance: the report at which all stop
@@ -201,12 +200,10 @@ struct CollectiveResult {  // launcher → supervisors → workers
   TRAIN_FIELDS(sequence, parts, error)
 };
 
-struct CollectiveAnswered {  // supervisor → a newer launcher: a result that an older one had sent;
-                             // ranks of other nodes may still wait for it
+struct CollectiveAnswered : CollectiveResult {  // supervisor → a newer launcher: a result that an
+                                                // older one had sent; ranks of other nodes may
+                                                // still wait for it
   static constexpr MessageType kType = MessageType::CollectiveAnswered;
-  std::uint64_t sequence = 0;
-  std::vector<std::string> parts;  // by rank
-  std::string error;
   TRAIN_FIELDS(sequence, parts, error)
 };
 

@@ -166,8 +166,8 @@ Result<std::string> SoloSession::commit(const CheckpointStaged& staged, Metrics 
                      .attempt = Attempt{0},
                      .checkpoint_seq = CheckpointSeq{staged.checkpoint_seq}};
   TRY(request.number, store_.next_number());
-  TRY(auto part, write_part(fs_, store_.folder(), request.pending, Rank{0}, staged.dir));
-  request.parts.push_back(std::move(part));
+  TRY(auto part, write_shard(fs_, store_.folder(), request.pending, Rank{0}, staged.dir));
+  request.shards.push_back(std::move(part));
   request.created = format_utc(std::chrono::system_clock::now());
   request.metrics = std::move(metrics);
   request.metadata = boost::json::parse(staged.metadata_json).as_object();

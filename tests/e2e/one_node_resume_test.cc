@@ -1,4 +1,4 @@
-// The launcher dies, and another one takes the run up: its workers never stop, and nothing that
+// The launcher dies, and another one resumes the run: its workers never stop, and nothing that
 // they reported is lost or there twice.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

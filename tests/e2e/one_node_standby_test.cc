@@ -64,7 +64,7 @@ TEST_F(Standby, AGroupStartsAgainWithTheProcessesThatStoodBy) {
 
   EXPECT_EQ(run.wait(), 0);
   EXPECT_TRUE(contains(run.out(),
-                       "attempt 1: 2 workers on 1 node, from checkpoint_000002 (2 had stood by)\n"))
+                       "attempt 1: 2 workers on 1 node, from checkpoint_000002 (2 from standby)\n"))
       << run.out();
   for (const char* rank : {"0", "1"}) {
     EXPECT_TRUE(contains(run.out(), std::string(rank) + "] RANK=" + rank +
@@ -102,7 +102,7 @@ TEST_F(Standby, ARestartedTraindFindsThemAgain) {
   let_go(1, 3);
 
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_TRUE(contains(run.out(), "(2 had stood by)")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "(2 from standby)")) << run.out();
   EXPECT_TRUE(nothing_left(cluster));
 }
 
@@ -129,7 +129,7 @@ TEST_F(Standby, AProgramBehindAShellWaitsToo) {
   let_go(1, 3);
 
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_TRUE(contains(run.out(), "(2 had stood by)")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "(2 from standby)")) << run.out();
   EXPECT_TRUE(nothing_left(cluster));
 }
 

@@ -46,7 +46,7 @@ class Node {
         return;
       case MessageType::CollectiveResult:
         if (auto result = decode<CollectiveResult>(frame)) {
-          answered_.add(1, std::move(*result));
+          answered_.add(1, std::make_shared<const CollectiveResult>(std::move(*result)));
           require(answered_.from_before(2).size() <= AnsweredCollectives::kCountMax);
         }
         return;

@@ -224,21 +224,21 @@ void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq) 
 }
 
 // S5: what is committed is never changed: its number is given once, and grows. S7: it names a
-// stored part of every rank of one attempt, all of one checkpoint_seq, in order.
+// stored shard of every rank of one attempt, all of one checkpoint_seq, in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
   const std::set<Rank>& stored = attempt.stored[commit.checkpoint_seq];
   std::set<Rank> ranks;
-  for (const StagedShard& part : commit.parts) {
-    ranks.insert(part.rank);
-    if (part.checkpoint_seq != commit.checkpoint_seq)
+  for (const StagedShard& shard : commit.shards) {
+    ranks.insert(shard.rank);
+    if (shard.checkpoint_seq != commit.checkpoint_seq)
       fail("S7", "a checkpoint has shards of different checkpoint_seqs");
-    if (!part.error.empty() || stored.count(part.rank) == 0)
-      fail("S7", fmt::format("a committed part of rank {} was never stored", part.rank.value));
+    if (!shard.error.empty() || stored.count(shard.rank) == 0)
+      fail("S7", fmt::format("a committed shard of rank {} was never stored", shard.rank.value));
   }
-  if (static_cast<int>(ranks.size()) != attempt.world_size || ranks.size() != commit.parts.size())
-    fail("S7", fmt::format("checkpoint {} has {} parts of {} ranks, the attempt has {}",
-                           info.number, commit.parts.size(), ranks.size(), attempt.world_size));
+  if (static_cast<int>(ranks.size()) != attempt.world_size || ranks.size() != commit.shards.size())
+    fail("S7", fmt::format("checkpoint {} has {} shards of {} ranks, the attempt has {}",
+                           info.number, commit.shards.size(), ranks.size(), attempt.world_size));
   if (commit.checkpoint_seq <= attempt.committed_seq)
     fail("S7", "checkpoints are committed out of order");
   attempt.stored.erase(attempt.stored.begin(), attempt.stored.upper_bound(commit.checkpoint_seq));

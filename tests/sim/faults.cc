@@ -42,7 +42,7 @@ void choose_habits(Plan& plan, Random& random) {
   habits.slow_to_term = random.chance(0.3) ? 0.3 : 0;
   if (random.chance(0.3)) plan.commit_fails = 0.3;
   if (random.chance(0.3)) plan.spawn_fails = 0.1;
-  if (random.chance(0.2)) plan.part_fails = 0.1;
+  if (random.chance(0.2)) plan.shard_fails = 0.1;
   plan.command_missing = random.chance(0.02);
   if (random.chance(0.2)) plan.report_window = 1;
   for (int site = 0; site < kSites; ++site) plan.armed |= random.chance(0.25) ? 1u << site : 0u;
@@ -187,7 +187,7 @@ void make_large(Plan& plan, Random& random, int ranks_per_node) {
   plan.habits.steps = random.between(1, 4);
   plan.habits.step_max = plan.habits.step_min + milliseconds(random.between(100, 2000));
   plan.spawn_fails /= 100;
-  plan.part_fails /= 100;
+  plan.shard_fails /= 100;
   FailureConfig& failure = plan.spec.run_config.failure_config;
   if (failure.max_failures == kUnlimited) failure.max_failures = 4;
 }
@@ -199,7 +199,7 @@ void make_lasting(Plan& plan, Duration lasts) {
                  .step_max = seconds(15),
                  .checkpoint_every = 20};
   plan.command_missing = false;
-  plan.spawn_fails = plan.part_fails = 0;
+  plan.spawn_fails = plan.shard_fails = 0;
   plan.spec.run_config.stop.clear();
   plan.spec.run_config.failure_config.max_failures = kUnlimited;
   plan.spec.run_config.failure_config.max_start_failures = kUnlimited;
@@ -212,8 +212,9 @@ void make_lasting(Plan& plan, Duration lasts) {
 
 std::string_view to_string(Site site) {
   static constexpr std::string_view kNames[] = {
-      "ReportsPoured", "SyncSlow",  "ReapedLate",      "HelloLate",  "AdoptedLate",
-      "SpawnedLate",   "SweptLate", "StoredOutOfTurn", "CommitSlow", "StartSlow"};
+      "ReportsPoured",   "SyncSlow",    "ReapedLate", "HelloLate",
+      "AdoptedLate",     "SpawnedLate", "SweptLate",  "OutputKeptOpen",
+      "StoredOutOfTurn", "CommitSlow",  "StartSlow"};
   return kNames[static_cast<int>(site)];
 }
 

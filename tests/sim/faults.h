@@ -30,7 +30,7 @@ enum class FaultKind {
   StaleLauncher,  // one of an older generation attaches, and gives orders
   DiskFull,       // no part and no checkpoint can be stored, for `length`
   DiskSlow,       // storing takes seconds, for `length`
-  KillLauncher,   // another one takes the run up after `length`
+  KillLauncher,   // another one resumes the run after `length`
 };
 inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillLauncher) + 1;
 
@@ -73,6 +73,7 @@ enum class Site {
   AdoptedLate,      // a traind that is back finds its supervisors slowly
   SpawnedLate,      // a supervisor's first words
   SweptLate,        // what a supervisor left is not gone at once
+  OutputKeptOpen,   // a dead worker's pipes, by what it left
   StoredOutOfTurn,  // one rank's part is much later than the others'
   CommitSlow,
   StartSlow,  // between the controller's order and the frame
@@ -90,7 +91,7 @@ struct Plan {
   std::vector<Fault> faults;
   std::vector<StopRequest> stops;
   Duration faults_end{};  // also of the failures below
-  double commit_fails = 0, spawn_fails = 0, part_fails = 0;
+  double commit_fails = 0, spawn_fails = 0, shard_fails = 0;
   bool dies_at_end = false;      // the launcher, just after an attempt has ended
   bool command_missing = false;  // every spawn fails, for good
   std::size_t report_window = 64;

@@ -18,6 +18,13 @@ JobSpec spec_of(const Sim& sim) {
   return spec;
 }
 
+std::vector<StopRule> rules_of(const JobSpec& spec) {
+  std::vector<StopRule> rules;
+  for (const StopCondition& stop : spec.run_config.stop)
+    rules.push_back({stop.metric, stop.at_least});
+  return rules;
+}
+
 std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
 
 }  // namespace
@@ -28,12 +35,11 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
       folder_(folder),
       generation_(generation),
       start_(start_from(folder, sim.plan)),
-      controller_(spec_of(sim), start_, sim.timeline.now()) {
+      controller_(spec_of(sim), start_, sim.timeline.now()),
+      stop_rules_(rules_of(sim.plan.spec)) {
   for (const auto& [attempt, ranks] : folder.reports) {
     for (const auto& [rank, last] : ranks) ledgers_[attempt].restore(rank, last);
   }
-  const std::uint32_t first = start_.living ? start_.living->id.value : start_.first_attempt.value;
-  if (first > 0) ended_attempt_ = Attempt{first - 1};
   sim_.check.launcher_began(generation, start_.living, start_.finished);
   std::set<int> has_workers;
   if (start_.living) {
@@ -88,7 +94,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
   const Sender from{frame.attempt, NodeId{index}};
   const Attempt attempt = frame.attempt;
   if (const auto* batch = frame.get<ReportBatch>()) {
-    if (ended_attempt_ && attempt <= *ended_attempt_) return;
+    if (controller_.is_over(attempt)) return;
     auto& origins = origins_[attempt];
     if (origins.size() <= static_cast<std::size_t>(batch->rank)) origins.resize(batch->rank + 1);
     origins[batch->rank] = index;
@@ -214,7 +220,6 @@ void SimLauncher::perform(const RunAction& action) {
           },
           [&](const AttemptBegun& begun) { remember(record_of(begun)); },
           [&](const AttemptEnded& ended) {
-            ended_attempt_ = ended.attempt;
             if (sim_.plan.dies_at_end && sim_.faults_go_on() && sim_.timeline.random.chance(0.5)) {
               later(sim_.between(Duration{0}, milliseconds(30)),
                     [this] { sim_.kill_launcher(sim_.between(Duration{0}, seconds(5))); });
@@ -284,7 +289,7 @@ void SimLauncher::send_collective(const SendCollective& what) {
 }
 
 void SimLauncher::commit(Commit what) {
-  if (sim_.mutant == Mutant::PartMissing && what.parts.size() > 1) what.parts.pop_back();
+  if (sim_.mutant == Mutant::ShardMissing && what.shards.size() > 1) what.shards.pop_back();
   when_settled([this, what = std::make_shared<const Commit>(std::move(what))] {
     Duration takes = sim_.between(milliseconds(1), milliseconds(100)) +
                      sim_.between(Duration{0}, sim_.disk_extra);
@@ -397,12 +402,13 @@ void SimLauncher::take(const Item& item) {
   if (*known < batch.count) folder_.reports[item.attempt][Rank{batch.rank}] = last;
   for (std::uint32_t i = *known; i < batch.count; ++i)
     sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_report_seq + i);
-  const auto& stop = sim_.plan.spec.run_config.stop;
-  if (*known == batch.count || batch.rank != 0 || condition_met_ || stop.empty() ||
-      std::stod(batch.data) < stop[0].at_least)
-    return;
+  if (*known == batch.count || batch.rank != 0 || condition_met_) return;
+  ReportRecord newest;
+  newest.metrics = {{"epoch", std::stod(batch.data)}};
+  const auto met = stop_rules_.on_report(newest);
+  if (!met) return;
   condition_met_ = true;
-  later(Duration{0}, [this] { feed(StopAsked{StopKind::StopCondition, "epoch reached"}); });
+  later(Duration{0}, [this, reason = *met] { feed(StopAsked{StopKind::StopCondition, reason}); });
 }
 
 void SimLauncher::acknowledge(Attempt attempt,

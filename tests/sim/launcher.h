@@ -10,6 +10,7 @@
 #include "launcher/cluster/links/controller_messages.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/sequence_tracker.h"
+#include "lib/observe/stop_rules.h"
 #include "tests/sim/daemon_link.h"
 #include "tests/sim/run_folder.h"
 
@@ -81,13 +82,13 @@ class SimLauncher {
   const Generation generation_;
   const RunStart start_;
   RunController controller_;
+  StopRules stop_rules_;
   std::vector<std::unique_ptr<SimDaemonLink>> links_;
   std::deque<Item> queue_;
   std::size_t said_again_ = 0;  // by supervisors, since the queue was empty
   bool writing_ = false;
   std::map<Attempt, SequenceTracker> ledgers_;
   std::map<Attempt, std::vector<int>> origins_;  // of reports: the node of each rank
-  std::optional<Attempt> ended_attempt_;         // the newest that is over
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;
   std::uint64_t numbers_skipped_ = 0;

@@ -60,8 +60,8 @@ CheckpointInfo SimLauncher::put_checkpoint(const Commit& what) {
   CheckpointInfo info{.number = what.number - std::min(what.number - 1, 2 * numbers_skipped_),
                       .path = fmt::format("checkpoint_{:06}", what.number),
                       .epoch = -1};
-  for (const StagedShard& part : what.parts) {
-    if (part.rank == Rank{0}) info.epoch = std::stoll(part.metadata_json);
+  for (const StagedShard& shard : what.shards) {
+    if (shard.rank == Rank{0}) info.epoch = std::stoll(shard.metadata_json);
   }
   sim_.check.committed(what, info);
   folder_.checkpoints.push_back({what.attempt, what.checkpoint_seq, info});

@@ -10,7 +10,7 @@ std::string_view to_string(Mutant mutant) {
       "RestartBeforeGone",
       "OrphansForgotten",
       "BarrierOpensEarly",
-      "PartMissing",
+      "ShardMissing",
       "RestoresOldCheckpoint",
       "CheckpointNumberTwice",
       "AckBeforeWrite",

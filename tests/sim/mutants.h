@@ -13,7 +13,7 @@ enum class Mutant {
   RestartBeforeGone,      // S2: a stopping node counts as empty at once
   OrphansForgotten,       // S2: a supervisor without a launcher waits for ever
   BarrierOpensEarly,      // S4: the last rank is taken for one that has joined
-  PartMissing,            // S7: a checkpoint is committed without its last rank
+  ShardMissing,           // S7: a checkpoint is committed without its last rank
   RestoresOldCheckpoint,  // S6
   CheckpointNumberTwice,  // S5: a failed commit's number is given again
   AckBeforeWrite,         // S8: reports are acknowledged before they are on disk

@@ -1,5 +1,5 @@
 // What a run has on disk, and what outlives its launchers: the synced part of its journal, its
-// report log, its committed checkpoints. And what a launcher that takes the run up makes of it, as
+// report log, its committed checkpoints. And what a launcher that resumes the run makes of it, as
 // launcher/cluster/run/run_record.cc does.
 #pragma once
 

@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::RestartBeforeGone, "S2"}, Found{Mutant::OrphansForgotten, "S2"},
                     Found{Mutant::OffByOneRank, "S3"}, Found{Mutant::BarrierOpensEarly, "S4"},
                     Found{Mutant::CheckpointNumberTwice, "S5"},
-                    Found{Mutant::RestoresOldCheckpoint, "S6"}, Found{Mutant::PartMissing, "S7"},
+                    Found{Mutant::RestoresOldCheckpoint, "S6"}, Found{Mutant::ShardMissing, "S7"},
                     Found{Mutant::AckBeforeWrite, "S8"}, Found{Mutant::ReportsTakenTwice, "S8"},
                     Found{Mutant::NothingSaidAgain, "L1"}, Found{Mutant::FramesPassOutOfStep, "S8"},
                     Found{Mutant::BudgetNotCounted, "S10"}, Found{Mutant::WrongEnd, "S11"},

@@ -59,8 +59,8 @@ void SimSupervisor::say_everything_again() {
     for (const auto& [index, part] : seat.parts) send(part);
     for (const auto& [sequence, join] : seat.collectives) send(join);
   }
-  for (CollectiveAnswered& answered : answered_.from_before(generation_))
-    send(frame(std::move(answered)));
+  for (const auto& answered : answered_.from_before(generation_))
+    send(frame(CollectiveAnswered{*answered}));
   for (const SimFrame& frame : lifecycle_) send(frame);
   if (validated_) send(frame(*validated_));
 }
@@ -109,7 +109,7 @@ void SimSupervisor::received(const SimFrame& frame) {
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     for (auto& [rank, seat] : seats_) seat.collectives.erase(result->sequence);
-    answered_.add(generation_, *result);
+    answered_.add(generation_, {frame.message, result});
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
     pause_ = frame;
@@ -276,7 +276,7 @@ void SimSupervisor::spawn(Rank rank) {
                          [this, rank] {
                            if (!alive_) return;
                            seats_.at(rank).connected = false;
-                           drain_when_over(rank);
+                           advance_ending(rank);
                          }});
   seat.connected = true;
   worker->start(seat.link, [this, rank](const SimEnd& end) {
@@ -316,7 +316,7 @@ void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   part.report_seq = staged.report_seq;
   part.metadata_json = staged.metadata_json;
   part.error = staged.error;
-  if (!part.error.empty()) return part_stored(rank, part);
+  if (!part.error.empty()) return shard_stored(rank, part);
   ++seats_.at(rank).staging;
   Duration takes =
       sim_.between(milliseconds(1), milliseconds(60)) + sim_.between(Duration{0}, sim_.disk_extra);
@@ -326,49 +326,71 @@ void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
     if (!alive_) return;
     --seats_.at(rank).staging;
     if (sim_.disk_full) part.error = "no space left on device";
-    part_stored(rank, part);
-    drain_when_over(rank);
+    shard_stored(rank, part);
+    advance_ending(rank);
   });
 }
 
-void SimSupervisor::part_stored(Rank rank, const ShardWritten& part) {
+void SimSupervisor::shard_stored(Rank rank, const ShardWritten& part) {
   if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.checkpoint_seq);
   const SimFrame said = frame(part);
   seats_.at(rank).parts[part.checkpoint_seq] = said;
   send(said);
 }
 
-// The news of a death waits a little for its last lines of output.
 void SimSupervisor::reaped(Rank rank, const SimEnd& end) {
   Seat& seat = seats_.at(rank);
   host_.remove_process(seat.pid);
   seat.pid = 0;
   feed(WorkerReaped{rank, end.status});
-  sim_.after(sim_.between(Duration{0}, milliseconds(20)), [this, rank, end] {
-    if (alive_) tell_exit(rank, end);
+  seat.end = end;
+  seat.ending.emplace(sim_.timeline.now());
+  Duration takes = sim_.between(Duration{0}, milliseconds(20));
+  if (sim_.unlucky(Site::OutputKeptOpen)) takes += sim_.between(Duration{0}, seconds(4));
+  sim_.after(takes, [this, rank] {
+    if (!alive_) return;
+    seats_.at(rank).output_ended = true;
+    advance_ending(rank);
   });
+  advance_ending(rank);
 }
 
-void SimSupervisor::tell_exit(Rank rank, const SimEnd& end) {
+void SimSupervisor::tell_exit(Rank rank) {
   Seat& seat = seats_.at(rank);
-  if (const auto exit = exits_.find(rank); exit != exits_.end()) {
-    WorkerExited message;
-    message.rank = rank.value;
-    message.end = {.signaled = exit->second.status.signaled,
-                   .status = exit->second.status.status,
-                   .oom_killed = end.out_of_memory,
-                   .stop_requested = exit->second.stop_requested,
-                   .wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now()),
-                   .last_report_seq = seat.last_report_seq};
-    say(frame(message));
-  }
   seat.worker = nullptr;
-  drain_when_over(rank);
+  const auto exit = exits_.find(rank);
+  if (exit == exits_.end()) return;
+  WorkerExited message;
+  message.rank = rank.value;
+  message.end = {.signaled = exit->second.status.signaled,
+                 .status = exit->second.status.status,
+                 .oom_killed = seat.end.out_of_memory,
+                 .stop_requested = exit->second.stop_requested,
+                 .wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now()),
+                 .last_report_seq = seat.last_report_seq};
+  say(frame(message));
 }
 
-void SimSupervisor::drain_when_over(Rank rank) {
-  const Seat& seat = seats_.at(rank);
-  if (seat.worker == nullptr && !seat.connected && seat.staging == 0) feed(WorkerDrained{rank});
+void SimSupervisor::advance_ending(Rank rank) {
+  Seat& seat = seats_.at(rank);
+  while (seat.ending) {
+    const TimePoint now = sim_.timeline.now();
+    const WorkerEnding::Rest rest{seat.output_ended, seat.connected, seat.staging > 0};
+    switch (seat.ending->advance(rest, now)) {
+      case WorkerEnding::Next::TellEnd:
+        tell_exit(rank);
+        break;
+      case WorkerEnding::Next::Drained:
+        seat.ending.reset();
+        return feed(WorkerDrained{rank});
+      case WorkerEnding::Next::Wait:
+        if (const auto at = seat.ending->next_deadline(rest, now))
+          sim_.after(*at - now, [this, rank] {
+            if (alive_) advance_ending(rank);
+          });
+        return;
+    }
+  }
 }
 
 // ---- the end

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/core/node_agent.h"
+#include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
 #include "tests/sim/sim.h"
@@ -43,6 +44,9 @@ class SimSupervisor {
     int staging = 0;
     bool connected = false;
     bool joined = false;  // it said hello: before, nobody knows where to send it anything
+    std::optional<WorkerEnding> ending;  // it is dead
+    SimEnd end;
+    bool output_ended = false;
   };
   void received(const SimFrame& frame);
   void on_prepare(const PrepareAttempt& message);
@@ -51,11 +55,11 @@ class SimSupervisor {
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void store(Rank rank, const CheckpointStaged& staged);
-  void part_stored(Rank rank, const ShardWritten& part);
+  void shard_stored(Rank rank, const ShardWritten& part);
   void spawn(Rank rank);
   void reaped(Rank rank, const SimEnd& end);
-  void tell_exit(Rank rank, const SimEnd& end);
-  void drain_when_over(Rank rank);
+  void tell_exit(Rank rank);
+  void advance_ending(Rank rank);
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
   void signal(const SignalWorker& wanted);

@@ -89,7 +89,7 @@ void SimWorker::report() {
 void SimWorker::stage(std::uint64_t report_seq) {
   ++checkpoint_seq_;
   last_checkpoint_report_seq_ = report_seq;
-  const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.part_fails);
+  const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.shard_fails);
   send(CheckpointStaged{checkpoint_seq_, report_seq, "", fmt::format("{}", step_), "",
                         fails ? "the disk is full" : "", ""});
 }

@@ -60,7 +60,7 @@ class World {
     sim_.after(away, [this] {
       dead_.push_back(std::move(launcher_));  // what it had under way finds that it is dead
       if (sim_.mutant != Mutant::GenerationNotRaised) ++generation_;
-      sim_.timeline.trace("a launcher of generation {} takes the run up", generation_);
+      sim_.timeline.trace("a launcher of generation {} resumes the run", generation_);
       launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, generation_);
       launcher_->start();
       // Whoever had asked the last one to stop asks again, if there is no other way to an end.

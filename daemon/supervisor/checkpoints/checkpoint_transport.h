@@ -18,10 +18,10 @@ class CheckpointTransport {
 
   /// Before workers are started: whether checkpoints can be stored from here. One call at a time.
   virtual Task<Unit> probe() = 0;
-  /// Where the workers of this attempt make the files of their parts; not there yet.
+  /// Where the workers of this attempt make the files of their shards; not there yet.
   virtual std::string staging_folder() const = 0;
-  /// Store one staged folder, which is ours from now on, as the part of `rank`. ShardWritten says
-  /// what became of it: it names where the part is, or the error.
+  /// Store one staged folder, which is ours from now on, as the shard of `rank`. ShardWritten says
+  /// what became of it: it names where the shard is, or the error.
   virtual boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) = 0;
   /// The folder on this node with the files of the committed checkpoint that the launcher names
   /// `from`; whole and verified where it had to be brought here.
@@ -33,7 +33,7 @@ class CheckpointTransport {
   virtual void bytes(FileBytes /*answer*/) {}
   virtual void settled(const CheckpointOutcome& /*outcome*/) {}
   virtual void keep(KeepShard /*order*/) {}
-  /// Whether the launcher has to fetch parts from this node.
+  /// Whether the launcher has to fetch shards from this node.
   virtual bool relayed() const { return false; }
   /// Nobody waits any more for what is still being stored: it need not be.
   virtual void give_up() {}

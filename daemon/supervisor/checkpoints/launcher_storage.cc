@@ -29,12 +29,13 @@ bool is_left_over(const std::string& name, Attempt attempt) {
   return name.starts_with(kStaging) && name != fmt::format("{}{}", kStaging, attempt.value);
 }
 
-/// Whose part the launcher names by its folder: two names.
+/// Whose shard the launcher names by its folder: two names.
 std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
   const auto slash = folder.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  const std::string_view part = folder.substr(slash + 1);
-  if (!part.starts_with(".rank-") || part.find('/') != std::string_view::npos) return std::nullopt;
+  const std::string_view shard = folder.substr(slash + 1);
+  if (!shard.starts_with(".rank-") || shard.find('/') != std::string_view::npos)
+    return std::nullopt;
   return parse_pending_name(folder.substr(0, slash));
 }
 
@@ -54,15 +55,15 @@ Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::stri
   return Unit{};
 }
 
-/// The parts of a committed checkpoint that were made here become what is here of it.
-Result<Unit> keep_parts(FileSystem& fs, const std::string& pending, const std::string& folder) {
-  TRY(const auto parts, fs.list(pending));
-  for (const FolderEntry& part : parts)
-    TRY_VOID(move_files(fs, join_path(pending, part.name), folder));
+/// The shards of a committed checkpoint that were made here become what is here of it.
+Result<Unit> keep_shards(FileSystem& fs, const std::string& pending, const std::string& folder) {
+  TRY(const auto shards, fs.list(pending));
+  for (const FolderEntry& shard : shards)
+    TRY_VOID(move_files(fs, join_path(pending, shard.name), folder));
   return Unit{};
 }
 
-/// Every rank has handed over a newer part: nobody reads the older ones any more, but those of
+/// Every rank has handed over a newer shard: nobody reads the older ones any more, but those of
 /// `keep`.
 void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest,
                    const std::vector<std::string>& keep) {
@@ -120,18 +121,18 @@ std::string LauncherStorage::staging_folder() const {
 }
 
 asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged message) {
-  ShardWritten part = part_of(rank, message);
-  part.on_node = true;
-  if (!message.error.empty()) co_return part;
+  ShardWritten shard = shard_of(rank, message);
+  shard.on_node = true;
+  if (!message.error.empty()) co_return shard;
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
   auto writing = run_on<CheckpointShard>(pool_, [this, pending, rank, from = message.dir] {
-    return write_part(files_, checkpoints_, pending, rank, from);
+    return write_shard(files_, checkpoints_, pending, rank, from);
   });
   const auto written = co_await std::move(writing);
-  set_outcome(part, written);
+  set_outcome(shard, written);
   if (written) (void)remove_tree(files_, message.dir);
-  co_return part;
+  co_return shard;
 }
 
 // ---- what the launcher says
@@ -158,7 +159,7 @@ void LauncherStorage::settle(const CheckpointOutcome& outcome) {
   const std::string pending = join_path(checkpoints_, pending_name(which));
   if (!outcome.path.empty()) {
     const std::string newest = folder_for(outcome.path);
-    if (keep_parts(files_, pending, newest))
+    if (keep_shards(files_, pending, newest))
       remove_others(files_, checkpoints_, newest, outcome.keep);
   }
   (void)remove_tree(files_, pending);

@@ -1,4 +1,4 @@
-// Storage that only the launcher sees: parts are kept on this node's own disk, where the launcher
+// Storage that only the launcher sees: shards are kept on this node's own disk, where the launcher
 // fetches them from, and the checkpoint to restore is fetched from it. What a node has of the
 // newest committed checkpoint stays there, so that a restart fetches the rest only.
 #pragma once

@@ -91,12 +91,12 @@ Result<CheckpointShard> ObjectStorage::upload(const PendingCheckpoint& pending, 
     return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(limit)),
                  "is the store slow? checkpoint_config.upload_timeout is how long we wait"};
   };
-  return upload_part(files_, *store, pending, rank, staged, on_bytes);
+  return upload_shard(files_, *store, pending, rank, staged, on_bytes);
 }
 
 asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged message) {
-  ShardWritten part = part_of(rank, message);
-  if (!message.error.empty()) co_return part;
+  ShardWritten shard = shard_of(rank, message);
+  if (!message.error.empty()) co_return shard;
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
   auto uploading = below_workers<CheckpointShard>(
@@ -105,9 +105,9 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
   if (uploaded.has_error())
     uploaded = std::move(uploaded).error().with_context(
         fmt::format("uploading the shard of rank {}", rank.value));
-  set_outcome(part, uploaded);
+  set_outcome(shard, uploaded);
   (void)remove_tree(files_, message.dir);
-  co_return part;
+  co_return shard;
 }
 
 Task<std::string> ObjectStorage::fetch(std::string from) {

@@ -1,4 +1,4 @@
-// Storage in an object store: the parts of checkpoints are staged on this node's disk and uploaded
+// Storage in an object store: the shards of checkpoints are staged on this node's disk and uploaded
 // from there; what is restored is brought to it first.
 #pragma once
 

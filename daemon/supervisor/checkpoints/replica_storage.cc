@@ -19,13 +19,13 @@ namespace train {
 namespace {
 
 /// From where it was written to where it stays.
-Result<std::string> settle_part(FileSystem& fs, const std::string& checkpoints,
-                                const PendingCheckpoint& pending, const CheckpointShard& part) {
+Result<std::string> settle_shard(FileSystem& fs, const std::string& checkpoints,
+                                 const PendingCheckpoint& pending, const CheckpointShard& shard) {
   const std::string data = join_path(checkpoints, data_name(pending));
-  const std::string place = join_path(data_name(pending), part_name(part.rank));
+  const std::string place = join_path(data_name(pending), shard_name(shard.rank));
   TRY_VOID(make_folders(fs, data));
   TRY_VOID(remove_tree(fs, join_path(checkpoints, place)));
-  TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), part.dir),
+  TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), shard.dir),
                          join_path(checkpoints, place)));
   TRY_VOID(fs.sync_folder(data));
   (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // others may be in it
@@ -37,7 +37,7 @@ Result<Unit> link_file(const std::string& from, const std::string& to) {
   return system_error(errno, fmt::format("linking '{}' to '{}'", from, to));
 }
 
-/// A checkpoint's folder as any other, of files that lie in the folders of their parts.
+/// A checkpoint's folder as any other, of files that lie in the folders of their shards.
 Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Manifest manifest,
                              const std::string& folder) {
   const Manifest there = manifest;
@@ -67,18 +67,18 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
   auto storing = LauncherStorage::store(rank, std::move(message));
-  ShardWritten part = co_await std::move(storing);
-  if (!part.error.empty()) co_return part;
-  auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = part.dir] {
-    return settle_part(files_, checkpoints_, pending, {rank, folder, {}});
+  ShardWritten shard = co_await std::move(storing);
+  if (!shard.error.empty()) co_return shard;
+  auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = shard.dir] {
+    return settle_shard(files_, checkpoints_, pending, {rank, folder, {}});
   });
   const auto place = co_await std::move(settling);
   if (place) {
-    part.dir = *place;
+    shard.dir = *place;
   } else {
-    set_error(part, place.error());
+    set_error(shard, place.error());
   }
-  co_return part;
+  co_return shard;
 }
 
 // ---- what the launcher says
@@ -99,7 +99,7 @@ asio::awaitable<void> ReplicaStorage::bring_and_answer(KeepShard order) {
 }
 
 Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
-  const auto made = parse_part_place(order.dir);
+  const auto made = parse_shard_place(order.dir);
   if (!made || made->attempt != attempt_)
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of attempt {}",
                                                        escape_name(order.dir), attempt_.value)};

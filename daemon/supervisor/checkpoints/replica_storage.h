@@ -1,4 +1,4 @@
-// Checkpoints that stay on the nodes' own disks while the run goes on (`replicas`): a part here,
+// Checkpoints that stay on the nodes' own disks while the run goes on (`replicas`): a shard here,
 // and copies of it on other nodes, in this run's folder of traind's --data-dir. traind hands them
 // out, also once this supervisor has gone; the launcher passes them on to whoever asks.
 #pragma once

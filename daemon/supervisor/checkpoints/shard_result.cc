@@ -2,27 +2,27 @@
 
 namespace train {
 
-ShardWritten part_of(Rank rank, const CheckpointStaged& staged) {
-  ShardWritten part;
-  part.rank = rank;
-  part.checkpoint_seq = staged.checkpoint_seq;
-  part.report_seq = staged.report_seq;
-  part.metadata_json = staged.metadata_json;
-  part.error = staged.error;
-  part.no_space = errc_of(staged.error_code) == Errc::NoSpace;
-  return part;
+ShardWritten shard_of(Rank rank, const CheckpointStaged& staged) {
+  ShardWritten shard;
+  shard.rank = rank;
+  shard.checkpoint_seq = staged.checkpoint_seq;
+  shard.report_seq = staged.report_seq;
+  shard.metadata_json = staged.metadata_json;
+  shard.error = staged.error;
+  shard.no_space = errc_of(staged.error_code) == Errc::NoSpace;
+  return shard;
 }
 
-void set_error(ShardWritten& part, const Error& error) {
-  part.files.clear();
-  part.error = error.describe();
-  part.no_space = error.code == Errc::NoSpace;
+void set_error(ShardWritten& shard, const Error& error) {
+  shard.files.clear();
+  shard.error = error.describe();
+  shard.no_space = error.code == Errc::NoSpace;
 }
 
-void set_outcome(ShardWritten& part, const Result<CheckpointShard>& stored) {
-  if (stored.has_error()) return set_error(part, stored.error());
-  part.dir = stored->dir;
-  part.files = stored->files;
+void set_outcome(ShardWritten& shard, const Result<CheckpointShard>& stored) {
+  if (stored.has_error()) return set_error(shard, stored.error());
+  shard.dir = stored->dir;
+  shard.files = stored->files;
 }
 
 }  // namespace train

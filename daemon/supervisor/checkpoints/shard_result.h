@@ -1,4 +1,4 @@
-// What the launcher is told of a part: ShardWritten, from what the worker staged and from what
+// What the launcher is told of a shard: ShardWritten, from what the worker staged and from what
 // became of it.
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace train {
 
-/// Of a part that is not stored yet, or that the worker could not make.
-ShardWritten part_of(Rank rank, const CheckpointStaged& staged);
-void set_error(ShardWritten& part, const Error& error);
+/// Of a shard that is not stored yet, or that the worker could not make.
+ShardWritten shard_of(Rank rank, const CheckpointStaged& staged);
+void set_error(ShardWritten& shard, const Error& error);
 /// Where it is, or why it is nowhere.
-void set_outcome(ShardWritten& part, const Result<CheckpointShard>& stored);
+void set_outcome(ShardWritten& shard, const Result<CheckpointShard>& stored);
 
 }  // namespace train

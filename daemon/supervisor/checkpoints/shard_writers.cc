@@ -13,8 +13,8 @@
 namespace train {
 
 struct ShardWriters::Job {
-  explicit Job(PartOrder asked) : order(std::move(asked)) {}
-  const PartOrder order;
+  explicit Job(ShardOrder asked) : order(std::move(asked)) {}
+  const ShardOrder order;
   std::stop_source stop = {};
   std::atomic_flag settled = {};  // by its thread (it is stored, or failed), or by giving it up
   std::optional<Result<CheckpointShard>> result = std::nullopt;
@@ -22,11 +22,11 @@ struct ShardWriters::Job {
 
 namespace {
 
-void remove_late(FileSystem& files, const PartOrder& order,
+void remove_late(FileSystem& files, const ShardOrder& order,
                  const Result<CheckpointShard>& written) {
   const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
   if (written) (void)remove_tree(files, join_path(pending, written->dir));
-  (void)files.remove_folder(pending);  // which keeps it where other ranks have parts there
+  (void)files.remove_folder(pending);  // which keeps it where other ranks have shards there
   (void)remove_tree(files, order.staged);
 }
 
@@ -40,10 +40,10 @@ ShardWriters::ShardWriters(asio::any_io_executor executor, const Clock& clock,
       limit_(limit),
       changed_(executor) {}
 
-Task<CheckpointShard> ShardWriters::write(PartOrder order) {
+Task<CheckpointShard> ShardWriters::write(ShardOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
   // Threads that are writing now may come to hang, too.
-  while (given_up_ || writing_ == kPartWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
+  while (given_up_ || writing_ == kShardWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
     if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
     const auto woken = co_await changed_.wait_until(deadline);
     if (woken.has_error()) co_return woken.error();
@@ -72,8 +72,8 @@ Task<CheckpointShard> ShardWriters::write(PartOrder order) {
 
 Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
   return start_unjoined_thread("trainrun-shard", [this, job, files = files_] {
-    auto written = write_part(*files, job->order.checkpoints, job->order.pending, job->order.rank,
-                              job->order.staged, {}, job->stop.get_token());
+    auto written = write_shard(*files, job->order.checkpoints, job->order.pending, job->order.rank,
+                               job->order.staged, {}, job->stop.get_token());
     if (written) (void)remove_tree(*files, job->order.staged);
     const bool in_time = !job->settled.test_and_set();
     if (!in_time) remove_late(*files, job->order, written);
@@ -92,7 +92,7 @@ void ShardWriters::give_up() {
   changed_.notify();
 }
 
-Error ShardWriters::given_up(const PartOrder& order) const {
+Error ShardWriters::given_up(const ShardOrder& order) const {
   if (given_up_) return Error{Errc::Cancelled, "nobody waits for it any more"};
   std::string what =
       fmt::format("not stored within {} in '{}'", format_duration(limit_), order.checkpoints);

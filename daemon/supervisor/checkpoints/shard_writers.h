@@ -1,6 +1,6 @@
-// Writes parts of checkpoints on threads, each within a time: storage may be slow, or answer never.
-// A thread that hangs is left behind and another one takes its place, up to a limit. What a thread
-// stores after its part was given up it removes again.
+// Writes shards of checkpoints on threads, each within a time: storage may be slow, or answer
+// never. A thread that hangs is left behind and another one takes its place, up to a limit. What a
+// thread stores after its shard was given up it removes again.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -14,41 +14,41 @@
 
 namespace train {
 
-inline constexpr int kPartWritersMax = 2;  // while one part waits for the disk, another is read
+inline constexpr int kShardWritersMax = 2;  // while one shard waits for the disk, another is read
 inline constexpr int kHangingWritersMax = 8;
 
-struct PartOrder {
+struct ShardOrder {
   std::string checkpoints;  // the run's folder of them
   PendingCheckpoint pending;
   Rank rank;
-  std::string staged;  // ours: gone once the part is stored, or given up
+  std::string staged;  // ours: gone once the shard is stored, or given up
 };
 
 class ShardWriters {
  public:
-  /// `limit`: for a part, waiting for its turn included.
+  /// `limit`: for a shard, waiting for its turn included.
   ShardWriters(asio::any_io_executor executor, const Clock& clock,
                std::shared_ptr<FileSystem> files, Duration limit);
 
-  /// write_part(). Timeout: it was given up.
-  Task<CheckpointShard> write(PartOrder order);
-  /// All parts that are not stored yet, and those to come.
+  /// write_shard(). Timeout: it was given up.
+  Task<CheckpointShard> write(ShardOrder order);
+  /// All shards that are not stored yet, and those to come.
   void give_up();
-  /// Threads whose part was given up, and that have not ended.
+  /// Threads whose shard was given up, and that have not ended.
   int hanging() const { return hanging_; }
 
  private:
   struct Job;
   Result<Unit> start(const std::shared_ptr<Job>& job);
-  Error given_up(const PartOrder& order) const;
+  Error given_up(const ShardOrder& order) const;
 
   asio::any_io_executor executor_;
   const Clock& clock_;
   const std::shared_ptr<FileSystem> files_;  // also of threads that are left behind
   const Duration limit_;
   Notifier changed_;
-  int writing_ = 0;  // whose parts may still be stored in time
-  int hanging_ = 0;  // whose parts were given up
+  int writing_ = 0;  // whose shards may still be stored in time
+  int hanging_ = 0;  // whose shards were given up
   bool given_up_ = false;
 };
 

@@ -28,14 +28,14 @@ std::string SharedStorage::staging_folder() const {
 }
 
 asio::awaitable<ShardWritten> SharedStorage::store(Rank rank, CheckpointStaged message) {
-  ShardWritten part = part_of(rank, message);
-  if (!message.error.empty()) co_return part;
+  ShardWritten shard = shard_of(rank, message);
+  if (!message.error.empty()) co_return shard;
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
   auto writing = writers_.write({checkpoints_, pending, rank, message.dir});
   const auto written = co_await std::move(writing);
-  set_outcome(part, written);
-  co_return part;
+  set_outcome(shard, written);
+  co_return shard;
 }
 
 Task<std::string> SharedStorage::fetch(std::string from) {

@@ -1,4 +1,4 @@
-// Storage that this node has mounted as the launcher has: the parts of checkpoints are written to
+// Storage that this node has mounted as the launcher has: the shards of checkpoints are written to
 // their place, and restored from where they were committed.
 #pragma once
 
@@ -22,7 +22,7 @@ class SharedStorage final : public CheckpointTransport {
                 Attempt attempt, std::string folder);
 
   Task<Unit> probe() override;
-  /// In the storage itself, so that parts are moved into place, not copied.
+  /// In the storage itself, so that shards are moved into place, not copied.
   std::string staging_folder() const override;
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
   Task<std::string> fetch(std::string from) override;

@@ -5,29 +5,29 @@
 
 namespace train {
 
-void AnsweredCollectives::add(std::uint64_t generation, CollectiveResult result) {
+void AnsweredCollectives::add(std::uint64_t generation, SharedResult result) {
   const auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-    return kept.answered.sequence == result.sequence;
+    return kept.result->sequence == result->sequence;
   });
   if (same != kept_.end()) {
     bytes_ -= same->bytes;
     kept_.erase(same);
   }
-  std::size_t bytes = result.error.size();
-  for (const std::string& part : result.parts) bytes += part.size();
+  std::size_t bytes = result->error.size();
+  for (const std::string& part : result->parts) bytes += part.size();
   bytes_ += bytes;
-  kept_.push_back(
-      {generation, bytes, {result.sequence, std::move(result.parts), std::move(result.error)}});
+  kept_.push_back({generation, bytes, std::move(result)});
   while (kept_.size() > kCountMax || (bytes_ > kBytesMax && kept_.size() > 1)) {
     bytes_ -= kept_.front().bytes;
     kept_.pop_front();
   }
 }
 
-std::vector<CollectiveAnswered> AnsweredCollectives::from_before(std::uint64_t generation) const {
-  std::vector<CollectiveAnswered> all;
+std::vector<AnsweredCollectives::SharedResult> AnsweredCollectives::from_before(
+    std::uint64_t generation) const {
+  std::vector<SharedResult> all;
   for (const Kept& kept : kept_) {
-    if (kept.generation < generation) all.push_back(kept.answered);
+    if (kept.generation < generation) all.push_back(kept.result);
   }
   return all;
 }

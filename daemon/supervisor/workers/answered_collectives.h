@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "lib/wire/attempt_messages.h"
@@ -12,19 +13,21 @@ namespace train {
 
 class AnsweredCollectives {
  public:
+  /// Shared: a simulated cluster has one for all its supervisors.
+  using SharedResult = std::shared_ptr<const CollectiveResult>;
   static constexpr std::size_t kCountMax = 64;
   static constexpr std::size_t kBytesMax = 16u << 20;  // the newest is kept whatever its size
 
   /// `generation`: of the launcher that it comes from. One that is here already now counts as its.
-  void add(std::uint64_t generation, CollectiveResult result);
+  void add(std::uint64_t generation, SharedResult result);
   /// Those of older launchers, oldest first.
-  std::vector<CollectiveAnswered> from_before(std::uint64_t generation) const;
+  std::vector<SharedResult> from_before(std::uint64_t generation) const;
 
  private:
   struct Kept {
     std::uint64_t generation = 0;
     std::size_t bytes = 0;
-    CollectiveAnswered answered;
+    SharedResult result;
   };
   std::deque<Kept> kept_;
   std::size_t bytes_ = 0;

@@ -64,7 +64,7 @@ struct WorkerSlot {
   std::vector<OutputStream> streams;         // stdout, stderr
   LastLines last_lines;                      // of both
   UnackedReports reports;
-  std::map<std::uint64_t, Frame> unsettled_parts;  // by checkpoint_seq, until CheckpointOutcome
+  std::map<std::uint64_t, Frame> unsettled_shards;  // by checkpoint_seq, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
   std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end

@@ -18,7 +18,7 @@ struct WelcomeInput {
   std::string run_dir, staging_dir;
   int master_listen_fd = -1;                    // inherited by rank 0
   std::string build;                            // ours
-  std::map<std::string, std::string> env = {};  // for one that stood by
+  std::map<std::string, std::string> env = {};  // for a standby process
 };
 
 /// Refuses a rank that is not here, another attempt, and a protocol that we do not speak.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <filesystem>
 #include <optional>
 
 #include "lib/net/blocking.h"
@@ -14,9 +13,9 @@ void CheckpointCommitter::reported(ReportRecord report) {
 }
 
 Metrics CheckpointCommitter::take_metrics(const Commit& action, Metrics newest) {
-  const auto first = std::find_if(action.parts.begin(), action.parts.end(),
-                                  [](const auto& part) { return part.rank == Rank{0}; });
-  if (first == action.parts.end()) return {};
+  const auto first = std::find_if(action.shards.begin(), action.shards.end(),
+                                  [](const auto& shard) { return shard.rank == Rank{0}; });
+  if (first == action.shards.end()) return {};
   const Key report{action.attempt, first->report_seq};
   const auto found = metrics_.find(report);
   Metrics metrics = found == metrics_.end() ? std::move(newest) : std::move(found->second);
@@ -46,18 +45,11 @@ asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest)
 
 void CheckpointCommitter::committed(const Commit& action,
                                     const CheckpointManager::Outcome& outcome) {
-  for (const std::string& warning : outcome.warnings) uses_.screen.warn(warning);
-  const CheckpointInfo& info = outcome.committed.info;
   keep_on_nodes_ = outcome.keep;
-  uses_.journal.remember(checkpoint_record(action.attempt, action.checkpoint_seq, info));
-  uses_.ledger.checkpoint_committed(outcome, action.attempt, action.parts.front().report_seq);
-  const CheckpointNews news{.name = std::filesystem::path(info.path).filename(),
-                            .path = info.path,
-                            .score = uses_.scored ? outcome.committed.score : std::nullopt};
-  uses_.screen.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
+  uses_.observer.committed(action, outcome);
   uses_.feed(CommitFinished{.attempt = action.attempt,
                             .checkpoint_seq = action.checkpoint_seq,
-                            .checkpoint = info,
+                            .checkpoint = outcome.committed.info,
                             .error = "",
                             .room = outcome.room,
                             .removed = outcome.removed});

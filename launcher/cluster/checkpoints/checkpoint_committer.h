@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
-#include "launcher/cluster/run/journal_writer.h"
-#include "launcher/cluster/run/run_screen.h"
-#include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/cluster/checkpoints/checkpoint_observer.h"
 #include "lib/base/metrics.h"
 
 namespace train {
@@ -25,11 +23,8 @@ class CheckpointCommitter {
     asio::any_io_executor executor;
     asio::thread_pool& disk;
     CheckpointManager& keeper;  // on the disk thread
-    JournalWriter& journal;
-    RunSummaryBuilder& ledger;
-    RunScreen& screen;
+    CheckpointObserver& observer;
     const Clock& clock;
-    bool scored = false;  // checkpoints have a score
     std::function<CheckpointManager::Pinned()> pinned;
     std::function<void(const RunEvent&)> feed;
   };

@@ -71,7 +71,7 @@ class CheckpointManager {
   /// `start`, with the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
   /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
-  /// handed over a newer part.
+  /// handed over a newer shard.
   Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
                          const Pinned& pinned = {}, CommitFence* fence = nullptr);
 

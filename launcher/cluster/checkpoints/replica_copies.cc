@@ -21,13 +21,13 @@ std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
 }
 
 Task<std::vector<std::string>> ReplicaCopies::keep(Attempt attempt, std::string owner,
-                                                   const ShardWritten& part) {
+                                                   const ShardWritten& shard) {
   const std::vector<std::string> nodes = replica_nodes(groups_[attempt], owner, replicas_);
   const auto key_of = [&](const std::string& node) {
-    return Key{attempt, node, part.rank.value, part.checkpoint_seq};
+    return Key{attempt, node, shard.rank.value, shard.checkpoint_seq};
   };
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    const KeepShard order{part, part.checkpoint_seq};
+    const KeepShard order{shard, shard.checkpoint_seq};
     copies_[key_of(nodes[i])] = {order, {}};
     send_(nodes[i], encode(order, attempt));
   }

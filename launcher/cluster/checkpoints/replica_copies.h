@@ -1,4 +1,4 @@
-// Copies of checkpoint parts on other nodes of the group: who keeps which, and when all have them.
+// Copies of checkpoint shards on other nodes of the group: who keeps which, and when all have them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace train {
 
-/// Who keeps a part that `owner` made: itself, and the next ones of the group's nodes, around, up
+/// Who keeps a shard that `owner` made: itself, and the next ones of the group's nodes, around, up
 /// to `replicas` of them in all. Pure.
 std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
                                        const std::string& owner, int replicas);
@@ -36,7 +36,8 @@ class ReplicaCopies {
   }
   /// Have the other nodes keep it; the names of all that have it then, `owner` first. Cancelled:
   /// one of them is lost, or the attempt is over.
-  Task<std::vector<std::string>> keep(Attempt attempt, std::string owner, const ShardWritten& part);
+  Task<std::vector<std::string>> keep(Attempt attempt, std::string owner,
+                                      const ShardWritten& shard);
   /// `node` keeps it, or says why not.
   void answered(Attempt attempt, const std::string& node, const ShardKept& answer);
   /// Its link is a new one.

@@ -1,4 +1,4 @@
-// The parts of checkpoints that nodes keep on their own disks. Of those without the run's storage:
+// The shards of checkpoints that nodes keep on their own disks. Of those without the run's storage:
 // fetched into the pending checkpoint before the controller hears of them, so that all that follows
 // is as if the node had written them there. With `replicas`: copied to other nodes by then. And the
 // other way: what such nodes restore is read for them.
@@ -16,13 +16,14 @@
 #include "launcher/cluster/links/file_relay.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/shard_collection.h"
 #include "lib/net/scope.h"
 #include "lib/transfer/file_fetcher.h"
 #include "lib/transfer/file_server.h"
 
 namespace train {
 
-inline constexpr int kFetchedAtOnce = 16;  // parts; each has at most kWindowBytesMax in memory
+inline constexpr int kFetchedAtOnce = 16;  // shards; each has at most kWindowBytesMax in memory
 
 class ShardTransfer {
  public:
@@ -34,14 +35,14 @@ class ShardTransfer {
     std::function<std::vector<NodeId>()> nodes;                     // all that are
     std::function<void(const std::string&)> say;
   };
-  /// `replicas`: how many nodes keep a part; 0: the launcher's storage does.
+  /// `replicas`: how many nodes keep a shard; 0: the launcher's storage does.
   ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
                 int replicas, Handlers handlers);
 
   // What nodes say.
   void prepared(const Sender& from, const Prepared& message);
   /// Whether it is brought here first: the controller hears of it later.
-  bool takes(const Sender& from, const ShardWritten& part);
+  bool takes(const Sender& from, const ShardWritten& shard);
   /// Whether the end of the node's group waits for what is brought from there.
   bool holds_end(const Sender& from);
   void bytes(const Sender& from, FileBytes answer);
@@ -61,29 +62,17 @@ class ShardTransfer {
   bool has_no_access(NodeId node) const { return relayed_.count(node) != 0; }
 
  private:
-  using PartKey = std::tuple<Attempt, std::uint64_t, Rank>;
-  struct Group {                                   // an attempt, as far as parts are concerned
-    int world_size = 0, nodes = 0;                 // 0: not known
-    std::map<std::uint64_t, std::set<Rank>> seen;  // whose part of which checkpoint has been said
-    std::uint64_t settled = 0;                     // under an earlier launcher
-    std::set<NodeId> gone;                         // no more of them comes from there
-  };
-
   void learn_places(const std::string& folder);
   bool may_be_read(const std::string& folder) const;
-  asio::awaitable<void> collect(Sender source, ShardWritten part);
-  Task<Fetched> fetch(Sender source, const ShardWritten& part, const PendingCheckpoint& pending);
-  Task<std::vector<std::string>> copy(Sender source, const ShardWritten& part,
+  asio::awaitable<void> collect(Sender source, ShardWritten shard);
+  Task<Fetched> fetch(Sender source, const ShardWritten& shard, const PendingCheckpoint& pending);
+  Task<std::vector<std::string>> copy(Sender source, const ShardWritten& shard,
                                       const PendingCheckpoint& pending);
-  Task<std::vector<std::string>> bring(Sender source, const ShardWritten& part,
+  Task<std::vector<std::string>> bring(Sender source, const ShardWritten& shard,
                                        const PendingCheckpoint& pending);
   Task<Unit> wait_for_turn();
-  void ended(Sender source, const ShardWritten& part);
   std::shared_ptr<FileFetcher> fetcher(Sender source);
-  bool is_over(Attempt attempt) const { return over_ && attempt <= *over_; }
-  bool is_useless(Attempt attempt, std::uint64_t checkpoint_seq) const;
-  bool fetching_from(Sender source) const;
-  void no_more_from(Sender source);
+  void look_again(Attempt attempt);
 
   asio::any_io_executor executor_;
   Scope& scope_;
@@ -97,11 +86,7 @@ class ShardTransfer {
   FileRelay relay_;
   ReplicaCopies copies_;
   std::map<Sender, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
-  std::map<PartKey, NodeId> fetching_;
-  std::set<PartKey> fetched_;
-  std::set<Sender> held_;  // their GroupGone waits for what is fetched from there
-  std::map<Attempt, Group> groups_;
-  std::optional<Attempt> over_;     // the newest that is
+  ShardCollection collection_;
   std::set<std::string> restored_;  // checkpoints that supervisors may read, beside the run's own
   std::set<NodeId> relayed_, not_told_;
   int active_ = 0;

@@ -98,38 +98,19 @@ asio::awaitable<void> ValidationExecutor::write_down(Attempt attempt, Validation
     std::string log;
   };
   auto writing = run_on<Written>(uses_.disk, [&, pinned = pinned()]() -> Result<Written> {
-    std::string log = write_log(uses_.record.folder(), attempt, message);
+    std::string log = write_log(uses_.folder, attempt, message);
     return Written{uses_.keeper.validated(record, pinned), std::move(log)};
   });
   const auto written = co_await std::move(writing);
-  if (written->outcome) {
-    uses_.journal.remember({{"event", "checkpoint_validated"},
-                            {"checkpoint", message.checkpoint},
-                            {"status", to_string(record.status)},
-                            {"took_ms", record.took_ms}});
-    uses_.ledger.best_is(written->outcome->best);
-    show(record, *written->outcome, written->log);
-  } else {
-    uses_.screen.warn(fmt::format("the validation of {} is lost: {}",
-                                  checkpoint_name(record.checkpoint),
-                                  written->outcome.error().describe()));
-  }
+  if (written->outcome)
+    uses_.observer.validated(record, *written->outcome, written->log);
+  else
+    uses_.observer.warn(fmt::format("the validation of {} is lost: {}",
+                                    checkpoint_name(record.checkpoint),
+                                    written->outcome.error().describe()));
   writing_.erase(message.checkpoint);
   uses_.feed(ValidationFinished{message.checkpoint});
   look_again();
-}
-
-void ValidationExecutor::show(const ValidationRecord& record,
-                              const CheckpointManager::Validated& outcome, const std::string& log) {
-  const ValidationNews news{.name = checkpoint_name(record.checkpoint),
-                            .status = std::string(to_string(record.status)),
-                            .metrics = record.metrics,
-                            .took = milliseconds(record.took_ms)};
-  uses_.screen.show([&](Progress& p, Moment at) { return p.validated(news, at); });
-  if (record.status != ValidationStatus::Validated)
-    uses_.screen.warn(fmt::format("{} was not validated: {}{}", news.name, record.error,
-                                  log.empty() ? "" : fmt::format(" (its output: {})", log)));
-  for (const std::string& warning : outcome.warnings) uses_.screen.warn(warning);
 }
 
 void ValidationExecutor::asked(NodeId node, Attempt attempt, const AskCheckpoints& ask) {
@@ -157,17 +138,17 @@ asio::awaitable<void> ValidationExecutor::answer(Waiting to) {
       uses_.disk,
       [this]() -> Result<std::vector<KnownCheckpoint>> { return uses_.keeper.known(); });
   const auto known = co_await std::move(looking);
-  uses_.links.send(to.node, encode(reported_message(to.ask, *known, unvalidated()), to.attempt));
+  uses_.send(to.node, encode(reported_message(to.ask, *known, unvalidated()), to.attempt));
 }
 
 std::set<std::uint64_t> ValidationExecutor::unvalidated() const {
-  const std::vector<std::uint64_t> numbers = uses_.controller.unvalidated();
+  const std::vector<std::uint64_t> numbers = uses_.unvalidated();
   return {numbers.begin(), numbers.end()};
 }
 
 CheckpointManager::Pinned ValidationExecutor::pinned() const {
   CheckpointManager::Pinned pinned;
-  for (const std::uint64_t number : uses_.controller.unvalidated())
+  for (const std::uint64_t number : uses_.unvalidated())
     if (!writing_.contains(number)) pinned.insert(CheckpointNumber{number});
   return pinned;
 }

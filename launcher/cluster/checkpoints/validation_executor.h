@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
-#include "launcher/cluster/links/cluster_links.h"
-#include "launcher/cluster/run/journal_writer.h"
-#include "launcher/cluster/run/run_screen.h"
-#include "launcher/cluster/run/run_summary_builder.h"
-#include "launcher/core/run_controller.h"
+#include "launcher/cluster/checkpoints/checkpoint_observer.h"
+#include "launcher/core/run_events.h"
 #include "lib/net/scope.h"
 #include "lib/wire/attempt_messages.h"
 
@@ -32,17 +29,15 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
 class ValidationExecutor {
  public:
   struct Uses {
-    asio::any_io_executor executor;
     Scope& scope;
     asio::thread_pool& disk;
     CheckpointManager& keeper;  // on the disk thread
-    const RunController& controller;
-    RunRecord& record;
-    JournalWriter& journal;
-    RunSummaryBuilder& ledger;
-    RunScreen& screen;
-    ClusterLinks& links;
+    CheckpointObserver& observer;
     const Clock& clock;
+    RunFolder folder;
+    std::function<std::vector<std::uint64_t>()>
+        unvalidated;  // that the controller has still to see
+    std::function<void(NodeId, const Frame&)> send;
     std::function<void(const RunEvent&)> feed;
   };
   explicit ValidationExecutor(Uses uses) : uses_(std::move(uses)) {}
@@ -64,8 +59,6 @@ class ValidationExecutor {
   };
   asio::awaitable<void> write_down(Attempt attempt, ValidationEnded message);
   asio::awaitable<void> answer(Waiting to);
-  void show(const ValidationRecord& record, const CheckpointManager::Validated& outcome,
-            const std::string& log);
   std::set<std::uint64_t> unvalidated() const;
 
   Uses uses_;

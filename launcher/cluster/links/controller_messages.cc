@@ -90,7 +90,7 @@ RankReported to_event(const Sender& from, const ReportBatch& message) {
 
 ShardStaged to_event(const Sender& from, const StagedShard& message) {
   ShardStaged event{from.attempt, message};
-  event.part.error = redacted(message.error);
+  event.shard.error = redacted(message.error);
   return event;
 }
 

@@ -105,7 +105,7 @@ void FileRelay::lost(NodeId node) {
 
 void FileRelay::forget(Attempt up_to) {
   const auto is_old = [&](const auto& entry) {
-    const auto made = parse_part_place(entry.first);
+    const auto made = parse_shard_place(entry.first);
     return !made || made->attempt <= up_to;
   };
   std::erase_if(holders_, is_old);

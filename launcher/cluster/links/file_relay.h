@@ -30,7 +30,7 @@ class FileRelay {
   FileRelay(const Clock& clock, Handlers handlers)
       : clock_(clock), handlers_(std::move(handlers)) {}
 
-  /// Which nodes have the part at `place`, "data-3-0.12/rank-0003".
+  /// Which nodes have the shard at `place`, "data-3-0.12/rank-0003".
   void knows(const std::string& place, std::vector<std::string> nodes) {
     holders_[place] = std::move(nodes);
   }

@@ -112,17 +112,18 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
   std::size_t env_bytes = 0, command_bytes = 0;
   for (const auto& [name, value] : env) env_bytes += name.size() + value.size() + 8;
   for (const std::string& word : spec.command) command_bytes += word.size() + 4;
-  const std::array<std::pair<std::string_view, std::size_t>, 5> parts{
+  const std::array<std::pair<std::string_view, std::size_t>, 5> pieces{
       {{"train_loop_config", boost::json::serialize(spec.train_loop_config).size()},
        {"metadata", boost::json::serialize(spec.metadata).size()},
        {"datasets", boost::json::serialize(datasets_json(spec)).size()},
        {"the environment", env_bytes},
        {"command", command_bytes}}};
   std::size_t all = 0;
-  for (const auto& [name, bytes] : parts) all += bytes;
+  for (const auto& [name, bytes] : pieces) all += bytes;
   if (all <= kStartBytesMax) return Unit{};
-  const auto largest = *std::max_element(
-      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto largest =
+      *std::max_element(pieces.begin(), pieces.end(),
+                        [](const auto& a, const auto& b) { return a.second < b.second; });
   return Error{Errc::InvalidSpec,
                fmt::format("what workers are started with takes {} bytes, {} of them {}; all of it "
                            "(train_loop_config, metadata, datasets, the environment, command) may "
@@ -166,16 +167,16 @@ CommitRequest commit_request(const Commit& action, Generation generation,
   CommitRequest request{
       .pending = {generation, action.attempt, CheckpointSeq{action.checkpoint_seq}},
       .number = CheckpointNumber{action.number},
-      .world_size = static_cast<int>(action.parts.size()),
-      .parts = {},
+      .world_size = static_cast<int>(action.shards.size()),
+      .shards = {},
       .created = created,
       .metrics = metrics,
       .metadata = {}};
-  for (const StagedShard& part : action.parts) {
-    request.parts.push_back(part);
-    if (part.rank == Rank{0} && !part.metadata_json.empty()) {
+  for (const StagedShard& shard : action.shards) {
+    request.shards.push_back(shard);
+    if (shard.rank == Rank{0} && !shard.metadata_json.empty()) {
       boost::system::error_code ec;
-      auto metadata = boost::json::parse(part.metadata_json, ec);
+      auto metadata = boost::json::parse(shard.metadata_json, ec);
       if (!ec && metadata.is_object()) request.metadata = std::move(metadata.as_object());
     }
   }

@@ -28,7 +28,7 @@ void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder);
 Result<Unit> begin_detached(const RunFolder& folder);
 void end_detached(const RunFolder& folder);
 bool is_detached(const RunFolder& folder);
-/// Of an unfinished run that no launcher holds: why, and what takes it up.
+/// Of an unfinished run that no launcher holds: why, and what resumes it.
 std::string left_text(const RunFolder& folder);
 
 struct DetachOutcome {

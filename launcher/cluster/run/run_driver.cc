@@ -29,6 +29,7 @@
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/journal_writer.h"
 #include "launcher/cluster/run/run_log.h"
+#include "launcher/cluster/run/run_news.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
@@ -117,8 +118,7 @@ class RunDriver {
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   ShardTransfer shards_;
-  int ranks_ = 0;                 // that there can be in an attempt
-  std::optional<Attempt> ended_;  // the newest attempt that is over
+  int ranks_ = 0;  // that there can be in an attempt
   std::uint64_t settled_ = 0;
   std::vector<Start> starts_;  // of one event: sent together
   int releases_ = 0;
@@ -130,6 +130,7 @@ class RunDriver {
   StopRequests stop_requests_;
   Scope scope_;
   ShutdownFlush shutdown_flush_;
+  RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;
 };
@@ -184,11 +185,13 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       shutdown_flush_(executor_, scope_, clock_,
                       std::max(kLastWritesMin, spec_.run_config.checkpoint_config.upload_timeout),
                       [this](const std::string& text) { screen_.phase(text); }),
-      validations_({executor_, scope_, disk_, checkpoints_, controller_, *record_, journal_,
-                    summary_builder_, screen_, links_, clock_,
+      news_(journal_, summary_builder_, screen_,
+            spec_.run_config.checkpoint_config.score_attribute.has_value()),
+      validations_({scope_, disk_, checkpoints_, news_, clock_, record_->folder(),
+                    [this] { return controller_.unvalidated(); },
+                    [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
                     [this](const RunEvent& event) { feed(event); }}),
-      commits_({executor_, disk_, checkpoints_, journal_, summary_builder_, screen_, clock_,
-                spec_.run_config.checkpoint_config.score_attribute.has_value(),
+      commits_({executor_, disk_, checkpoints_, news_, clock_,
                 [this] { return validations_.pinned(); },
                 [this](const RunEvent& event) { feed(event); }}) {
   const std::optional<LivingAttempt>& living = record_->start().living;
@@ -196,8 +199,6 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (living) summary_builder_.placed(living->placement);
-  const std::uint32_t first = living ? living->id.value : record_->start().first_attempt.value;
-  if (first > 0) ended_ = Attempt{first - 1};
 }
 
 Result<Unit> RunDriver::open_sinks() {
@@ -309,8 +310,8 @@ void RunDriver::received(NodeId node, const Frame& frame) {
   auto message = decode_node_message(frame, ranks_);
   if (!message) return log_.warning(links_.name(node) + ": " + message.error().message);
   const Sender from{frame.attempt, node};
-  const bool is_over =
-      ended_ && from.attempt <= *ended_;  // of a node that was lost, and comes back
+  // Of a node that was lost, and comes back.
+  const bool is_over = controller_.is_over(from.attempt);
   std::visit(Overloaded{
                  [](const std::monostate&) {},  // of a newer protocol
                  [&](const Prepared& m) {
@@ -438,7 +439,6 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 }
 
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
-  ended_ = ended.attempt;
   shards_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });

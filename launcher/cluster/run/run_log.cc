@@ -127,12 +127,12 @@ void RunLog::event(const RunEvent& event) const {
                                            {"arrived", e.arrived}});
           },
           [&](const ShardStaged& e) {
-            log_.write(e.part.error.empty() ? LogLevel::Debug : LogLevel::Warn,
+            log_.write(e.shard.error.empty() ? LogLevel::Debug : LogLevel::Warn,
                        "shard of a checkpoint written",
                        {{"attempt", e.attempt.value},
-                        {"rank", e.part.rank.value},
-                        {"checkpoint", e.part.checkpoint_seq},
-                        {"error", e.part.error}});
+                        {"rank", e.shard.rank.value},
+                        {"checkpoint", e.shard.checkpoint_seq},
+                        {"error", e.shard.error}});
           },
           [&](const CommitFinished& e) {
             if (e.checkpoint)
@@ -226,7 +226,7 @@ void RunLog::action(const RunAction& action) const {
               log_.debug("commit", {{"attempt", a.attempt.value},
                                     {"checkpoint", a.checkpoint_seq},
                                     {"number", a.number},
-                                    {"ranks", a.parts.size()}});
+                                    {"ranks", a.shards.size()}});
           },
           [&](const GiveUpCommit& a) {
             log_.warn("checkpoint given up", {{"attempt", a.attempt.value},

@@ -354,7 +354,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
                  fmt::format("attempt {} of {} has not ended: its workers may still run, with the "
                              "spec they began with",
                              start_.living->id.value, name_),
-                 fmt::format("take it up with `train-run resume {}`, stop it with Ctrl-C or "
+                 fmt::format("resume it with `train-run resume {}`, stop it with Ctrl-C or "
                              "`train-run stop`, and resume it with --set then",
                              folder_.path())};
   }

@@ -29,7 +29,7 @@ struct RunRecordOptions {
 
 class RunRecord {
  public:
-  /// Create the run's folder, or take up an unfinished run of the same name. AlreadyExists: the run
+  /// Create the run's folder, or resume an unfinished run of the same name. AlreadyExists: the run
   /// has finished, or another launcher holds it; the message says which.
   static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
                                                  const RunRecordOptions& options);

@@ -33,7 +33,7 @@ constexpr StoreHints kHdfsHints{"does the folder exist?",
 // "<key>.trainrun-next" while the old one is removed: readers that find none take that.
 constexpr std::string_view kPart = ".trainrun-part-", kNext = ".trainrun-next";
 
-std::string part_of(const std::string& path) {
+std::string shard_of(const std::string& path) {
   std::random_device chance;
   return fmt::format("{}{}{:08x}{:08x}", path, kPart, chance(), chance());
 }
@@ -85,7 +85,7 @@ class HdfsStore final : public ArrowStore {
   }
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override {
     return insist(options_, [&] {
-      return write_part(key, [this, key](const std::string& part) {
+      return write_shard(key, [this, key](const std::string& part) {
         return insist(options_, [&] { return replace(part, path(key)); });
       });
     });
@@ -117,15 +117,15 @@ class HdfsStore final : public ArrowStore {
     });
   }
 
-  Result<std::unique_ptr<ObjectWriter>> write_part(const std::string& key,
-                                                   HdfsWriter::Place place) {
-    const std::string part = part_of(key);
+  Result<std::unique_ptr<ObjectWriter>> write_shard(const std::string& key,
+                                                    HdfsWriter::Place place) {
+    const std::string part = shard_of(key);
     TRY(auto writer, ArrowStore::create(part));
     return std::make_unique<HdfsWriter>(std::move(writer), path(part), *hdfs_, std::move(place));
   }
 
   Result<Unit> put_once(const std::string& key, std::string_view bytes, HdfsWriter::Place place) {
-    TRY(auto writer, write_part(key, std::move(place)));
+    TRY(auto writer, write_shard(key, std::move(place)));
     TRY_VOID(writer->write(bytes));
     return writer->close();
   }

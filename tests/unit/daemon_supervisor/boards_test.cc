@@ -6,14 +6,14 @@
 namespace train {
 namespace {
 
-CollectiveResult result(std::uint64_t sequence, std::size_t bytes = 1) {
-  return {.sequence = sequence, .parts = {std::string(bytes, 'x')}, .error = ""};
+AnsweredCollectives::SharedResult result(std::uint64_t sequence, std::size_t bytes = 1) {
+  return std::make_shared<const CollectiveResult>(
+      CollectiveResult{.sequence = sequence, .parts = {std::string(bytes, 'x')}, .error = ""});
 }
 std::vector<std::uint64_t> sequences(const AnsweredCollectives& answered,
                                      std::uint64_t generation) {
   std::vector<std::uint64_t> all;
-  for (const CollectiveAnswered& message : answered.from_before(generation))
-    all.push_back(message.sequence);
+  for (const auto& kept : answered.from_before(generation)) all.push_back(kept->sequence);
   return all;
 }
 

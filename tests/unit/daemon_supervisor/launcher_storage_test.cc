@@ -44,7 +44,7 @@ TEST_F(LauncherStorage, HandsOutThePartsOfItsAttempt) {
 TEST_F(LauncherStorage, HandsOutNothingElse) {
   write(checkpoints() + "/.tmp-5-2.1/.rank-0000/state.bin", "of another attempt");
   write(checkpoints() + "/.tmp-5-3.1/.rank-0000/.hidden", "hidden");
-  write(checkpoints() + "/.tmp-5-3.1/other/state.bin", "no part");
+  write(checkpoints() + "/.tmp-5-3.1/other/state.bin", "no shard");
   write(supervisor_.dir() + "/secret", "secret");
   fs::create_symlink(supervisor_.dir() + "/secret", checkpoints() + "/.tmp-5-3.1/.rank-0000/link");
   fs::create_directory_symlink(supervisor_.dir(), checkpoints() + "/.tmp-5-3.1/.rank-0001");
@@ -183,10 +183,10 @@ class Restoring : public LauncherStorage {
     const PendingCheckpoint pending{Generation{4}, Attempt{2}, CheckpointSeq{1}};
     write(from_ + "/staged/a", "first");
     write(from_ + "/staged/sub/b", std::string(300 << 10, 'b'));
-    const auto part = write_part(files, from_, pending, Rank{0}, from_ + "/staged");
-    EXPECT_TRUE(part);
+    const auto shard = write_shard(files, from_, pending, Rank{0}, from_ + "/staged");
+    EXPECT_TRUE(shard);
     CheckpointStore store(files, from_);
-    CommitRequest request{.pending = pending, .number = CheckpointNumber{9}, .parts = {*part}};
+    CommitRequest request{.pending = pending, .number = CheckpointNumber{9}, .shards = {*shard}};
     request.created = "2026-11-21T09:38:00.123456Z";
     EXPECT_TRUE(store.commit(request, [] { return Unit{}; }));
     from_ = store.path_of(CheckpointNumber{9});

@@ -98,17 +98,17 @@ TEST_F(ObjectStorageTest, AnotherStoreIsRefused) {
 TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
   const CheckpointStaged message = staged(1);
 
-  const ShardWritten part = stored(message);
+  const ShardWritten shard = stored(message);
 
-  EXPECT_EQ(part.error, "");
-  EXPECT_EQ(part.rank, Rank{2});
-  EXPECT_EQ(part.checkpoint_seq, 1u);
-  EXPECT_EQ(part.report_seq, 9u);
-  EXPECT_FALSE(part.on_node);
-  ASSERT_EQ(part.files.size(), 2u);
-  EXPECT_EQ(part.files[0].path, "state");
-  EXPECT_EQ(part.files[0].bytes, 5u);
-  EXPECT_EQ(part.files[1].path, "sub/rng");
+  EXPECT_EQ(shard.error, "");
+  EXPECT_EQ(shard.rank, Rank{2});
+  EXPECT_EQ(shard.checkpoint_seq, 1u);
+  EXPECT_EQ(shard.report_seq, 9u);
+  EXPECT_FALSE(shard.on_node);
+  ASSERT_EQ(shard.files.size(), 2u);
+  EXPECT_EQ(shard.files[0].path, "state");
+  EXPECT_EQ(shard.files[0].bytes, 5u);
+  EXPECT_EQ(shard.files[1].path, "sub/rng");
   std::vector<std::string> texts;
   for (const auto& [key, text] : objects_->all()) texts.push_back(text);
   EXPECT_EQ(texts, (std::vector<std::string>{"hello", "1"}));
@@ -123,29 +123,29 @@ TEST_F(ObjectStorageTest, OfAPartThatCannotBeUploadedTheLauncherHearsWhy) {
 
   CheckpointStaged gone = staged(2);
   fs::remove_all(gone.dir);
-  const ShardWritten part = stored(gone);
-  EXPECT_TRUE(part.error.starts_with("uploading the shard of rank 2: ")) << part.error;
+  const ShardWritten shard = stored(gone);
+  EXPECT_TRUE(shard.error.starts_with("uploading the shard of rank 2: ")) << shard.error;
 }
 
 TEST_F(ObjectStorageTest, AnUploadEndsAtItsLimit) {
   prepare_.upload_timeout_ms = 0;
   const CheckpointStaged message = staged(1);
 
-  const ShardWritten part = stored(message);
+  const ShardWritten shard = stored(message);
 
-  EXPECT_FALSE(part.no_space);
-  EXPECT_TRUE(part.error.starts_with("uploading the shard of rank 2: not uploaded within 0 ms"))
-      << part.error;
+  EXPECT_FALSE(shard.no_space);
+  EXPECT_TRUE(shard.error.starts_with("uploading the shard of rank 2: not uploaded within 0 ms"))
+      << shard.error;
   EXPECT_FALSE(fs::exists(message.dir));
 }
 
 TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
-  const ShardWritten part = result_of(storage().store(Rank{0}, staged(1)));
+  const ShardWritten shard = result_of(storage().store(Rank{0}, staged(1)));
   ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
   ObjectCheckpointStore store(files, url_);
   const CommitRequest request{.pending = {Generation{4}, Attempt{3}, CheckpointSeq{1}},
                               .number = CheckpointNumber{7},
-                              .parts = {part},
+                              .shards = {shard},
                               .created = "2026-11-21T09:38:00.123456Z"};
   const auto committed = store.commit(request, [] { return Unit{}; });
   ASSERT_TRUE(committed) << committed.error().describe();

@@ -117,7 +117,7 @@ TEST_F(ReplicaStorageTest, RemovesWhatIsNotKeptAndNothingNewer) {
     EXPECT_TRUE(fs::exists(checkpoints() + "/" + made)) << made;
 }
 
-/// A worker whose parts stay on its node.
+/// A worker whose shards stay on its node.
 class ReplicaWorker : public WorkerLink {
  protected:
   void SetUp() override {
@@ -139,16 +139,16 @@ TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
   const std::string data = supervisor_.dir() + "/data/checkpoints/";
   say(staged(1, "hello"));
 
-  const auto part = supervisor_.wait_for<ShardWritten>();
+  const auto shard = supervisor_.wait_for<ShardWritten>();
 
-  EXPECT_EQ(part.error, "");
-  EXPECT_TRUE(part.on_node);
-  EXPECT_EQ(part.checkpoint_seq, 1u);
-  EXPECT_EQ(part.report_seq, 9u);
-  EXPECT_EQ(part.dir, "data-0-3.1/rank-0000");
-  ASSERT_EQ(part.files.size(), 1u);
-  EXPECT_EQ(part.files[0].path, "state");
-  EXPECT_EQ(part.files[0].bytes, 5u);
+  EXPECT_EQ(shard.error, "");
+  EXPECT_TRUE(shard.on_node);
+  EXPECT_EQ(shard.checkpoint_seq, 1u);
+  EXPECT_EQ(shard.report_seq, 9u);
+  EXPECT_EQ(shard.dir, "data-0-3.1/rank-0000");
+  ASSERT_EQ(shard.files.size(), 1u);
+  EXPECT_EQ(shard.files[0].path, "state");
+  EXPECT_EQ(shard.files[0].bytes, 5u);
   EXPECT_TRUE(fs::exists(data + "data-0-3.1/rank-0000/state"));
   EXPECT_FALSE(fs::exists(data + ".tmp-0-3.1"));
   EXPECT_FALSE(fs::exists(staging_ + "/ckpt-1"));
@@ -160,14 +160,14 @@ TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
   failed.error_code = "no_space";
   say(failed);
 
-  const auto part = supervisor_.wait_for<ShardWritten>();
+  const auto shard = supervisor_.wait_for<ShardWritten>();
 
-  EXPECT_EQ(part.error, "the disk is full");
-  EXPECT_TRUE(part.no_space);
+  EXPECT_EQ(shard.error, "the disk is full");
+  EXPECT_TRUE(shard.no_space);
   EXPECT_FALSE(fs::exists(supervisor_.dir() + "/data/checkpoints/data-0-3.1"));
 }
 
-/// A checkpoint that is nowhere but on nodes; of one of its parts this node has a file.
+/// A checkpoint that is nowhere but on nodes; of one of its shards this node has a file.
 class Gathering : public ReplicaStorageTest {
  protected:
   Gathering() {
@@ -178,8 +178,8 @@ class Gathering : public ReplicaStorageTest {
                       .world_size = 2};
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (int rank : {0, 1}) {
-      const std::string path = part_name(Rank{rank}) + "/state", text = path + " of 9";
-      const std::string place = "data-4-2.1/" + part_name(Rank{rank});
+      const std::string path = shard_name(Rank{rank}) + "/state", text = path + " of 9";
+      const std::string place = "data-4-2.1/" + shard_name(Rank{rank});
       manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n7"}});
       offer(place, path, text);
     }

@@ -1,4 +1,4 @@
-// A rank's part is told of in one frame, however many files it has and however they are called.
+// A rank's shard is told of in one frame, however many files it has and however they are called.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::string path_of(std::size_t number, std::size_t bytes) {
 }
 
 /// What staged_files() says of a folder with so many files.
-Result<std::vector<StagedFile>> part_of_files(std::size_t count, std::size_t path_bytes) {
+Result<std::vector<StagedFile>> shard_of_files(std::size_t count, std::size_t path_bytes) {
   fakes::MemoryFileSystem disk;
   for (std::size_t i = 0; i < count; ++i) disk.put("/staged/" + path_of(i, path_bytes), "");
   return staged_files(disk, "/staged");
@@ -29,42 +29,42 @@ Result<std::vector<StagedFile>> part_of_files(std::size_t count, std::size_t pat
 TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
   for (const std::size_t path_bytes : {6u, 40u, 300u, 1000u}) {
     const std::size_t fits = kListBytes / (path_bytes + kBesideAPath);
-    const auto files = part_of_files(fits, path_bytes),
-               refused = part_of_files(fits + 1, path_bytes);
+    const auto files = shard_of_files(fits, path_bytes),
+               refused = shard_of_files(fits + 1, path_bytes);
     ASSERT_TRUE(files) << files.error().describe();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::ResourceExhausted);
     EXPECT_NE(refused.error().message.find(fmt::format("has {} files, ", fits + 1)),
               std::string::npos)
         << refused.error().message;
-    ShardWritten part =
-        part_of(Rank{100'000}, {.checkpoint_seq = 1u << 30,
-                                .report_seq = 1ull << 40,
-                                .dir = "",
-                                .metadata_json = std::string(kWorkerTextBytesMax, 'm'),
-                                .metrics_json = "",
-                                .error = "",
-                                .error_code = ""});
+    ShardWritten shard =
+        shard_of(Rank{100'000}, {.checkpoint_seq = 1u << 30,
+                                 .report_seq = 1ull << 40,
+                                 .dir = "",
+                                 .metadata_json = std::string(kWorkerTextBytesMax, 'm'),
+                                 .metrics_json = "",
+                                 .error = "",
+                                 .error_code = ""});
     CheckpointShard stored{.rank = {}, .dir = std::string(200, 'f')};
     for (const StagedFile& file : *files)
       stored.files.push_back({.path = file.path, .bytes = ~std::uint64_t{0}, .digest = {}});
-    set_outcome(part, std::move(stored));
+    set_outcome(shard, std::move(stored));
 
-    EXPECT_LE(encode(part, Attempt{3}).payload.size(), kFramePayloadBytesMax)
+    EXPECT_LE(encode(shard, Attempt{3}).payload.size(), kFramePayloadBytesMax)
         << fits << " files, whose paths have " << path_bytes << " bytes";
   }
 }
 
 TEST(ShardResult, OfWhatCouldNotBeStoredIsWhy) {
-  ShardWritten part = part_of(Rank{3}, {.checkpoint_seq = 7, .metadata_json = "{}"});
+  ShardWritten shard = shard_of(Rank{3}, {.checkpoint_seq = 7, .metadata_json = "{}"});
 
-  set_outcome(part, Error{Errc::NoSpace, "the disk is full", "free some"});
+  set_outcome(shard, Error{Errc::NoSpace, "the disk is full", "free some"});
 
-  EXPECT_EQ(part.rank, Rank{3});
-  EXPECT_EQ(part.checkpoint_seq, 7u);
-  EXPECT_EQ(part.error, "the disk is full (free some)");
-  EXPECT_TRUE(part.no_space);
-  EXPECT_TRUE(part.files.empty());
+  EXPECT_EQ(shard.rank, Rank{3});
+  EXPECT_EQ(shard.checkpoint_seq, 7u);
+  EXPECT_EQ(shard.error, "the disk is full (free some)");
+  EXPECT_TRUE(shard.no_space);
+  EXPECT_TRUE(shard.files.empty());
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class ShardWritersTest : public ::testing::Test {
   using Answer = std::optional<Result<CheckpointShard>>;
 
   ShardWritersTest() {
-    char folder[] = "/tmp/part-writers-XXXXXX";
+    char folder[] = "/tmp/shard-writers-XXXXXX";
     dir_ = ::mkdtemp(folder);
     fs::create_directories(dir_ + "/checkpoints");
   }
@@ -117,7 +117,7 @@ class ShardWritersTest : public ::testing::Test {
     return writers_.emplace_back(context_.get_executor(), clock_,
                                  std::make_shared<HangingFiles>(gate_), limit);
   }
-  PartOrder order(std::uint64_t index) {
+  ShardOrder order(std::uint64_t index) {
     const std::string staged = fmt::format("{}/checkpoints/.staging-0/{}", dir_, index);
     fs::create_directories(staged);
     std::ofstream(staged + "/state") << "state";
@@ -142,7 +142,7 @@ class ShardWritersTest : public ::testing::Test {
     while (!reached() && context_.run_one() > 0) {
     }
   }
-  static asio::awaitable<void> keep(ShardWriters& writers, PartOrder order, Answer& answer) {
+  static asio::awaitable<void> keep(ShardWriters& writers, ShardOrder order, Answer& answer) {
     auto writing = writers.write(std::move(order));
     auto written = co_await std::move(writing);
     answer.emplace(std::move(written));

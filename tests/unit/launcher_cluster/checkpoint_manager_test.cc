@@ -36,14 +36,14 @@ class CheckpointManagerTest : public testing::Test {
               const CheckpointManager::Pinned& pinned = {}) {
     const std::string staged = temp_.path() + "/staged";
     std::filesystem::create_directory(staged);
-    const auto part =
-        write_part(record_->files(), record_->checkpoints().folder(),
-                   {record_->generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged);
-    ASSERT_TRUE(part) << part.error().describe();
-    const StagedShard brought{*part};
+    const auto shard =
+        write_shard(record_->files(), record_->checkpoints().folder(),
+                    {record_->generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged);
+    ASSERT_TRUE(shard) << shard.error().describe();
+    const StagedShard brought{*shard};
     const auto outcome = keeper.commit(
-        {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .parts = {brought}}, {},
-        kCreated, pinned);
+        {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}},
+        {}, kCreated, pinned);
     ASSERT_TRUE(outcome) << outcome.error().describe();
     EXPECT_EQ(outcome->warnings, std::vector<std::string>{});
   }

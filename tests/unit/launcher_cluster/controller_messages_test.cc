@@ -190,7 +190,7 @@ TEST(ControllerMessages, APauseAndAPart) {
   written.metadata_json = "{}";
   written.error = "the disk is full";
   written.no_space = true;
-  EXPECT_EQ(event_of<ShardStaged>(written).part, StagedShard(written));
+  EXPECT_EQ(event_of<ShardStaged>(written).shard, StagedShard(written));
 }
 
 TEST(ControllerMessages, CollectiveCallsAndTheirAnswers) {
@@ -200,8 +200,8 @@ TEST(ControllerMessages, CollectiveCallsAndTheirAnswers) {
   EXPECT_EQ(joined.sequence, 4u);
   EXPECT_EQ(joined.name, "sum");
   EXPECT_EQ(joined.data, "x");
-  const auto settled =
-      event_of<CollectiveSettled>(CollectiveAnswered{.sequence = 4, .parts = {"y"}, .error = "no"});
+  const auto settled = event_of<CollectiveSettled>(
+      CollectiveAnswered{{.sequence = 4, .parts = {"y"}, .error = "no"}});
   EXPECT_EQ(settled.sequence, 4u);
   EXPECT_EQ(settled.parts, std::vector<std::string>{"y"});
   EXPECT_EQ(settled.error, "no");

@@ -19,13 +19,13 @@ TEST(ReplicaNodes, AreAllThereAreWhereMoreAreWanted) {
   EXPECT_EQ(replica_nodes({"a"}, "a", 2), (Names{"a"}));
 }
 
-// Each node keeps as many parts as any other.
+// Each node keeps as many shards as any other.
 TEST(ReplicaNodes, ShareTheBytesEqually) {
   const Names group{"a", "b", "c", "d", "e"};
-  std::map<std::string, int> parts;
+  std::map<std::string, int> shards;
   for (const std::string& owner : group)
-    for (const std::string& node : replica_nodes(group, owner, 3)) ++parts[node];
-  for (const std::string& node : group) EXPECT_EQ(parts[node], 3) << node;
+    for (const std::string& node : replica_nodes(group, owner, 3)) ++shards[node];
+  for (const std::string& node : group) EXPECT_EQ(shards[node], 3) << node;
 }
 
 }  // namespace

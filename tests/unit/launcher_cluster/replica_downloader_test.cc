@@ -64,9 +64,9 @@ class ReplicaDownloaderTest : public testing::Test {
                       .world_size = 2};
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (const int rank : {0, 1}) {
-      const std::string path = part_name(Rank{rank}) + "/state";
+      const std::string path = shard_name(Rank{rank}) + "/state";
       const std::string place = data_name({Generation{1}, Attempt{0}, CheckpointSeq{number}}) +
-                                "/" + part_name(Rank{rank});
+                                "/" + shard_name(Rank{rank});
       const std::string text(300'000, static_cast<char>('a' + rank));
       manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n1"}});
       on_nodes_[place + "/" + path] = text;

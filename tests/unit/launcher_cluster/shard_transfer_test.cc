@@ -122,8 +122,8 @@ class ShardTransferTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary) << text;
   }
-  /// A rank's part on its node's disk, and what the supervisor says of it.
-  Frame part(int rank, const std::string& text) const {
+  /// A rank's shard on its node's disk, and what the supervisor says of it.
+  Frame shard(int rank, const std::string& text) const {
     const std::string dir = ".rank-000" + std::to_string(rank);
     const std::string path = "r" + std::to_string(rank) + "/state.bin";
     write(there() + "/" + kPending + "/" + dir + "/" + path, text);
@@ -169,17 +169,17 @@ class ShardTransferTest : public testing::Test {
 TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   const std::string text(1 << 20, 'x');
 
-  EXPECT_TRUE(take(kNode, part(1, text)));
+  EXPECT_TRUE(take(kNode, shard(1, text)));
   EXPECT_TRUE(events_.empty());
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
-  const StagedShard staged = only<ShardStaged>()[0].part;
+  const StagedShard staged = only<ShardStaged>()[0].shard;
   EXPECT_EQ(staged.error, "");
   EXPECT_EQ(staged.dir, ".rank-0001");
   EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
   // Said again by a supervisor that has not heard of an outcome yet.
-  EXPECT_FALSE(take(kNode, part(1, text)));
+  EXPECT_FALSE(take(kNode, shard(1, text)));
 }
 
 TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {
@@ -192,8 +192,8 @@ TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {
 }
 
 TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
-  take(kOther, part(0, "other"));
-  take(kNode, part(1, "hello"));
+  take(kOther, shard(0, "other"));
+  take(kNode, shard(1, "hello"));
 
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
   run_until([this] { return !only<NodeGroupGone>().empty(); });
@@ -201,7 +201,7 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
   std::set<Rank> staged;  // before it: rank 1's for sure, whose node it is
   for (const RunEvent& event : events_) {
     if (std::holds_alternative<NodeGroupGone>(event)) break;
-    if (const auto* part = std::get_if<ShardStaged>(&event)) staged.insert(part->part.rank);
+    if (const auto* shard = std::get_if<ShardStaged>(&event)) staged.insert(shard->shard.rank);
   }
   EXPECT_EQ(staged.count(Rank{1}), 1u);
   EXPECT_EQ(only<NodeGroupGone>()[0].node, kNode);
@@ -209,7 +209,7 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
 
 TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
   silent_ = true;
-  take(kNode, part(1, "hello"));
+  take(kNode, shard(1, "hello"));
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
   EXPECT_FALSE(take(kOther, encode(GroupGone{}, kAttempt)));
@@ -221,7 +221,7 @@ TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
 
 TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
   silent_ = true;
-  take(kNode, part(1, "hello"));
+  take(kNode, shard(1, "hello"));
   run_until([this] { return !asked_.empty(); });
 
   collector_->saw(NodeDown{kNode, "gone"});
@@ -232,22 +232,22 @@ TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
 
 TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
   silent_ = true;
-  take(kNode, part(1, "hello"));
+  take(kNode, shard(1, "hello"));
   run_until([this] { return !asked_.empty(); });
   silent_ = false;
 
   EXPECT_FALSE(take(kNode, encode(AttemptSnapshot{}, kAttempt)));
-  EXPECT_TRUE(take(kNode, part(1, "hello")));  // said again
+  EXPECT_TRUE(take(kNode, shard(1, "hello")));  // said again
   run_until([this] { return !events_.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
-  EXPECT_EQ(only<ShardStaged>()[0].part.error, "");
+  EXPECT_EQ(only<ShardStaged>()[0].shard.error, "");
 }
 
 TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
   write(here() + "/r1/state.bin", "hello");
 
-  take(kNode, part(1, "hello"));
+  take(kNode, shard(1, "hello"));
   run_until([this] { return !events_.empty(); });
 
   EXPECT_TRUE(asked_.empty());
@@ -255,16 +255,16 @@ TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
 }
 
 TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
-  const Frame frame = part(1, "hello");
+  const Frame frame = shard(1, "hello");
   write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
 
   take(kNode, frame);
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
-  EXPECT_TRUE(only<ShardStaged>()[0].part.error.starts_with(
+  EXPECT_TRUE(only<ShardStaged>()[0].shard.error.starts_with(
       "fetching it from n1: 'r1/state.bin' came with 5 bytes and xxh3-128 "))
-      << only<ShardStaged>()[0].part.error;
+      << only<ShardStaged>()[0].shard.error;
   EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001"));
 }
 
@@ -279,7 +279,7 @@ TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
   run_until([this] { return !events_.empty(); });
 
   EXPECT_TRUE(asked_.empty());
-  EXPECT_NE(only<ShardStaged>()[0].part.error, "");
+  EXPECT_NE(only<ShardStaged>()[0].shard.error, "");
 }
 
 TEST_F(ShardTransferTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
@@ -324,7 +324,7 @@ class ReplicasTest : public ShardTransferTest {
  protected:
   ReplicasTest() { begin(2); }
 
-  Frame kept_part(const std::string& dir = "data-1-0.1/rank-0000") const {
+  Frame kept_shard(const std::string& dir = "data-1-0.1/rank-0000") const {
     ShardWritten message;
     message.checkpoint_seq = 1;
     message.dir = dir;
@@ -341,7 +341,7 @@ class ReplicasTest : public ShardTransferTest {
 };
 
 TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
-  EXPECT_TRUE(take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
   ASSERT_EQ(orders_.size(), 1u);
   EXPECT_EQ(orders_[0].first, kOther);
@@ -353,7 +353,7 @@ TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
   run_until([this] { return !events_.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
-  const StagedShard staged = only<ShardStaged>()[0].part;
+  const StagedShard staged = only<ShardStaged>()[0].shard;
   EXPECT_EQ(staged.error, "");
   EXPECT_EQ(staged.nodes, (std::vector<std::string>{"n1", "n2"}));
   EXPECT_EQ(staged.dir, "data-1-0.1/rank-0000");
@@ -369,20 +369,20 @@ TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
 }
 
 TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
-  EXPECT_TRUE(take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
 
   kept_by(kOther, "no room");
   run_until([this] { return !events_.empty(); });
 
-  const StagedShard staged = only<ShardStaged>().at(0).part;
+  const StagedShard staged = only<ShardStaged>().at(0).shard;
   EXPECT_EQ(staged.error, "keeping a copy on n2: no room");
   EXPECT_TRUE(staged.no_space);
   EXPECT_TRUE(staged.nodes.empty());
 }
 
 TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
-  EXPECT_TRUE(take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
 
   EXPECT_FALSE(take(kOther, encode(AttemptSnapshot{}, kAttempt)));
@@ -395,10 +395,10 @@ TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
 }
 
-// The group fails with that node: nothing is said of the part, and what its node had to say last
+// The group fails with that node: nothing is said of the shard, and what its node had to say last
 // does not wait for it any more.
 TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
-  EXPECT_TRUE(take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
@@ -410,16 +410,16 @@ TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
 }
 
 TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
-  EXPECT_TRUE(take(kNode, kept_part("data-1-0.2/rank-0000")));
+  EXPECT_TRUE(take(kNode, kept_shard("data-1-0.2/rank-0000")));
   run_until([this] { return !events_.empty(); });
 
-  EXPECT_EQ(only<ShardStaged>().at(0).part.error,
+  EXPECT_EQ(only<ShardStaged>().at(0).shard.error,
             "'data-1-0.2/rank-0000' is no shard of data-1-0.1");
   EXPECT_TRUE(orders_.empty());
 }
 
 TEST_F(ReplicasTest, WhatANodeAsksForComesFromOneThatHasIt) {
-  EXPECT_TRUE(take(kNode, kept_part()));
+  EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
   silent_ = true;
   ReadFile request{.id = 77, .folder = "data-1-0.1/rank-0000", .path = "state.bin"};

@@ -257,7 +257,7 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
   second.nodes = {"n1", "n2"};
 
   const CommitRequest request = commit_request(
-      {.attempt = Attempt{5}, .checkpoint_seq = 2, .number = 9, .parts = {first, second}},
+      {.attempt = Attempt{5}, .checkpoint_seq = 2, .number = 9, .shards = {first, second}},
       Generation{4}, "2026-11-21T09:38:00.123456Z", {{"loss", 0.5}});
 
   EXPECT_EQ(request.pending, (PendingCheckpoint{Generation{4}, Attempt{5}, CheckpointSeq{2}}));
@@ -266,20 +266,20 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
   EXPECT_EQ(request.created, "2026-11-21T09:38:00.123456Z");
   EXPECT_EQ(request.metrics, (Metrics{{"loss", 0.5}}));
   EXPECT_EQ(request.metadata, (boost::json::object{{"of", 0}}));
-  ASSERT_EQ(request.parts.size(), 2u);
-  EXPECT_EQ(request.parts[1].rank, Rank{0});
-  EXPECT_EQ(request.parts[1].dir, "data-4-5.2/rank-0000");
-  EXPECT_EQ(request.parts[1].nodes, (std::vector<std::string>{"n1", "n2"}));
-  ASSERT_EQ(request.parts[1].files.size(), 1u);
-  EXPECT_EQ(request.parts[1].files, second.files);
-  EXPECT_TRUE(request.parts[0].files.empty());
+  ASSERT_EQ(request.shards.size(), 2u);
+  EXPECT_EQ(request.shards[1].rank, Rank{0});
+  EXPECT_EQ(request.shards[1].dir, "data-4-5.2/rank-0000");
+  EXPECT_EQ(request.shards[1].nodes, (std::vector<std::string>{"n1", "n2"}));
+  ASSERT_EQ(request.shards[1].files.size(), 1u);
+  EXPECT_EQ(request.shards[1].files, second.files);
+  EXPECT_TRUE(request.shards[0].files.empty());
 }
 
 TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
   for (const char* text : {"[1]", "{", "7", ""}) {
     StagedShard part;
     part.metadata_json = text;
-    EXPECT_TRUE(commit_request({.parts = {part}}, Generation{1}, "", {}).metadata.empty()) << text;
+    EXPECT_TRUE(commit_request({.shards = {part}}, Generation{1}, "", {}).metadata.empty()) << text;
   }
 }
 

@@ -8,8 +8,8 @@ constexpr const char* kFull = "6291456 bytes were written, 0 are free in '/s/vit
 
 ShardStaged without_space(int rank, std::uint64_t index) {
   ShardStaged event = staged(kFirst, rank, index);
-  event.part.error = kFull;
-  event.part.no_space = true;
+  event.shard.error = kFull;
+  event.shard.no_space = true;
   return event;
 }
 /// All parts of one checkpoint; rank 1's found no space.
@@ -103,7 +103,7 @@ TEST(RunControllerCheckpoints, OtherErrorsAreNoWantOfSpace) {
   for (std::uint64_t index = 1; index <= 4; ++index) {
     d.handle(staged(kFirst, 0, index));
     ShardStaged broken = staged(kFirst, 1, index);
-    broken.part.error = "its writer threw";
+    broken.shard.error = "its writer threw";
     d.handle(broken);
   }
 

@@ -229,11 +229,11 @@ TEST(GracefulStop, ASecondCtrlCKillsAtOnce) {
   d.running();
   d.handle(ctrl_c());
 
-  EXPECT_EQ(
-      d.handle(ctrl_c()),
-      (Actions{changed(S::Pausing, S::TearingDown, T::GroupEnding, kFirst, "asked to stop at once"),
-               StopGroup{kFirst, kNodeA, Duration{0}, "asked to stop at once"},
-               StopGroup{kFirst, kNodeB, Duration{0}, "asked to stop at once"}}));
+  EXPECT_EQ(d.handle(ctrl_c()),
+            (Actions{changed(S::Pausing, S::TearingDown, T::GroupEnding, kFirst,
+                             "asked to stop immediately"),
+                     StopGroup{kFirst, kNodeA, Duration{0}, "asked to stop immediately"},
+                     StopGroup{kFirst, kNodeB, Duration{0}, "asked to stop immediately"}}));
 }
 
 TEST(GracefulStop, AWorkerThatDiesWhileOthersPauseStopsTheGroup) {

@@ -84,6 +84,23 @@ TEST(RunController, FinishesWhenEveryRankEndedWell) {
   EXPECT_EQ(d.handle(RankExited{kFirst, Rank{0}, killed(SIGSEGV)}), Actions{});
 }
 
+TEST(RunController, KnowsWhichAttemptsAreOver) {
+  Driven d(two_workers(), {.first_attempt = Attempt{3}, .checkpoint = {}, .expected_nodes = 2});
+  EXPECT_TRUE(d.run.is_over(Attempt{2}));
+  EXPECT_FALSE(d.run.is_over(Attempt{3}));
+
+  d.nodes();
+  ASSERT_EQ(d.run.attempt(), Attempt{3});
+  EXPECT_TRUE(d.run.is_over(Attempt{2}));
+  EXPECT_FALSE(d.run.is_over(Attempt{3}) || d.run.is_over(Attempt{4}));
+
+  d.handle(NodeGroupGone{Attempt{3}, kNodeA});
+  d.handle(NodeGroupGone{Attempt{3}, kNodeB});
+  d.handle(StopAsked{StopKind::Command, "train-run stop"});
+  ASSERT_TRUE(d.run.done());
+  EXPECT_TRUE(d.run.is_over(Attempt{3}));
+}
+
 TEST(RunController, StopsTheWholeGroupWhenOneWorkerDies) {
   Driven d;
   d.running();
@@ -115,7 +132,7 @@ TEST(RunController, RestartsFromTheNewestCheckpointAndCountsTheRestart) {
   d.handle(staged(kFirst, 0, 1));
   EXPECT_EQ(
       d.handle(staged(kFirst, 1, 1)),
-      (Actions{Commit{kFirst, 1, 1, {staged(kFirst, 0, 1).part, staged(kFirst, 1, 1).part}}}));
+      (Actions{Commit{kFirst, 1, 1, {staged(kFirst, 0, 1).shard, staged(kFirst, 1, 1).shard}}}));
   d.handle(CommitFinished{kFirst, 1, checkpoint(1), ""});
   d.handle(RankExited{kFirst, Rank{0}, exited(1)});
   d.handle(NodeGroupGone{kFirst, kNodeA});
@@ -264,7 +281,7 @@ TEST(RunController, CommitsCheckpointsInOrderAndTellsTheRanks) {
       d.handle(CommitFinished{kFirst, 1, checkpoint(1), ""}),
       (Actions{TellCheckpoint{kFirst, kNodeA, 1, "checkpoint_1", ""},
                TellCheckpoint{kFirst, kNodeB, 1, "checkpoint_1", ""},
-               Commit{kFirst, 2, 2, {staged(kFirst, 0, 2).part, staged(kFirst, 1, 2).part}}}));
+               Commit{kFirst, 2, 2, {staged(kFirst, 0, 2).shard, staged(kFirst, 1, 2).shard}}}));
   EXPECT_EQ(d.handle(CommitFinished{kFirst, 1, checkpoint(1), ""}), Actions{});
 }
 

@@ -24,7 +24,7 @@ TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
 
   ASSERT_TRUE(ready);
   EXPECT_EQ(ready->checkpoint_seq, 1u);
-  EXPECT_EQ(ready->parts, (std::vector{part(0, 1), part(1, 1)}));
+  EXPECT_EQ(ready->shards, (std::vector{part(0, 1), part(1, 1)}));
   EXPECT_EQ(ready->error, "");
   EXPECT_TRUE(tracker.committing());
 }

@@ -26,12 +26,12 @@ std::unique_ptr<MemoryFileSystem> disk_with_one() {
   constexpr PendingCheckpoint kPending{Generation{1}, Attempt{0}, CheckpointSeq{1}};
   CheckpointStore store(*disk, kFolder);
   EXPECT_FALSE(store.open(Generation{1}).has_error());
-  auto part = write_part(*disk, kFolder, kPending, Rank{0}, "/staging");
+  auto shard = write_shard(*disk, kFolder, kPending, Rank{0}, "/staging");
   EXPECT_FALSE(store
                    .commit({.pending = kPending,
                             .number = CheckpointNumber{1},
                             .world_size = 1,
-                            .parts = {*part},
+                            .shards = {*shard},
                             .created = "2026-11-21T09:38:00.123456Z",
                             .metrics = {{"loss", 0.5}}},
                            [] { return Unit{}; })

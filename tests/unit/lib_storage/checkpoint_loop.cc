@@ -29,7 +29,7 @@ void acknowledge(std::string_view what, std::uint64_t number) {
 Result<Unit> save(FileSystem& fs, const RunFolder& run, CheckpointStore& store,
                   PendingCheckpoint pending, RunLock& lock) {
   TRY(const CheckpointNumber number, store.next_number());
-  std::vector<CheckpointShard> parts;
+  std::vector<CheckpointShard> shards;
   for (int rank : {0, 1}) {
     const std::string staged =
         fmt::format("{}/staging/{}-{}-{}", run.path(), pending.generation.value,
@@ -40,15 +40,15 @@ Result<Unit> save(FileSystem& fs, const RunFolder& run, CheckpointStore& store,
                          std::string(kModelBytes, static_cast<char>('a' + number.value % 26))));
     TRY_VOID(write_small_file(fs, fmt::format("{}/rng-{}.bin", staged, rank),
                               fmt::format("{} {}", number.value, rank)));
-    TRY(auto part,
-        write_part(fs, run.checkpoints(), pending, Rank{rank}, staged, {.move = rank == 0}));
+    TRY(auto shard,
+        write_shard(fs, run.checkpoints(), pending, Rank{rank}, staged, {.move = rank == 0}));
     TRY_VOID(remove_tree(fs, staged));
-    parts.push_back(std::move(part));
+    shards.push_back(std::move(shard));
   }
   TRY_VOID(store.commit({.pending = pending,
                          .number = number,
                          .world_size = 2,
-                         .parts = parts,
+                         .shards = shards,
                          .created = "t",
                          .metrics = {},
                          .metadata = {}},

@@ -27,16 +27,16 @@ class Checkpoints : public ::testing::Test {
     EXPECT_FALSE(store.open(Generation{1}).has_error());
   }
 
-  Result<CheckpointShard> write(int rank, WritePartOptions options = {},
+  Result<CheckpointShard> write(int rank, WriteShardOptions options = {},
                                 std::stop_token stop = {}) {
-    return write_part(disk, kFolder, kPending, Rank{rank}, "/staging/" + std::to_string(rank),
-                      options, stop);
+    return write_shard(disk, kFolder, kPending, Rank{rank}, "/staging/" + std::to_string(rank),
+                       options, stop);
   }
-  CommitRequest request(std::uint64_t number, std::vector<CheckpointShard> parts) {
+  CommitRequest request(std::uint64_t number, std::vector<CheckpointShard> shards) {
     return {.pending = kPending,
             .number = CheckpointNumber{number},
             .world_size = 2,
-            .parts = std::move(parts),
+            .shards = std::move(shards),
             .created = "2026-11-21T09:38:00.123456Z",
             .metrics = {{"loss", 0.5}},
             .metadata = {{"data", 7}}};
@@ -81,10 +81,10 @@ TEST_F(Checkpoints, AreCopiedInPiecesAcrossFileSystems) {
   disk.set_one_file_system(false);
   disk.put("/staging/0/big.bin", std::string(100'000, 'x'));
 
-  auto part = write(0, {.move = true, .buffer_bytes = 1000});
+  auto shard = write(0, {.move = true, .buffer_bytes = 1000});
 
-  ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(part->files[0],
+  ASSERT_FALSE(shard.has_error()) << shard.error().describe();
+  EXPECT_EQ(shard->files[0],
             (CheckpointFile{"big.bin", 100'000, digest_of(std::string(100'000, 'x'))}));
   EXPECT_EQ(disk.get("/staging/0/big.bin").size(), 100'000U);
   EXPECT_EQ(disk.get("/run/checkpoints/.tmp-1-0.1/.rank-0000/big.bin"), std::string(100'000, 'x'));
@@ -95,14 +95,14 @@ TEST_F(Checkpoints, AreWaitedForOnceAllIsOnItsWayToTheDisk) {
 
   ASSERT_FALSE(write(0).has_error());
 
-  const std::string pending = "/run/checkpoints/.tmp-1-0.1", part = pending + "/.rank-0000";
+  const std::string pending = "/run/checkpoints/.tmp-1-0.1", shard = pending + "/.rank-0000";
   EXPECT_EQ(Paths(disk.trace().begin() + static_cast<std::ptrdiff_t>(before), disk.trace().end()),
-            (Paths{"make-folder " + pending, "make-folder " + part,
-                   "rename /staging/0/model.pt " + part + "/model.pt",
-                   "make-folder " + part + "/rank-0000",
-                   "rename /staging/0/rank-0000/rng.bin " + part + "/rank-0000/rng.bin",
-                   "sync " + part + "/model.pt", "sync " + part + "/rank-0000/rng.bin",
-                   "sync-folder " + part + "/rank-0000", "sync-folder " + part,
+            (Paths{"make-folder " + pending, "make-folder " + shard,
+                   "rename /staging/0/model.pt " + shard + "/model.pt",
+                   "make-folder " + shard + "/rank-0000",
+                   "rename /staging/0/rank-0000/rng.bin " + shard + "/rank-0000/rng.bin",
+                   "sync " + shard + "/model.pt", "sync " + shard + "/rank-0000/rng.bin",
+                   "sync-folder " + shard + "/rank-0000", "sync-folder " + shard,
                    "sync-folder " + pending, "sync-folder /run/checkpoints"}));
 }
 
@@ -114,9 +114,9 @@ TEST_F(Checkpoints, MayHaveMoreFilesThanAreOpenAtATime) {
     files.push_back({name, bytes.size(), digest_of(bytes)});
   }
 
-  auto part = write(2);
+  auto shard = write(2);
 
-  EXPECT_EQ(part->files, files);
+  EXPECT_EQ(shard->files, files);
   const auto after = disk.after_power_cut(0);
   EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/299"), "file 299");
 }
@@ -132,29 +132,29 @@ TEST_F(Checkpoints, TakeTheDigestOfAFileThatWasDigestedAsItWasWritten) {
       staged_digest_line({"other-size", 4, said}) + to_hex(said) + " 3 not-said";  // cut short
   disk.put("/staging/2/.trainrun-digests", lines);
 
-  auto part = write(2);
+  auto shard = write(2);
 
-  ASSERT_FALSE(part.has_error()) << part.error().describe();
-  EXPECT_EQ(part->files, (std::vector<CheckpointFile>{{"a", 3, said},
-                                                      {"deep/b c", 3, said},
-                                                      {"not-said", 3, digest_of("ccc")},
-                                                      {"other-size", 3, digest_of("ddd")}}));
+  ASSERT_FALSE(shard.has_error()) << shard.error().describe();
+  EXPECT_EQ(shard->files, (std::vector<CheckpointFile>{{"a", 3, said},
+                                                       {"deep/b c", 3, said},
+                                                       {"not-said", 3, digest_of("ccc")},
+                                                       {"other-size", 3, digest_of("ddd")}}));
   EXPECT_EQ(disk.after_power_cut(0)->get("/run/checkpoints/.tmp-1-0.1/.rank-0002/a"), "aaa");
 }
 
 TEST_F(Checkpoints, AreDigestedAnewWhereTheyAreCopied) {
   disk.put("/staging/0/.trainrun-digests", staged_digest_line({"model.pt", 9, Digest{1, 2}}));
 
-  auto part = write(0, {.move = false});
+  auto shard = write(0, {.move = false});
 
-  EXPECT_EQ(part->files[0], (CheckpointFile{"model.pt", 9, digest_of("the model")}));
+  EXPECT_EQ(shard->files[0], (CheckpointFile{"model.pt", 9, digest_of("the model")}));
 }
 
 TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {
   for (int i = 100; i < 120; ++i)
     disk.put("/staging/2/" + std::to_string(i), std::string(200'000, 'x'));
   CommitRequest alone = request(1, {*write(2)});
-  alone.parts[0].rank = Rank{0};
+  alone.shards[0].rank = Rank{0};
   alone.world_size = 1;
   ASSERT_FALSE(store.commit(alone, yes).has_error());
   const std::string folder = kFolder + "/checkpoint_000001";
@@ -171,10 +171,10 @@ TEST_F(Checkpoints, AreVerifiedFilesAtOnceAndTheFirstDamagedOneIsNamed) {
 
 TEST_F(Checkpoints, MayBeEmptyOnSomeRanks) {
   disk.put("/staging/2/", "");
-  auto part = write_part(disk, kFolder, kPending, Rank{0}, "/staging/2");
+  auto shard = write_shard(disk, kFolder, kPending, Rank{0}, "/staging/2");
 
-  EXPECT_EQ(part->files, std::vector<CheckpointFile>{});
-  CommitRequest alone = request(1, {*part});
+  EXPECT_EQ(shard->files, std::vector<CheckpointFile>{});
+  CommitRequest alone = request(1, {*shard});
   alone.world_size = 1;
   EXPECT_FALSE(store.commit(alone, yes).has_error());
 }
@@ -198,9 +198,9 @@ TEST_F(Checkpoints, RefuseDifferentBytesUnderOneName) {
 
 TEST_F(Checkpoints, RefuseAFileThatIsAFolderElsewhere) {
   const Digest digest = digest_of("x");
-  const auto merged = merge_parts({{Rank{0}, ".rank-0000", {{"state", 1, digest}}},
-                                   {Rank{1}, ".rank-0001", {{"state/a", 1, digest}}}},
-                                  2);
+  const auto merged = merge_shards({{Rank{0}, ".rank-0000", {{"state", 1, digest}}},
+                                    {Rank{1}, ".rank-0001", {{"state/a", 1, digest}}}},
+                                   2);
   EXPECT_EQ(merged.error().message, "'state' is a file of rank 0 and a folder of rank 1");
 }
 
@@ -209,8 +209,8 @@ TEST_F(Checkpoints, NeedThePartsOfAllRanks) {
 
   EXPECT_EQ(store.commit(request(1, {*first}), yes).error().message,
             "committing checkpoint_000001: no shard of rank 1 (world size 2)");
-  EXPECT_EQ(merge_parts({*first, *first}, 2).error().message, "rank 0 brought two shards");
-  EXPECT_EQ(merge_parts({{Rank{5}, ".rank-0005", {}}}, 2).error().message,
+  EXPECT_EQ(merge_shards({*first, *first}, 2).error().message, "rank 0 brought two shards");
+  EXPECT_EQ(merge_shards({{Rank{5}, ".rank-0005", {}}}, 2).error().message,
             "a shard is of rank 5, but the attempt has 2 workers");
 }
 
@@ -326,9 +326,9 @@ TEST_F(Checkpoints, RewriteAFileWhoseSyncFailed) {
   // model.pt
   disk.fail_at(8, EIO);
 
-  auto part = write(0);
+  auto shard = write(0);
 
-  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  ASSERT_FALSE(shard.has_error()) << shard.error().describe();
   EXPECT_EQ(disk.trace().at(disk.changes() - 1), "sync-folder /run/checkpoints");
   const auto after = disk.after_power_cut(0);
   EXPECT_EQ(after->get("/run/checkpoints/.tmp-1-0.1/.rank-0000/model.pt"), "the model");
@@ -434,16 +434,16 @@ TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
 class OnNodes : public Checkpoints {
  protected:
   OnNodes() {
-    std::vector<CheckpointShard> parts;
+    std::vector<CheckpointShard> shards;
     for (int rank : {0, 1}) {
       const std::string text = "state of " + std::to_string(rank);
-      parts.push_back({Rank{rank},
-                       "data-1-0.1/" + part_name(Rank{rank}),
-                       {{"model.pt", 5, digest_of("model")},
-                        {part_name(Rank{rank}) + "/state", text.size(), digest_of(text)}},
-                       {"n" + std::to_string(rank), "n2"}});
+      shards.push_back({Rank{rank},
+                        "data-1-0.1/" + shard_name(Rank{rank}),
+                        {{"model.pt", 5, digest_of("model")},
+                         {shard_name(Rank{rank}) + "/state", text.size(), digest_of(text)}},
+                        {"n" + std::to_string(rank), "n2"}});
     }
-    const auto committed = store.commit(request(1, parts), yes);
+    const auto committed = store.commit(request(1, shards), yes);
     EXPECT_FALSE(committed.has_error()) << committed.error().describe();
   }
   std::string folder = kFolder + "/checkpoint_000001";
@@ -477,7 +477,7 @@ TEST_F(OnNodes, ItIsAnOrdinaryOneOnceItsFilesHaveCome) {
   EXPECT_TRUE(keep_here(disk, folder).has_error()) << "nothing is here yet";
   disk.put(folder + "/model.pt", "model");
   for (int rank : {0, 1})
-    disk.put(folder + "/" + part_name(Rank{rank}) + "/state", "state of " + std::to_string(rank));
+    disk.put(folder + "/" + shard_name(Rank{rank}) + "/state", "state of " + std::to_string(rank));
 
   ASSERT_FALSE(keep_here(disk, folder).has_error());
 
@@ -488,13 +488,13 @@ TEST_F(OnNodes, ItIsAnOrdinaryOneOnceItsFilesHaveCome) {
 }
 
 TEST(PartPlace, IsReadOnlyAsItIsWritten) {
-  EXPECT_EQ(parse_part_place("data-3-0.12/rank-0003"),
+  EXPECT_EQ(parse_shard_place("data-3-0.12/rank-0003"),
             (PendingCheckpoint{Generation{3}, Attempt{0}, CheckpointSeq{12}}));
   for (const char* other :
        {"data-3-0.12", "data-3-0.12/", "data-3-0.12/rank-3", "data-3-0.12/.rank-0003",
         "data-3-0.12/rank-0003/", "data-3-0.12/rank-0003/x", "data-3-0/rank-0003",
         ".tmp-3-0.12/rank-0003", "../rank-0003", "/rank-0003", "rank-0003"})
-    EXPECT_EQ(parse_part_place(other), std::nullopt) << other;
+    EXPECT_EQ(parse_shard_place(other), std::nullopt) << other;
 }
 
 TEST(PendingName, IsReadOnlyAsItIsWritten) {

@@ -51,16 +51,16 @@ struct Progress {
 Result<Unit> save(MemoryFileSystem& disk, const Protocol& protocol, std::uint64_t number,
                   Progress& progress) {
   const PendingCheckpoint pending{Generation{1}, Attempt{0}, CheckpointSeq{number}};
-  std::vector<CheckpointShard> parts;
+  std::vector<CheckpointShard> shards;
   for (int rank : {0, 1}) {
     const std::string staged = "/staging/" + std::to_string(number) + "/" + std::to_string(rank);
-    TRY(auto part, write_part(disk, kFolder, pending, Rank{rank}, staged, {.move = rank == 0}));
-    parts.push_back(std::move(part));
+    TRY(auto shard, write_shard(disk, kFolder, pending, Rank{rank}, staged, {.move = rank == 0}));
+    shards.push_back(std::move(shard));
   }
   TRY_VOID(protocol.commit(disk, {.pending = pending,
                                   .number = CheckpointNumber{number},
                                   .world_size = 2,
-                                  .parts = parts,
+                                  .shards = shards,
                                   .created = "2026-11-21T09:38:00.123456Z",
                                   .metrics = {{"loss", 0.5}},
                                   .metadata = {}}));
@@ -198,8 +198,8 @@ TEST(Checker, CatchesTheNameBeforeTheManifest) {
   const auto wrong = [](MemoryFileSystem& disk, const CommitRequest& request) -> Result<Unit> {
     CheckpointStore store(disk, kFolder);
     const std::string pending = join_path(kFolder, pending_name(request.pending));
-    TRY(auto files, merge_parts(request.parts, request.world_size));
-    TRY_VOID(assemble(disk, pending, request.parts, files));
+    TRY(auto files, merge_shards(request.shards, request.world_size));
+    TRY_VOID(assemble(disk, pending, request.shards, files));
     TRY_VOID(publish(disk, pending, store.path_of(request.number)));
     return write_manifest(disk, store.path_of(request.number),
                           {.checkpoint = request.number,
@@ -215,16 +215,16 @@ TEST(Checker, CatchesTheManifestBeforeTheFiles) {
   const auto wrong = [](MemoryFileSystem& disk, const CommitRequest& request) -> Result<Unit> {
     CheckpointStore store(disk, kFolder);
     const std::string committed = store.path_of(request.number);
-    TRY(auto files, merge_parts(request.parts, request.world_size));
+    TRY(auto files, merge_shards(request.shards, request.world_size));
     TRY_VOID(disk.make_folder(committed));
     TRY_VOID(disk.sync_folder(kFolder));
     TRY_VOID(write_manifest(
         disk, committed,
         {.checkpoint = request.number, .world_size = 2, .created = "t", .files = files}));
-    for (const CheckpointShard& part : request.parts)
-      TRY_VOID(disk.rename(join_path(join_path(kFolder, pending_name(request.pending)), part.dir),
-                           join_path(committed, part.dir)));
-    return assemble(disk, committed, request.parts, files);
+    for (const CheckpointShard& shard : request.shards)
+      TRY_VOID(disk.rename(join_path(join_path(kFolder, pending_name(request.pending)), shard.dir),
+                           join_path(committed, shard.dir)));
+    return assemble(disk, committed, request.shards, files);
   };
   EXPECT_FALSE(explore({wrong, remove_rightly}, Until::FirstViolation).violations.empty());
 }
@@ -247,8 +247,8 @@ TEST(Checker, CatchesAnAcknowledgementBeforeTheParentIsSynced) {
   const auto wrong = [](MemoryFileSystem& disk, const CommitRequest& request) -> Result<Unit> {
     CheckpointStore store(disk, kFolder);
     const std::string pending = join_path(kFolder, pending_name(request.pending));
-    TRY(auto files, merge_parts(request.parts, request.world_size));
-    TRY_VOID(assemble(disk, pending, request.parts, files));
+    TRY(auto files, merge_shards(request.shards, request.world_size));
+    TRY_VOID(assemble(disk, pending, request.shards, files));
     TRY_VOID(write_manifest(
         disk, pending,
         {.checkpoint = request.number, .world_size = 2, .created = "t", .files = files}));

@@ -52,11 +52,11 @@ void stage(MemoryFileSystem& disk, const PendingCheckpoint& pending) {
   }
 }
 CommitRequest request_of(const PendingCheckpoint& pending, std::uint64_t number,
-                         std::vector<CheckpointShard> parts) {
+                         std::vector<CheckpointShard> shards) {
   return {.pending = pending,
           .number = CheckpointNumber{number},
           .world_size = 2,
-          .parts = std::move(parts),
+          .shards = std::move(shards),
           .created = "2026-11-21T09:38:00.123456Z",
           .metrics = {{"loss", 0.5}},
           .metadata = {}};
@@ -74,18 +74,19 @@ class Launcher {
   Result<std::vector<CheckpointShard>> upload(const PendingCheckpoint& pending) {
     MemoryFileSystem disk;
     stage(disk, pending);
-    std::vector<CheckpointShard> parts;
+    std::vector<CheckpointShard> shards;
     for (const int rank : {0, 1}) {
-      TRY(auto part, upload_part(disk, *handle, pending, Rank{rank}, staged_folder(pending, rank)));
-      parts.push_back(std::move(part));
+      TRY(auto shard,
+          upload_shard(disk, *handle, pending, Rank{rank}, staged_folder(pending, rank)));
+      shards.push_back(std::move(shard));
     }
-    return parts;
+    return shards;
   }
 
   Result<Unit> save(const PendingCheckpoint& pending, std::uint64_t number,
                     const std::function<Result<Unit>()>& may_commit = kYes) {
-    TRY(auto parts, upload(pending));
-    auto done = protocol_.commit(store, *handle, request_of(pending, number, parts), may_commit);
+    TRY(auto shards, upload(pending));
+    auto done = protocol_.commit(store, *handle, request_of(pending, number, shards), may_commit);
     if (done.has_error()) {
       (void)store.discard(pending);
       return done;
@@ -304,10 +305,10 @@ TEST_F(ObjectCheckpoint, OfTwoLaunchersOneWinsItsNumber) {
 }
 
 TEST_F(ObjectCheckpoint, WithDifferentBytesOfTwoRanksIsRefused) {
-  auto parts = *run.upload(kOne);
-  parts[1].files[0].digest = digest_of("other bytes");
+  auto shards = *run.upload(kOne);
+  shards[1].files[0].digest = digest_of("other bytes");
 
-  const auto refused = run.store.commit(request_of(kOne, 1, parts), kYes);
+  const auto refused = run.store.commit(request_of(kOne, 1, shards), kYes);
 
   EXPECT_EQ(refused.error().code, Errc::InvalidArgument);
   EXPECT_NE(refused.error().message.find("ranks 0 and 1 wrote different bytes to 'model.pt'"),
@@ -318,14 +319,14 @@ TEST_F(ObjectCheckpoint, WithDifferentBytesOfTwoRanksIsRefused) {
 }
 
 TEST_F(ObjectCheckpoint, OfWhichAnObjectIsMissingOrShortIsRefused) {
-  const auto parts = *run.upload(kOne);
+  const auto shards = *run.upload(kOne);
   objects->cut(one, 3);
-  EXPECT_EQ(run.store.commit(request_of(kOne, 1, parts), kYes).error(),
+  EXPECT_EQ(run.store.commit(request_of(kOne, 1, shards), kYes).error(),
             (Error{Errc::Corrupt,
                    "committing checkpoint_000001: 'model.pt' of rank 0 was uploaded with 19 bytes, "
                    "and has 3 there"}));
   objects->remove(one);
-  EXPECT_EQ(run.store.commit(request_of(kOne, 1, parts), kYes).error(),
+  EXPECT_EQ(run.store.commit(request_of(kOne, 1, shards), kYes).error(),
             (Error{Errc::Corrupt,
                    "committing checkpoint_000001: 'model.pt' of rank 0 was uploaded with 19 bytes, "
                    "and is not there"}));
@@ -349,14 +350,14 @@ TEST_F(ObjectCheckpoint, IsUntouchedByAPartThatIsUploadedLate) {
 }
 
 TEST_F(ObjectCheckpoint, OfAnAttemptThatLivesOnIsKeptAndCommitted) {
-  const auto parts = *run.upload(kOne);
+  const auto shards = *run.upload(kOne);
   Launcher next(objects);
 
   ASSERT_TRUE(next.store.open(Generation{2}, {kOne}));
 
   EXPECT_EQ(*next.store.pending(), std::vector<PendingCheckpoint>{kOne});
-  ASSERT_TRUE(next.store.commit(request_of(kOne, 2, parts), kYes));
-  ASSERT_TRUE(run.store.commit(request_of(kOne, 1, parts), kYes).has_error());  // was closed
+  ASSERT_TRUE(next.store.commit(request_of(kOne, 2, shards), kYes));
+  ASSERT_TRUE(run.store.commit(request_of(kOne, 1, shards), kYes).has_error());  // was closed
   ASSERT_TRUE(run.store.discard(kOne));
   EXPECT_EQ(broken(objects, {2}), "");
 }
@@ -376,7 +377,7 @@ TEST_F(ObjectCheckpoint, WhoseManifestCannotBeReadNowLosesNothing) {
 }
 
 TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
-  const auto parts = *run.upload(kOne);
+  const auto shards = *run.upload(kOne);
   Launcher next(objects);
   next.handle->before_each([&](const std::string& operation) {
     if (operation.starts_with("put-new")) next.handle->at(1, Fault::Fails);
@@ -384,11 +385,11 @@ TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
 
   EXPECT_TRUE(next.store.open(Generation{2}).has_error());
 
-  EXPECT_TRUE(run.store.commit(request_of(kOne, 1, parts), kYes));  // it is still the owner
+  EXPECT_TRUE(run.store.commit(request_of(kOne, 1, shards), kYes));  // it is still the owner
 }
 
 TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
-  const auto parts = *run.upload(kOne);
+  const auto shards = *run.upload(kOne);
   const std::string key = manifest_key(CheckpointNumber{1});
   bool first = true;
   run.handle->before_each([&](const std::string& operation) {
@@ -396,7 +397,7 @@ TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
     // nor can be asked whether it is there
     if (first && operation == "get " + key) run.handle->at(1, Fault::Fails), first = false;
   });
-  (void)run.store.commit(request_of(kOne, 1, parts), kYes);
+  (void)run.store.commit(request_of(kOne, 1, shards), kYes);
   run.handle->before_each(nullptr);
 
   EXPECT_TRUE(run.store.discard_before(Attempt{9}));
@@ -570,8 +571,8 @@ TEST(ObjectCheckpointMutants, WithoutAClosedNumberWouldBeCaught) {
   const auto objects = std::make_shared<MemoryObjects>();
   Launcher first(objects);
   ASSERT_TRUE(first.store.open(Generation{1}));
-  const auto parts = *first.upload(kOne);
-  const auto late = first.store.commit(request_of(kOne, 1, parts), [&]() -> Result<Unit> {
+  const auto shards = *first.upload(kOne);
+  const auto late = first.store.commit(request_of(kOne, 1, shards), [&]() -> Result<Unit> {
     Launcher next(objects);
     EXPECT_TRUE(next.store.open(Generation{2}));
     EXPECT_EQ(broken(objects, {}), "");

@@ -69,8 +69,8 @@ TEST_F(Posix, FollowsNoLinks) {
 
   EXPECT_TRUE(fs.open_to_read(in("link")).has_error());
   EXPECT_EQ(fs.status(in("link"))->kind, FileKind::Other);
-  EXPECT_EQ(write_part(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
-                       Rank{0}, in("staged"))
+  EXPECT_EQ(write_shard(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
+                        Rank{0}, in("staged"))
                 .error(),
             (Error{Errc::InvalidArgument,
                    "'model.pt' in '" + in("staged") + "' is neither a file nor a folder",
@@ -129,8 +129,8 @@ TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
   ASSERT_FALSE(write_small_file(fs, pattern + "/model.pt", std::string(3 << 20, 'm')).has_error());
 
-  auto part = write_part(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
-                         Rank{0}, pattern);
+  auto part = write_shard(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
+                          Rank{0}, pattern);
 
   std::filesystem::remove_all(pattern);
   ASSERT_FALSE(part.has_error()) << part.error().describe();
@@ -241,14 +241,14 @@ Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, s
       for (char& c : text) c = static_cast<char>(random());
       TRY_VOID(file->write(text));
     }
-    TRY(auto part, write_part(fs, store.folder(), pending, Rank{rank}, staging));
+    TRY(auto part, write_shard(fs, store.folder(), pending, Rank{rank}, staging));
     parts.push_back(std::move(part));
     TRY_VOID(remove_tree(fs, staging));
   }
   return store.commit({.pending = pending,
                        .number = CheckpointNumber{number},
                        .world_size = 2,
-                       .parts = std::move(parts),
+                       .shards = std::move(parts),
                        .created = "2026-11-22T00:00:00.000000Z"},
                       [] { return Unit{}; });
 }

@@ -158,7 +158,7 @@ inline std::vector<Frame> golden_frames() {
       encode(AckOutput{.rank = 1, .stream = 2, .offset = 3}, attempt),
       encode(CollectiveJoin{.rank = 1, .sequence = 2, .name = "n", .data = "d"}, attempt),
       encode(CollectiveResult{.sequence = 1, .parts = {"p", "q"}, .error = "e"}, attempt),
-      encode(CollectiveAnswered{.sequence = 1, .parts = {"p", "q"}, .error = "e"}, attempt),
+      encode(CollectiveAnswered{{.sequence = 1, .parts = {"p", "q"}, .error = "e"}}, attempt),
       encode(StorageTrouble{.text = "t"}, attempt),
       encode(WorkerResult{.rank = 1, .json = "{}"}, attempt),
       encode(ReleaseAttempt{}, attempt),

@@ -1,0 +1,306 @@
+#include "daemon/server/supervisors.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "daemon/core/launcher_orders.h"
+#include "daemon/server/supervisor_command.h"
+#include "daemon/supervisor/limits/cgroup.h"
+#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/workers/spawn.h"
+#include "lib/base/file_descriptor.h"
+#include "lib/net/listener.h"
+#include "lib/net/peer_user.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kRelayQueueBytesMax =
+    8u << 20;  // towards one launcher; then its supervisors wait
+constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our log
+constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
+constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
+constexpr Duration kReachAgainAfter = milliseconds(200);
+constexpr Duration kSweepEvery = milliseconds(2), kSweepLimit = milliseconds(500);
+
+/// Kill the process that the kernel named when it listened. It may have ended since, and its pid be
+/// another process's: so only one that has the supervisor's uid is killed.
+void end_process(const Connection& supervisor, const SupervisorFiles& files) {
+  const auto who = supervisor.credentials();
+  if (!who) return;
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who->pid, 0)));
+  struct stat found {};
+  if (::stat(fmt::format("/proc/{}", who->pid).c_str(), &found) != 0 || found.st_uid != files.uid)
+    return;
+  if (process.get() < 0)  // no descriptor is left
+    ::kill(who->pid, SIGKILL);
+  else
+    ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+}
+
+}  // namespace
+
+// ---- what it is asked for
+
+Result<Unit> Supervisors::spawn(const SpawnSupervisor& action, const WorkerSpace& space) {
+  const SupervisorFiles files =
+      supervisor_files(places_.runtime_dir, places_.spool_dir, action.key, space.uid);
+  files_[action.key] = files;
+  reserved_.release();
+  auto spawned = spawn_process_of(action, files, space);
+  reserved_.refill();
+  if (!spawned) return spawned.error();
+  auto& [pid, link] = *spawned;
+  children_[action.key] = pid;
+  link->send(encode(action.message, action.key.attempt));
+  links_[action.key] = link;  // what is sent waits in the socket until it reads
+  scope_.spawn("supervisor", serve(action.key, link, true));
+  scope_.spawn("watch supervisor", watch(action.key, pid));
+  return Unit{};
+}
+
+/// Start the supervisor. Returns its pid, and our end of the link to it.
+Result<std::pair<pid_t, Supervisors::Link>> Supervisors::spawn_process_of(
+    const SpawnSupervisor& action, const SupervisorFiles& files, const WorkerSpace& space) {
+  TRY(const FileDescriptor socket, bind_unix_socket(executor_, files.socket));
+  int pair[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return system_error(errno, "making a socket pair");
+  const FileDescriptor theirs(pair[1]);
+  TRY(auto link, Connection::adopt(executor_, pair[0]));
+  const std::string data = space.data.folder_of(action.key.run_id).value_or(files.spool + "/data");
+  SpawnRequest request =
+      supervisor_command(action, files, data, theirs.get(), socket.get(), space.account);
+  int ends[2] = {-1, -1};
+  if (space.account && ::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
+  FileDescriptor read_end(ends[0]);
+  const FileDescriptor write_end(ends[1]);
+  if (space.account) request.stderr_fd = write_end.get();
+  TRY(const pid_t pid, spawn_process(executor_, request));
+  if (space.account)
+    scope_.spawn("supervisor's stderr", log_stderr(space.account->name, read_end.release()));
+  return std::pair<pid_t, Link>(pid, std::move(link));
+}
+
+/// Log what another user's supervisor writes to stderr, under that user's name: it must not write
+/// to our log itself.
+asio::awaitable<void> Supervisors::log_stderr(std::string user, int pipe) {
+  asio::posix::stream_descriptor source(executor_, pipe);
+  std::array<char, 4096> text{};
+  for (std::size_t logged = 0;;) {
+    const auto [error, size] =
+        co_await source.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+    if (logged < kStderrBytesMax)
+      log_.warn("a supervisor wrote to stderr",
+                {{"user", user}, {"text", std::string(text.data(), size)}});
+    logged += size;
+  }
+}
+
+std::shared_ptr<Connection> Supervisors::link(const AttemptKey& key) const {
+  const auto found = links_.find(key);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+void Supervisors::prepare(const AttemptKey& key, const PrepareAttempt& message) {
+  const Link to = link(key);
+  if (!to) return;
+  limit_attempt_of_user(files_[key], message);
+  to->send(encode(message, key.attempt));
+}
+
+std::set<std::string> Supervisors::living_runs() const {
+  std::set<std::string> runs;
+  for (const auto& [key, link] : links_) runs.insert(key.run_id);
+  for (const auto& [key, pid] : children_) runs.insert(key.run_id);
+  return runs;
+}
+
+std::optional<std::pair<Attempt, uid_t>> Supervisors::as_another_user(const std::string& run_id,
+                                                                      uid_t uid) const {
+  for (const auto& [key, files] : files_) {
+    if (key.run_id == run_id && files.uid != uid) return std::pair(key.attempt, files.uid);
+  }
+  return std::nullopt;
+}
+
+// ---- those that live
+
+asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
+  for (;;) {
+    auto frame = co_await link->receive();
+    if (!frame) break;
+    if (frame->type == MessageType::SupervisorHello) {
+      auto hello = decode<SupervisorHello>(*frame);
+      if (!hello || !check_order(*hello) ||
+          AttemptKey{hello->run_id, Attempt{hello->attempt}} != key)
+        break;
+      const auto known = links_.find(key);
+      if (known == links_.end() || known->second != link) break;  // its process has ended
+      if (link->queued_bytes() > kUnreadBytesMax) break;
+      feed_(SupervisorUp{key, std::move(*hello)});
+      continue;
+    }
+    const Link to = route_up_(key, frame->type);
+    if (!to) continue;  // it will say it all again when a launcher attaches
+    to->send(*frame);
+    if (to->queued_bytes() > kRelayQueueBytesMax)
+      (void)co_await to->wait_queue_below(kRelayQueueBytesMax / 2);
+  }
+  if (const auto found = links_.find(key); found != links_.end() && found->second == link)
+    links_.erase(found);
+  if (!ours) feed_(SupervisorDown{key, "it ended"});  // of our own, watch() says so
+}
+
+asio::awaitable<void> Supervisors::watch(AttemptKey key, pid_t pid) {
+  const auto status = co_await wait_for_end(executor_, pid);
+  if (!status && status.error().code == Errc::Cancelled) co_return;
+  children_.erase(key);
+  if (const auto link = links_.extract(key); !link.empty()) link.mapped()->close();
+  const std::string how = !status            ? status.error().describe()
+                          : status->signaled ? fmt::format("killed by signal {}", status->status)
+                                             : fmt::format("exit code {}", status->status);
+  log_.info("supervisor ended",
+            {{"attempt", static_cast<std::int64_t>(key.attempt.value)}, {"how", how}});
+  feed_(SupervisorDown{key, how});
+}
+
+// ---- after our own restart
+
+void Supervisors::adopt_all() {
+  for (const SupervisorFiles& files :
+       list_supervisor_files(places_.runtime_dir, places_.spool_dir)) {
+    feed_(AdoptionBegun{});
+    scope_.spawn("adopt", adopt(files));
+  }
+}
+
+// Nothing is offered until each has said what it has, or is gone: its workers may hold what the
+// node would give away.
+asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
+  const Link link = co_await reach(files);
+  std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
+  if (link) hello = co_await hear(link, files);
+  if (!hello) {
+    log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
+    co_await sweep(files, {});  // its orphans went to who was there then
+    feed_(AdoptionEnded{});
+    co_return;
+  }
+  log_.info("found a supervisor again", {{"socket", files.socket}});
+  const AttemptKey key{hello->run_id, Attempt{hello->attempt}};
+  links_[key] = link;
+  files_[key] = files;
+  feed_(SupervisorUp{key, std::move(*hello)});
+  feed_(AdoptionEnded{});
+  co_await serve(key, link, false);
+}
+
+/// Null: nobody listens there any more. Whatever else keeps us from it (no descriptors left) says
+/// nothing of it, and passes.
+asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
+  for (bool said = false;; said = true) {
+    auto connection =
+        co_await Connection::connect(executor_, Endpoint::unix_socket(files.socket), seconds(5));
+    if (connection && check_peer_user(**connection, files.uid)) co_return std::move(*connection);
+    if (connection || connection.error().code == Errc::Unavailable) co_return nullptr;
+    if (!said)
+      log_.warn("cannot reach a supervisor yet; nothing is offered until then",
+                {{"socket", files.socket}, {"why", connection.error().describe()}});
+    const auto woken = co_await pause_for(kReachAgainAfter);
+    if (!woken) co_return nullptr;
+  }
+}
+
+/// What it says first; nothing once it is gone. One that is silent for too long is killed: it may
+/// be stopped or stuck, and its workers hold the node.
+asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
+                                                                  SupervisorFiles files) {
+  auto frame = co_await within(kHelloExpected, link->receive());
+  if (!frame && frame.error().code == Errc::Timeout) {
+    log_.warn("a supervisor does not answer; nothing is offered until it does, or is gone",
+              {{"supervisor", link->peer()}, {"socket", files.socket}});
+    frame = co_await within(kHelloLimit, link->receive());
+  }
+  if (!frame && frame.error().code == Errc::Timeout) {
+    log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
+    end_process(*link, files);
+    // Its end, whenever the kernel can end it. One of another user may have passed its link on to a
+    // process that lives, so that no end comes.
+    if (files.uid == ::geteuid())
+      frame = co_await link->receive();
+    else
+      frame = co_await within(kHelloExpected, link->receive());
+  }
+  if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
+  auto hello = decode<SupervisorHello>(*frame);
+  // A supervisor of another user could claim to be that of somebody else's run.
+  if (!hello || !check_order(*hello) ||
+      supervisor_files(places_.runtime_dir, places_.spool_dir,
+                       {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
+    end_process(*link, files);
+    co_return std::nullopt;
+  }
+  co_return std::move(*hello);
+}
+
+// ---- what is left of one that is dead
+
+void Supervisors::sweep(const AttemptKey& key) {
+  const auto files = files_.extract(key);
+  if (files.empty()) return feed_(AttemptSwept{key});
+  scope_.spawn("sweep", sweep_attempt(key, files.mapped()));
+}
+
+asio::awaitable<void> Supervisors::sweep_attempt(AttemptKey key, SupervisorFiles files) {
+  std::vector<std::string> marks{"TRAINRUN_RUN_ID=" + key.run_id,
+                                 fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)};
+  co_await sweep(std::move(files), std::move(marks));
+  feed_(AttemptSwept{key});
+}
+
+// What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
+// zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
+// not of a run, too.
+asio::awaitable<void> Supervisors::sweep(SupervisorFiles files, std::vector<std::string> marks) {
+  const bool ours = files.uid == ::geteuid();
+  const auto cgroup = Cgroup::existing(files.cgroup);
+  const auto kill_orphans = [&] {
+    if (ours) return marks.empty() ? 0 : kill_adopted(marks);
+    const bool others = std::any_of(files_.begin(), files_.end(), [&](const auto& attempt) {
+      return attempt.second.uid == files.uid;
+    });
+    return cgroup || others ? 0 : kill_adopted_of(files.uid);
+  };
+  if (cgroup) cgroup->kill();
+  const TimePoint give_up = clock_.now() + kSweepLimit;
+  while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
+    if (clock_.now() >= give_up) break;
+    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
+    if (paused.has_error()) break;
+  }
+  if (cgroup) cgroup->remove();
+  if (!ours) {  // the user decides how long it takes
+    spaces_.of(files.uid).data.remove_later(files.spool,
+                                            [socket = files.socket] { ::unlink(socket.c_str()); });
+    co_return;
+  }
+  if (const auto removed = remove_supervisor_files(files); !removed)
+    log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
+}
+
+}  // namespace train

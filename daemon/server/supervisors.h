@@ -1,0 +1,95 @@
+// The supervisors of this node: started, found again after our own restart, listened to, and swept
+// up after. What follows from their news is NodeAgent's to decide.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/core/node_agent.h"
+#include "daemon/server/supervisor_files.h"
+#include "daemon/server/worker_spaces.h"
+#include "lib/base/open_files.h"
+#include "lib/base/time.h"
+#include "lib/net/connection.h"
+#include "lib/net/scope.h"
+#include "lib/observe/log.h"
+
+namespace train {
+
+/// That a launcher has asked for and does not read, or that is sent to a supervisor; then the link
+/// ends.
+inline constexpr std::size_t kUnreadBytesMax = 256u << 20;
+
+class Supervisors {
+ public:
+  using Link = std::shared_ptr<Connection>;
+  struct Places {
+    std::string runtime_dir, spool_dir;
+  };
+  /// The link of the launcher that a frame of the attempt goes to; null: to none.
+  using RouteUp = std::function<Link(const AttemptKey& key, MessageType type)>;
+  using Feed = std::function<void(const NodeEvent&)>;
+
+  Supervisors(asio::any_io_executor executor, Scope& scope, Places places, WorkerSpaces& spaces,
+              Log log, RouteUp route_up, Feed feed)
+      : executor_(executor),
+        scope_(scope),
+        places_(std::move(places)),
+        spaces_(spaces),
+        log_(std::move(log)),
+        route_up_(std::move(route_up)),
+        feed_(std::move(feed)) {}
+
+  Result<Unit> spawn(const SpawnSupervisor& action, const WorkerSpace& space);
+  /// Call those that an earlier traind left; each is an AdoptionBegun and an AdoptionEnded.
+  void adopt_all();
+  /// Null: it is not in reach.
+  Link link(const AttemptKey& key) const;
+  void prepare(const AttemptKey& key, const PrepareAttempt& message);
+  /// Kill what is left of it, then feed AttemptSwept.
+  void sweep(const AttemptKey& key);
+
+  /// Whose supervisors live.
+  std::set<std::string> living_runs() const;
+  /// An attempt of the run that runs here as another user than this one.
+  std::optional<std::pair<Attempt, uid_t>> as_another_user(const std::string& run_id,
+                                                           uid_t uid) const;
+
+ private:
+  Result<std::pair<pid_t, Link>> spawn_process_of(const SpawnSupervisor& action,
+                                                  const SupervisorFiles& files,
+                                                  const WorkerSpace& space);
+  asio::awaitable<void> log_stderr(std::string user, int pipe);
+  asio::awaitable<void> serve(AttemptKey key, Link link, bool ours);
+  asio::awaitable<void> watch(AttemptKey key, pid_t pid);
+  asio::awaitable<void> adopt(SupervisorFiles files);
+  asio::awaitable<Link> reach(SupervisorFiles files);
+  asio::awaitable<std::optional<SupervisorHello>> hear(Link link, SupervisorFiles files);
+  asio::awaitable<void> sweep_attempt(AttemptKey key, SupervisorFiles files);
+  asio::awaitable<void> sweep(SupervisorFiles files, std::vector<std::string> marks);
+
+  asio::any_io_executor executor_;
+  Scope& scope_;
+  const Places places_;
+  WorkerSpaces& spaces_;
+  Log log_;
+  const RouteUp route_up_;
+  const Feed feed_;
+  SystemClock clock_;
+  ReservedFiles reserved_{16};  // to start one with
+  std::map<AttemptKey, Link> links_;
+  std::map<AttemptKey, pid_t> children_;
+  std::map<AttemptKey, SupervisorFiles> files_;
+};
+
+}  // namespace train

@@ -1,0 +1,40 @@
+// From a worker's death to the last of what it left: when the launcher is told how it ended, and
+// when nothing more comes from it.
+#pragma once
+
+#include <optional>
+
+#include "lib/base/time.h"
+
+namespace train {
+
+/// The news of a death waits so long for its last lines of output.
+inline constexpr Duration kOutputDelayMax = milliseconds(100);
+/// For pipes that something outside our reach keeps open.
+inline constexpr Duration kOutputEndMax = seconds(2);
+
+class WorkerEnding {
+ public:
+  explicit WorkerEnding(TimePoint died) : died_(died) {}
+
+  /// What is left of it.
+  struct Rest {
+    bool output_ended = false;
+    bool connected = false;  // its SDK's frames are not read to their end yet
+    bool staging = false;    // a checkpoint of it is being stored
+  };
+  enum class Next {
+    Wait,
+    TellEnd,  // once
+    Drained,  // after TellEnd: nothing more comes
+  };
+  Next advance(const Rest& rest, TimePoint now);
+  /// When to look again although nothing has changed.
+  std::optional<TimePoint> next_deadline(const Rest& rest, TimePoint now) const;
+
+ private:
+  TimePoint died_;
+  bool told_ = false;
+};
+
+}  // namespace train

@@ -1,0 +1,30 @@
+// What becomes of checkpoints, as the journal remembers it, the summary counts it and the screen
+// shows it.
+#pragma once
+
+#include "launcher/cluster/checkpoints/checkpoint_observer.h"
+#include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/run_screen.h"
+#include "launcher/cluster/run/run_summary_builder.h"
+
+namespace train {
+
+class RunNews final : public CheckpointObserver {
+ public:
+  /// `scored`: checkpoints have a score.
+  RunNews(JournalWriter& journal, RunSummaryBuilder& summary, RunScreen& screen, bool scored)
+      : journal_(journal), summary_(summary), screen_(screen), scored_(scored) {}
+
+  void committed(const Commit& action, const CheckpointManager::Outcome& outcome) override;
+  void validated(const ValidationRecord& record, const CheckpointManager::Validated& outcome,
+                 const std::string& log) override;
+  void warn(const std::string& text) override { screen_.warn(text); }
+
+ private:
+  JournalWriter& journal_;
+  RunSummaryBuilder& summary_;
+  RunScreen& screen_;
+  const bool scored_;
+};
+
+}  // namespace train
