@@ -158,6 +158,20 @@ void add_launcher_deaths(Plan& plan) {
   }
 }
 
+// A seed in four: nodes are drained, with more grace or less.
+void add_drains(Plan& plan) {
+  Random random(plan.seed * 4261 + 67);  // of its own, as above
+  if (!random.chance(0.25)) return;
+  const int drains = random.between(1, 2);
+  for (int i = 0; i < drains; ++i) {
+    plan.faults.push_back({.at = milliseconds(random.between(0, 8000)),
+                           .kind = FaultKind::DrainNode,
+                           .node = random.between(0, plan.nodes - 1),
+                           .pick = random.between(0, 10000),  // milliseconds of grace
+                           .length = milliseconds(random.between(500, 40000))});
+  }
+}
+
 // A seed in three: processes that stand by, some too few, some too many.
 void add_standbys(Plan& plan) {
   Random random(plan.seed * 3571 + 41);  // of its own, as above
@@ -276,6 +290,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   if (!large && seed % 10 == 7) add_storm(plan, random);
   if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
   add_launcher_deaths(plan);
+  add_drains(plan);
   add_standbys(plan);
   add_validations(plan);
   end_faults(plan);

@@ -30,6 +30,7 @@ enum class FaultKind {
   StaleLauncher,  // one of an older generation attaches, and gives orders
   DiskFull,       // no part and no checkpoint can be stored, for `length`
   DiskSlow,       // storing takes seconds, for `length`
+  DrainNode,      // its traind is told to leave; another one comes after `length`
   KillLauncher,   // another one resumes the run after `length`
 };
 inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillLauncher) + 1;

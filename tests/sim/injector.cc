@@ -64,6 +64,8 @@ void Injector::inject(const Fault& fault) {
     case FaultKind::DiskFull:
     case FaultKind::DiskSlow:
       return fill_disk(fault);
+    case FaultKind::DrainNode:
+      return drain(fault);
     case FaultKind::KillLauncher:
       return sim_.kill_launcher(fault.length);
   }
@@ -116,6 +118,20 @@ void Injector::kill_daemon(const Fault& fault) {
     if (nodes_[index]->up()) return;
     sim_.timeline.trace("node {} traind is back", index);
     nodes_[index]->restart();
+  });
+}
+
+void Injector::drain(const Fault& fault) {
+  SimNode& node = *nodes_[fault.node];
+  if (!node.up()) return;
+  node.drain(milliseconds(fault.pick));
+  unwell(fault.node, fault.length);
+  sim_.after(fault.length, [this, index = fault.node] {
+    SimNode& drained = *nodes_[index];
+    if (drained.up() && !drained.draining()) return;  // another one has come meanwhile
+    drained.crash();
+    sim_.timeline.trace("node {} another traind is there", index);
+    drained.restart();
   });
 }
 

@@ -19,6 +19,7 @@ class Injector {
   void inject(const Fault& fault);
   void strike_worker(const Fault& fault);
   void kill_daemon(const Fault& fault);
+  void drain(const Fault& fault);
   void cut_power(const Fault& fault);
   void block(const Fault& fault, bool up, bool down);
   void clog(const Fault& fault);

@@ -118,7 +118,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     }
   } else {
     feed_one_of<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
-                AttemptLost, ShardWritten, CollectiveAnswered>(from, frame);
+                AttemptLost, ShardWritten, CollectiveAnswered, NodeDraining>(from, frame);
   }
 }
 

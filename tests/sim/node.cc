@@ -5,6 +5,14 @@
 #include "lib/base/overloaded.h"
 
 namespace train::sim {
+namespace {
+
+// Of daemon/server/daemon.cc.
+constexpr Duration kDrainStopGrace = seconds(10), kDrainReleaseLimit = seconds(5);
+
+std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
+
+}  // namespace
 
 SimNode::SimNode(Sim& sim, int index) : sim_(sim) {
   host_.index = index;
@@ -21,6 +29,7 @@ void SimNode::restart() {
   Resources total;
   total.cpu = sim_.plan.cpus_per_node;
   ++incarnation_;
+  drain_until_.reset();
   newest_generation_ = 0;
   agent_ = std::make_unique<NodeAgent>(fmt::format("node-{}", host_.index), "host",
                                        std::vector<std::string>{"10.0.0.1"}, total);
@@ -43,6 +52,31 @@ void SimNode::crash() {
   for (auto& [id, launcher] : std::exchange(launchers_, {})) launcher.link->close(1);
   supervisors_.clear();
   for (auto& link : std::exchange(serving_, {})) link->close(0);
+}
+
+// As Daemon::drain() does.
+void SimNode::drain(Duration grace) {
+  if (!up() || draining()) return;
+  sim_.timeline.trace("node {} is to be drained within {}", host_.index, format_duration(grace));
+  drain_until_ = sim_.timeline.now() + grace;
+  feed(DrainAsked{"SIGTERM"});
+  later(grace, [this] { expire_drain(2); });
+}
+
+void SimNode::expire_drain(int times_left) {
+  if (times_left == 0) return crash();
+  const Duration more = times_left == 2 ? kDrainStopGrace + kDrainReleaseLimit : kDrainReleaseLimit;
+  drain_until_ = sim_.timeline.now() + more;
+  feed(DrainExpired{});
+  if (up()) later(more, [this, times_left] { expire_drain(times_left - 1); });
+}
+
+void SimNode::leave_when_drained() {
+  if (!draining() || !agent_->drained()) return;
+  // What is on its way to launchers is flushed first.
+  later(Duration{0}, [this] {
+    if (agent_->drained()) crash();
+  });
 }
 
 void SimNode::lose_power() {
@@ -163,6 +197,7 @@ void SimNode::relay(LinkId id, const SimFrame& frame) {
 
 void SimNode::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_->handle(event)) perform(action);
+  leave_when_drained();
 }
 
 void SimNode::perform(const NodeAction& action) {
@@ -195,10 +230,16 @@ void SimNode::perform(const NodeAction& action) {
           },
           [&](const StopAttempt& stop) {
             if (const auto link = supervisors_.find(stop.key); link != supervisors_.end())
-              link->second->send(0, frame_of(stop.key.attempt, StopWorkers{0, stop.reason}));
+              link->second->send(
+                  0, frame_of(stop.key.attempt,
+                              StopWorkers{ms(stop.at_once ? Duration{0} : kDrainStopGrace),
+                                          stop.reason}));
           },
           [&](const SweepAttempt& swept) { sweep(swept.key); },
-          /* no simulated node drains */ [](const TellDraining&) {}},
+          [&](const TellDraining& draining) {
+            const Duration left = std::max(Duration{0}, *drain_until_ - sim_.timeline.now());
+            to_launcher(draining.link, frame_of({}, NodeDraining{ms(left), draining.reason}));
+          }},
       action);
 }
 

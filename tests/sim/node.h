@@ -20,6 +20,9 @@ class SimNode {
   void accept(LinkPtr link);
   void crash();
   void restart();
+  /// traind is told to leave: what is here is to go within `grace`, then it is stopped.
+  void drain(Duration grace);
+  bool draining() const { return drain_until_.has_value(); }
   void lose_power();
   void boot();
   void say_everything_again();
@@ -48,6 +51,8 @@ class SimNode {
   void perform(const NodeAction& action);
   void spawn(const SpawnSupervisor& action);
   void sweep(const AttemptKey& key);
+  void expire_drain(int times_left);
+  void leave_when_drained();
   void to_launcher(LinkId id, SimFrame frame);
   /// Run `what` later, unless this traind is dead by then.
   template <class F>
@@ -62,6 +67,7 @@ class SimNode {
   std::unique_ptr<NodeAgent> agent_;
   std::uint64_t incarnation_ = 0;
   LinkId next_link_ = 1;
+  std::optional<TimePoint> drain_until_;
   std::map<LinkId, Launcher> launchers_;
   std::uint64_t newest_generation_ = 0;         // that this traind was told
   std::map<AttemptKey, LinkPtr> supervisors_;   // that have said hello

@@ -152,7 +152,8 @@ void SimWorker::received(const SimFrame& frame) {
 
 void SimWorker::leave(int code) {
   if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{});
-  sim_.check.left(place_, code, stop_sent_ || gate_.stopping());
+  const bool stopped = gate_.stopping() && step_ < sim_.plan.habits.steps;
+  sim_.check.left(place_, code, stop_sent_ || stopped);
   die({{.signaled = false, .status = code}}, milliseconds(5));
 }
 
