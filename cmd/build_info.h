@@ -1,4 +1,4 @@
-// The version that both programs print and say at hello.
+// The version that both programs print and send in their hello.
 #pragma once
 
 #include <string>

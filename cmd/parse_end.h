@@ -1,4 +1,4 @@
-// What CLI11 says of a command line (help, version, mistakes), on its way to the terminal.
+// Prints what CLI11 has to say about a command line (help, version, mistakes).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace train {
 
-/// Print it. Gives the exit code: `usage` for a mistake.
+/// Print it, and return the exit code: `usage` for a mistake.
 inline int end_of_parse(const CLI::App& app, const CLI::ParseError& error, int usage) {
   std::ostringstream out, err;
   const bool asked = app.exit(error, out, err) == 0;

@@ -1,5 +1,5 @@
-// checkpoint list, verify, export, pull: what is kept of a run, and copies of it. They read only: a
-// run that goes on meanwhile may remove a checkpoint under them, and that is no error of its.
+// checkpoint list, verify, export, pull: show what is kept of a run, and copy it. They only read. A
+// run that goes on meanwhile may remove a checkpoint under them, which is no error.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -65,8 +65,8 @@ int failed(const Error& error) {
   return exit_code_of(error);
 }
 
-/// Where checkpoints are: a run's folder or URL, a folder that pull wrote, or a single one that
-/// export wrote.
+/// Where checkpoints are: a run's folder or URL, a folder that pull wrote, or the folder of a
+/// single checkpoint that export wrote.
 struct Place {
   std::string path;
   std::string single;         // its folder, or empty
@@ -93,7 +93,8 @@ Result<Place> place_of(const RunReference& reference) {
   return place;
 }
 
-/// By what its spec scores them; a copy has none, and the newest is the best.
+/// Return how the run's spec scores its checkpoints. A copy has no spec: its newest checkpoint is
+/// the best.
 CheckpointConfig config_of(const Place& place) {
   if (place.resolved_spec.empty()) return {};
   SpecSource source;
@@ -115,7 +116,7 @@ Result<std::vector<ListedCheckpoint>> list_of(const Place& place) {
   return listed;
 }
 
-/// Of "checkpoint_000012" and of "12".
+/// Return the number in "checkpoint_000012" or "12".
 std::optional<CheckpointNumber> number_of(const std::string& which) {
   if (const auto named = parse_checkpoint_name(which)) return named;
   CheckpointNumber number;
@@ -153,7 +154,7 @@ Result<ListedCheckpoint> pick(const Place& place, const RunReference& reference,
                hint};
 }
 
-/// How many bytes of how many are read: on stderr, where that is a terminal and it takes long.
+/// Shows how many bytes of how many are read, on stderr, if that is a terminal and it takes long.
 class Progress {
  public:
   Progress(std::string doing, std::uint64_t total)
@@ -171,7 +172,7 @@ class Progress {
     print_err("\r\033[K{}: {} of {}", doing_, size_text(done_), size_text(total_));
     std::fflush(stderr);
   }
-  /// Before a line is printed.
+  /// Clear the display before a line is printed.
   void clear() {
     if (!drawn_) return;
     drawn_ = false;
@@ -233,7 +234,7 @@ struct Verified {
   std::size_t whole = 0, broken = 0, elsewhere = 0;  // one that has gone is none of them
 };
 
-/// Print a line a checkpoint, in order.
+/// Verify the checkpoints, and print a line for each, in order.
 Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& listed) {
   Progress progress("verifying", bytes_of(listed));
   const auto verify = [&](const ListedCheckpoint& one) -> Result<Unit> {
@@ -271,7 +272,7 @@ Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& list
   return verified;
 }
 
-/// As the copy's owner sees it: absolute, without a slash at the end.
+/// Return the target as the copy's owner sees it: absolute, without a slash at the end.
 Result<std::string> target_of(const std::string& dir) {
   std::error_code ec;
   std::string target = fs::absolute(dir, ec).lexically_normal();

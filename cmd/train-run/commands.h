@@ -1,4 +1,4 @@
-// The subcommands of train-run. Each prints, and returns the exit code of the process.
+// The subcommands of train-run. Each prints its result and returns the exit code of the process.
 #pragma once
 
 #include <string>
@@ -37,9 +37,9 @@ struct CheckpointCommand {
   int last = 0;  // 0: all
 };
 
-/// What went wrong, and what to do, on stderr.
+/// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
-/// The folder that is meant; NotFound says where it was looked for.
+/// Return the folder that the reference means. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 
 int run_command(const JobOptions& job, const RunCommand& options);
@@ -47,16 +47,17 @@ int validate_command(const JobOptions& job);
 int schema_command();
 int status_command(const RunReference& reference, bool json);
 int logs_command(const RunReference& reference, const LogsCommand& options);
-/// Follow a run from now on; its exit code, 69 where its launcher died.
+/// Follow a run from now on. Return the run's exit code, or 69 if its launcher died.
 int attach_command(const RunReference& reference);
 int stop_command(const RunReference& reference);
-/// `overrides`: --set, for the attempts to come.
+/// Resume a run. `overrides`: the --set options, for the attempts to come.
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
                    const RunCommand& options);
-/// 0 and what resume would go on with, or 1 and why it would not.
+/// Print what resume would continue from and return 0, or print why it would not and return 1.
 int can_restore_command(const RunReference& reference);
 
-// checkpoint …: the run may be running; also of a folder that export or pull wrote
+// checkpoint …: these also work while the run is running, and on a folder that export or pull
+// wrote.
 int checkpoint_list_command(const RunReference& reference, bool json);
 int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options);
 int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options);

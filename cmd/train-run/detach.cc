@@ -28,7 +28,7 @@ int fail(const Error& error) {
   return exit_code::kUnavailable;
 }
 
-// Its controller must know which folder a later one resumes.
+// Settle the run's name now: its controller must know which folder a later one resumes.
 void settle_name(RunOptions& run, std::vector<std::string>& words) {
   if (!run.unique_name) return;
   std::string& name = run.parsed.spec.run_config.name;
@@ -78,8 +78,8 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     return keep_controller(request);
   };
 
-  // A traind of the user's own outlives the private one of a run. A run without nodes has that one
-  // in any case: whoever keeps both begins both again.
+  // The user's own traind outlives the private one of a run. A run without nodes has a private one
+  // in any case: whoever keeps both starts both again.
   Result<DetachOutcome> kept = Error{Errc::Unavailable, ""};
   const bool named = !options.runtime_dir.empty();
   if (named || !spec.cluster.nodes.empty())

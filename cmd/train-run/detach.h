@@ -1,4 +1,4 @@
-// --detach: hand a run's controller to a traind of this machine, and return.
+// --detach: hands a run's controller to a traind of this machine, and returns.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace train {
 
-/// `run`: what this process would run in the foreground. `words`: the arguments of the controller
-/// that runs it.
+/// Detach a run, and return the exit code. `run`: what this process would run in the foreground.
+/// `words`: the arguments of the controller that runs it.
 int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options);
 
 }  // namespace train

@@ -22,7 +22,7 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
     nodes.push_back({NodeId{0}, host_name(), here, here});
     return nodes;
   }
-  // What they have is known only to them: every node is taken to have room for its even share.
+  // Only the nodes know what they have: assume that each has room for its even share.
   const int share =
       (spec.scaling_config.num_workers.max + static_cast<int>(spec.cluster.nodes.size()) - 1) /
       static_cast<int>(spec.cluster.nodes.size());
@@ -38,8 +38,8 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
 
 using Environment = std::map<std::string, std::string>;
 
-// What a supervisor would set, by the function that it uses; what only exists at start is named as
-// such.
+// Return what a supervisor would set, from the function that it uses. What only exists at start is
+// named as such.
 std::map<int, Environment> environments_of(const JobSpec& spec, const Placement& placement,
                                            const std::string& master_addr) {
   std::map<int, Environment> by_rank;

@@ -1,4 +1,4 @@
-// run, resume, validate, schema: what begins with a job's YAML.
+// run, resume, validate, schema: the commands that begin with a job's YAML.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ std::string timestamp() {
   return text;
 }
 
-// A YAML list that the spec's own reader checks: errors point to --set.
+// Return a YAML list that the spec's own reader checks; its errors point to --set.
 std::string as_list(const std::string& hosts) {
   std::string list = "[";
   std::istringstream stream(hosts);
@@ -54,7 +54,7 @@ std::string as_list(const std::string& hosts) {
   return list + "]";
 }
 
-// --hosts and --hosts-file are short for an override of cluster.nodes.
+// Return the override of cluster.nodes that --hosts and --hosts-file are short for.
 std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
   if (!job.hosts.empty()) return as_list(job.hosts);
   if (job.hosts_file.empty()) return std::nullopt;
@@ -110,7 +110,8 @@ OutputMode output_mode(const std::string& output) {
   return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
 }
 
-/// `words`: the arguments that say the same to a controller in the background.
+/// Run a parsed job, here or detached. `words`: the arguments that say the same to a controller in
+/// the background.
 int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                std::vector<std::string> changed_keys, bool unique_name, const RunCommand& options,
                std::vector<std::string> words) {
@@ -132,7 +133,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
   return detach(std::move(run), std::move(words), options);
 }
 
-// The resolved spec in the run's folder is the whole job: paths are absolute, secrets are
+// Parse the resolved spec in the run's folder. It is the whole job: paths are absolute, secrets are
 // references.
 std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
                                        const std::vector<std::string>& overrides) {
@@ -215,7 +216,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
     words.insert(words.end(), {"--set", text});
     keys.push_back(text.substr(0, text.find('=')));
   }
-  parsed->warnings.clear();  // said when the run began, of the file that its user wrote
+  parsed->warnings.clear();  // printed when the run began, for the file that its user wrote
   return run_parsed(std::move(*parsed), read_text(folder.spec()), std::move(keys), false, options,
                     std::move(words));
 }

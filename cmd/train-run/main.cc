@@ -30,7 +30,7 @@ class Commands {
     actions_.emplace_back(command, std::move(action));
     return command;
   }
-  /// The exit code of the one that was parsed.
+  /// Run the subcommand that was parsed, and return its exit code.
   int run() const {
     const auto parsed = std::find_if(actions_.begin(), actions_.end(),
                                      [](const auto& command) { return command.first->parsed(); });
@@ -118,12 +118,14 @@ std::string exit_codes_text() {
 
 }  // namespace
 
-/// No thread of theirs is left when statics are destroyed.
+/// Closes the object stores at exit, so that no thread of theirs is left when statics are
+/// destroyed.
 struct ObjectStoresAtExit {
   ~ObjectStoresAtExit() { train::close_object_stores(); }
 };
 
-// By abort(): TRAIN_CHECK, an exception that nobody takes. 134 would be a rank's.
+// Handle abort(), which TRAIN_CHECK or an uncaught exception calls: end with the exit code of a
+// bug. 134 would be a rank's.
 void end_as_a_bug(int) { ::_exit(train::exit_code::kBug); }
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// status, logs, stop: what looks at a run's folder, from any machine that sees it.
+// status, logs, stop: the commands that look at a run's folder, from any machine that sees it.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ std::optional<RunFolder> folder_of(const RunReference& reference) {
   return std::nullopt;
 }
 
-/// Somebody holds the run's lock right now.
+/// Return whether somebody holds the run's lock right now.
 bool is_running(const RunFolder& folder) {
   PosixFileSystem files;
   if (!running_elsewhere(folder).empty()) return true;
@@ -46,7 +46,8 @@ bool is_running(const RunFolder& folder) {
   return lock.has_error() && lock.error().code == Errc::Unavailable;
 }
 
-/// Somebody holds the run's lock, or will soon: a traind keeps its controller.
+/// Tells whether somebody holds the run's lock, or will soon, because a traind keeps its
+/// controller.
 class Life {
  public:
   bool goes_on(const RunFolder& folder) {
@@ -60,7 +61,7 @@ class Life {
   std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
 };
 
-/// Of a run that may be somebody else's.
+/// Read a JSON object of a run that may be somebody else's.
 boost::json::object read_json(const std::string& path) {
   constexpr std::uint64_t kBytesMax = 1 << 20;
   PosixFileSystem files;

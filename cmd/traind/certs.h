@@ -1,4 +1,5 @@
-// traind certs: the certificates of a cluster, for sites that want an identity per node and user.
+// traind certs: makes the certificates of a cluster, for sites that want an identity for each node
+// and user.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +12,7 @@ class CertsCommand {
  public:
   explicit CertsCommand(CLI::App& app);
   bool parsed() const { return certs_->parsed(); }
-  /// Makes what was asked for, and says what to do with it. The exit code.
+  /// Make what was asked for, and print what to do with it. Return the exit code.
   int run() const;
 
  private:

@@ -33,7 +33,7 @@ void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, 
   }
 }
 
-/// "60s", "1500ms": into milliseconds.
+/// Add an option that takes a time such as "60s" or "1500ms", and stores it in milliseconds.
 void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
                   const std::string& text) {
   const std::map<std::string, std::int64_t> units{

@@ -5,7 +5,7 @@
 namespace train {
 namespace {
 
-constexpr int kBug = 70;  // the exit code by which train-run says so of itself
+constexpr int kBug = 70;  // the exit code with which train-run reports a bug of its own
 constexpr Duration kLongLife = seconds(60), kPauseMax = seconds(30);
 
 }  // namespace

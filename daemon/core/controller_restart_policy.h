@@ -1,5 +1,5 @@
-// Whether the controller of a detached run is started again after it ended, and when. Pure: the
-// shell says how it ended.
+// Decides whether and when the controller of a detached run is started again after it ended. Pure:
+// the shell says how it ended.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ struct ControllerEnd {
 
 class ControllerRestartPolicy {
  public:
-  /// How long to wait before another one is started in its place; none: that was the end.
+  /// Return how long to wait before another controller is started in its place. None: start no
+  /// more.
   std::optional<Duration> ended(const ControllerEnd& end, Duration lived);
 
  private:

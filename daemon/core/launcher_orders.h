@@ -1,5 +1,6 @@
-// What a launcher asks for is checked before it counts: it holds the token, or is this user's, and
-// may still be of another version, or broken. So is what a supervisor says. Pure.
+// Checks what a launcher asks for before it counts. The launcher holds the token, or belongs to
+// this user, but may still have another version, or be broken. The same goes for what a supervisor
+// says. Pure.
 #pragma once
 
 #include <string_view>
@@ -8,15 +9,17 @@
 
 namespace train {
 
-/// What may be a folder, an argument and a part of a name, whoever chose it: 1 to 200 letters,
-/// digits, '.', '_' and '-', the first no dot.
+/// Return whether the text can be a folder, an argument and a part of a name, whoever chose it: 1
+/// to 200 letters, digits, '.', '_' and '-', not starting with a dot.
 bool is_run_id(std::string_view text);
 
-/// Names, times and generation of a lease. InvalidArgument names the field and its bounds.
+/// Check the names, times and generation of a lease. InvalidArgument names the field and its
+/// bounds.
 Result<Unit> check_order(const AttachRun& message);
-/// What a supervisor, which may be another user's program, says that it holds.
+/// Check what a supervisor, which may be another user's program, says that it holds.
 Result<Unit> check_order(const SupervisorHello& message);
-/// Amounts, counts and times of an attempt: finite, and no larger than a node can mean.
+/// Check that the amounts, counts and times of an attempt are finite, and no larger than makes
+/// sense for a node.
 Result<Unit> check_order(const PrepareAttempt& message);
 
 }  // namespace train

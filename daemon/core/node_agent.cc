@@ -14,7 +14,7 @@ void add(Resources& sum, const Resources& claim, double times) {
   sum.gpu += times * claim.gpu;
   const auto memory =
       static_cast<double>(sum.memory_bytes) + times * static_cast<double>(claim.memory_bytes);
-  constexpr double kMost = 1e18;  // of what a number of bytes can be; whoever asks has bounds too
+  constexpr double kMost = 1e18;  // the most bytes that we count; requests have bounds too
   sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(std::min(memory, kMost));
   for (const auto& [name, value] : claim.custom) sum.custom[name] += times * value;
 }
@@ -68,7 +68,8 @@ void NodeAgent::on(const LauncherAttached& event) {
     actions_.push_back(RefuseLink{event.link, fenced(message, run.generation)});
     return;
   }
-  // TCP goes on sending what a launcher said over a connection that it has given up for this one.
+  // TCP goes on sending what a launcher said over an older connection, which it has given up for
+  // the current one.
   const bool held_up = run.link && message.generation == run.generation && event.link < *run.link;
   if (held_up) return;
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
@@ -88,7 +89,8 @@ void NodeAgent::on(const LauncherDetached& event) {
   on(LauncherLinkClosed{event.link});
 }
 
-// As long as a supervisor lives the generation is known: an older launcher is still refused.
+// The generation stays known as long as a supervisor lives, so that an older launcher is still
+// refused.
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
@@ -119,7 +121,7 @@ void NodeAgent::on(const AttemptAsked& event) {
     return;
   }
   if (runs_[*run_id].ended >=
-      event.attempt) {  // asked again before the news of its end had arrived
+      event.attempt) {  // it was asked again before the news of its end had arrived
     actions_.push_back(
         TellAttemptLost{event.link, event.attempt, "it has ended", event.message.standby});
     return;
@@ -131,7 +133,7 @@ void NodeAgent::on(const AttemptAsked& event) {
                                              node_name_, *draining_)}});
     return;
   }
-  // Those that stand by use what the attempt before theirs holds: they wait for nobody, and claim
+  // Standby processes use what the attempt before theirs holds: they wait for nobody, and claim
   // nothing.
   const bool standby = event.message.standby;
   if (!standby && stop_older_attempts(key)) {
@@ -172,8 +174,8 @@ PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supe
   return message;
 }
 
-// A launcher that had given this node up begins a new attempt when it is back; the workers of the
-// old one, which knew nothing of that, may still be there.
+// Stop older attempts. A launcher that had given this node up begins a new attempt when the node is
+// back. The workers of the old attempt, which knew nothing of that, may still be there.
 bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
   bool any = false;
   for (const auto& [key, supervisor] : supervisors_) {
@@ -186,8 +188,8 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
   return any;
 }
 
-// One that is found again knows the generation of its run, which we have forgotten: a launcher that
-// attached before it answered may be an older one.
+// A supervisor that is found again knows the generation of its run, which we have forgotten. A
+// launcher that attached before the supervisor answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
   const SupervisorHello& hello = event.message;
   supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpu_ids, hello.standby});
@@ -207,7 +209,7 @@ void NodeAgent::on(const SupervisorUp& event) {
                                               .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
 }
 
-// Its claims are held, and its launcher waits, until its workers are gone as well.
+// The supervisor's claims are held, and its launcher waits, until its workers are gone as well.
 void NodeAgent::on(const SupervisorDown& event) {
   const auto found = supervisors_.find(event.key);
   if (found == supervisors_.end() || found->second.down) return;
@@ -254,8 +256,8 @@ void NodeAgent::on(const DrainAsked& event) {
   }
 }
 
-// A launcher that is there still gets all that its workers leave, and releases them. For the
-// others, and for all at the second time, the supervisor shall end once its workers have.
+// A launcher that is still there gets all that its workers leave, and releases them. For runs
+// without one, and for all runs the second time, the supervisor ends once its workers have.
 void NodeAgent::on(const DrainExpired&) {
   const bool again = std::exchange(drain_expired_, true);
   for (const auto& [key, supervisor] : supervisors_) {

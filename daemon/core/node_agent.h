@@ -1,6 +1,6 @@
-// One node: which run holds a lease with which generation, what of the node's resources is claimed,
-// which supervisors live. Events in, actions out. Frames between launcher and supervisor pass by it
-// in the shell, once the lease is good.
+// Decides for one node: which run holds a lease with which generation, which of the node's
+// resources are claimed, and which supervisors live. Events come in, actions go out. Once the lease
+// is good, the shell passes frames between launcher and supervisor without this class.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct AttemptAsked {
   Attempt attempt;
   PrepareAttempt message;
 };
-struct AdoptionBegun {};  // after our own restart: a supervisor that may still live is called
+struct AdoptionBegun {};  // after our own restart: we call a supervisor that may still live
 struct AdoptionEnded {};  // it answered (SupervisorUp came before), or it is dead
 struct SupervisorUp {
   AttemptKey key;
@@ -57,8 +57,8 @@ struct AttemptSwept {
 };  // nothing that its supervisor left lives any more: the answer to SweepAttempt
 struct DrainAsked {
   std::string reason;
-};                       // leave gracefully; again: tell everybody again
-struct DrainExpired {};  // its grace is over, or once more what was given for stopping
+};                       // leave gracefully; if asked again, tell everybody again
+struct DrainExpired {};  // its grace is over; the second time: so is the time for stopping
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
                                AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
                                AttemptSwept, DrainAsked, DrainExpired>;
@@ -123,18 +123,19 @@ class NodeAgent {
 
   std::vector<NodeAction> handle(const NodeEvent& event);
 
-  /// The link that holds the lease of a run; none while the launcher is away.
+  /// Return the link that holds the lease of a run, or none while the launcher is away.
   std::optional<LinkId> link_of(const std::string& run_id) const;
-  /// Where a frame of a supervisor goes. Nowhere while the launcher is away, nor until the
-  /// supervisor has begun to say everything again to a launcher that attached: one that heard the
-  /// end before the middle would take it for the whole.
+  /// Return the link that a supervisor's frame goes to. None while the launcher is away, or until
+  /// the supervisor has begun to say everything again to a launcher that attached: a launcher that
+  /// heard the end before the middle would take it for the whole.
   std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
-  /// The run that a link may send frames for; none for a link without a lease.
+  /// Return the run that a link may send frames for, or none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
-  /// The user that the workers of a run run as (AttachRun.user); "" for a run without a lease.
+  /// Return the user that the workers of a run run as (AttachRun.user), or "" for a run without a
+  /// lease.
   std::string user_of(const std::string& run_id) const;
   bool idle() const { return runs_.empty() && supervisors_.empty(); }
-  /// Draining, and nothing is left that would have to be waited for.
+  /// Return whether the node is draining and nothing is left to wait for.
   bool drained() const { return draining_.has_value() && supervisors_.empty() && adoptions_ == 0; }
 
  private:

@@ -1,8 +1,8 @@
-// Connections that have not shown yet who they are. Each costs a descriptor for as long as a
-// handshake may take, and anybody who reaches the port can make them: there is a limit for all, and
-// where it is reached, the oldest one of the network that has the most goes, and among networks
-// that have as many, the oldest of all. A launcher's own handshake is over in milliseconds, long
-// before it is the oldest. Pure.
+// Limits the connections that have not yet shown who they are. Each costs a descriptor for as long
+// as a handshake may take, and anybody who reaches the port can make them. One limit holds for all
+// of them. When it is reached, the oldest connection of the network that has the most goes. If
+// several networks have as many, the oldest of theirs goes. A launcher's own handshake is over in
+// milliseconds, long before it is the oldest. Pure.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class PendingHandshakes {
  public:
   static constexpr std::size_t kMax = 64;
 
-  /// `address`: without the port; an IPv6 one counts with all of its /64, which one machine has for
-  /// itself. `id`: more than any before. The connection that is to be closed for the new one, if
-  /// any.
+  /// Begin a handshake. Return the connection to close in favour of the new one, if any. `address`:
+  /// without the port; an IPv6 address counts as its whole /64, which one machine has for itself.
+  /// `id`: greater than any before.
   std::optional<std::uint64_t> begin(std::uint64_t id, const std::string& address);
-  /// It is over, however it went.
+  /// End a handshake, whatever its outcome.
   void end(std::uint64_t id);
   std::size_t size() const { return addresses_.size(); }
 

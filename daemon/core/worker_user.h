@@ -1,5 +1,5 @@
-// The user that the workers of a run run as: from what traind allows, what the spec asks for, and
-// what the launcher's certificate says. Pure.
+// Chooses the user that the workers of a run run as, from what traind allows, what the spec asks
+// for, and what the launcher's certificate says. Pure.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ struct WorkerUsers {
   std::vector<std::string> allowed;  // --run-as; empty: `own` only
 };
 
-/// Choose the user, by name. `asked`: run_config.user, or "" where the spec leaves it out.
+/// Choose the user, by name. `asked`: run_config.user, or "" if the spec leaves it out.
 /// `certificate`: the user that the launcher's certificate names, if it has one. A launcher that
 /// asks for nobody gets the first allowed user; with a certificate and several allowed users, it
-/// gets the one that the certificate names. Permission where traind does not allow that user.
+/// gets the one that the certificate names. Permission if traind does not allow that user.
 Result<std::string> worker_user(const WorkerUsers& users, const std::string& asked,
                                 const std::optional<std::string>& certificate);
 

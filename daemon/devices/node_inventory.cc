@@ -49,8 +49,8 @@ std::uint64_t memory_bytes() {
   return total;
 }
 
-// NVML by dlopen, so that traind runs on nodes without a driver. Signatures: NVIDIA NVML API
-// reference, stable since v2.
+// Count the GPUs. dlopen loads NVML, so that traind runs on nodes without a driver. Signatures:
+// NVIDIA NVML API reference, stable since v2.
 int gpu_count() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 0;

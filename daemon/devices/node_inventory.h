@@ -1,5 +1,5 @@
-// What this node has: cores this process may use, memory, GPUs (NVML, where the driver is there),
-// and addresses at which other nodes may reach it.
+// Finds what this node has: the cores that this process may use, memory, GPUs (through NVML, if the
+// driver is there), and the addresses at which other nodes may reach it.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace train {
 
-/// Cores by affinity and cgroup quota, memory by cgroup limit and /proc/meminfo, GPUs by NVML (0
-/// where it cannot be loaded).
+/// Read the cores from affinity and cgroup quota, the memory from the cgroup limit and
+/// /proc/meminfo, and the GPUs from NVML (0 if it cannot be loaded).
 Resources read_node_resources();
 
-/// Numeric addresses of the interfaces that are up, IPv4 first, loopback last.
+/// Return the numeric addresses of the interfaces that are up, IPv4 first, loopback last.
 std::vector<std::string> read_node_addresses();
 
 }  // namespace train

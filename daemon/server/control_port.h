@@ -1,5 +1,5 @@
-// traind's own socket in its runtime folder, for commands of its user on this node (`traind drain`,
-// `train-run --detach`), and the other end of it.
+// traind's own socket in its runtime folder, which takes commands from its user on this node
+// (`traind drain`, `train-run --detach`), and the client's end of it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,8 +16,8 @@ namespace train {
 
 inline constexpr std::int64_t kDrainGraceMsMax = std::int64_t{30} * 24 * 3600 * 1000;
 
-/// Accepts commands for as long as it lives. A connection stays open until traind ends: whoever
-/// waits for that reads the end of the stream.
+/// Accepts commands for as long as it lives. A connection stays open until traind ends, so that a
+/// client that waits for that reads the end of the stream.
 class ControlPort {
  public:
   struct Handlers {
@@ -47,8 +47,8 @@ struct DrainRequest {
   std::string build;
 };
 
-/// Ask the traind of a runtime folder to drain, and wait until it has left. Returns the process's
-/// exit code, after a message on stderr where there is none.
+/// Ask the traind of a runtime folder to drain, and wait until it has left. Return the process's
+/// exit code, after a message on stderr if there is no traind.
 int run_drain(const DrainRequest& request);
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// What traind remembers of a controller that it keeps, in its runtime folder, so that a traind that
-// is started again reattaches to it. And what /proc and the run's folder say of one.
+// Keeps a note of each controller in traind's runtime folder, so that a restarted traind reattaches
+// to it, and reads what the run's folder says about a controller.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ namespace train {
 struct KeptNote {
   DetachController request;
   pid_t pid = -1;            // −1: none runs
-  std::string pid_start;     // pids are given again
+  std::string pid_start;     // because pids are reused
   std::string exit_at_keep;  // exit_mark() before the first one began
 };
 
@@ -26,16 +26,17 @@ struct ControllerFiles {
 };
 
 ControllerFiles controller_files(const std::string& runtime_dir, const std::string& tag);
-/// The tags of all notes in the runtime folder.
+/// Return the tags of all notes in the runtime folder.
 std::vector<std::string> list_controller_tags(const std::string& runtime_dir);
 void remove_controller_files(const ControllerFiles& files);
 
 Result<Unit> write_note(const std::string& path, const KeptNote& note);
 std::optional<KeptNote> read_note(const std::string& path);
 
-/// Which exit.json the run has; "" for none. Another mark than before: the run has ended meanwhile.
+/// Return a mark of the exit.json that the run has, or "" if it has none. A mark that differs from
+/// the one before means that the run has ended meanwhile.
 std::string exit_mark(const std::string& run_dir);
-/// The end of a log, at most 16 KiB.
+/// Return the end of a log, at most 16 KiB.
 std::string tail_of(const std::string& path);
 
 }  // namespace train

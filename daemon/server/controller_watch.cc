@@ -60,7 +60,7 @@ void ControllerWatch::take_up() {
 }
 
 void ControllerWatch::keep(DetachController request, std::shared_ptr<Connection> asker) {
-  for (const auto& [note, kept] : kept_) {  // it is resumed already, by ourselves
+  for (const auto& [note, kept] : kept_) {  // we have resumed it already
     if (kept->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
         kept->note.pid < 0)
       continue;
@@ -85,8 +85,8 @@ void ControllerWatch::keep(DetachController request, std::shared_ptr<Connection>
   scope_.spawn("controller", hold(kept));
 }
 
-// Its log is here until it owns the run: then it goes on in the run's folder, and says so by an
-// empty log.
+// The controller logs here until it owns the run. Then it logs in the run's folder, and an empty
+// log here says so.
 Result<Unit> ControllerWatch::start(Kept& kept) {
   const DetachController& asked = kept.note.request;
   struct stat status {};

@@ -1,4 +1,5 @@
-// The controllers (train-run) of detached runs: started, watched, started again when they die.
+// Starts the controllers (train-run) of detached runs, watches them, and starts them again when
+// they die.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -18,13 +19,14 @@ namespace train {
 
 class ControllerWatch {
  public:
-  /// `on_end`: one has ended, and none is started in its place.
+  /// `on_end` is called when a controller has ended and no other is started in its place.
   ControllerWatch(asio::any_io_executor executor, Scope& scope, std::string runtime_dir, Log log,
                   std::function<void()> on_end);
 
-  /// Those of a traind that is gone: the living are watched, the dead begun again.
+  /// Take over the controllers of a traind that is gone: watch the living, and start the dead
+  /// again.
   void take_up();
-  /// Start one. The asker hears DetachedController and ControllerEnded, or Refused.
+  /// Start a controller. The asker hears DetachedController and ControllerEnded, or Refused.
   void keep(DetachController request, std::shared_ptr<Connection> asker);
   bool empty() const { return kept_.empty(); }
 

@@ -175,8 +175,8 @@ WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
   return spaces_.of_user(agent_.user_of(run_id));
 }
 
-/// The user that the run's workers run as. None: traind does not allow it, and the launcher has
-/// been told why.
+/// Return the user that the run's workers run as. None: traind does not allow it, and the launcher
+/// has been told why.
 std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
                                                    const std::optional<CertificateName>& launcher) {
   const bool named = launcher && !link->is_unix();
@@ -195,7 +195,7 @@ std::optional<std::string> Daemon::worker_user_for(const Link& link, const Attac
   return std::nullopt;
 }
 
-// To look costs some groups: a run's own traind leaves it to the run, which says what it lacks.
+// Looking costs some groups: a run's own traind leaves it to the run, which says what it lacks.
 void Daemon::look_at_limits() {
   const std::string why = take_over_own_cgroup(own_cgroup_places());
   if (options_.leave_with_last_run) return;
@@ -206,7 +206,7 @@ void Daemon::look_at_limits() {
              {"why", why.empty() ? "no cgroup can be written" : why}});
 }
 
-// Connections that stand keep what they began with.
+// Existing connections keep what they began with.
 void Daemon::read_tls_again() {
   if (const auto read = tls_.read_again(); !read)
     return log_.error("the token or certificates stay as they were",
@@ -215,7 +215,7 @@ void Daemon::read_tls_again() {
             {{"name", tls_.name()}, {"valid_until", tls_.valid_until()}});
 }
 
-// Not all who renew certificates can send a signal: Kubernetes only changes the files.
+// Not everybody who renews certificates can send a signal: Kubernetes only changes the files.
 const std::optional<TlsContext>& Daemon::current_tls() {
   if (tls_.changed(clock_.now())) read_tls_again();
   return tls_.context();
@@ -235,7 +235,8 @@ Result<Unit> Daemon::open_control_port() {
   return Unit{};
 }
 
-// What launchers are told; a specific listen address is the best one for other nodes too.
+// Return the addresses that launchers are told. A specific listen address is the best one for other
+// nodes too.
 std::vector<std::string> Daemon::addresses() const {
   std::vector<std::string> all;
   for (const std::string& text : options_.listen) {
@@ -293,7 +294,7 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
   changed_.notify();
 }
 
-/// An order that makes no sense ends the link, and the launcher is told.
+/// Decode and check an order. An order that makes no sense ends the link, and the launcher is told.
 template <class Message>
 std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame) {
   auto message = decode<Message>(frame);
@@ -303,7 +304,7 @@ std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame
   return std::nullopt;
 }
 
-/// A launcher that --allow-launcher does not name is told so.
+/// Return whether a launcher may use this node. One that --allow-launcher does not name is told so.
 bool Daemon::may_use_node(const Link& link, const std::optional<CertificateName>& user) {
   const auto& allowed = options_.allowed_launchers;
   if (allowed.empty() || link->is_unix()) return true;
@@ -464,11 +465,11 @@ asio::awaitable<void> Daemon::wait_for_signal() {
       read_tls_again();
       continue;
     }
-    if (number == SIGUSR1) {  // Slurm's warning of an end to come: it hurries nobody
+    if (number == SIGUSR1) {  // Slurm's warning that the end will come: no hurry yet
       if (!options_.leave_with_last_run) begin_drain(options_.drain_grace, "SIGUSR1");
       continue;
     }
-    // Slurm sends TERM twice, some ms apart: only who asks again later is in a hurry.
+    // Slurm sends TERM twice, some ms apart: only a TERM that comes later is urgent.
     const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
     const bool leave = number != SIGTERM || again || options_.leave_with_last_run;
     if (leave) {
@@ -482,7 +483,7 @@ asio::awaitable<void> Daemon::wait_for_signal() {
   }
 }
 
-// Workers go on, as for an upgrade: whoever comes back finds them again.
+// Leave at the end of stdin. Workers go on, as for an upgrade: whoever comes back finds them again.
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
@@ -491,7 +492,7 @@ asio::awaitable<void> Daemon::leave_with_stdin() {
   context_.stop();
 }
 
-// Asked again, the earlier end counts.
+// Begin to drain. If asked again, the earlier end counts.
 void Daemon::begin_drain(Duration grace, const std::string& reason) {
   const bool first = !drain_until_;
   const TimePoint until = clock_.now() + grace;
@@ -547,7 +548,7 @@ asio::awaitable<void> Daemon::leave_when_idle() {
 
 namespace {
 
-/// A node is called as its certificate says.
+/// Return the node's name, which its certificate decides if it has one.
 Result<std::string> name_of_node(const DaemonOptions& options, const TlsFiles& tls) {
   if (!tls.context() || !tls.context()->name()) return options.node_name;
   const std::string& name = tls.context()->name()->name;

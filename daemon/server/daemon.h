@@ -1,6 +1,6 @@
 // traind: accepts launchers, leases the node's resources to runs, starts supervisors and finds them
-// again after its own restart, and passes frames between a launcher and its supervisors. What is
-// decided is core/node_agent's; this performs it.
+// again after its own restart, and passes frames between a launcher and its supervisors.
+// core/node_agent makes the decisions; the daemon carries them out.
 #pragma once
 
 #include <map>
@@ -31,12 +31,12 @@ struct DaemonOptions {
   std::string build;
 };
 
-/// Serve until SIGTERM or SIGUSR1 (drain: see docs) or a later TERM or SIGINT (leave at once;
-/// supervisors and workers live on), or, a private one, until its last run has gone. Returns the
-/// process's exit code, after a message on stderr where it could not start.
+/// Serve until SIGTERM or SIGUSR1 (drain: see docs), or until a later TERM or SIGINT (leave at
+/// once; supervisors and workers live on). A private traind serves until its last run has gone.
+/// Return the process's exit code, after a message on stderr if traind could not start.
 int run_daemon(DaemonOptions options);
 
-/// Where no flag names it: /var/tmp/trainrun-UID.
+/// Return the spool folder for when no flag names it: /var/tmp/trainrun-UID.
 std::string default_spool_dir();
 
 }  // namespace train

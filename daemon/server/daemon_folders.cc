@@ -42,8 +42,8 @@ Result<Unit> allow_traversal(const std::string& path) {
 
 }  // namespace
 
-// Only root can create or rename entries of `folder`. Whatever mode the user has given to the
-// user's folder, traind starts.
+// Only root can create or rename entries of `folder`. traind starts whatever mode the user has
+// given to the user's folder.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account) {
   TRY_VOID(make_private_folder(folder));
   TRY_VOID(allow_traversal(folder));

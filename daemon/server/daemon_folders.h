@@ -1,4 +1,4 @@
-// The folders of a traind: nobody else's, and no other traind's.
+// Takes the folders of a traind, and makes sure that they are nobody else's and no other traind's.
 #pragma once
 
 #include <string>
@@ -14,18 +14,19 @@ struct DaemonFolders {
   std::string data;     // checkpoints without shared storage; made by supervisors
 };
 
-/// Make them where they are missing, or take those that are there: whoever can write one of them,
-/// or has made it before us, could have our sockets, and what we are to keep and remove. Permission
-/// then, with what is wrong.
+/// Make the folders that are missing, and take those that are there. Permission, which says what is
+/// wrong, if somebody else can write one of them, or made it before us: they could have our
+/// sockets, and what we are to keep and remove.
 Result<Unit> take_folders(const DaemonFolders& folders);
 
-/// Make user_folder(), which belongs to the user and is closed to everybody else, where it is
-/// missing. `folder` is made as well, and other users may traverse it. Permission where a folder
-/// above does not let the user in, or the user's folder belongs to somebody else.
+/// Make user_folder() if it is missing. It belongs to the user and is closed to everybody else.
+/// Make `folder` as well, and let other users traverse it. Permission if a folder above does not
+/// let the user in, or if the user's folder belongs to somebody else.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account);
 
-/// Two daemons in one runtime folder would take each other's supervisors for their own:
-/// AlreadyExists, with the pid of the other. The lock ends with this process.
+/// Lock the runtime folder: two daemons in it would take each other's supervisors for their own.
+/// AlreadyExists, with the pid of the other daemon, if it is locked. The lock ends with this
+/// process.
 Result<Unit> lock_runtime_folder(const std::string& runtime);
 
 }  // namespace train

@@ -1,6 +1,6 @@
-// Where launchers connect. Whoever reaches a port can open connections: only this user or root, and
-// over TCP only who holds the token or a launcher's certificate, is handed on; until then a
-// connection gets little time, and there are few at a time.
+// The port where launchers connect. Anybody who reaches a port can open connections. The port hands
+// on only those of this user or root, and over TCP only those that hold the token or a launcher's
+// certificate. Until then a connection gets little time, and only a few may wait at a time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -25,17 +25,17 @@ namespace train {
 class LauncherPort {
  public:
   using Link = std::shared_ptr<Connection>;
-  /// The life of a connection whose handshake is over.
+  /// Serves a connection whose handshake is over, for its whole life.
   using Serve = std::function<asio::awaitable<void>(Link link)>;
 
-  /// `scope` owns the flows, and ends before this.
+  /// `scope` owns the flows, and must end before this object.
   LauncherPort(asio::any_io_executor executor, Scope& scope, Log log, Identity self, TlsSource tls,
                Serve serve);
 
-  /// "unix:PATH" or "HOST:PORT", which needs TLS: Unauthenticated without. Unavailable where
-  /// somebody listens already.
+  /// Listen on "unix:PATH" or "HOST:PORT". HOST:PORT needs TLS: Unauthenticated without it.
+  /// Unavailable if somebody listens there already.
   Result<Unit> listen(const std::string& endpoint);
-  /// Take nobody any more; who is connected stays.
+  /// Accept no more connections. Those that are there stay.
   void close();
 
  private:

@@ -45,7 +45,7 @@ void NodeData::sweep(const std::set<std::string>& living) {
   });
 }
 
-// It loses its name at once: the same run may begin again, and must not find a half of it.
+// The folder loses its name at once: the same run may begin again, and must not find half of it.
 void NodeData::remove(const std::string& folder, const std::string& why) {
   const ActAs owner(account_);
   if (const auto ours = check_own_folder(folder); !ours) {

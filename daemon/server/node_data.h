@@ -1,7 +1,8 @@
-// What runs leave on this node's disk for their next attempt, where they have no storage that all
-// nodes share: a folder a run below --data-dir, which carries our mark. It goes when the run is
-// over. Whatever else is below --data-dir is not ours and stays. With --run-as each user has such
-// folders in a folder of that user, where traind reads and removes with that user's rights only.
+// What runs leave on this node's disk for their next attempt, if they have no storage that all
+// nodes share. Each run has a folder below --data-dir, which carries our mark and goes when the run
+// is over. Whatever else is below --data-dir is not ours and stays. With --run-as the run folders
+// of each user lie in a folder of that user, where traind reads and removes with that user's rights
+// only.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -16,10 +17,11 @@ namespace train {
 
 class NodeData {
  public:
-  /// Told of each folder that is removed, and of one that cannot be: from any thread.
+  /// Called, from any thread, for each folder that is removed and for each that cannot be.
   using Say = std::function<void(const std::string& what, const std::string& folder)>;
 
-  /// Answers come on `executor`, which must outlive it. `account`: whose the folder is; none: ours.
+  /// Answers come on `executor`, which must outlive this object. `account`: the owner of the
+  /// folder; none: our own.
   NodeData(boost::asio::any_io_executor executor, std::string folder,
            std::optional<UserAccount> account, Say say)
       : folder_(std::move(folder)),
@@ -27,14 +29,17 @@ class NodeData {
         say_(std::move(say)),
         files_(executor, account_) {}
 
-  /// Of the run; not made. None where the id cannot be the name of a folder.
+  /// Return the folder of the run, without making it. None if the id cannot be the name of a
+  /// folder.
   std::optional<std::string> folder_of(const std::string& run_id) const;
-  /// Read in a part of a checkpoint that the run keeps here.
+  /// Answer a request to read in a part of a checkpoint that the run keeps here.
   void serve(const std::string& run_id, const ReadFile& request, const FileServer::Reply& reply);
-  /// Its launcher says that it is over here: its folder goes once no supervisor of it is left.
+  /// Note that the run is over here, as its launcher says. Its folder goes once no supervisor of it
+  /// is left.
   void run_ended(const std::string& run_id) { ended_.insert(run_id); }
   void run_began(const std::string& run_id) { ended_.erase(run_id); }
-  /// Remove what ended runs have left, but those of `living`. The removing itself goes on later.
+  /// Remove what ended runs have left, except for those in `living`. The removal itself goes on
+  /// later.
   void sweep(const std::set<std::string>& living);
   /// Remove another folder of this user, if it carries our mark; then call `then`, from any thread.
   void remove_later(const std::string& folder, std::function<void()> then);

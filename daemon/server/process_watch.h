@@ -1,5 +1,6 @@
-// Processes that need not be our children, perhaps those of an earlier traind. A pid may be another
-// process's by now, so each goes with when it was started.
+// Watches processes that need not be our children, perhaps those of an earlier traind. A pid may
+// belong to another process by now, so each pid goes with the time at which its process was
+// started.
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +12,12 @@
 
 namespace train {
 
-/// When a process was started, in the kernel's ticks; "" where it is gone, or a zombie, or no
+/// Return when a process was started, in the kernel's ticks. "" if it is gone or a zombie, or if no
 /// descriptor is left to read that with.
 std::string process_start(pid_t pid);
 
-/// Until the process has ended that process_start() gave `start` for; until whatever has that pid,
-/// where that was "". No lack of descriptors is taken for its end. Cancelled.
+/// Wait until the process for which process_start() gave `start` has ended. If `start` is "", wait
+/// for whatever has that pid. A lack of descriptors is never taken for the end. Cancelled.
 Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start);
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// How traind starts the supervisor of an attempt.
+// Builds the command with which traind starts the supervisor of an attempt.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace train {
 
-/// Our own program, as `traind supervise`; it outlives us. cmd/traind reads the arguments. With an
-/// account it becomes that user before all else, and its environment has nothing of ours that could
-/// be a secret.
+/// Return the command that starts our own program as `traind supervise`, which outlives us.
+/// cmd/traind reads the arguments. With an account, the program becomes that user before all else,
+/// and its environment has nothing of ours that could be a secret.
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 const std::string& data_dir, int link_fd, int socket_fd,
                                 const std::optional<UserAccount>& account);
 
-/// Limit the cgroup of another user's attempt to the attempt's claim, and room for the supervisor,
-/// whatever limits that supervisor sets for its workers. Does nothing for our own user.
+/// Limit the cgroup of another user's attempt to the attempt's claim plus room for the supervisor,
+/// whatever limits that supervisor sets for its workers. Do nothing for our own user.
 void limit_attempt_of_user(const SupervisorFiles& files, const PrepareAttempt& message);
 
 }  // namespace train

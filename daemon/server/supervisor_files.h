@@ -1,5 +1,5 @@
-// Where the files of one attempt's supervisor lie on its node; the names are a function of run and
-// attempt, so that a traind that is started again finds what its predecessor left.
+// Names the files of one attempt's supervisor on its node. The names are a function of run and
+// attempt, so that a restarted traind finds what its predecessor left.
 #pragma once
 
 #include <sys/types.h>
@@ -20,16 +20,16 @@ struct SupervisorFiles {
   bool operator==(const SupervisorFiles&) const = default;
 };
 
-/// Where traind keeps the files of a user: `folder` itself for the user that traind runs as, else a
-/// folder of that user's own below it.
+/// Return where traind keeps the files of a user: `folder` itself for the user that traind runs as,
+/// otherwise the user's own folder below it.
 std::string user_folder(const std::string& folder, uid_t uid);
 
 SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::string& spool_dir,
                                  const AttemptKey& key, uid_t uid);
-/// Of all sockets in the runtime folder, whoever is behind them.
+/// Return the files of all sockets in the runtime folder, whoever is behind them.
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
                                                    const std::string& spool_dir);
-/// Error: a spool folder that is not marked as ours stays.
+/// Remove the files. A spool folder that is not marked as ours stays, which is an Error.
 Result<Unit> remove_supervisor_files(const SupervisorFiles& files);
 
 }  // namespace train

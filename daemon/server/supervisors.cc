@@ -36,8 +36,9 @@ constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kSweepEvery = milliseconds(2), kSweepLimit = milliseconds(500);
 
-/// Kill the process that the kernel named when it listened. It may have ended since, and its pid be
-/// another process's: so only one that has the supervisor's uid is killed.
+/// Kill the process that the kernel named when the socket began to listen. The process may have
+/// ended since, and its pid may be another process's, so kill only one that has the supervisor's
+/// uid.
 void end_process(const Connection& supervisor, const SupervisorFiles& files) {
   const auto who = supervisor.credentials();
   if (!who) return;
@@ -163,7 +164,7 @@ asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
   }
   if (const auto found = links_.find(key); found != links_.end() && found->second == link)
     links_.erase(found);
-  if (!ours) feed_(SupervisorDown{key, "it ended"});  // of our own, watch() says so
+  if (!ours) feed_(SupervisorDown{key, "it ended"});  // for our own, watch() says so
 }
 
 asio::awaitable<void> Supervisors::watch(AttemptKey key, pid_t pid) {
@@ -189,15 +190,15 @@ void Supervisors::adopt_all() {
   }
 }
 
-// Nothing is offered until each has said what it has, or is gone: its workers may hold what the
-// node would give away.
+// Adopt a supervisor. The node offers nothing until each has said what it has, or is gone: its
+// workers may hold what the node would give away.
 asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   const Link link = co_await reach(files);
   std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
   if (link) hello = co_await hear(link, files);
   if (!hello) {
     log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
-    co_await sweep(files, {});  // its orphans went to who was there then
+    co_await sweep(files, {});  // its orphans went to whoever was there then
     feed_(AdoptionEnded{});
     co_return;
   }
@@ -210,8 +211,8 @@ asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   co_await serve(key, link, false);
 }
 
-/// Null: nobody listens there any more. Whatever else keeps us from it (no descriptors left) says
-/// nothing of it, and passes.
+/// Connect to a supervisor. Null: nobody listens there any more. Whatever else keeps us from it (no
+/// descriptors left) says nothing about it, and passes: try again.
 asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
   for (bool said = false;; said = true) {
     auto connection =
@@ -226,8 +227,8 @@ asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
   }
 }
 
-/// What it says first; nothing once it is gone. One that is silent for too long is killed: it may
-/// be stopped or stuck, and its workers hold the node.
+/// Return what the supervisor says first, or nothing once it is gone. Kill a supervisor that is
+/// silent for too long: it may be stopped or stuck, and its workers hold the node.
 asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
                                                                   SupervisorFiles files) {
   auto frame = co_await within(kHelloExpected, link->receive());
@@ -239,8 +240,8 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
   if (!frame && frame.error().code == Errc::Timeout) {
     log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
     end_process(*link, files);
-    // Its end, whenever the kernel can end it. One of another user may have passed its link on to a
-    // process that lives, so that no end comes.
+    // Wait for its end, whenever the kernel can end it. A supervisor of another user may have
+    // passed its link on to a process that lives, so that no end comes.
     if (files.uid == ::geteuid())
       frame = co_await link->receive();
     else
@@ -248,7 +249,7 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
   }
   if (!frame || frame->type != MessageType::SupervisorHello) co_return std::nullopt;
   auto hello = decode<SupervisorHello>(*frame);
-  // A supervisor of another user could claim to be that of somebody else's run.
+  // A supervisor of another user could claim to belong to somebody else's run.
   if (!hello || !check_order(*hello) ||
       supervisor_files(places_.runtime_dir, places_.spool_dir,
                        {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
@@ -273,9 +274,9 @@ asio::awaitable<void> Supervisors::sweep_attempt(AttemptKey key, SupervisorFiles
   feed_(AttemptSwept{key});
 }
 
-// What was killed takes a moment to be gone; before that, its folder cannot be removed, nor the
-// zombies that it leaves us be reaped. `marks`: variables of its workers. As pid 1 we adopt what is
-// not of a run, too.
+// Kill and remove what a dead supervisor left. What was killed takes a moment to be gone. Before
+// that we cannot remove its folder, nor reap the zombies that it leaves us. `marks`: variables of
+// its workers. As pid 1 we also adopt what does not belong to a run.
 asio::awaitable<void> Supervisors::sweep(SupervisorFiles files, std::vector<std::string> marks) {
   const bool ours = files.uid == ::geteuid();
   const auto cgroup = Cgroup::existing(files.cgroup);

@@ -1,5 +1,5 @@
-// The supervisors of this node: started, found again after our own restart, listened to, and swept
-// up after. What follows from their news is NodeAgent's to decide.
+// Starts the supervisors of this node, finds them again after our own restart, listens to them, and
+// sweeps up after them. NodeAgent decides what follows from their news.
 #pragma once
 
 #include <sys/types.h>
@@ -26,8 +26,8 @@
 
 namespace train {
 
-/// That a launcher has asked for and does not read, or that is sent to a supervisor; then the link
-/// ends.
+/// Limit on bytes that a launcher has asked for and does not read, or that are on their way to a
+/// supervisor. Beyond it the link ends.
 inline constexpr std::size_t kUnreadBytesMax = 256u << 20;
 
 class Supervisors {
@@ -36,7 +36,7 @@ class Supervisors {
   struct Places {
     std::string runtime_dir, spool_dir;
   };
-  /// The link of the launcher that a frame of the attempt goes to; null: to none.
+  /// Returns the link of the launcher that a frame of the attempt goes to, or null for none.
   using RouteUp = std::function<Link(const AttemptKey& key, MessageType type)>;
   using Feed = std::function<void(const NodeEvent&)>;
 
@@ -51,17 +51,18 @@ class Supervisors {
         feed_(std::move(feed)) {}
 
   Result<Unit> spawn(const SpawnSupervisor& action, const WorkerSpace& space);
-  /// Call those that an earlier traind left; each is an AdoptionBegun and an AdoptionEnded.
+  /// Call the supervisors that an earlier traind left. Each causes an AdoptionBegun and an
+  /// AdoptionEnded.
   void adopt_all();
-  /// Null: it is not in reach.
+  /// Return the link to a supervisor, or null if it is not in reach.
   Link link(const AttemptKey& key) const;
   void prepare(const AttemptKey& key, const PrepareAttempt& message);
-  /// Kill what is left of it, then feed AttemptSwept.
+  /// Kill what is left of the attempt, then feed AttemptSwept.
   void sweep(const AttemptKey& key);
 
-  /// Whose supervisors live.
+  /// Return the runs whose supervisors live.
   std::set<std::string> living_runs() const;
-  /// An attempt of the run that runs here as another user than this one.
+  /// Return an attempt of the run that runs here as a user other than `uid`, and that user.
   std::optional<std::pair<Attempt, uid_t>> as_another_user(const std::string& run_id,
                                                            uid_t uid) const;
 

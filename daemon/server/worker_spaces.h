@@ -1,5 +1,6 @@
-// The users that workers may run as, and what lies on this node for the runs of each: traind's own
-// user, those that --run-as names, and those that an earlier traind ran workers as.
+// Keeps the users that workers may run as, and what lies on this node for the runs of each. The
+// users are traind's own, those that --run-as names, and those that an earlier traind ran workers
+// as.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,7 +17,7 @@
 
 namespace train {
 
-/// Of one user.
+/// What lies on this node for the runs of one user.
 struct WorkerSpace {
   WorkerSpace(uid_t id, std::optional<UserAccount> of, const boost::asio::any_io_executor& executor,
               std::string folder, NodeData::Say say)
@@ -34,25 +35,26 @@ class WorkerSpaces {
     std::string spool_dir, data_dir;
   };
 
-  /// Nobody but our own user until open(). `executor` must outlive it.
+  /// Know only our own user until open(). `executor` must outlive this object.
   WorkerSpaces(boost::asio::any_io_executor executor, Places places, NodeData::Say say);
 
-  /// Look up the users that --run-as names, and make their folders. From here on a user has the
-  /// name in its account: some machines know one account by several names. Permission where we
-  /// cannot become one of them, or it is root and `may_be_root` is not set.
+  /// Look up the users that --run-as names, and make their folders. From here on a user goes by the
+  /// name in its account, because some machines know one account by several names. Permission if we
+  /// cannot become one of them, or if it is root and `may_be_root` is not set.
   Result<Unit> open(const std::vector<std::string>& run_as, bool may_be_root);
-  /// Why workers are not run as root.
+  /// Return the error that says why workers are not run as root.
   static Error root_refused();
 
   const WorkerUsers& users() const { return users_; }
-  /// Of a user of users().
+  /// Return the uid of a user in users().
   uid_t uid_of(const std::string& user) const;
   WorkerSpace& of_user(const std::string& user) { return of(uid_of(user)); }
-  /// Of any user: perhaps one that --run-as no longer names, whose files an earlier traind left.
+  /// Return the space of any user, even one that --run-as no longer names and whose files an
+  /// earlier traind left.
   WorkerSpace& of(uid_t uid);
-  /// Remove what nobody has come back to, of users but those of `living`.
+  /// Remove what nobody has come back to, except for the users in `living`.
   void sweep_old(const std::set<uid_t>& living);
-  /// Remove what ended runs have left, but those of `living`.
+  /// Remove what ended runs have left, except for the runs in `living`.
   void sweep(const std::set<std::string>& living);
 
  private:

@@ -1,6 +1,6 @@
-// The port that the ranks of an attempt meet at. Bound, not listening, and held as long as the
-// supervisor lives: nobody else gets it, a C++ rank 0 inherits the socket, and a Python rank 0 can
-// bind the same port beside it (SO_REUSEADDR).
+// The port at which the ranks of an attempt meet. The supervisor binds it, does not listen on it,
+// and holds it for as long as it lives. So nobody else gets the port, a C++ rank 0 inherits the
+// socket, and a Python rank 0 can bind the same port beside it (SO_REUSEADDR).
 #pragma once
 
 #include <cstdint>

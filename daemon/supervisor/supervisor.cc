@@ -43,7 +43,7 @@
 namespace train {
 namespace {
 
-/// All that comes down from traind, its own and what it relays.
+/// All messages that come down from traind: its own, and those that it relays.
 using LauncherMessage =
     AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, AckReports, AckOutput,
           CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation, ReportedCheckpoints,
@@ -53,7 +53,7 @@ constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
 constexpr Duration kSweepEvery = milliseconds(10);
 constexpr int kQuietSweeps = 10, kLastSweeps = 100;
 
-/// As traind gave it to us.
+/// Return the variables of our account, as traind gave them to us.
 std::map<std::string, std::string> own_account() {
   std::map<std::string, std::string> own;
   for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"}) {
@@ -66,7 +66,8 @@ StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
 }
 
-/// Said now, by its name, and not as whatever fails first for want of a descriptor.
+/// Check the limit on open files now, so that the error names it, and not whatever fails first for
+/// lack of a descriptor.
 Result<Unit> check_open_files_for(int workers) {
   constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
   rlimit limit{};
@@ -171,10 +172,11 @@ class Supervisor {
 int Supervisor::run() {
   raise_open_files();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // Ctrl-C in a terminal is the launcher's to handle; Slurm sends TERM and USR1 to all of a step.
+  // The launcher handles Ctrl-C in a terminal. Slurm sends TERM and USR1 to all processes of a
+  // step.
   for (const int number : kSupervisorIgnores) ::signal(number, SIG_IGN);
-  // Its file is there before us, and until traind knows that all else is gone: by it traind finds
-  // what a supervisor left that was killed.
+  // The socket's file is there before us, and until traind knows that all else is gone: it is how
+  // traind finds what a killed supervisor left.
   auto listener = Listener::listen(executor_, FileDescriptor(options_.socket_fd));
   if (!listener) {
     print_err("traind supervise: {}\n", listener.error().describe());
@@ -197,7 +199,7 @@ int Supervisor::run() {
   return 0;
 }
 
-/// A fresh one: what a supervisor of the same attempt left that was killed is of no use.
+/// Make a fresh folder: what a killed supervisor of the same attempt left is of no use.
 Result<Unit> Supervisor::make_spool() {
   TRY_VOID(remove_own_folder(options_.spool_dir));
   return make_own_folder(options_.spool_dir);
@@ -239,8 +241,8 @@ AttemptSnapshot Supervisor::snapshot() const {
   return snapshot;
 }
 
-// The one place where a frame becomes what it is for. The visit has no default: a message that
-// nobody takes does not compile.
+// Do what a frame asks for; this is the only place that does. The visit has no default: a message
+// that nobody takes does not compile.
 void Supervisor::received(const Frame& frame) {
   auto message = decode_any<LauncherMessage>(frame);
   if (!message) return;  // traind decoded nothing; the link's checksum held
@@ -402,7 +404,7 @@ Task<Unit> Supervisor::make_ready() {
   co_return open_worker_port();
 }
 
-// Those that cannot be started now are started with their attempt, which says why not.
+// Processes that cannot be started now are started with their attempt, which says why not.
 void Supervisor::on_stand_by(const StartWorkers& message) {
   if (workers_ || !prepare_ || open_worker_port().has_error()) return;
   standbys_.start(executor_, node_environment(message), message.standby, confinement_);
@@ -492,7 +494,8 @@ void Supervisor::sweep(WorkerSlot& slot) {
   sweeping_.insert(mark);
 }
 
-// Whoever has just been killed may have left children, which come to us only once it is gone.
+// A process that has just been killed may have left children, which come to us only once it is
+// gone.
 asio::awaitable<void> Supervisor::sweep_again() {
   for (; quiet_sweeps_ < kQuietSweeps; ++quiet_sweeps_) {
     const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
@@ -516,7 +519,7 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
   if (slot.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *slot.cgroup));
 }
 
-// One from standby, or a new one.
+// Take a process from standby, or start a new one.
 Result<PipedProcess> Supervisor::process_for(WorkerSlot& slot) {
   const Rank rank{slot.plan.rank};
   const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
@@ -587,8 +590,8 @@ void Supervisor::send_exit(WorkerSlot& slot) {
   uplink_.say(exit_message(slot, clock_.wall()));
 }
 
-// The rank that it was started with, or, of one that stands by, the one that it will have: not
-// before its output is read.
+// Return the rank that the process was started with. For a standby process, return the rank that it
+// will have, but not before its output is read.
 Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
   if (hello.standby < 0) {
     if (start_) co_return Rank{hello.rank};
@@ -660,8 +663,8 @@ asio::awaitable<void> Supervisor::finish(std::string) {
 
 }  // namespace
 
-// Before all else; and after the program was executed, so that nothing of traind's memory is in a
-// process that its user can stop, trace or dump.
+// Become the user before all else, but after the program was executed, so that nothing of traind's
+// memory is in a process that its user can stop, trace or dump.
 int run_supervisor(const SupervisorOptions& options) {
   if (options.account) become(*options.account);
   return Supervisor(options).run();

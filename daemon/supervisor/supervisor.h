@@ -1,6 +1,6 @@
-// The supervisor: parent of one attempt's workers on one node, in a process of its own (`traind
-// supervise`), so that it outlives a crash or an upgrade of traind. Answers to traind only;
-// everything for the launcher goes through it.
+// The supervisor is the parent of one attempt's workers on one node. It runs in a process of its
+// own (`traind supervise`), so that it outlives a crash or an upgrade of traind. It answers to
+// traind only; everything for the launcher goes through traind.
 #pragma once
 
 #include <signal.h>
@@ -16,14 +16,14 @@
 
 namespace train {
 
-/// From its first instruction on.
+/// The signals that the supervisor ignores from its first instruction on.
 inline constexpr std::array kSupervisorIgnores{SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 struct SupervisorOptions {
   std::string run_id;
   Attempt attempt;
   int link_fd = -1;         // one end of a socket pair, the other is traind's
-  int socket_fd = -1;       // bound by traind, and not listening yet: there a later one finds us
+  int socket_fd = -1;       // bound by traind, not listening yet; a later traind finds us there
   std::string spool_dir;    // ours alone; removed at the end
   std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
@@ -33,7 +33,7 @@ struct SupervisorOptions {
   std::string build;
 };
 
-/// Run until the launcher releases the attempt, or no launcher comes back in time. Returns the
+/// Run until the launcher releases the attempt, or no launcher comes back in time. Return the
 /// process's exit code.
 int run_supervisor(const SupervisorOptions& options);
 

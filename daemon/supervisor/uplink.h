@@ -1,5 +1,5 @@
-// The way to the launcher: the newest link to traind, and what is said again to a launcher that
-// attaches. PROTOCOL.md, "What a launcher that attaches is told", has the order.
+// The way to the launcher: holds the newest link to traind, and says again what a launcher that
+// attaches may have missed. PROTOCOL.md, "What a launcher that attaches is told", has the order.
 #pragma once
 
 #include <map>
@@ -18,9 +18,9 @@ class Uplink {
  public:
   Uplink(Attempt attempt, std::map<Rank, WorkerSlot>& slots) : attempt_(attempt), slots_(slots) {}
 
-  /// The newest link; the one before is closed. Owned by who reads it.
+  /// Take `link` as the newest link, and close the one before. The reader of a link owns it.
   void connect(Connection& link);
-  /// False where `link` was not the newest any more.
+  /// Forget `link`. Return false if it was not the newest any more.
   bool disconnect(const Connection& link);
   bool connected() const { return link_ != nullptr; }
   Connection* link() { return link_; }
@@ -36,13 +36,14 @@ class Uplink {
   void say(const Message& message) {
     say(encode(message, attempt_));
   }
-  /// As say(), but behind all output, of every launcher anew: it says that nothing of that is
-  /// missing.
+  /// Send as say() does, but to each launcher only after all output: the frame says that none of
+  /// that is missing.
   void say_last(Frame frame);
-  /// A part of some slot's output was sent.
+  /// Note that a part of some slot's output was sent.
   void output_moved();
-  /// A launcher (or its new incarnation, or the old one over a new link) is there: tell all that it
-  /// may have missed. Receivers know what they have already. `answered`: what only this one lacks.
+  /// Tell a launcher that is there now (a new one, a new incarnation, or the old one over a new
+  /// link) all that it may have missed. Receivers know what they already have. `answered`: what
+  /// only this launcher lacks.
   void say_everything_again(const AttemptSnapshot& snapshot,
                             const std::vector<AnsweredCollectives::SharedResult>& answered);
 

@@ -10,8 +10,9 @@ namespace {
 
 Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
 
-// Once ranks were asked to stop, the k-th checkpoint of one may be what its on_stop function made,
-// and of another what it would have made anyhow, at another report.
+// Return an error where the shards are of different reports. Once ranks were asked to stop, the
+// k-th checkpoint of one rank may be what its on_stop function made, and that of another what it
+// would have made anyhow, at another report.
 std::string mixed_reports(const std::vector<StagedShard>& shards) {
   for (const StagedShard& shard : shards) {
     if (shard.report_seq == shards.front().report_seq) continue;
@@ -95,8 +96,8 @@ CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const Comm
   return effects;
 }
 
-// For want of space: not for ever, for a run that stores nothing loses everything with its first
-// failure.
+// Give a checkpoint up. For lack of space this may not go on for ever: a run that stores nothing
+// loses everything with its first failure.
 CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
     const CheckpointTracker::Outcome& outcome, bool no_space, bool may_come,
     const Situation& situation) {

@@ -1,6 +1,7 @@
-// The run's checkpoints, as far as decisions need them. Parts of the attempt's next ones come in, a
-// complete one is committed, what cannot be stored is given up; and which committed one an attempt
-// begins from. One machine: events in, effects out. launcher/cluster stores the files.
+// Makes the decisions about the run's checkpoints. It collects the shards of the attempt's next
+// checkpoints, has complete ones committed, gives up what cannot be stored, and chooses the
+// committed one that an attempt begins from. One machine: events in, effects out. launcher/cluster
+// stores the files.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@
 namespace train {
 
 inline constexpr int kWithoutSpaceMax =
-    3;  // checkpoints in a row that are not kept for want of space; then the run fails
+    3;  // checkpoints in a row not kept for lack of space; then the run fails
 inline constexpr Duration kCommitWarnAfter = seconds(60);
 inline constexpr Duration kStoragePatience =
-    seconds(1);  // for a commit that all else is done beside, before that is said; and before it is
+    seconds(1);  // once all else is done: the wait for a commit before we say so, and before it is
                  // given up where the run is asked to stop immediately
 
 class CheckpointCoordinator {
  public:
-  /// `newest`: the newest committed one, or resume_from_checkpoint. `older`: that are kept beside
-  /// it, oldest first.
+  /// `newest`: the newest committed checkpoint, or resume_from_checkpoint. `older`: the ones kept
+  /// beside it, oldest first.
   CheckpointCoordinator(const RunConfig& config, std::optional<CheckpointInfo> newest,
                         std::vector<CheckpointInfo> older, std::uint64_t last_number)
       : upload_timeout_(config.checkpoint_config.upload_timeout),
@@ -52,7 +53,7 @@ class CheckpointCoordinator {
   using Effect = std::variant<Tell, BeginCommit, AbandonCommit, OutOfSpace, Note>;
   using Effects = std::vector<Effect>;
 
-  /// How the run stands, where an effect or its words depend on it.
+  /// The state of the run, as far as an effect or its words depend on it.
   struct Situation {
     RunState state{};
     bool escalated = false;  // it was asked to stop immediately
@@ -61,36 +62,37 @@ class CheckpointCoordinator {
 
   // ---- of one attempt
   void begin_attempt(Attempt attempt, int world_size);
-  /// One that an earlier launcher began.
+  /// Take over an attempt that an earlier launcher began.
   void adopt_attempt(const LivingAttempt& living);
   Effects staged(StagedShard shard, TimePoint now);
-  /// A supervisor has heard what became of all up to `checkpoint_seq` from an earlier launcher.
+  /// A supervisor has heard from an earlier launcher what became of all checkpoints up to
+  /// `checkpoint_seq`.
   Effects settled_before(std::uint64_t checkpoint_seq);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);
-  /// Begin the next commit, where one is complete. To be called after everything that happens.
+  /// Begin the next commit where a checkpoint is complete. To be called after every event.
   Effects advance(const Situation& situation, TimePoint now);
-  /// Warn of shards that are missing and of a commit that takes long, and give that one up in time.
+  /// Warn of missing shards and of a commit that takes long, and give that commit up in time.
   Effects watch(const Situation& situation, TimePoint now);
   std::optional<TimePoint> next_deadline(RunState state) const;
 
   bool committing() const { return tracker_.committing(); }
   std::uint64_t settled() const { return tracker_.settled(); }
-  /// There is nothing else left to do but to wait for the commit.
+  /// Nothing is left to do but to wait for the commit.
   void await_commit(TimePoint now);
   bool commit_awaited() const { return commit_ && commit_->awaited_since; }
-  /// The user was told that Ctrl-C gives the commit up.
+  /// Return whether the user was told that Ctrl-C gives the commit up.
   bool offered_to_give_up() const {
     return commit_ && commit_->wait_said_in == RunState::TearingDown;
   }
 
   // ---- of the run
   const std::optional<CheckpointInfo>& newest() const { return newest_; }
-  /// Take a committed one, also one that was given up and came to be committed all the same. False
-  /// where it was known.
+  /// Take in a committed checkpoint, also one that was given up and turned out to be committed all
+  /// the same. Return false where it was known.
   bool take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
-  /// The one that the attempt was to begin from cannot be read: go back to the one before. None
-  /// where that is no reason to: it was no error of its content, or the user had named that
-  /// checkpoint.
+  /// Go back to the previous checkpoint where the one that the attempt was to begin from cannot be
+  /// read. Return none where there is no reason to go back: its content was not at fault, or the
+  /// user had named that checkpoint.
   std::optional<Effects> give_up_restored(const std::optional<CheckpointInfo>& restored,
                                           const Error& error);
 
@@ -113,7 +115,7 @@ class CheckpointCoordinator {
   std::optional<CheckpointInfo> newest_;
   std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be intact
   std::uint64_t last_number_ = 0;
-  int without_space_ = 0;     // in a row, given up for want of it
+  int without_space_ = 0;     // checkpoints in a row given up for lack of space
   bool little_room_ = false;  // for the next one, as far as is known
 
   Attempt attempt_;

@@ -1,5 +1,6 @@
-// Which shards of which checkpoints of the running attempt have come. The k-th checkpoint is every
-// rank's k-th; it is committed when all shards are there, one after the other in order.
+// Tracks which shards of the running attempt's checkpoints have come. The k-th checkpoint is every
+// rank's k-th. It is committed when all its shards are there; commits go one after the other, in
+// order.
 #pragma once
 
 #include <map>
@@ -19,8 +20,9 @@ inline constexpr std::size_t kOutcomesKept =
 class CheckpointTracker {
  public:
   explicit CheckpointTracker(int world_size = 0) : world_size_(world_size) {}
-  /// Of an attempt that an earlier launcher began: the newest of its checkpoints that is committed
-  /// is the `settled`-th, at `path`. Those that it gave up after that one are in settled_before().
+  /// Return the tracker for an attempt that an earlier launcher began. The newest of its
+  /// checkpoints that is committed is the `settled`-th, at `path`. settled_before() tells of later
+  /// ones that the earlier launcher gave up.
   static CheckpointTracker adopted(int world_size, std::uint64_t settled, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
@@ -34,24 +36,25 @@ class CheckpointTracker {
     std::string path, error;  // one of them
     bool operator==(const Outcome&) const = default;
   };
-  /// Take a shard in (a second one of the same rank and checkpoint_seq replaces it: it was sent
-  /// again). Answers when its checkpoint is settled already: the sender has not heard of the
-  /// outcome.
+  /// Take in a shard. A second one of the same rank and checkpoint_seq replaces it: it was sent
+  /// again. Return the outcome where the checkpoint is settled already: the sender has not heard of
+  /// it.
   std::optional<Outcome> add(StagedShard shard, TimePoint now);
-  /// An earlier launcher had settled all up to `checkpoint_seq`, as those know whom it told.
-  /// Answers with what became of those that wait here for shards: the ranks of these have not heard
-  /// of it.
+  /// An earlier launcher had settled all up to `checkpoint_seq`, according to a supervisor that it
+  /// told. Return the outcomes of those that still wait here for shards: their ranks have not heard
+  /// of them.
   std::vector<Outcome> settled_before(std::uint64_t checkpoint_seq);
-  /// The next checkpoint in order whose shards are complete; none while one is being committed.
+  /// Return the next checkpoint in order whose shards are complete; none while one is being
+  /// committed.
   std::optional<Ready> take_ready();
-  /// The commit under way is over; a second answer, or one to another checkpoint_seq, changes
-  /// nothing and is false.
+  /// End the commit under way. A second answer, or an answer about another checkpoint_seq, changes
+  /// nothing and returns false.
   bool commit_finished(Outcome outcome);
 
   bool committing() const { return committing_.has_value(); }
-  /// Index of the newest checkpoint that is committed, given up or being committed.
+  /// Return the index of the newest checkpoint that is committed, given up or being committed.
   std::uint64_t settled() const { return settled_; }
-  /// Indices that wait for shards.
+  /// Return how many checkpoints wait for shards.
   std::size_t incomplete() const { return waiting_.size(); }
   std::vector<std::string> overdue(TimePoint now);
   std::optional<TimePoint> next_deadline() const;

@@ -1,6 +1,6 @@
-// The small collectives over the control plane (barrier, broadcast, reduce, row counts): gather
-// every rank's part of the n-th call, then release all. Finds ranks that are missing, that called
-// something else, or that have already ended.
+// Runs the small collectives over the control plane (barrier, broadcast, reduce, row counts): it
+// gathers every rank's part of the n-th call, then releases all ranks. It finds ranks that are
+// missing, that called something else, or that have already ended.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +35,18 @@ class CollectiveTracker {
  public:
   explicit CollectiveTracker(int world_size = 0) : world_size_(world_size) {}
 
-  /// A rank's part has come. Answers when this completes the call, or shows that it never will; and
-  /// when the call is over already: its part was sent again, since the answer did not arrive.
+  /// Take in a rank's part. Return an answer when the part completes the call or shows that it
+  /// never will complete. Also when the call is over already: the rank sent its part again since
+  /// the answer did not arrive.
   std::optional<CollectiveRelease> join(Rank rank, std::uint64_t sequence, const std::string& name,
                                         std::string data, TimePoint now);
   /// An earlier launcher had answered the call: whoever waits for it, or asks later, gets that
   /// answer.
   std::optional<CollectiveRelease> answered(CollectiveRelease release);
-  /// A rank has ended: calls it did not join never complete.
+  /// A rank has ended: calls that it did not join never complete.
   std::vector<CollectiveRelease> rank_ended(Rank rank);
-  /// A text for each call that has waited long, once: "barrier: waiting for ranks 3, 7 for 1 min 0
-  /// s".
+  /// Return a text, once, for each call that has waited long: "barrier: waiting for ranks 3, 7 for
+  /// 1 min 0 s".
   std::vector<std::string> overdue(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
@@ -68,7 +69,7 @@ class CollectiveTracker {
   std::set<Rank> ended_;
 };
 
-/// "rank 3", "ranks 3, 7", "ranks 0, 1, 2, … (12 in all)".
+/// Return "rank 3", "ranks 3, 7", "ranks 0, 1, 2, … (12 in all)".
 std::string list_ranks(const std::vector<Rank>& ranks);
 
 }  // namespace train

@@ -12,8 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kKinds{"worker", "start", "node_lost", "preempted",
                                                  "permanent"};
 
-// The first restart waits for nothing: most deaths are single ones. From the second without
-// progress on, initial × 2^n.
+// Return the delay before a restart. The first restart does not wait: most deaths are isolated.
+// From the second without progress on, initial × 2^n.
 Duration backoff_delay(const Backoff& backoff, int restarts_without_progress) {
   if (restarts_without_progress == 0) return Duration{0};
   Duration delay = backoff.initial;
@@ -55,7 +55,7 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                                         *budget.used, budget.allowed, budget.key)};
   }
   remember(place);
-  // Always on one node, and the next attempt is elsewhere: the step is not to blame yet.
+  // All deaths were on one node, and the next attempt is elsewhere: the step is not to blame yet.
   const bool perhaps_the_node = memory_.place && memory_.place->one_node && moves_away;
   if (memory_.place && memory_.place->times >= kSamePlaceMax && !perhaps_the_node) {
     const std::string where = memory_.place->furthest == 0
@@ -68,7 +68,7 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                                   place->rank.value, where, memory_.place->times)};
   }
   ++*budget.used;
-  // A preemption says nothing about the next attempt: that one waits for nothing.
+  // A preemption says nothing about the next attempt, which need not wait.
   const Duration delay =
       kind == FailureKind::Preempted
           ? Duration{0}
@@ -83,8 +83,8 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
 }
 
 bool SamePlace::includes(const FailurePlace& place) const {
-  // What a worker reported as it died may be known of one attempt and not of another: a report, or
-  // as many as are on their way at once where they come fast.
+  // What a worker reported as it died may be known for one attempt and not for another: one report,
+  // or where reports come fast, as many as are on their way at once.
   const std::uint64_t unknown = std::max<std::uint64_t>(1, first.report / 100);
   const std::uint64_t apart =
       std::max(first.report, place.report) - std::min(first.report, place.report);

@@ -1,7 +1,7 @@
-// What to do when a worker group failed: restart it, and when, or give up, with the reason in
-// words; and which nodes the next group does without. Budgets are those of failure_config; a newer
-// committed checkpoint refills them. All rules about failures are here, and what a later launcher
-// must know of earlier failures is one value, FailureMemory.
+// Decides what to do when a worker group failed: restart it, and when, or give up, with the reason
+// in words. Also decides which nodes the next group does without. Budgets are those of
+// failure_config; a newer committed checkpoint refills them. All rules about failures are here.
+// What a later launcher must know of earlier failures is one value, FailureMemory.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct FailureDecision {
   std::string reason;  // "restart 2 of 3", "no restart left: max_failures is 3"
 };
 
-/// What of the budgets is used.
+/// How much of the budgets is used.
 struct FailureCounts {
   int failures = 0;  // since the last progress, all of them
   int start_failures = 0;
@@ -41,12 +41,12 @@ struct FailureCounts {
   bool operator==(const FailureCounts&) const = default;
 };
 
-/// Where a worker died: the same place again and again is a bug that no restart mends, unless it is
-/// the node's.
+/// Where a worker died. Deaths at the same place again and again are a bug that no restart fixes,
+/// unless the node is at fault.
 struct FailurePlace {
   Rank rank;
   NodeId node;
-  std::uint64_t report = 0;      // its last one that is known; what it said as it died may be lost
+  std::uint64_t report = 0;      // its last known one; what it said as it died may be lost
   std::uint64_t checkpoint = 0;  // that the attempt began from
   bool operator==(const FailurePlace&) const = default;
 };
@@ -69,7 +69,7 @@ struct FailureMemory {
   FailureCounts counts = {};
   std::optional<SamePlace> place = {};       // of the newest failures
   std::map<NodeId, int> node_failures = {};  // since the last progress
-  std::set<NodeId> quarantined = {};         // since when is a launcher's own matter
+  std::set<NodeId> quarantined = {};         // each launcher keeps the time for itself
   bool operator==(const FailureMemory&) const = default;
 };
 
@@ -79,24 +79,24 @@ class FailurePolicy {
   /// job names; the only one is never quarantined.
   explicit FailurePolicy(const FailureConfig& config, bool elastic = false, std::size_t nodes = 2)
       : config_(config), elastic_(elastic), nodes_(nodes) {}
-  /// Go on from what earlier launchers remembered. Nodes that they had quarantined are so for the
-  /// whole cooldown again: their clock is not ours.
+  /// Go on from what earlier launchers remembered. Nodes that they had quarantined are quarantined
+  /// for the whole cooldown again, since their clock is not ours.
   void recall(FailureMemory memory, TimePoint now);
 
-  /// Count a failure that was `node`'s. True where it is quarantined by that.
+  /// Count a failure that was `node`'s fault. Return true where this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
-  /// Count a failure of the group and decide. `place`: of a worker that died in a group that had
-  /// reported; `moves_away`: the next attempt does without that node.
+  /// Count a failure of the group and decide. `place`: where a worker died, if its group had
+  /// reported. `moves_away`: the next attempt does without that node.
   FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {},
                              bool moves_away = false);
   /// A newer checkpoint is committed: failures before it no longer count.
   void on_progress();
 
-  /// To be left out of the next attempt, as long as there is room without it.
+  /// Return whether the node is left out of the next attempt, as long as there is room without it.
   bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
-  /// Readmit the nodes whose cooldown is over. True where there were any.
+  /// Readmit the nodes whose cooldown is over. Return true where there were any.
   bool readmit(TimePoint now);
-  /// When the next cooldown is over.
+  /// Return when the next cooldown is over.
   std::optional<TimePoint> next_deadline() const;
 
   const FailureMemory& memory() const { return memory_; }

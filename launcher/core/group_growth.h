@@ -1,5 +1,6 @@
-// When an elastic group is asked to resize because there is room for more workers: once the news
-// of more room have settled, and where its ranks can meet at a checkpoint, so that nothing is lost.
+// Decides when an elastic group is asked to resize because there is room for more workers: once no
+// more news of room has come for a while, and where its ranks can meet at a checkpoint, so that
+// nothing is lost.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@ class GroupGrowth {
   /// Nodes came, went, or may be used again.
   void room_changed() { room_changed_ = true; }
   void attempt_began();
-  /// The size to grow to now. `room`: how many workers would fit, counted only where it matters.
+  /// Return the size to grow to now. `room` returns how many workers would fit; it is called only
+  /// where that matters.
   std::optional<int> advance(const RankTable& ranks, const std::function<int()>& room,
                              TimePoint now);
   std::optional<TimePoint> next_deadline(TimePoint now) const;

@@ -1,6 +1,6 @@
-// The nodes of one attempt: how far starting has come on each, and whether anybody is left there.
-// Facts, and the questions that starting, attaching and tearing down ask of them; what follows is
-// decided by RunController.
+// The nodes of one attempt: how far each has got with starting, and whether anybody is left there.
+// It holds facts and answers the questions that starting, attaching and tearing down ask about
+// them. RunController decides what follows.
 #pragma once
 
 #include <map>
@@ -15,9 +15,10 @@ namespace train {
 class HostTable {
  public:
   HostTable() = default;
-  /// Each is asked to prepare.
+  /// Make the table of an attempt whose nodes are all asked to prepare.
   explicit HostTable(const Placement& placement);
-  /// Of an attempt that an earlier launcher began: prepared, and to be looked for.
+  /// Return the table of an attempt that an earlier launcher began: its nodes are prepared, and
+  /// their supervisors have still to be found.
   static HostTable adopted(const Placement& placement);
 
   bool has(NodeId node) const { return hosts_.contains(node); }
@@ -28,38 +29,39 @@ class HostTable {
   void prepared(NodeId node);
   bool is_prepared(NodeId node) const;
   bool all_prepared() const;
-  /// It is ordered to start its workers, unless it has.
+  /// The node is ordered to start its workers, unless it has started them.
   void ordered(NodeId node, Start start);
-  /// The order that it has not answered yet.
+  /// Return the order that the node has not answered yet.
   const Start* unanswered_order(NodeId node) const;
-  /// True the first time.
+  /// The node has started its workers. Return true the first time.
   bool started(NodeId node);
   bool all_started() const;
 
   // ---- an earlier launcher's attempt
-  /// Its supervisor is in reach. `has_workers`: it had been told to start them.
+  /// The node's supervisor can be reached. `has_workers`: it had been told to start them.
   void attached(NodeId node, bool has_workers);
   bool is_attached(NodeId node) const { return hosts_.at(node).has_workers.has_value(); }
   enum class Found { NotYet, All, NotAllStarted };
-  /// Whether all supervisors that are left have answered, and all had been told to start.
+  /// Return whether all remaining supervisors have answered, and whether all had been told to
+  /// start.
   Found found() const;
 
   // ---- ending
-  /// No worker is left there, and nothing more comes.
+  /// No worker is left there, and nothing more comes from there.
   void gone(NodeId node);
   bool is_gone(NodeId node) const { return hosts_.at(node).presence != Presence::There; }
   bool all_gone() const;
-  /// Nobody is left there to be told anything. Implies gone().
+  /// No supervisor is left there that could be told anything. Implies gone().
   void lost(NodeId node);
   bool is_lost(NodeId node) const { return hosts_.at(node).presence == Presence::Lost; }
 
-  /// Where workers may be.
+  /// Call `f` for each node where workers may be.
   template <class F>
   void for_each_there(F&& f) const {
     for (const auto& [node, host] : hosts_)
       if (host.presence == Presence::There) f(node);
   }
-  /// Where a supervisor is left to be told something.
+  /// Call `f` for each node where a supervisor is left that can be told something.
   template <class F>
   void for_each_supervised(F&& f) const {
     for (const auto& [node, host] : hosts_)

@@ -21,7 +21,7 @@ enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
 /// Auto: where a node does not see the storage, the launcher relays its checkpoints.
 enum class SharedStorageNeed { Auto, Required };
-/// Only what works is offered. None: torchrun's variables are set all the same, but no port is
+/// The values are those that work. None: torchrun's variables are set all the same, but no port is
 /// reserved.
 enum class Backend { Torch, None };
 enum class DatasetFormat { Parquet, Items };
@@ -33,7 +33,7 @@ struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
   bool operator==(const WorkerCount&) const = default;
 };
 
-/// Of the files and folders that a run makes, and of its workers.
+/// The umask of the files and folders that a run makes, and of its workers.
 struct Umask {
   int bits = 077;
   bool operator==(const Umask&) const = default;
@@ -71,7 +71,7 @@ struct FailureConfig {
   bool operator==(const FailureConfig&) const = default;
 };
 
-/// Of committed checkpoints, by a process of its own beside the workers.
+/// The validation of committed checkpoints by a process of its own beside the workers.
 struct ValidationConfig {
   int every = 0;                     // each n-th checkpoint; 0: none
   std::vector<std::string> command;  // empty: the job's own

@@ -1,7 +1,7 @@
 // The rules of one link to a traind: how long a connection may be silent, when to dial again, and
 // when the node counts as lost. Silence makes a node suspect, then dead. A refused or reset
-// connection says that its machine answers and only traind is away: its workers go on, and it is
-// given as long as they wait for it.
+// connection shows that the machine answers and only traind is away. Its workers go on, and traind
+// may stay away for as long as they wait for it.
 #pragma once
 
 #include <optional>
@@ -19,38 +19,39 @@ struct LivenessLimits {
 
 class NodeLiveness {
  public:
-  /// `has_workers`: of an earlier launcher: its silence counts from the start.
+  /// `has_workers`: those of an earlier launcher. Then its silence counts from the start.
   NodeLiveness(const LivenessLimits& limits, bool has_workers, TimePoint now);
 
   // ---- connecting
   void dialling(TimePoint now) { dialled_at_ = now; }
-  /// Workers of the run are there, or were: whoever refuses us now is no reason to give them up.
+  /// Return whether workers of the run are, or were, on the node. If so, a refusal is no reason to
+  /// give them up.
   bool known() const { return known_; }
-  /// How long a connection, and then its handshake, may take. A node that was silent is dialled
-  /// with little patience: a stalled SYN would wait past the verdict.
+  /// Return how long a connection, and then its handshake, may take. The limit is short for a node
+  /// that was silent: a stalled SYN would wait past the verdict.
   Duration connect_limit() const;
   std::optional<Duration> handshake_limit() const;
 
   // ---- one connection
   void connected(TimePoint now);
   void heard(TimePoint now) { last_heard_ = frame_at_ = now; }
-  /// The daemon has taken the run: from now on it can be lost.
+  /// The daemon has accepted the run: from now on it can be lost.
   void attached();
   enum class Next { Wait, Beat, Close };  // send a heartbeat; nothing has come for too long
   Next tick(TimePoint now);
-  /// When to call tick() at the latest.
+  /// Return when to call tick() at the latest.
   TimePoint next_deadline() const;
-  /// tick() has closed the connection.
+  /// Return whether tick() has closed the connection.
   bool fell_silent() const { return silent_; }
 
   // ---- its end
   enum class Cause { Away, Silent };
   struct Verdict {
-    Duration silent{};   // for how long nothing has come, so far as it counts
+    Duration silent{};   // for how long nothing has come, as far as it counts
     bool lost = false;   // the node counts as lost from now on; said once
     Duration dial_in{};  // then the next try
   };
-  /// There is no connection, or none any more.
+  /// No connection could be made, or it has ended.
   Verdict disconnected(Cause cause, TimePoint now);
   bool lost() const { return lost_; }
 

@@ -1,6 +1,6 @@
-// The nodes of a run: which are in reach, lost or draining, and what a new attempt may use of them.
-// Whether one that is silent counts as lost is decided by its link; which ones fail too often, by
-// FailurePolicy.
+// The nodes of a run: which can be reached, are lost or are draining, and what a new attempt may
+// use of them. A node's link decides whether silence means that it is lost; FailurePolicy decides
+// which nodes fail too often.
 #pragma once
 
 #include <map>
@@ -21,30 +21,30 @@ class NodePool {
 
   void up(const NodeUp& event);
   void down(NodeId node);
-  /// False where it was draining already.
+  /// Mark a node as draining. Return false where it was draining already.
   bool drain(NodeId node) { return draining_.insert(node).second; }
-  /// Of one that an earlier launcher knew, and that has not answered yet.
+  /// Remember the name of a node that an earlier launcher knew and that has not answered yet.
   void remember_name(NodeId node, std::string name) { names_[node] = std::move(name); }
 
   bool draining(NodeId node) const { return draining_.count(node) != 0; }
-  /// "node 3" where it was never heard of.
+  /// Return the node's name, or "node 3" where nothing was ever heard of it.
   std::string name(NodeId node) const;
-  /// How others reach a node that is in reach.
+  /// Return the address by which others reach a node that is up.
   const std::string& address(NodeId node) const { return up_.at(node).address; }
-  /// Whether daemons that the job names have still to answer. One that is lost was waited for
-  /// already, when it was silent.
+  /// Return whether daemons that the job names have still to answer. A lost one does not count: we
+  /// waited for it already, when it was silent.
   bool may_grow() const { return up_.size() + lost_.size() < expected_; }
 
-  /// Where workers may go now. Nodes that are quarantined are left out as long as there is room
+  /// Return where workers may go now. Quarantined nodes are left out as long as there is room
   /// without them.
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
-  /// What place() makes of those nodes: ranks stay on the nodes of the newest attempt.
+  /// Return what place() makes of those nodes: ranks stay on the nodes of the newest attempt.
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
     return place(scaling, usable(scaling, policy), expected_, placed_);
   }
-  /// Of the newest attempt.
+  /// Set the placement of the newest attempt.
   void placed(Placement placement) { placed_ = std::move(placement); }
-  /// How many workers would fit now.
+  /// Return how many workers would fit now.
   int room(const ScalingConfig& scaling, const FailurePolicy& policy) const {
     return place(scaling, usable(scaling, policy), expected_, {}).world_size;
   }

@@ -31,7 +31,8 @@ Counts room_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, i
   return room;
 }
 
-// PACK: as few nodes as possible, the roomiest first; of those alike, the one that is listed first.
+// PACK: use as few nodes as possible, the roomiest first; of equally roomy ones, the one listed
+// first.
 Counts pack(const Counts& room, int max) {
   Counts order(room.size());
   std::iota(order.begin(), order.end(), 0);
@@ -79,7 +80,8 @@ Counts choose(const ScalingConfig& scaling, const Counts& room) {
   return {};
 }
 
-// The nodes of the attempt before in the order of their ranks, then the others as they were named.
+// Return the nodes of the previous attempt in the order of their ranks, then the others as they
+// were named.
 std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Placement& before) {
   std::map<NodeId, std::size_t> rank;
   for (const PlacedNode& placed : before.nodes) rank.emplace(placed.node, rank.size());
@@ -93,8 +95,8 @@ std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Plac
   return nodes;
 }
 
-// The chosen nodes in the order of their ranks: those of the attempt before keep their turn, and a
-// new one takes the turn of one that is gone, best of one that had as many workers.
+// Return the chosen nodes in the order of their ranks. Those of the previous attempt keep their
+// turn. A new one takes the turn of one that is gone, preferably of one that had as many workers.
 std::vector<PlacedNode> kept_in_place(const std::vector<PlacedNode>& chosen,
                                       const std::vector<PlacedNode>& before) {
   std::set<NodeId> used;

@@ -1,5 +1,5 @@
-// Which node runs how many workers, and with which ranks. Pure and total: every input has an
-// answer.
+// Decides which node runs how many workers, and with which ranks. Pure and total: every input has
+// an answer.
 #pragma once
 
 #include <string>
@@ -31,21 +31,21 @@ struct Placement {
   int world_size = 0;             // 0: does not fit
   std::vector<PlacedNode> nodes;  // by node rank
   std::string reason;             // why it does not fit: what is missing, for a person
-  bool never = false;             // not even with everything free: waiting is useless
+  bool never = false;             // it does not fit even with everything free: waiting is useless
   bool operator==(const Placement&) const = default;
 };
 
-/// How many workers with this claim a node takes; the claim of nothing fits `max` times.
+/// Return how many workers with this claim a node can take. A claim of nothing fits `max` times.
 int workers_that_fit(const Resources& available, const Resources& claim, int max);
 
 /// Place as many workers as fit, at most max and at least min of `scaling.num_workers`, on `nodes`
 /// (in the order in which they were named, which is the order of node ranks at first). PACK fills
-/// one node after the other, the roomiest first where one node can take all; SPREAD goes round; the
-/// STRICT forms insist on one node, or on one worker a node. `expected_nodes`: how many daemons the
-/// job names; with fewer known, nothing is "never". `before`: where the previous attempt's workers
-/// were. What the strategy leaves open is decided for those nodes, and their ranks stay there: a
-/// node that is new takes the place of one that is gone, so that caches, data shares and standby
-/// processes of the others stay useful.
+/// one node after the other, the roomiest first where one node can take all. SPREAD goes round. The
+/// STRICT forms insist on one node, or on one worker per node. `expected_nodes`: how many daemons
+/// the job names; while fewer are known, nothing is "never". `before`: where the previous attempt's
+/// workers were. What the strategy leaves open is decided in favor of those nodes, and their ranks
+/// stay there. A new node takes the place of one that is gone, so that caches, data shares and
+/// standby processes of the others stay useful.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {});
 

@@ -8,9 +8,10 @@
 namespace train {
 namespace {
 
-// A rank that came to its end by itself does not wait for the others. Who leaves for good stops
-// where that rank did. A group that is to be resized could hand over no whole checkpoint any more,
-// and would do everything since its last one again: it goes on to its own end.
+// Return the earliest report where the ranks may meet. A rank that ended by itself does not wait
+// for the others. Ranks that leave for good stop where it ended. A group that is to be resized
+// could not hand over a whole checkpoint any more, and would do everything since its last one
+// again: it goes on to its own end.
 std::uint64_t earliest_meeting(const RankTable& ranks, const Quiesce::Surroundings& around) {
   if (!ranks.own_end_at()) return 0;
   return around.for_good ? *ranks.own_end_at() : UINT64_MAX;
@@ -32,7 +33,7 @@ Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundin
     return rank.reports() && !rank.paused;
   };
   if (gather.first_paused_at && std::any_of(ranks.all().begin(), ranks.all().end(), on_the_way)) {
-    // The news of one rank among thousands: the others need not be looked at.
+    // This may be the news of one rank among thousands: do not look at the others.
     gather.reporting_paused_at.reset();
     const auto until = gather_until(gather);
     if (!until || now < *until) return Next::Wait;
@@ -41,7 +42,7 @@ Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundin
   std::uint64_t furthest = 0;
   for (const RankTable::Entry& rank : ranks.all()) {
     if (!rank.alive()) continue;
-    // One that has not joined yet, or whose news is late, is waited for a little.
+    // Wait a little for a rank that has not joined yet, or whose news is late.
     all_paused &= rank.paused.has_value();
     if (!rank.reports()) continue;
     reporting_paused &= rank.paused.has_value();
@@ -49,7 +50,7 @@ Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundin
     if (rank.paused && !gather.first_paused_at) gather.first_paused_at = now;
   }
   if (!reporting_paused) {
-    // Training in lockstep: a rank was past its report when the order came, and now waits in a
+    // In lockstep training, a rank was past its report when the order came, and now waits in a
     // collective for one that is paused. Its next report is where all can meet.
     gather.reporting_paused_at.reset();
     const auto until = gather_until(gather);
@@ -78,7 +79,7 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (at_checkpoint_) advance.meeting = furthest;
   if (around.committing) return Next::AwaitCommit;
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
-  // A rank that ended before makes no checkpoint here: the others' never becomes whole.
+  // A rank that ended earlier makes no checkpoint here, so that of the others never becomes whole.
   const bool hopeless = ranks.any_ended() && now >= *advance.all_arrived_at + kStragglerPause;
   if (around.settled_checkpoint < common_checkpoint && !hopeless) return Next::Wait;
   deadline_ = std::min(deadline_, now + kFinishGrace);
@@ -99,7 +100,8 @@ bool Quiesce::escalate(TimePoint deadline, TimePoint now) {
   return true;
 }
 
-// Until when ranks that report are waited for before one of them is taken to wait for another.
+// Return how long to wait for ranks that report, before we assume that one of them waits for
+// another.
 std::optional<TimePoint> Quiesce::gather_until(const Gather& gather) const {
   if (!at_checkpoint_) return gather.since + kGatherPause;
   if (!gather.first_paused_at) return std::nullopt;

@@ -1,7 +1,7 @@
-// Bring a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping gracefully"): every
-// rank pauses at its next report, the furthest one is where all meet, there they hand over a
-// checkpoint, then they are told to leave. One machine for all that ask for it: a stop, a drained
-// node, a group that is to grow.
+// Brings a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping gracefully"). Every
+// rank pauses at its next report. All ranks meet at the furthest one, hand over a checkpoint there,
+// and are then told to leave. One machine serves all that ask for it: a stop, a drained node, a
+// group that is to grow.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 namespace train {
 
 inline constexpr Duration kGatherPause =
-    seconds(1);  // for ranks that report; then one of them waits for another that is paused
+    seconds(1);  // for ranks that report; after it, one of them waits for another that is paused
 inline constexpr Duration kStragglerPause =
     seconds(2);  // for ranks that have not reported yet, once all others are paused
 inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
 
 class Quiesce {
  public:
-  /// `deadline`: then the ranks have not met in time. `at_checkpoint`: no work may be lost, and
-  /// there is time: ranks pause only where they hand over a checkpoint. The ranks are to be told
-  /// now(): Pause.
+  /// `deadline`: when the ranks must have met. `at_checkpoint`: no work may be lost, and there is
+  /// time, so ranks pause only where they hand over a checkpoint. The caller must tell the ranks to
+  /// pause now.
   Quiesce(TimePoint now, TimePoint deadline, bool at_checkpoint)
       : deadline_(deadline), at_checkpoint_(at_checkpoint), step_(Gather{.since = now}) {}
 
-  /// What it needs to know of the rest of the attempt.
+  /// What Quiesce needs to know of the rest of the attempt.
   struct Surroundings {
     std::uint64_t settled_checkpoint = 0;  // the newest that is committed, given up or under way
     bool committing = false;
@@ -37,22 +37,22 @@ class Quiesce {
   enum class Next {
     Wait,
     Send,         // tell all ranks what to_send() says
-    AwaitCommit,  // nothing is missing but the commit of their checkpoint
+    AwaitCommit,  // only the commit of their checkpoint is missing
     TimedOut,     // the deadline has passed
   };
-  /// What can be done now. To be called after everything that happens, and at next_deadline().
+  /// Return what to do now. To be called after every event, and at next_deadline().
   Next advance(RankTable& ranks, const Surroundings& around, TimePoint now);
-  /// There is less time than there was, and none to wait for a checkpoint: from a meeting at a
-  /// checkpoint back to one at any report. True where the ranks are to be told to pause once more.
+  /// Shorten the deadline, with no time left to wait for a checkpoint: a meeting at a checkpoint
+  /// becomes one at any report. Return true where the ranks have to be told to pause once more.
   bool escalate(TimePoint deadline, TimePoint now);
 
-  /// The step that ranks are to be told, and the report that it is about.
+  /// Return the step that ranks have to be told, and the report that it is about.
   Pause::Step to_send() const;
   std::uint64_t meeting() const;
   bool at_checkpoint() const { return at_checkpoint_; }
-  /// The ranks were told to leave.
+  /// Return whether the ranks were told to leave.
   bool finishing() const { return std::holds_alternative<Finish>(step_); }
-  /// It is known where all stop, and this report comes after it.
+  /// Return whether it is known where all ranks stop, and this report comes after it.
   bool is_past_the_end(std::uint64_t report_seq) const;
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 

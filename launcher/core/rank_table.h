@@ -1,6 +1,6 @@
 // The ranks of one attempt, as far as the controller has heard of them: where each is, how far it
-// has come, whether it waits, and how it ended. Facts only; what follows from them is decided by
-// the machines beside it.
+// has got, whether it waits, and how it ended. Facts only; the machines beside it decide what
+// follows from them.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,10 @@ class RankTable {
     std::optional<WorkerEnd> end;
     bool lost = false;  // its node is: no end will come
     bool alive() const { return !end && !lost; }
-    /// It can be asked to stop gracefully.
+    /// Return whether the rank can be asked to stop gracefully.
     bool reports() const { return alive() && joined && reported > 0; }
-    /// By what came from it, or by its supervisor's word at its end.
+    /// Return the last known report, from what the rank sent or from what its supervisor said at
+    /// its end.
     std::uint64_t known_report() const {
       return std::max(reported, end ? end->last_report_seq : std::uint64_t{0});
     }
@@ -35,17 +36,17 @@ class RankTable {
   RankTable() = default;
   explicit RankTable(const Placement& placement);
 
-  /// None for ranks that do not exist.
+  /// Return the rank's entry, or nullptr for a rank that does not exist.
   Entry* find(Rank rank);
   const Entry* find(Rank rank) const { return const_cast<RankTable*>(this)->find(rank); }
   const std::vector<Entry>& all() const { return entries_; }
   std::size_t size() const { return entries_.size(); }
 
   void ended(Entry& entry, const WorkerEnd& end);
-  /// The ranks there that were alive are lost now.
+  /// Mark the ranks on the node that were alive as lost. Return them.
   std::vector<Rank> node_lost(NodeId node);
-  /// Whoever waits elsewhere goes on, and says so again once it is at `report_seq`. Those that an
-  /// earlier launcher had told to are there already.
+  /// Let each rank that waits elsewhere go on, until it says that it is at `report_seq`. Those that
+  /// an earlier launcher had sent there are there already.
   void resume_until(std::uint64_t report_seq);
 
   bool all_ended() const;
@@ -54,13 +55,13 @@ class RankTable {
   bool all_joined() const;
   bool any_reports() const;
   bool any_ever_reported() const;
-  /// All came to a good end that nobody had asked for.
+  /// Return whether all ended well without having been asked to.
   bool all_ended_by_themselves() const;
-  /// All that report wait at this one.
+  /// Return whether all ranks that report wait at this report.
   bool all_paused_at(std::uint64_t report_seq) const;
-  /// The next report that no rank is past.
+  /// Return the next report that no rank is past.
   std::uint64_t next_common_report() const;
-  /// The last report of the ranks that came to their end by themselves.
+  /// Return the last report of the ranks that ended by themselves.
   const std::optional<std::uint64_t>& own_end_at() const { return own_end_at_; }
 
  private:

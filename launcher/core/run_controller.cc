@@ -44,7 +44,7 @@ void RunController::advance_scheduling() {
         stop_->reason);
   if (scheduling_.backing_off(now_)) return;
   if (finished_before_) {
-    // Its last supervisors are told that they may go.
+    // Tell its last supervisors that they may go.
     if (!nodes_.may_grow() || scheduling_.nodes_waited_for(now_))
       end_run(RunTrigger::EndedWell, "it had finished under an earlier launcher");
     return;
@@ -130,7 +130,7 @@ void RunController::on(const StartRefused& event) {
   const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
   attempt_.hosts.gone(event.node);
   attempt_.ranks.node_lost(event.node);
-  // Whatever the reason was under the launcher that asked: the next attempt finds out for this one.
+  // Whatever the reason was under the launcher that asked, the next attempt finds out for this one.
   if (attempt_.adopted) {
     if (!attempt_.cause.resize) attempt_.cause.resize = Resize{.reason = kNotStartedBefore};
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, kNotStartedBefore);
@@ -141,7 +141,7 @@ void RunController::on(const StartRefused& event) {
     if (state_ != RunState::TearingDown) begin_teardown(kSurvivorGrace, event.error.message);
     return;
   }
-  // Before that it is about the node, not about a rank.
+  // Before the node is prepared, the refusal is about the node, not about a rank.
   std::optional<Rank> rank;
   if (attempt_.hosts.is_prepared(event.node)) rank = event.rank;
   const std::string what =
@@ -172,7 +172,7 @@ void RunController::on(const RankPaused& event) {
   RankTable::Entry* rank = rank_of(event.attempt, event.rank);
   if (rank == nullptr) return;
   rank->reported = std::max(rank->reported, event.report_seq);
-  // Said again over a new link: from before the ranks were told how far to go.
+  // A pause that is said again over a new link is from before the ranks were told how far to go.
   const bool advancing =
       state_ == RunState::Pausing && attempt_.quiesce->to_send() == Pause::Step::Advance;
   if (advancing && !event.arrived) return;
@@ -180,7 +180,7 @@ void RunController::on(const RankPaused& event) {
   rank->checkpoint_seq = event.checkpoint_seq;
   rank->arrived = event.arrived;
   if (state_ != RunState::Running) return;
-  // Asked by an earlier launcher, whose journal did not come to that.
+  // An earlier launcher asked for the pause and died before its journal recorded that.
   attempt_.was_pausing = true;
   begin_resize({.reason = "an earlier launcher had asked the ranks to stop"},
                now_ + spec_.run_config.failure_config.stop_grace, false);
@@ -191,15 +191,16 @@ void RunController::on(const RankExited& event) {
   if (rank == nullptr || !rank->alive()) return;
   attempt_.ranks.ended(*rank, event.end);
   if (attempt_.cause.failure) ++attempt_.cause.collateral;  // also where we had to stop it
-  // Who waits for it in a collective call is to be stopped as well, and not to fail before.
+  // A rank that waits for this one in a collective call has to be stopped as well, and must not
+  // fail first.
   const bool by_us_now = state_ == RunState::TearingDown;
   if (event.end.stop_requested && attempt_.adopted && !by_us_now) return stopped_before();
   release_collectives(attempt_.collectives.rank_ended(event.rank));
-  // A supervisor stops its workers without being asked when no launcher came back in time: that is
-  // no good end. Where there was none, it is no failure either.
+  // A supervisor stops its workers unasked when no launcher came back in time: that is no good end.
+  // Where there was no launcher, it is no failure either.
   const bool stopped_by_us = event.end.stop_requested && (by_us_now || attempt_.was_ending());
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
-  // Of a group that an earlier launcher was stopping, why is still to be found out.
+  // For a group that an earlier launcher was stopping, we have still to find out why.
   const bool ending = state_ == RunState::TearingDown && !attempt_.was_ending();
   if (attempt_.cause.failure || ending) return;
   const bool at_start = !attempt_.progressed && rank->joined;
@@ -279,14 +280,13 @@ void RunController::advance_teardown() {
 }
 
 void RunController::find_resize() {
-  // An earlier launcher knew why it stopped them; what is seen is only that they did not end by
-  // themselves.
+  // An earlier launcher knew why it stopped them; we see only that they did not end by themselves.
   const bool by_themselves = attempt_.ranks.all_ended_by_themselves();
   if (attempt_.was_ending() && !attempt_.cause.resize && (attempt_.was_pausing || !by_themselves))
     attempt_.cause.resize = Resize{.reason = kStoppedBefore};
 }
 
-/// As what its workers did, and what was asked for, stand now.
+/// Return whether the attempt ends well, by what its workers did and what was asked for so far.
 bool RunController::ends_well() const {
   if (stop_) return stop_->kind == StopKind::StopCondition;
   return !attempt_.cause.failure && !attempt_.cause.resize;
@@ -348,7 +348,7 @@ void RunController::conclude_attempt() {
   change_state(RunTrigger::RestartDecided, decision.reason);
 }
 
-// Of a program that never reports nothing is known about where it dies.
+// Return where a worker died. For a program that never reports, nothing is known about that.
 std::optional<FailurePlace> RunController::place_of(const Failure& failure) const {
   const bool reporting = attempt_.ranks.any_ever_reported();
   if (failure.kind != FailureKind::Worker || !failure.rank || !reporting) return std::nullopt;

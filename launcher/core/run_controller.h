@@ -1,6 +1,6 @@
-// One run, all its attempts: events in, actions out. Decides when workers start, stop, restart and
-// end; knows no socket, no file and no clock. launcher/cluster/run/run_driver performs the actions,
-// tests/sim does so in virtual time.
+// Controls one run through all its attempts: events in, actions out. It decides when workers start,
+// stop, restart and end, and knows no socket, file or clock. launcher/cluster/run/run_driver
+// performs the actions; tests/sim does so in virtual time.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ inline constexpr const char* kNotStartedBefore = "an earlier launcher had not st
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
 
-/// Where a run begins: at a fresh start all defaults; when it is resumed, what its journal
-/// and its folder say.
+/// Where a run begins. For a fresh start it has only defaults; when a run is resumed, it has what
+/// the run's journal and folder say.
 struct RunStart {
   Attempt first_attempt{0};
   std::optional<CheckpointInfo> checkpoint =
@@ -42,10 +42,10 @@ struct RunStart {
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;                // how many daemons the job names
   FailureMemory failures = {};                   // under earlier launchers
-  int restarts = 0;                              // of the worker group, so far
+  int restarts = 0;                              // of the worker group so far
   bool finished = false;                         // an earlier launcher died before it said so
   std::vector<CheckpointInfo> unvalidated = {};  // that are to be, the oldest first
-  std::optional<LivingAttempt> living = {};  // its workers may still run: they are looked for first
+  std::optional<LivingAttempt> living = {};  // its workers may still run: we look for them first
   Placement placed = {};  // of the newest attempt: ranks stay on its nodes where these still are
 };
 
@@ -54,26 +54,27 @@ class RunController {
   RunController(const JobSpec& spec, RunStart start, TimePoint now);
 
   std::vector<RunAction> handle(const RunEvent& event, TimePoint now);
-  /// When to send Tick{} at the latest.
+  /// Return when to send Tick{} at the latest.
   std::optional<TimePoint> next_deadline() const;
 
   bool done() const { return facts(state_).terminal; }
   RunState state() const { return state_; }
   Attempt attempt() const { return attempt_.id; }
   int world_size() const { return attempt_.placement.world_size; }
-  /// Whether the attempt has ended: nobody waits for what its workers still say.
+  /// Return whether the attempt has ended: nobody waits for what its workers still say.
   bool is_over(Attempt attempt) const { return attempt < next_attempt_ && !current(attempt); }
-  /// Where a rank of the current attempt is; none for other attempts.
+  /// Return the node of a rank of the current attempt; none for other attempts.
   std::optional<NodeId> node_of(Attempt attempt, Rank rank) const;
   int node_count() const { return static_cast<int>(attempt_.placement.nodes.size()); }
   int restarts() const { return scheduling_.restarts(); }
-  /// How many workers of the current attempt came from standby.
+  /// Return how many workers of the current attempt came from standby.
   int from_standby() const { return attempt_.from_standby; }
   bool pauses_at_checkpoint() const {
     return attempt_.quiesce && attempt_.quiesce->at_checkpoint();
   }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return checkpoints_.newest(); }
-  /// The numbers of the checkpoints that are being validated, or wait for that: to be kept.
+  /// Return the numbers of the checkpoints that are being validated or wait for validation. They
+  /// have to be kept.
   std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
  private:
@@ -85,7 +86,7 @@ class RunController {
     std::optional<NodeId> node;
     std::optional<Error> start_error;
   };
-  struct Resize {  // the group is to end gracefully, and to start again
+  struct Resize {  // the group has to end gracefully and start again
     std::string reason;
     bool preempted = false;
   };
@@ -107,9 +108,9 @@ class RunController {
     CollectiveTracker collectives{0};
     std::optional<CheckpointInfo> restored;
     bool progressed = false;  // a report, or a completed collective
-    int from_standby = 0;     // of its workers: had waited for it
+    int from_standby = 0;     // how many of its workers had waited for it
     std::optional<Adopted> adopted;
-    bool was_pausing = false;        // somebody else had asked for it
+    bool was_pausing = false;        // an earlier launcher had asked for it
     std::optional<Quiesce> quiesce;  // since it was asked for
     Teardown teardown;
     Cause cause;
@@ -194,11 +195,11 @@ class RunController {
   bool current(Attempt attempt) const {
     return facts(state_).has_attempt && attempt == attempt_.id;
   }
-  /// The rank that an event of the current attempt is about; none for older attempts and for
-  /// ranks that do not exist.
+  /// Return the rank that an event of the current attempt is about, or nullptr for older attempts
+  /// and for ranks that do not exist.
   RankTable::Entry* rank_of(Attempt attempt, Rank rank);
   std::optional<FailurePlace> place_of(const Failure& failure) const;
-  /// Whether the event is about a node of the current attempt.
+  /// Return whether the event is about a node of the current attempt.
   bool concerns(Attempt attempt, NodeId node) const {
     return current(attempt) && attempt_.hosts.has(node);
   }

@@ -1,5 +1,5 @@
-// RunController, the checkpoints of the attempt: what CheckpointCoordinator decides is told to whom
-// it concerns.
+// RunController's part for the checkpoints of the attempt: it passes on what CheckpointCoordinator
+// decides to those concerned.
 #include <fmt/format.h>
 
 #include <utility>
@@ -66,8 +66,8 @@ void RunController::perform(CheckpointCoordinator::Effects effects) {
   for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
-// The workers are gone, but not their supervisors: they may be storing shards, and whoever asked
-// twice does not wait for storage that hangs.
+// Return whether to give up shards that supervisors may still be storing once the workers are gone:
+// a user who asked twice does not wait for storage that hangs.
 bool RunController::gives_up_shards() {
   const Teardown::Shards shards = attempt_.teardown.shards(!attempt_.ranks.all_ended(), now_);
   if (shards != Teardown::Shards::GivenUpNow) return shards == Teardown::Shards::GivenUp;
@@ -78,7 +78,8 @@ bool RunController::gives_up_shards() {
   return true;
 }
 
-// Its bytes are others than those that were committed. One that the user named is not replaced.
+// Give up the restored checkpoint: its bytes differ from those that were committed. A checkpoint
+// that the user named is not replaced.
 bool RunController::give_up_restored(const Error& error) {
   auto effects = checkpoints_.give_up_restored(attempt_.restored, error);
   if (!effects) return false;

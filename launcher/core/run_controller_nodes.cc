@@ -1,5 +1,5 @@
-// RunController, its nodes: they come, go, and come back with or without a supervisor; those that
-// fail are quarantined.
+// RunController's part for its nodes: they come, go, and come back with or without a supervisor,
+// and those that fail are quarantined.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 
 namespace train {
 
-// A link that breaks loses what was sent over it. What the daemon says lives there shows what did
-// not arrive: an order to prepare, an order to release, or the news that a supervisor has ended.
+// A link that breaks loses what was sent over it. What lives there according to the daemon shows
+// what did not arrive: an order to prepare, an order to release, or the news that a supervisor has
+// ended.
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   nodes_.up(event);
@@ -23,7 +24,8 @@ void RunController::on(const NodeUp& event) {
     const bool ours = concerns(attempt, node) && !attempt_.hosts.is_lost(node);
     if (!ours) actions_.push_back(Release{attempt, node});
     if (attempt < next_attempt_) continue;
-    // An earlier launcher died before its journal knew of it: the number is taken all the same.
+    // An earlier launcher died before its journal recorded the attempt: its number is taken all the
+    // same.
     for (const NodeId waiting : standbys_.nodes()) release_standby(waiting);
     next_attempt_ = attempt.next();
   }
@@ -69,7 +71,8 @@ void RunController::on(const SupervisorAttached& event) {
   validate_again(event.node);
 }
 
-// Every order may be given twice: supervisors and workers know what they have done already.
+// Send the orders again. Every order may be given twice: supervisors and workers know what they
+// have already done.
 void RunController::send_again(NodeId node) {
   const HostTable& hosts = attempt_.hosts;
   if (state_ == RunState::TearingDown) {
@@ -114,7 +117,7 @@ void RunController::host_lost(NodeId node, const std::string& reason, FailureKin
   if (was_gone) return;
   const std::vector<Rank> ranks = attempt_.ranks.node_lost(node);
   for (const Rank rank : ranks) release_collectives(attempt_.collectives.rank_ended(rank));
-  // It ended while no launcher was there, as it does when none comes back in time.
+  // The supervisor ended while no launcher was there, as it does when none comes back in time.
   if (attempt_.adopted && !attempt_.hosts.is_attached(node) && kind == FailureKind::Worker) {
     if (!attempt_.cause.failure && !attempt_.cause.resize)
       attempt_.cause.resize = Resize{.reason = reason};
@@ -134,7 +137,7 @@ bool RunController::may_be_used(NodeId node) {
                      [node](const NodeCapacity& capacity) { return capacity.node == node; });
 }
 
-// Their cooldown is over: there is more room.
+// Readmit nodes whose cooldown is over: there is more room.
 void RunController::readmit_nodes() {
   if (policy_.readmit(now_)) growth_.room_changed();
 }

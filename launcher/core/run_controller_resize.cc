@@ -1,5 +1,5 @@
-// RunController, changes of the group: taking over one that an earlier launcher began, and
-// resizing one because nodes come or are drained.
+// RunController's part for changes of the group: it takes over a group that an earlier launcher
+// began, and resizes one because nodes come or are drained.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace train {
 
 // ---- an earlier launcher's attempt
 
-// Its supervisors say everything again once they hear of the new launcher; what the journal knows
-// is only where to look.
+// Take over a living attempt. Its supervisors say everything again once they hear of the new
+// launcher; the journal only says where to look.
 void RunController::adopt(const LivingAttempt& living) {
   state_ = RunState::Attaching;
   attempt_.id = living.id;
@@ -51,8 +51,8 @@ void RunController::advance_attaching() {
   release_collectives(std::exchange(attempt_.adopted->held_back, {}));
 }
 
-// By an earlier launcher, which died before its journal knew of it; or by a supervisor that it left
-// alone too long.
+// The workers were stopped by an earlier launcher that died before its journal recorded it, or by a
+// supervisor that it left alone too long.
 void RunController::stopped_before() {
   attempt_.adopted->was_ending = true;
   if (state_ == RunState::Attaching) return;  // advance_attaching comes to it
@@ -62,7 +62,7 @@ void RunController::stopped_before() {
 
 // ---- resizing
 
-// Gracefully where the ranks can: they meet, hand over a checkpoint, and leave.
+// Resize gracefully where the ranks can: they meet, hand over a checkpoint, and leave.
 void RunController::begin_resize(Resize resize, TimePoint deadline, bool at_checkpoint) {
   const std::string reason = resize.reason;
   attempt_.cause.resize = std::move(resize);
@@ -95,7 +95,8 @@ void RunController::on(const NodeDrain& event) {
       attempt_.hosts.is_gone(event.node))
     return;
   const Resize resize{.reason = text, .preempted = true};
-  // Some of the grace is for what comes after: the checkpoint's commit, and the workers' own end.
+  // Some of the grace is left for what comes after: the checkpoint's commit and the workers' own
+  // end.
   const TimePoint deadline = now_ + event.grace * 3 / 4;
   switch (state_) {
     case RunState::Attaching:

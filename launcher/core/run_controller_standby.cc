@@ -1,4 +1,4 @@
-// RunController, standby processes: what StandbyPool decides is asked of their nodes.
+// RunController's part for standby processes: it asks nodes for what StandbyPool decides.
 #include "launcher/core/run_controller.h"
 
 namespace train {

@@ -1,4 +1,4 @@
-// RunController, its endings: a failure takes the group down, a request stops it gracefully.
+// RunController's part for endings: a failure takes the group down, a request stops it gracefully.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ void RunController::on(const StopAsked& event) {
   }
 }
 
-// Gracefully where the ranks can.
+// Stop the group, gracefully where the ranks can.
 void RunController::begin_stop() {
   const Duration grace = spec_.run_config.failure_config.stop_grace;
   if (attempt_.ranks.any_reports()) return begin_pause(stop_->reason, now_ + grace, false);
@@ -81,7 +81,7 @@ void RunController::begin_pause(const std::string& reason, TimePoint deadline, b
   send_pause();
 }
 
-// The ranks were to meet at a checkpoint, and now there is no time for that.
+// Hurry the pause: the ranks should have met at a checkpoint, and now there is no time for that.
 void RunController::hurry_pause(TimePoint deadline) {
   if (attempt_.quiesce->escalate(deadline, now_)) send_pause();
 }

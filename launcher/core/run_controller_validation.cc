@@ -1,6 +1,6 @@
-// RunController, the validation of checkpoints: on the node of rank 0, while the group trains, and
-// after its good end until none is left. What an attempt's end interrupts begins again with the
-// next one.
+// RunController's part for the validation of checkpoints. It runs on the node of rank 0, while the
+// group trains and after the group's good end until none is left. The next attempt begins again
+// what the end of an attempt interrupts.
 #include <fmt/format.h>
 
 #include "launcher/core/run_controller.h"
@@ -18,7 +18,7 @@ void RunController::add_validation(const CheckpointInfo& checkpoint) {
                    given_up->number, kValidationsWaitingMax));
 }
 
-// Its supervisor stays until it is released, also without workers.
+// Return the node that validates. Its supervisor stays until it is released, even without workers.
 std::optional<NodeId> RunController::validation_host() const {
   for (const PlacedNode& placed : attempt_.placement.nodes) {
     if (attempt_.hosts.has(placed.node) && !attempt_.hosts.is_lost(placed.node)) return placed.node;
@@ -48,7 +48,7 @@ bool RunController::waits_for_validations() {
   return true;
 }
 
-// The order may be given twice: a supervisor knows what it validates.
+// Order the validation again. The order may be given twice: a supervisor knows what it validates.
 void RunController::validate_again(NodeId node) {
   if (const CheckpointInfo* running = validations_.running_on(node))
     actions_.push_back(Validate{attempt_.id, node, *running});

@@ -1,5 +1,5 @@
-// What the controller is told, and what it answers. Plain values: a shell performs the actions, a
-// simulation does too.
+// The events that the controller is told and the actions that it answers with. They are plain
+// values: a shell or a simulation performs the actions.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct CheckpointInfo {
   bool operator==(const CheckpointInfo&) const = default;
 };
 
-/// What one more checkpoint of this size would find.
+/// The room that one more checkpoint of this size would find.
 struct StorageRoom {
   std::uint64_t needed = 0;           // bytes of the newest one
   std::optional<std::uint64_t> free;  // bytes; none where they are not known
@@ -39,8 +39,8 @@ enum class StopKind { Interrupt, Terminate, StopCondition, Command };
 
 // ---- events
 
-/// (Re-)attached. address: how others reach it; attempts: of this run, whose supervisors live
-/// there.
+/// A node is attached, or attached again. address: how others reach it. attempts: those of this run
+/// whose supervisors live there.
 struct NodeUp {
   NodeCapacity capacity;
   std::string address;
@@ -51,18 +51,19 @@ struct RankState {
   bool joined = false;         // its SDK is connected
   std::uint64_t reported = 0;  // report_seq of its last report
 };
-/// Its supervisor is in reach, for the first time or again: what was sent to it over an older link
-/// may be lost.
+/// A node's supervisor can be reached, for the first time or again: what was sent to it over an
+/// older link may be lost.
 struct SupervisorAttached {
   Attempt attempt;
   NodeId node;
   bool has_workers = true;  // it was told to start them
-  /// Of the workers that live there: what may have been acknowledged, and is not said again.
+  /// The state of the workers that live there: what may have been acknowledged, and is not said
+  /// again.
   std::vector<RankState> ranks = {};
   /// The newest checkpoint whose outcome it has heard; 0: none.
   std::uint64_t settled_checkpoint = 0;
 };
-/// Its traind was told to leave: no new workers there, and those it has are to leave within
+/// A node's traind was told to leave: it takes no new workers, and those it has must leave within
 /// `grace`.
 struct NodeDrain {
   NodeId node;
@@ -82,7 +83,7 @@ struct AttemptStarted {
   Attempt attempt;
   NodeId node;
   std::vector<std::pair<Rank, std::int64_t>> pids;
-  int from_standby = 0;  // of them: processes that had waited
+  int from_standby = 0;  // how many of them are processes that had waited
 };
 struct StartRefused {
   Attempt attempt;
@@ -107,7 +108,7 @@ struct SupervisorLost {
   Attempt attempt;
   NodeId node;
   std::string reason;
-  bool standby = false;  // it had only processes that wait
+  bool standby = false;  // it had only standby processes
 };
 struct RankReported {
   Attempt attempt;
@@ -133,9 +134,9 @@ struct CommitFinished {
   bool no_space = false;                    // is what the error is about
   StorageRoom room = {};                    // once it is committed, and old ones are removed
   std::vector<std::uint64_t> removed = {};  // their numbers
-  bool may_come = false;  // it was given up, and may turn out to be committed all the same
+  bool may_come = false;  // given up, but may turn out to be committed all the same
 };
-/// Its result is on disk.
+/// A validation's result is on disk.
 struct ValidationFinished {
   std::uint64_t number = 0;  // of the checkpoint
 };
@@ -170,7 +171,7 @@ struct Prepare {
   Attempt attempt;
   PlacedNode placed;
   bool bind_master = false;
-  bool standby = false;  // for processes that wait: the attempt has not begun
+  bool standby = false;  // for standby processes: the attempt has not begun
   bool operator==(const Prepare&) const = default;
 };
 struct Start {
@@ -256,7 +257,7 @@ struct StateChanged {  // for the journal, the screen and status
   RunTrigger trigger{};
   Attempt attempt;
   std::string reason;
-  std::string stop_condition;  // which of the spec's is met: the run is to end well; "": none
+  std::string stop_condition;  // the spec's one that is met: the run ends well; "": none
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists
@@ -293,7 +294,7 @@ using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Releas
                                TellCheckpoint, Commit, GiveUpCommit, Validate, Note, StateChanged,
                                AttemptBegun, AttemptEnded, RunEnded>;
 
-/// An attempt that began under an earlier launcher, and of which no end is known.
+/// An attempt that began under an earlier launcher and that has no known end.
 struct LivingAttempt {
   Attempt id;
   Generation generation;  // of the launcher that began it
@@ -303,7 +304,7 @@ struct LivingAttempt {
   int restart_count = 0;
   bool pausing = false;                       // its ranks had been asked to stop
   bool ending = false;                        // its workers were being stopped, or had ended
-  std::optional<std::string> stop_condition;  // had been met; which
+  std::optional<std::string> stop_condition;  // the one that had been met
   std::uint64_t settled_seq = 0;  // of its newest committed checkpoint, at `settled_path`
   std::string settled_path;
 };

@@ -20,7 +20,7 @@ std::int64_t number_of(const boost::json::object& object, std::string_view key,
   return value->is_int64() ? value->as_int64() : otherwise;
 }
 
-/// Others' words, made fit for a journal: an error text has any length and any bytes.
+/// Make others' words fit for a journal: an error text may have any length and any bytes.
 std::string words(const std::string& text) {
   constexpr std::size_t kBytesMax = 4u << 10;
   return utf8_text(text, kBytesMax);

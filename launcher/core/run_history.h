@@ -1,4 +1,4 @@
-// What a run remembers in its journal, and what a later launcher makes of it: the records, and the
+// What a run remembers in its journal, and what a later launcher makes of it: the records and the
 // fold over them. Pure; lib/storage/journal keeps the records. An attempt that has begun and not
 // ended may have workers that still run: the new launcher looks for them.
 #pragma once
@@ -40,20 +40,21 @@ class RunHistory {
   explicit RunHistory(const FailureConfig& failure, bool elastic = false)
       : config_(failure), elastic_(elastic), policy_(failure, elastic) {}
 
-  /// The next record of the journal, with its launcher's generation and time. Unknown ones, and
-  /// members that are missing, are passed over: a newer train-run may have written them.
+  /// Take in the next record of the journal, with its launcher's generation and time. Unknown
+  /// records and missing members are skipped: a newer train-run may have written them.
   void add(Generation generation, const std::string& time, const boost::json::object& event);
 
   const std::vector<PastAttempt>& attempts() const { return attempts_; }
   Attempt next_attempt() const { return next_attempt_; }
   int restarts() const { return restarts_; }
-  /// The attempt whose workers were told to start, and of which no end is known.
+  /// Return the attempt whose workers were told to start and that has no known end.
   const std::optional<LivingAttempt>& living() const { return living_; }
-  /// Every rank had ended with 0, or a stop condition was met: nothing is left to be trained.
+  /// Return whether every rank had ended with 0 or a stop condition was met: nothing is left to be
+  /// trained.
   bool finished() const { return finished_; }
-  /// Of the newest attempt.
+  /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
-  /// What is to be remembered of failures since this run was last started by hand.
+  /// Return what to remember of failures since this run was last started by hand.
   const FailureMemory& failures() const { return policy_.memory(); }
 
  private:

@@ -1,5 +1,5 @@
 // The states of a run, what moves it from one to another, and facts about each state. The table in
-// run_state.cc is the documentation; a pair that is not in it is a bug, and says both names.
+// run_state.cc is the documentation. A pair that is not in it is a bug, and the failure names both.
 #pragma once
 
 #include <string_view>
@@ -7,15 +7,15 @@
 namespace train {
 
 enum class RunState {
-  Attaching,   // an earlier launcher's attempt may still run: its supervisors are looked for
+  Attaching,   // an earlier launcher's attempt may still run: we look for its supervisors
   Scheduling,  // waiting for nodes with room
   Preparing,   // supervisors start, the master port is bound
   Starting,    // workers are spawned
   Running,
-  Pausing,      // a stop gracefully: ranks meet at one report, and checkpoint there
+  Pausing,      // a graceful stop: ranks meet at one report, and checkpoint there
   TearingDown,  // workers stop; their last reports, output and checkpoints come in
   Finished,     // every rank ended with 0, or a stop condition was met
-  Errored,      // no restart left, or none would help
+  Errored,      // no restart is left, or none would help
   Stopped,      // somebody asked: Ctrl-C, SIGTERM, train-run stop
 };
 
@@ -42,7 +42,7 @@ struct RunStateFacts {
 };
 RunStateFacts facts(RunState state);
 
-/// Where `trigger` leads from `state`. TRAIN_CHECKs that the table has the pair.
+/// Return where `trigger` leads from `state`. TRAIN_CHECKs that the table has the pair.
 RunState next_state(RunState state, RunTrigger trigger);
 
 }  // namespace train

@@ -1,6 +1,6 @@
-// Exactly-once for reports, and the one owner of that: what has been taken in of each rank of an
-// attempt, what of it is written, and what may be acknowledged. Batches may come again after a lost
-// link; a gap cannot be, and is named.
+// Makes reports exactly-once, and alone does so: it knows which reports of each rank of an attempt
+// have been taken in, which of them are written, and which may be acknowledged. Batches may come
+// again after a lost link. A gap cannot happen, and is reported.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace train {
 
 class SequenceTracker {
  public:
-  /// Take in a batch [first, first + count). Returns how many reports at its front are known
-  /// already: whoever writes it leaves those out. Error for a gap.
+  /// Take in a batch [first, first + count). Return how many reports at its front are known
+  /// already: whoever writes the batch leaves those out. Error for a gap.
   Result<std::uint32_t> accept(Rank rank, std::uint64_t first, std::uint32_t count);
-  /// All up to `last` is written, though perhaps not synced.
+  /// All reports up to `last` are written, though perhaps not synced.
   void written(Rank rank, std::uint64_t last);
-  /// Everything written so far is on disk. Returns the acknowledgements that are new since the last
+  /// Everything written so far is on disk. Return the acknowledgements that are new since the last
   /// call, and those of ranks that sent again what was written: they have not heard of them.
   std::vector<std::pair<Rank, std::uint64_t>> synced();
   /// Start from what the report log on disk holds of this attempt.

@@ -1,6 +1,6 @@
-// Processes that wait for the next attempt: once an attempt trains, they are started ahead, on the
-// nodes where its ranks are. They belong to that attempt's supervisors, which take them when it
-// begins.
+// Keeps processes that wait for the next attempt. Once an attempt trains, they are started ahead on
+// the nodes where its ranks are. They belong to the next attempt's supervisors, which use them when
+// it begins.
 #pragma once
 
 #include <map>
@@ -20,9 +20,10 @@ class StandbyPool {
   /// `wanted`: scaling_config.standby_workers.
   explicit StandbyPool(int wanted) : wanted_(wanted) {}
 
-  /// The nodes that are to start some now. Only where all ranks have joined by the SDK: a program
-  /// without it would not wait, but train. And not before the group has made progress, or has had a
-  /// moment for its own start, which they would slow down. `usable`: nodes that take new processes.
+  /// Return the nodes that should start some now. All ranks must have joined through the SDK: a
+  /// program without it would not wait, but train. And the group must have made progress, or have
+  /// had a moment for its own start, which standby processes would slow down. `usable`: nodes that
+  /// take new processes.
   template <class Usable>
   std::vector<NodeId> advance(const RankTable& ranks, bool progressed, Usable&& usable,
                               TimePoint now) {
@@ -33,11 +34,11 @@ class StandbyPool {
     }
     return nodes();
   }
-  /// The attempt that they waited for begins: the nodes where some were.
+  /// The attempt that they waited for begins. Return the nodes where some waited.
   std::vector<NodeId> attempt_began();
-  /// None is left there. False where none was.
+  /// No standby process is left on the node. Return false where none was there.
   bool forget(NodeId node) { return waiting_.erase(node) > 0; }
-  /// True once, where the program of an attempt that ends could not use any.
+  /// Return true once, where the program of an attempt that ends could not use any.
   bool was_useless(const RankTable& ranks);
 
   int waiting_on(NodeId node) const;

@@ -1,5 +1,5 @@
-// How a group is taken down: when its workers are killed at the latest, and, once somebody does not
-// want to wait, how long for supervisors that still store shards.
+// Decides how a group is taken down: when its workers are killed at the latest, and, once somebody
+// does not want to wait, how long to wait for supervisors that still store shards.
 #pragma once
 
 #include <optional>
@@ -15,18 +15,19 @@ inline constexpr Duration kShardsTimeout =
 
 class Teardown {
  public:
-  /// All are asked to end within `grace`. Again: as it says now.
+  /// Ask all workers to end within `grace`. A second call replaces the first.
   void begin(Duration grace, std::string reason, TimePoint now);
-  /// Somebody asked a second time: storage that hangs is not waited for. Perhaps before begin().
+  /// Somebody asked a second time: do not wait for storage that hangs. May be called before
+  /// begin().
   void escalate() { escalated_ = true; }
   bool escalated() const { return escalated_; }
 
-  /// What is asked of a node where workers may be, now or again.
+  /// Return the order, now or again, for a node where workers may be.
   StopGroup order_for(Attempt attempt, NodeId node, TimePoint now) const;
 
   enum class Shards { Awaited, GivenUpNow, GivenUp };
-  /// Whether what supervisors may still be storing is waited for. GivenUpNow: the first time that
-  /// it is not.
+  /// Return whether to wait for what supervisors may still be storing. GivenUpNow: the first time
+  /// that the answer is no.
   Shards shards(bool any_worker_left, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

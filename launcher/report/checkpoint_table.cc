@@ -14,7 +14,7 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-/// "2026-11-21T09:38:00.123456Z" to the second.
+/// Return "2026-11-21T09:38:00.123456Z" to the second.
 std::string time_text(const std::string& created) {
   constexpr std::size_t kDateChars = 10, kSecondsChars = 19;
   std::string text = terminal_safe(created.substr(0, kSecondsChars));

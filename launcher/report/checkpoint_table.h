@@ -1,5 +1,5 @@
-// The checkpoints of a run as `train-run checkpoint list` shows them: a table for people, JSON for
-// programs. Pure.
+// Prints the checkpoints of a run as `train-run checkpoint list` shows them: a table for people,
+// JSON for programs. Pure.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,14 @@ struct CheckpointTable {
   std::vector<CheckpointRow> rows = {};  // oldest first
 };
 
-/// A heading and a line a checkpoint; the columns epoch and score only where there are such.
+/// Return a heading and one line per checkpoint. The columns epoch and score appear only where
+/// checkpoints have them.
 std::string checkpoints_text(const CheckpointTable& table);
-/// One array with an object a checkpoint, a line each; what is unknown is null.
+/// Return one array with an object per checkpoint, each on a line of its own. What is unknown is
+/// null.
 std::string checkpoints_json(const CheckpointTable& table);
 
-/// "512 B", "1.2 MiB".
+/// Return "512 B", "1.2 MiB".
 std::string size_text(std::uint64_t bytes);
 
 }  // namespace train

@@ -91,8 +91,8 @@ FailureText killed_text(const WorkerFailure& failure) {
           std::string(sender)};
 }
 
-// Shells answer 126, 127 and 128+signal for a command of theirs: the code alone would send people
-// looking in the wrong place.
+// Return a remark on the code. A shell exits with 126, 127 or 128+signal for one of its commands:
+// the code alone would send people looking in the wrong place.
 std::string code_remark(int code) {
   if (code == 126) return " (what a shell says of a command that it may not execute)";
   if (code == 127) return " (what a shell says of a command that it cannot find)";

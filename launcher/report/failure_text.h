@@ -1,6 +1,6 @@
-// How a worker ended, in one line for a person, and how we know. Pure: the wait status and what the
-// supervisor found beside it go in, words come out. Also the one rule that turns the end of a run
-// into an exit code.
+// Says in one line for a person how a worker ended, and how we know. Pure: the wait status and what
+// the supervisor found beside it go in, words come out. Also has the one rule that turns the end of
+// a run into an exit code.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class EndKind {
   Hung,         // no progress for hang_timeout; we killed it
 };
 
-/// A worker's end with all that is known about it.
+/// A worker's end with everything that is known about it.
 struct WorkerFailure {
   EndKind kind = EndKind::Exited;
   std::int32_t rank = 0;
@@ -30,7 +30,7 @@ struct WorkerFailure {
   std::string program = {};  // of StartFailed
   std::string detail = {};   // of Lost and Hung: "no heartbeat for 10 s"
 
-  /// "std::runtime_error: the learning rate is 0"; empty where user code told nothing.
+  /// Return "std::runtime_error: the learning rate is 0"; empty where user code said nothing.
   std::string thrown() const;
 };
 
@@ -45,10 +45,10 @@ inline constexpr std::size_t kErrorWhatBytesMax = 64u << 10;
 inline constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 inline constexpr std::size_t kCauseBytesMax = 2u << 10;
 
-/// UTF-8, and no longer than the limits above where it names others' texts.
+/// Return the text in UTF-8. Where it quotes others' texts, it stays within the limits above.
 FailureText failure_text(const WorkerFailure& failure);
 
-/// "SIGSEGV"; "signal 77" for one without a name.
+/// Return "SIGSEGV", or "signal 77" for a signal without a name.
 std::string signal_name(int signal);
 
 enum class Outcome {
@@ -63,13 +63,13 @@ enum class Outcome {
 /// What the exit code depends on.
 struct Ending {
   Outcome outcome = Outcome::Succeeded;
-  std::optional<WorkerFailure> root;  // of Failed; none: a whole node was lost, or nobody is known
+  std::optional<WorkerFailure> root;  // of Failed; none: a whole node was lost, or it is unknown
   std::optional<Errc> error;          // of Refused
 };
 
-/// Of a worker: its own code where it is 1 or 3-63, 128+signal, 137 out of memory, however it
-/// ended, 126 or 127 where its command could not be started, else 1. All others:
-/// lib/base/exit_code.h.
+/// Return the exit code of train-run. For a worker, however it ended: its own code where that is 1
+/// or 3-63, 128+signal, 137 when out of memory, 126 or 127 where its command could not be started,
+/// otherwise 1. For all other endings see lib/base/exit_code.h.
 int exit_code_of(const Ending& ending);
 
 }  // namespace train

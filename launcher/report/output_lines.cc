@@ -13,7 +13,7 @@ std::string_view last_state(std::string_view line) {
   return overwritten == std::string_view::npos ? line : line.substr(overwritten + 1);
 }
 
-// Bytes of `text`, at most `bytes_max`, that do not end inside a UTF-8 sequence.
+// Return how many bytes of `text`, at most `bytes_max`, do not end inside a UTF-8 sequence.
 std::size_t whole_prefix(std::string_view text, std::size_t bytes_max) {
   std::size_t bytes = bytes_max;
   while (bytes > bytes_max - 4 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;

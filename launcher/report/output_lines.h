@@ -1,6 +1,6 @@
-// Workers' output made into whole lines for the launcher's own output: "[gpu-1 3] loading data".
-// Pure. Workers write in pieces of any size; two ranks never mix within a line. What steers a
-// terminal is taken out; the files that hold output are written elsewhere, byte by byte.
+// Makes whole lines of workers' output for the launcher's own output: "[gpu-1 3] loading data".
+// Pure. Workers write in pieces of any size; two ranks never mix within a line. What controls a
+// terminal is removed; the files that keep the output are written elsewhere, byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace train {
 
-/// One stream.
+/// The lines of one stream.
 class StreamLines {
  public:
-  /// A longer line is shown in parts.
+  /// The limit of a line; a longer line is shown in parts.
   static constexpr std::size_t kLineBytesMax = 8u << 10;
 
-  /// The lines that `data` completes, each with its prefix and newline. `end`: the stream is
-  /// closed, show the rest too. Of a line that was written over by carriage returns (a progress
-  /// bar), its last state is shown.
+  /// Return the lines that `data` completes, each with its prefix and newline. `end`: the stream is
+  /// closed, so return the rest too. For a line that carriage returns have overwritten (a progress
+  /// bar), return its last state.
   std::string feed(std::string_view prefix, std::string_view data, bool end);
 
  private:
   std::string partial_;
 };
 
-/// All streams of a run.
+/// The lines of all streams of a run.
 class OutputLines {
  public:
   std::string feed(std::string_view node, std::int32_t rank, int stream, std::string_view data,

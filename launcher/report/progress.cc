@@ -299,8 +299,8 @@ std::string Progress::show_report(Moment at, bool hold_back) {
   return json(event.member("metrics", last_report_->metrics));
 }
 
-// A new epoch is worth a line, anything else the rarer the longer the run is: a day of training is
-// a few thousand lines.
+// Return whether a plain line is due. A new epoch is worth a line; for anything else, lines get
+// rarer the longer the run is. A day of training gives a few thousand lines.
 bool Progress::plain_line_is_due(TimePoint now) const {
   if (!printed_at_) return true;
   const Duration since = now - *printed_at_;
@@ -331,7 +331,7 @@ std::string Progress::status_line(Moment at, bool cut) const {
   return cut_to_columns(whole_line(), columns);
 }
 
-// epoch and step first, then those that were asked for, then the others as reported.
+// Return epoch and step first, then the metrics that were asked for, then the others as reported.
 std::vector<std::string> Progress::metric_parts() const {
   std::vector<std::string> parts;
   if (!last_report_) return parts;
@@ -361,8 +361,7 @@ void Progress::count(const ReportRecord& report, TimePoint now) {
   const bool other_counter = counts_steps_ != step.has_value();
   if (other_counter || (!samples_.empty() && counter < samples_.back().second)) samples_.clear();
   counts_steps_ = step.has_value();
-  // Both ends move: the newest sample is replaced until it is kSampleEvery away from the one before
-  // it.
+  // Both ends move: the newest sample is replaced until it is kSampleEvery after the one before it.
   if (samples_.size() >= 2 && now - samples_[samples_.size() - 2].first < kSampleEvery)
     samples_.pop_back();
   samples_.emplace_back(now, counter);

@@ -1,10 +1,11 @@
-// What a run shows while it goes on. Pure: news and the time go in, bytes for the terminal come
-// out; the driver writes them, asks next_deadline() when to call tick(), and calls finish() before
-// it prints the summary. Three ways of showing:
-//   Live   a terminal: one line, redrawn at most 10 times a second, above it workers' output and
-//   lasting lines Plain  CI, a file: a line now and then, rarer the longer the run is; never a
-//   flood Json   --output json: an object a line: started, attempt, waiting, report, checkpoint,
-//   validation, restart, warning (end: summary.h)
+// Shows a run while it goes on. Pure: news and the time go in, bytes for the terminal come out. The
+// driver writes them, asks next_deadline() when to call tick(), and calls finish() before it prints
+// the summary. There are three modes.
+// Live: a terminal. One line, redrawn at most 10 times a second, with workers' output and lasting
+// lines above it.
+// Plain: CI, a file. A line now and then, rarer the longer the run is; never a flood.
+// Json: --output json. One object per line: started, attempt, waiting, report, checkpoint,
+// validation, restart, warning (end: summary.h).
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@
 
 namespace train {
 
-/// Monotonic for what is decided, wall for what is written.
+/// A moment on two clocks: monotonic for decisions, wall for what is written.
 struct Moment {
   TimePoint now;
   std::chrono::system_clock::time_point wall;
@@ -80,7 +81,7 @@ struct WaitingNode {
   std::optional<Duration> since;
 };
 
-/// "waiting for 2 of 3 nodes: b:7070 (connection refused), c:7070 (no answer for 4 s)"
+/// Return "waiting for 2 of 3 nodes: b:7070 (connection refused), c:7070 (no answer for 4 s)".
 std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> missing);
 
 class Progress {
@@ -90,24 +91,24 @@ class Progress {
   std::string started(int world_size, int nnodes, Moment at);
   std::string attempt_started(const AttemptNews& news, Moment at);
   std::string waiting(std::size_t nodes_wanted, std::span<const WaitingNode> missing, Moment at);
-  /// Of any rank; rank 0's count and are shown.
+  /// Take in reports of any rank; only rank 0's count and are shown.
   std::string reports(std::span<const ReportRecord> reports, Moment at);
   std::string checkpoint(const CheckpointNews& news, Moment at);
-  /// A lasting line where there are metrics; why there are none is a warning's to say.
+  /// Return a lasting line where there are metrics. Where there are none, a warning says why.
   std::string validated(const ValidationNews& news, Moment at);
   std::string restarting(const RestartNews& news, Moment at);
-  /// Whole lines as OutputLines makes them. Not shown with --output json: stdout is for programs
-  /// there.
+  /// Show whole lines as OutputLines makes them. With --output json they are not shown: stdout is
+  /// for programs then.
   std::string worker_output(std::string_view lines, Moment at);
-  /// A lasting line of the launcher's: "warning: …" is put in front.
+  /// Show a lasting line of the launcher's, with "warning: " in front.
   std::string warning(std::string_view text, Moment at);
-  /// What is happening before the first report, or while stopping: "stopping: waiting for 2 workers
-  /// to checkpoint".
+  /// Set what is happening before the first report, or while stopping: "stopping: waiting for 2
+  /// workers to checkpoint".
   std::string phase(std::string_view text, Moment at);
   std::string tick(Moment at);
   void resize(int columns) { options_.columns = columns; }
   std::optional<TimePoint> next_deadline() const;
-  /// Show the last report where it was held back, and take the live line away.
+  /// Show the last report if it was held back, and remove the live line.
   std::string finish(Moment at);
 
  private:

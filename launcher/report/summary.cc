@@ -24,7 +24,7 @@ std::string short_value(const MetricValue& value) {
   return std::get<std::string>(value);
 }
 
-/// "ranks 0-3, 7"
+/// Return "ranks 0-3, 7".
 std::string ranks_text(std::vector<std::int32_t> ranks) {
   std::sort(ranks.begin(), ranks.end());
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -109,8 +109,8 @@ void put_heading(Block& block, const RunSummary& summary) {
   }
 }
 
-/// The last lines of its output but for the one with which the SDK says what was thrown: the
-/// summary has said so.
+/// Return the last lines of the worker's output without the line in which the SDK says what was
+/// thrown: the summary has said so.
 std::vector<std::string> without_what_is_known(const WorkerFailure& worker) {
   std::vector<std::string> lines = worker.end.last_lines;
   if (worker.thrown().empty()) return lines;

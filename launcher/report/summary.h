@@ -1,7 +1,7 @@
-// What happened and why, at the end of a run: the block of text on the terminal, and the files that
-// say the same to programs: exit.json and run.json of the run, cause.json of an attempt, error.json
-// of a rank. Pure: RunSummary in, text out. The root cause comes first; workers that ended because
-// of it are counted, not listed.
+// Says at the end of a run what happened and why: in the block of text on the terminal, and in the
+// files that say the same to programs (exit.json and run.json of the run, cause.json of an attempt,
+// error.json of a rank). Pure: RunSummary in, text out. The root cause comes first; workers that
+// ended because of it are counted, not listed.
 #pragma once
 
 #include <chrono>
@@ -25,9 +25,10 @@ struct RootCause {
   int collateral = 0;                        // workers that ended because of it
 };
 
-/// Of one worker: failure_text() of its end.
+/// Return the root cause for one worker: failure_text() of its end.
 RootCause root_cause_of(WorkerFailure failure, int collateral);
-/// Of a node with all its workers: "node-b, with ranks 2-3, was lost: no heartbeat for 10 s".
+/// Return the root cause for a node with all its workers: "node-b, with ranks 2-3, was lost: no
+/// heartbeat for 10 s".
 RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32_t>& ranks,
                                   std::string detail, int collateral);
 
@@ -77,20 +78,20 @@ struct TextStyle {
 };
 
 int exit_code_of(const RunSummary& summary);
-/// The final block, with its last newline.
+/// Return the final block, with its last newline.
 std::string summary_text(const RunSummary& summary, TextStyle style);
 
-/// {"code", "outcome", "cause", "root_rank", "node", "exit_code", "signal", "attempt",
-/// "checkpoint", "lost_steps", …}
+/// Return {"code", "outcome", "cause", "root_rank", "node", "exit_code", "signal", "attempt",
+/// "checkpoint", "lost_steps", …}.
 std::string exit_json(const RunSummary& summary);
-/// The last line of --output json: {"event":"end", and what exit.json has}
+/// Return the last line of --output json: {"event":"end", and what exit.json has}.
 std::string end_event(const RunSummary& summary);
-/// The whole run, as train-run status shows it later: attempts, metrics, checkpoints, results by
-/// rank.
+/// Return the whole run, as train-run status shows it later: attempts, metrics, checkpoints,
+/// results by rank.
 std::string run_json(const RunSummary& summary);
 std::string cause_json(const RootCause& cause, std::uint32_t attempt);
-/// torchelastic's shape (message.message, message.extraInfo, message.errorCode: the exit code, or
-/// minus the signal), and our keys.
+/// Return torchelastic's shape (message.message, message.extraInfo, message.errorCode: the exit
+/// code, or minus the signal), and our keys.
 std::string error_json(const WorkerFailure& failure);
 
 }  // namespace train

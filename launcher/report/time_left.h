@@ -1,4 +1,4 @@
-// How long a run has still to go, from metrics that count towards a value that is known. Pure.
+// Estimates how long a run has still to go, from metrics that count towards a known value. Pure.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // One field of the run spec as data: where it stands in the YAML, what it takes, and where it lives
 // in JobSpec. The parser, the JSON Schema, the resolved YAML and docs/spec.md are all made from the
-// table of these (fields.h).
+// table of fields (fields.h).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ enum class Kind {
   Section,      // a mapping of known keys: further rows below its path
   Entries,      // a mapping of names that the user chooses; rows below "<path>.*"
   Version,      // 1
-  Extends,      // another file, taken care of before the table is read
-  Name,         // becomes a folder's name
+  Extends,      // another file, read before the table is used
+  Name,         // becomes the name of a folder
   Text,         // of at most `max` bytes
   Path,         // made absolute
   Storage,      // a path, or s3://bucket/folder and its like
@@ -84,7 +84,7 @@ struct Field {
   std::string_view example = {};  // JSON
 };
 
-/// Whether `${NAME:-default}` is replaced in it.
+/// Return whether `${NAME:-default}` is replaced in fields of this kind.
 constexpr bool is_interpolated(Kind kind) {
   return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage ||
          kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes;

@@ -1,6 +1,6 @@
-// The run spec: every key that may stand in a job.yaml, in the order of the docs. To add one:
-// job_spec.h, a row in fields.cc, a golden error under tests/golden/spec, and `UPDATE_GOLDEN=1` for
-// docs/spec.md.
+// The table of the run spec: every key that may stand in a job.yaml, in the order of the docs. To
+// add one, change job_spec.h, add a row in fields.cc and a golden error under tests/golden/spec,
+// and run with `UPDATE_GOLDEN=1` for docs/spec.md.
 #pragma once
 
 #include <span>
@@ -14,10 +14,10 @@ namespace train::spec {
 
 std::span<const Field> fields();
 
-/// The rows directly below a section ("" is the top), in the table's order.
+/// Return the rows directly below a section ("" is the top), in the table's order.
 std::vector<const Field*> fields_below(std::string_view section);
 
-/// The last part of a row's path.
+/// Return the last part of a row's path.
 std::string_view key_of(const Field& field);
 
 /// A value that is planned ("tensorflow" of backend): why it is refused, and what to do.
@@ -28,15 +28,15 @@ struct PlannedChoice {
 };
 std::span<const PlannedChoice> planned_choices();
 
-/// Names that train-run sets for each worker itself.
+/// Return the names that train-run itself sets for each worker.
 std::span<const std::string_view> reserved_environment();
 
-/// Of run_config.rlimits, as prlimit(1) names them.
+/// Return the names of limits in run_config.rlimits, as in prlimit(1).
 std::span<const std::string_view> limit_names();
 
 inline constexpr std::int64_t kWorkersMax = 65'536;
 inline constexpr std::string_view kNamePattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
-/// As kNamePattern says.
+/// Return whether the text matches kNamePattern.
 bool is_name(std::string_view text);
 
 }  // namespace train::spec

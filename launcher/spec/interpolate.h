@@ -1,4 +1,5 @@
-// `${NAME}` and `${NAME:-default}` in the fields that take them; `$${` is a literal `${`. Pure.
+// Replaces `${NAME}` and `${NAME:-default}` in the fields that take them; `$${` is a literal `${`.
+// Pure.
 #pragma once
 
 #include <map>
@@ -16,12 +17,13 @@ struct Interpolated {
   std::string_view where;  // the part of the input that is wrong
 };
 
-/// A text of more than `bytes_max` is a mistake: each `${NAME}` may stand for a long value.
+/// Return the text with variables replaced. A result of more than `bytes_max` is a mistake: each
+/// `${NAME}` may stand for a long value.
 Interpolated interpolate(std::string_view text,
                          const std::map<std::string, std::string>& environment,
                          std::size_t bytes_max);
 
-/// Write so that interpolate() gives `text` back.
+/// Escape `text` so that interpolate() gives it back.
 std::string escape_interpolation(std::string_view text);
 
 }  // namespace train::spec

@@ -1,6 +1,6 @@
-// job.yaml → JobSpec: the door of this folder. `train-run` (run, validate, --dry-run,
-// --print-config, schema) and `resume` call it. Every mistake is found in one pass; the spec that
-// comes out is complete: defaults filled in, paths absolute.
+// Turns a job.yaml into a JobSpec: the entry point of this folder. `train-run` (run, validate,
+// --dry-run, --print-config, schema) and `resume` call it. It finds every mistake in one pass. The
+// spec that it returns is complete: defaults are filled in and paths are absolute.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -30,20 +30,20 @@ struct ParsedSpec {
   std::vector<std::string> warnings;  // ready to print
 };
 
-/// Read and check the file. Gives the spec, or all mistakes as one ready-to-print text.
+/// Read and check the file. Return the spec, or all mistakes as one ready-to-print text.
 std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source);
-/// The same for a text; `source.path` names it, and need not exist. Reads no file but the one that
+/// Do the same for a text; `source.path` names it and need not exist. Read no file but the one that
 /// `extends` names.
 std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
                                                           const SpecSource& source);
 
-/// JSON Schema draft-07 of the run spec (`train-run schema`).
+/// Return the JSON Schema draft-07 of the run spec (`train-run schema`).
 std::string job_spec_schema_json();
-/// docs/spec.md: the table of all keys.
+/// Return docs/spec.md, the table of all keys.
 std::string job_spec_reference_markdown();
 
-/// What a worker's get_dataset_shard needs: name → {format, path, columns, items, split, shuffle,
-/// shuffle_seed}.
+/// Return what a worker's get_dataset_shard needs: name → {format, path, columns, items, split,
+/// shuffle, shuffle_seed}.
 boost::json::object datasets_json(const JobSpec& spec);
 
 }  // namespace train

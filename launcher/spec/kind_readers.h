@@ -1,4 +1,4 @@
-// How each kind of value that is more than one plain scalar is read. Called by section_reader only.
+// Reads each kind of value that is more than one plain scalar. Called by section_reader only.
 #pragma once
 
 #include "launcher/spec/field.h"
@@ -6,11 +6,11 @@
 
 namespace train::spec {
 
-/// A text with `${…}` replaced; remembers which variables gave it.
+/// Read a text and replace `${…}` in it; remember which variables gave it.
 std::optional<std::string> read_interpolated(Reading& reading, const yaml::Cursor& cursor);
 std::optional<std::string> read_name(Reading& reading, const yaml::Cursor& cursor);
-/// Absolute and without "." and ".."; relative ones start at the folder of the file that holds
-/// them.
+/// Read a path and make it absolute, without "." and "..". Relative paths start at the folder of
+/// the file that holds them.
 std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);
 std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cursor);
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
@@ -18,7 +18,7 @@ void read_environment(Reading& reading, const yaml::Cursor& cursor,
                       std::map<std::string, std::string>& env);
 void read_free(Reading& reading, const yaml::Cursor& cursor, boost::json::object& object);
 void read_items(Reading& reading, const yaml::Cursor& cursor, boost::json::array& items);
-/// TextList and ChoiceList.
+/// Read a TextList or a ChoiceList.
 void read_list(const yaml::Cursor& cursor, const Field& field, std::vector<std::string>& list);
 void read_nodes(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& nodes);
 void read_count(Reading& reading, const yaml::Cursor& cursor, const Field& field,
@@ -29,7 +29,7 @@ void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);
 void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);
 
-/// "host:port" or "[v6]:port"; says what is wrong with it, "" when nothing is.
+/// Return what is wrong with an address "host:port" or "[v6]:port", or "" when nothing is.
 std::string node_address_mistake(std::string_view address);
 
 }  // namespace train::spec

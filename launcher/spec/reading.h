@@ -1,5 +1,5 @@
-// What the parts of one parse share: where mistakes go, which folder relative paths start from, and
-// where each value came from.
+// The state that the parts of one parse share: where mistakes go, which folder relative paths start
+// from, and where each value came from.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// docs/spec.md, made from the table of fields; tests/unit/launcher_spec holds the file against it.
+// Makes docs/spec.md from the table of fields; tests/unit/launcher_spec checks the file against it.
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>

@@ -1,4 +1,5 @@
-// The resolved spec as YAML: everything spelled out, plain or with each value's origin beside it.
+// Prints the resolved spec as YAML: everything spelled out, plain or with each value's origin
+// beside it.
 #pragma once
 
 #include <string>
@@ -7,10 +8,11 @@
 
 namespace train::spec {
 
-/// Parses back to the same JobSpec (spec.resolved.yaml in the run's folder).
+/// Return a YAML that parses back to the same JobSpec (spec.resolved.yaml in the run's folder).
 std::string resolved_yaml(const JobSpec& spec);
 
-/// For --print-config: "  num_workers: 8  # job.yaml:4". Literal secrets are redacted.
+/// Return the YAML for --print-config: "  num_workers: 8  # job.yaml:4". Literal secrets are
+/// redacted.
 std::string annotated_yaml(const JobSpec& spec, const Reading& reading);
 
 }  // namespace train::spec

@@ -1,4 +1,4 @@
-// The JSON Schema and docs/spec.md, made from the table of fields.
+// Makes the JSON Schema and docs/spec.md from the table of fields.
 #include <fmt/format.h>
 
 #include <boost/json/parse.hpp>
@@ -86,7 +86,7 @@ json::object limits_schema() {
   return closed(std::move(limits));
 }
 
-/// What a kind takes, without description and default.
+/// Return what a kind takes, without description and default.
 json::object kind_schema(const Field& field) {
   switch (field.kind) {
     case Kind::Section:
@@ -155,8 +155,8 @@ json::object kind_schema(const Field& field) {
   return {};
 }
 
-/// The default as it stands in a JobSpec that says nothing; null where it is computed or there is
-/// none.
+/// Return the default as it stands in a JobSpec that says nothing; null where it is computed or
+/// there is none.
 json::value default_of(const Field& field) {
   static_assert(std::is_default_constructible_v<JobSpec>);
   if (!field.default_words.empty()) return nullptr;
@@ -184,8 +184,8 @@ json::object section_schema(std::string_view section) {
   return closed(std::move(properties));
 }
 
-/// A key without a value ("name:") keeps its default, so null goes everywhere but inside free
-/// values.
+/// Allow null: a key without a value ("name:") keeps its default. So null is allowed everywhere
+/// except inside free values.
 void allow_null(json::object& schema) {
   if (auto* properties = schema.if_contains("properties")) {
     for (auto& [key, value] : properties->as_object()) {
@@ -206,7 +206,7 @@ void allow_null(json::object& schema) {
   }
 }
 
-/// Indented JSON: people read it, and diffs of it.
+/// Print indented JSON: people read it and its diffs.
 void print(const json::value& value, int indent, std::string& out) {
   const auto begin = [&](bool first) {
     out += fmt::format("{}\n{:{}}", first ? "" : ",", "", indent + 2);
@@ -247,7 +247,7 @@ std::string job_spec_schema_json() {
   schema["patternProperties"] = json::object{
       {"^x-",
        json::object{{"description", "Yours: a place for anchors; train-run does not read it."}}}};
-  // A spec that extends another may leave the command to it.
+  // A spec that extends another may leave the command to that one.
   schema["anyOf"] =
       json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"extends"}}}};
   std::string text;

@@ -68,8 +68,8 @@ Result<std::map<std::string, std::string>> resolve_environment(
 
 namespace {
 
-/// `use` each text of the free JSON of a spec, with the name of the nearest secret-sounding key
-/// above it; empty: there is none.
+/// Call `use` with each text of the free JSON of a spec and the name of the nearest secret-sounding
+/// key above it; the name is empty where there is none.
 void each_text(boost::json::value& value, std::string_view name,
                const std::function<void(boost::json::string&, std::string_view)>& use) {
   if (auto* text = value.if_string()) return use(*text, name);
@@ -81,7 +81,7 @@ void each_text(boost::json::value& value, std::string_view name,
   }
 }
 
-/// The parts of a spec that hold what the user likes.
+/// Return the parts of a spec that hold whatever the user likes.
 std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
   return {boost::json::value(spec.train_loop_config), boost::json::value(spec.metadata)};
 }

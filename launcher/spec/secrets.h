@@ -1,5 +1,6 @@
-// Secrets in `env` are references, `env:NAME` or `file:PATH`: kept as they are in everything that
-// is written, resolved when workers are started (again on resume), and never printed.
+// Handles secrets in `env`. They are references, `env:NAME` or `file:PATH`: everything that is
+// written keeps them as they are, they are resolved when workers are started (again on resume), and
+// they are never printed.
 #pragma once
 
 #include <map>
@@ -23,23 +24,23 @@ struct SecretReference {
 /// reference.
 std::optional<SecretReference> secret_reference(std::string_view value);
 
-/// [A-Za-z_][A-Za-z0-9_]*
+/// Return whether the name matches [A-Za-z_][A-Za-z0-9_]*.
 bool is_environment_name(std::string_view name);
 
-/// The job's `env` with references replaced by what they name: for the workers only, never to be
-/// written or shown. Fails with InvalidSpec or NotFound, naming the key, when one cannot be
-/// resolved. Reads files.
+/// Return the job's `env` with references replaced by what they name. It is for the workers only,
+/// and must never be written or shown. Fails with InvalidSpec or NotFound, naming the key, when a
+/// reference cannot be resolved. Reads files.
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
 
-/// From now on redacted() (lib/base/secrets.h) hides the literals of secret-sounding names in
+/// Make redacted() (lib/base/secrets.h) hide from now on the literals of secret-sounding names in
 /// `env`, `train_loop_config` and `metadata`.
 void learn_secrets(const JobSpec& spec);
 
-/// The job's `env` as it may be shown: references stay references, literals of secret-sounding
-/// names become "<redacted:NAME>".
+/// Return the job's `env` as it may be shown: references stay references, literals of
+/// secret-sounding names become "<redacted:NAME>".
 std::map<std::string, std::string> shown_environment(const std::map<std::string, std::string>& env);
-/// The whole job as it may be shown.
+/// Return the whole job as it may be shown.
 JobSpec shown_spec(const JobSpec& spec);
 
 }  // namespace train::spec

@@ -122,7 +122,7 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
   if (cursor.is_null()) return;  // `key:` with nothing keeps the default
   const FieldRef ref = field.at(target);
   reading.remember(cursor);
-  // A block begins at its first key, and what is wrong with it as a whole is shown at its own.
+  // A block begins at its first key; what is wrong with it as a whole is shown at its own key.
   if (!cursor.node().is(yaml::Node::Kind::Scalar)) reading.origins[cursor.path()].at = key_at;
   switch (field.kind) {
     case Kind::Section:
@@ -205,7 +205,7 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
       report_unknown_key(reading, entry.key_at, entry.value.path(), known);
     }
   }
-  // In the table's order, whatever the text's: later rows look at earlier ones.
+  // Go in the table's order, whatever the text's: later rows look at earlier ones.
   for (const Field* field : rows) {
     const auto entry = std::find_if(entries.begin(), entries.end(), [&](const Cursor::Entry& e) {
       return e.key == key_of(*field);

@@ -1,5 +1,5 @@
-// Walks a spec's tree along the table of fields: unknown keys, types, bounds and choices; fills a
-// JobSpec.
+// Walks a spec's tree along the table of fields and fills a JobSpec. Checks unknown keys, types,
+// bounds and choices.
 #pragma once
 
 #include "launcher/spec/field.h"

@@ -1,4 +1,4 @@
-// What no single field can tell: fields that contradict each other, and what is missing.
+// Checks what no single field can tell: fields that contradict each other, and what is missing.
 #pragma once
 
 #include "launcher/spec/reading.h"

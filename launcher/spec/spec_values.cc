@@ -29,7 +29,7 @@ json::value resources_value(const Resources& resources) {
   return object;
 }
 
-/// One overload a type that a row's `at` can point to.
+/// Writes a value, with one overload per type that a row's `at` can point to.
 struct Writer {
   const Field& field;
   Escape escape;

@@ -1,5 +1,5 @@
-// JobSpec → the spec's own syntax, row by row of the table: what resolved.yaml and the schema's
-// defaults are made of.
+// Writes a JobSpec in the spec's own syntax, row by row of the table. resolved.yaml and the
+// schema's defaults are made of it.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -13,11 +13,11 @@ enum class Escape {
   Interpolation
 };  // whether `${` becomes `$${` in fields that are interpolated
 
-/// A field's value as it may be written in a spec: durations as "30s", sizes as "16GiB", null for
-/// what is unset.
+/// Return a field's value as it may be written in a spec: durations as "30s", sizes as "16GiB",
+/// null for what is unset.
 boost::json::value spec_value(const Field& field, const Target& target, Escape escape);
 
-/// The whole spec as nested objects, in the table's order.
+/// Return the whole spec as nested objects, in the table's order.
 boost::json::object spec_values(const JobSpec& spec, Escape escape);
 
 }  // namespace train::spec

@@ -1,5 +1,5 @@
-// Kinds that are texts, or lists of them: names, paths, the command, the environment, lists, node
-// addresses.
+// Reads kinds that are texts or lists of them: names, paths, the command, the environment, lists,
+// node addresses.
 #include <fmt/format.h>
 #include <sys/un.h>
 
@@ -20,8 +20,8 @@ namespace {
 using yaml::Cursor;
 using yaml::in_quotes;
 
-/// Where in the source the wrong part of a scalar stands; the scalar itself when quoting or folding
-/// hides it.
+/// Return where in the source the wrong part of a scalar stands, or the place of the scalar itself
+/// where quoting or folding hides that part.
 yaml::Position place_of(const Cursor& cursor, std::string_view part) {
   yaml::Position at = cursor.at();
   if (at.source == nullptr || cursor.diagnostics().has_enough()) return at;
@@ -82,7 +82,7 @@ std::optional<std::string> read_interpolated(Reading& reading, const Cursor& cur
         fmt::format("{} would hold the secret {} in the clear", cursor.path(), name),
         fmt::format("give it to the workers in env, as env:{}", name));
   }
-  // A list item's variables are noted at the list, which is one line of the printed spec.
+  // The variables of a list item are recorded at the list, which is one line of the printed spec.
   const std::string path = cursor.path().substr(0, cursor.path().find('['));
   for (const std::string& name : result.used) {
     Origin& origin = reading.origins[path];

@@ -1,5 +1,5 @@
-// Kinds that hold numbers or any values: counts, resources, stop rules, shuffle, free mappings,
-// rows.
+// Reads kinds that hold numbers or any values: counts, resources, stop rules, shuffle, free
+// mappings, rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ boost::json::value scalar_to_json(const Cursor& cursor) {
   return boost::json::string(node.text);
 }
 
-/// Depth is bounded by the reader's limit. Leaves are remembered, for the printed spec.
+/// Return the value as JSON. The reader's limit bounds the depth. Leaves are remembered for the
+/// printed spec.
 boost::json::value to_json(Reading& reading, const Cursor& cursor) {
   switch (cursor.node().kind) {
     case Node::Kind::Null:

@@ -1,6 +1,6 @@
-// TRAIN_CHECK: for our own bugs only, and on in release builds too. A program that is wrong stops,
-// is started again and re-attaches, rather than go on wrong. Input, network, disk and user
-// processes are never checked with it.
+// TRAIN_CHECK catches our own bugs only, and is on in release builds too. A program that is wrong
+// stops, is started again and re-attaches, rather than go on wrong. The code never checks input,
+// network, disk or user processes with it.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
-// The one error type. An Error is a value that a policy can look at: what kind it is, what happened
-// in words, and what the reader can do about it. Messages are lower case, without a final full
-// stop, and name the found and the needed value.
+// The one error type. An Error is a value that a policy can look at: its kind, what happened in
+// words, and what the reader can do about it. Messages are lower case, without a final full stop,
+// and name the found and the needed value.
 #pragma once
 
 #include <boost/assert/source_location.hpp>
@@ -30,9 +30,9 @@ enum class Errc {
   Internal,           // our own bug
 };
 
-/// Name an Errc as it is written in exit.json and in logs ("invalid_spec").
+/// Return the name of an Errc as it is written in exit.json and in logs ("invalid_spec").
 std::string_view to_string(Errc code);
-/// The Errc of that name; Internal for one that is not known, as a newer peer may have.
+/// Return the Errc of that name, or Internal for an unknown name, which a newer peer may send.
 Errc errc_of(std::string_view name);
 
 struct Error {
@@ -40,9 +40,9 @@ struct Error {
   std::string message;
   std::string hint = {};  // what to do; empty where there is nothing to say
 
-  /// Put what was being done in front: "starting rank 3 on node-b: permission denied".
+  /// Prepend what was being done: "starting rank 3 on node-b: permission denied".
   Error with_context(std::string_view doing) &&;
-  /// "message (hint)", for a terminal or a log.
+  /// Return "message (hint)", for a terminal or a log.
   std::string describe() const;
 
   bool operator==(const Error&) const = default;
@@ -51,8 +51,8 @@ struct Error {
 /// Turn errno (saved by the caller) into an Error that names the path.
 Error system_error(int error_number, std::string_view doing);
 
-/// Used by boost::system::result::value() when it holds an error: our own bug, since results are
-/// checked first.
+/// Called by boost::system::result::value() when it holds an error. This is our own bug, since
+/// callers check results first.
 [[noreturn]] void throw_exception_from_error(const Error& error,
                                              const boost::source_location& where);
 

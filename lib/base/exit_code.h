@@ -1,6 +1,6 @@
-// The exit codes of train-run: one table. --help prints it, and a test holds README.md and the man
-// page against it. Numbers from 64 on are those of sysexits.h where it has one that fits; 3 to 63
-// are left to the user's workers, 128 and more are signals.
+// The one table of train-run's exit codes. --help prints it, and a test checks README.md and the
+// man page against it. Numbers from 64 on are those of sysexits.h where it has one that fits; 3 to
+// 63 are left to the user's workers, and 128 and above are signals.
 #pragma once
 
 #include <array>

@@ -18,9 +18,9 @@ class FileDescriptor {
   ~FileDescriptor() { reset(); }
 
   int get() const { return fd_; }
-  /// Leave it to the caller to close it.
+  /// Give up ownership: the caller closes it.
   int release() { return std::exchange(fd_, -1); }
-  /// Close it, and take `fd`.
+  /// Close it, and take ownership of `fd`.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

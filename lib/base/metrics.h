@@ -1,4 +1,4 @@
-// What a report carries, as everybody inside handles it: flat names and plain values.
+// The content of a report as all code inside the project handles it: flat names and plain values.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace train {
 using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
 using Metrics = std::vector<std::pair<std::string, MetricValue>>;
 
-/// Return the metric `wanted` where it is a number.
+/// Return the metric `wanted` if it is a number.
 inline std::optional<double> number_of(const Metrics& metrics, std::string_view wanted) {
   for (const auto& [name, value] : metrics) {
     if (name != wanted) continue;

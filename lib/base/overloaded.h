@@ -1,4 +1,5 @@
-// std::visit with a lambda for each alternative: one that is missing does not compile.
+// Overloaded lets std::visit take one lambda for each alternative. Code that misses an alternative
+// does not compile.
 #pragma once
 
 namespace train {

@@ -1,5 +1,5 @@
-// Precompiled for all libraries (train_library of packaging/cmake/train_targets.cmake): what most
-// files include anyway.
+// The build precompiles this header for all libraries (train_library of
+// packaging/cmake/train_targets.cmake). It includes what most files include anyway.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-// The way of our programs' texts to stdout and stderr: the only one, which a test of the
-// architecture holds. What others may have written (names, error texts, workers' output) goes
-// through terminal_safe on the way, whether or not a terminal is there: a pipe may end at one.
+// Our programs write text to stdout and stderr only through this file; a test of the architecture
+// enforces that. Text that others may have written (names, error texts, workers' output) passes
+// through terminal_safe on the way, whether or not the stream is a terminal: a pipe may end at one.
 //
-// A write to stdout that fails is said once on stderr, and changes the exit code at the end
+// A failed write to stdout is reported once on stderr, and changes the exit code at the end
 // (finish_output); nothing is thrown. What cannot be written to stderr is lost.
 #pragma once
 
@@ -21,25 +21,28 @@ namespace train {
 
 inline constexpr int kOutputFailed = 74;  // EX_IOERR of sysexits.h
 
-/// An argument of several lines, each with its line end: those stay, and nothing else that steers.
+/// An argument of several lines, each with its line end. Line ends stay; everything else that
+/// steers a terminal is made safe.
 struct Lines {
   std::string_view text;
 };
 
-/// Write as it is: whole lines of our own making, with colours and moves of the cursor, of which
-/// all that others wrote has been made safe.
+/// Write `text` as it is. It consists of whole lines of our own making, with colours and cursor
+/// moves, in which all that others wrote has already been made safe.
 void write_screen(std::FILE* stream, std::string_view text);
 
-/// Open what the caller closed of stdin, stdout and stderr, such that writing to it fails: no file
-/// of ours gets its number, and with it our texts. First of all in main().
+/// Reopen those of stdin, stdout and stderr that the caller closed, in such a way that writing to
+/// them fails. Otherwise a file of ours could get such a number, and our texts with it. Call it
+/// first in main().
 void hold_standard_streams();
 
-/// What was printed is out, where somebody waits for it.
+/// Flush stdout, for a reader who waits for what was printed.
 void flush_out();
-/// At the end of main(): flush_out(). Gives `code`, or kOutputFailed in place of 0 where not all
-/// could be written.
+/// Call flush_out(), at the end of main(). Return `code`, or kOutputFailed in place of 0 if not
+/// everything could be written.
 int finish_output(int code);
-/// Nobody reads stdout any more, or its disk is full: whoever only prints may stop.
+/// Return whether stdout has failed: nobody reads it any more, or its disk is full. A program that
+/// only prints may then stop.
 bool output_has_failed();
 
 namespace print_detail {
@@ -60,7 +63,7 @@ Shown<T> shown(const T& value) {
 
 }  // namespace print_detail
 
-/// To stdout. Texts in `args` are one line each: a line end of theirs becomes ^J.
+/// Print to stdout. Each text in `args` is one line: a line end in it becomes ^J.
 template <class... Args>
 void print_out(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>...> format,
                const Args&... args) {
@@ -68,7 +71,7 @@ void print_out(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>
                fmt::format(format, print_detail::shown<std::decay_t<const Args&>>(args)...));
 }
 
-/// The same to stderr, without what is secret: no worker's output goes there.
+/// Print to stderr in the same way, with secrets redacted. No worker's output goes there.
 template <class... Args>
 void print_err(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>...> format,
                const Args&... args) {
@@ -76,10 +79,11 @@ void print_err(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>
                            format, print_detail::shown<std::decay_t<const Args&>>(args)...)));
 }
 
-/// JSON of any writer, and a line end: what steers a terminal is escaped, as JSON can.
+/// Print JSON from any writer, and a line end. Characters that steer a terminal are escaped the
+/// JSON way.
 void print_json(std::string_view json);
 
-/// What went wrong, and what to do, on stderr.
+/// Print what went wrong, and what to do about it, to stderr.
 void print_error(std::string_view program, const Error& error);
 
 }  // namespace train

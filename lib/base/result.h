@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error. TRY and CO_TRY unwrap one, or return its error from the function
-// or coroutine.
+// Result<T> holds a value or an Error. TRY and CO_TRY unwrap a Result, or return its error from the
+// function or coroutine.
 //
 //   TRY(auto manifest, read_manifest(store, id));   // declares `manifest`
 //   TRY_VOID(store.sync());                         // Result<Unit>

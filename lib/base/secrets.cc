@@ -24,11 +24,11 @@ constexpr std::array<std::string_view, 18> kWords{
 constexpr std::array<std::string_view, 10> kBroadWords{
     "KEY",  "AUTH", "CREDENTIAL", "CREDENTIALS", "CREDS",
     "PASS", "PSK",  "COOKIE",     "BEARER",      "AUTHORIZATION"};
-// Names of files and the like, by their last word.
+// Last words of names that stand for files and the like.
 constexpr std::array<std::string_view, 6> kPlaces{"FILE",   "PATH", "DIR",
                                                   "FOLDER", "SOCK", "LENGTH"};
 
-/// "dbPassword" and "db-password" are "_DB_PASSWORD_".
+/// Return the words of a name: "_DB_PASSWORD_" for "dbPassword" and "db-password".
 std::string words_of(std::string_view name) {
   std::string words = "_";
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -64,7 +64,7 @@ Learned& learned() {
   return *all;
 }
 
-/// As it stands in JSON.
+/// Return the value as JSON writes it.
 std::string escaped(std::string_view value) {
   std::string text;
   for (const char c : value) {
@@ -90,8 +90,8 @@ void learn_value(std::string_view name, std::string_view value) {
   all.secrets.insert(place, Secret{std::string(value), std::string(name)});
 }
 
-/// Appends to `shown` what stands in `text` from `begin` on up to `end`, and `mark` in place of
-/// what follows: each byte is moved once, however many secrets there are.
+/// Copies a text and puts marks in place of secrets. Each byte is moved once, however many secrets
+/// there are.
 class Copy {
  public:
   explicit Copy(std::string_view text) : text_(text) { shown_.reserve(text.size()); }
@@ -131,7 +131,8 @@ struct Span {
   std::size_t begin = 0, size = 0;
 };
 
-/// Where the password is in the next scheme://user:password@host from `at` on, which it moves.
+/// Return where the password is in the next scheme://user:password@host from `at` on; this moves
+/// `at`.
 std::optional<Span> next_url_password(std::string_view text, std::size_t& at) {
   while ((at = text.find("://", at)) != std::string_view::npos) {
     at += 3;
@@ -159,8 +160,8 @@ bool in_name(char c) {
          c == '-' || c == '.';
 }
 
-/// Where the value begins that is assigned at `sign`, '=' or ':'; npos: none is. A colon assigns
-/// only to a name in quotes: "token: not found" is prose.
+/// Return where the value begins that is assigned at `sign`, '=' or ':'; npos if none is. A colon
+/// assigns only to a name in quotes: "token: not found" is prose.
 std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& name_end) {
   name_end = sign;
   const bool quoted = sign > 0 && (text[sign - 1] == '"' || text[sign - 1] == '\'');
@@ -171,7 +172,7 @@ std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& nam
   return at;
 }
 
-/// NAME=value, "name": "value"
+/// Hide the values in NAME=value and "name": "value".
 void hide_assigned(std::string& text) {
   Copy copy(text);
   for (std::size_t sign = 0; (sign = text.find_first_of("=:", sign)) != std::string::npos; ++sign) {

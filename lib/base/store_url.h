@@ -1,4 +1,4 @@
-// URLs of storage that is not a file system here: which there are, and how they are written.
+// URLs of storage other than a local file system: the known schemes and how their URLs are written.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline constexpr std::array kStoreSchemes{
                 "write hdfs://namenode:8020/folder, or hdfs:///folder on the cluster that Hadoop's "
                 "core-site.xml names"}};
 
-/// Null for a path, and for what no store is known for.
+/// Return the scheme of `place`; null for a path, and for a URL of no known store.
 inline const StoreScheme* store_scheme(std::string_view place) {
   for (const StoreScheme& scheme : kStoreSchemes)
     if (place.starts_with(scheme.prefix)) return &scheme;
@@ -33,7 +33,8 @@ inline const StoreScheme* store_scheme(std::string_view place) {
 
 inline bool is_object_url(std::string_view place) { return store_scheme(place) != nullptr; }
 
-/// What is wrong with an URL of that scheme: "names no bucket"; empty where nothing is.
+/// Return what is wrong with a URL of that scheme ("names no bucket"), or an empty text if nothing
+/// is.
 inline std::string_view mistake_in(const StoreScheme& scheme, std::string_view url) {
   const std::string_view rest = url.substr(scheme.prefix.size());
   if (scheme.names_bucket && (rest.empty() || rest.front() == '/')) return "names no bucket";

@@ -9,8 +9,9 @@
 namespace train {
 namespace {
 
-// Bytes of the escape sequence that `text` begins with (ECMA-48): CSI up to its final byte, OSC and
-// other strings up to BEL or ST, else ESC and one more. An unfinished one ends with the line.
+// Return the length in bytes of the escape sequence that `text` begins with (ECMA-48): CSI up to
+// its final byte, OSC and other strings up to BEL or ST, else ESC and one more. An unfinished one
+// ends with the line.
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2) return text.size();
   if (text[1] == '[') {
@@ -30,7 +31,7 @@ std::size_t escape_length(std::string_view text) {
   return text.size();
 }
 
-// Bytes in front that stay as they are, without a closer look.
+// Return how many bytes at the front stay as they are, without a closer look.
 std::size_t plain_length(std::string_view text) {
   const auto ends = [](char c) {
     const auto byte = static_cast<unsigned char>(c);

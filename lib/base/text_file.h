@@ -1,4 +1,5 @@
-// Files of ours, as texts. Blocks; for what is no larger than we made it.
+// This file reads our own files as text. Calls block; use them for files no larger than we made
+// them.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace train {
 
-/// The whole file; "" where it cannot be read to its end: no file, a folder, a disk that fails. (A
-/// std::istreambuf_iterator would throw there.)
+/// Return the whole file, or "" if it cannot be read to its end: no file, a folder, a failing disk.
+/// (A std::istreambuf_iterator would throw there.)
 std::string read_text(const std::string& path);
 
-/// All that lies behind the first `offset` bytes. NotFound where there is no file; an error, and
-/// never a part, where it cannot be read to its end.
+/// Return everything after the first `offset` bytes. NotFound if there is no file. If the file
+/// cannot be read to its end, return an error and never a part of it.
 Result<std::string> read_text_from(const std::string& path, std::uint64_t offset);
 
 }  // namespace train

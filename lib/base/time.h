@@ -1,4 +1,5 @@
-// Time as the cores see it: a monotonic instant that somebody hands over. Only shells read a clock.
+// Time as the cores see it: a monotonic instant that the caller passes in. Only shells read a
+// clock.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The seam that a simulation owns: monotonic for every decision, wall only for names and logs.
+/// The seam that a simulation replaces: monotonic time for every decision, wall time only for names
+/// and logs.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -27,11 +29,11 @@ class SystemClock final : public Clock {
   }
 };
 
-/// RFC 3339 in UTC with microseconds: "2026-11-21T09:38:00.123456Z".
+/// Format in RFC 3339, in UTC with microseconds: "2026-11-21T09:38:00.123456Z".
 std::string format_utc(std::chrono::system_clock::time_point wall);
-/// What format_utc() wrote; the epoch for anything else.
+/// Parse what format_utc() wrote; return the epoch for anything else.
 std::chrono::system_clock::time_point parse_utc(const std::string& text);
-/// For people: "850 ms", "12.3 s", "4 min 5 s", "2 h 3 min".
+/// Format for people: "850 ms", "12.3 s", "4 min 5 s", "2 h 3 min".
 std::string format_duration(Duration duration);
 
 }  // namespace train

@@ -87,7 +87,7 @@ Result<UserAccount> find_account(uid_t uid) {
                     });
 }
 
-// Some sandboxes have no setfsuid(2); there nobody can act as another user.
+// Some sandboxes lack setfsuid(2); there nobody can act as another user.
 uid_t file_user() {
   const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
   return user == static_cast<uid_t>(-1) ? ::geteuid() : user;
@@ -116,7 +116,8 @@ int drop_capabilities() {
 
 void become(const UserAccount& account) {
   const std::string_view why = "the process would keep root's rights";
-  // Written while this is root, it is also the lowest value that the user's processes may set.
+  // Written while this process is root, it is also the lowest value that the user's processes may
+  // set.
   if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
       file.get() >= 0) {
     char first = 0;
@@ -143,8 +144,8 @@ ActAs::~ActAs() {
   if (before_) take(*before_);
 }
 
-// By the kernel's call: glibc's setgroups() would change all threads. setfsuid() and setfsgid()
-// return the earlier id whether or not they changed it, so both are asked again.
+// Use the kernel's call, since glibc's setgroups() would change all threads. setfsuid() and
+// setfsgid() return the earlier id whether or not they changed it, so both are asked again.
 void ActAs::take(const Rights& rights) {
   const std::string_view why = "files would be used with another user's rights";
   TRAIN_CHECK(::syscall(SYS_setgroups, rights.groups.size(), rights.groups.data()) == 0, why);

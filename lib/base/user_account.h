@@ -1,6 +1,6 @@
-// Accounts of this machine, and whose rights a thread's file accesses use. A traind that runs as
-// root uses the files of --run-as's users with those users' rights only, so that no link or
-// permission of theirs leads it anywhere that they could not go themselves.
+// This file looks up accounts of this machine, and sets whose rights a thread's file accesses use.
+// A traind that runs as root uses the files of --run-as's users with those users' rights only, so
+// that no link or permission of theirs leads it anywhere that they could not go themselves.
 #pragma once
 
 #include <sys/types.h>
@@ -26,29 +26,31 @@ struct UserAccount {
 Result<UserAccount> find_account(const std::string& name);
 Result<UserAccount> find_account(uid_t uid);
 
-/// Whether this thread has a capability in effect, CAP_SETUID for one (linux/capability.h).
+/// Return whether this thread has a capability in effect, for example CAP_SETUID
+/// (linux/capability.h).
 bool has_capability(int capability);
 
-/// Whether this process may become another user: it is root, and no sandbox has taken that right.
+/// Return whether this process may become another user: it is root, and no sandbox has taken that
+/// right.
 bool may_become_others();
 
-/// Make this process, which must have one thread, that user's for good: no way back, no capability,
-/// a session keyring of its own, no protection from the OOM killer. Ends the process where that
-/// fails.
+/// Turn this process, which must have one thread, into that user's for good: no way back, no
+/// capability, a session keyring of its own, no protection from the OOM killer. Ends the process if
+/// that fails.
 void become(const UserAccount& account);
 
-/// Drop all capabilities of this process and of what it executes. Returns 0, or errno. Safe between
+/// Drop all capabilities of this process and of what it executes. Return 0, or errno. Safe between
 /// fork and exec. Where no privileges may be gained, execve() does not give capabilities back to
 /// root either. Only a process with CAP_SETPCAP can empty the bounding set; without it, the set
 /// stays as it was.
 int drop_capabilities();
 
-/// Whose rights this thread's file accesses use: the effective user id, or that of the innermost
-/// ActAs (setfsuid(2)).
+/// Return whose rights this thread's file accesses use: the effective user id, or that of the
+/// innermost ActAs (setfsuid(2)).
 uid_t file_user();
 
-/// While it lives, this thread, and no other, uses files with the rights of an account: its user
-/// id, its groups, and no capability that concerns files. Without an account, with the thread's own
+/// While an ActAs lives, this thread alone uses files with the rights of an account: its user id,
+/// its groups, and no capability that concerns files. Without an account, the thread uses its own
 /// rights. Needs may_become_others(), else the process ends. Must not live across a co_await.
 class ActAs {
  public:

@@ -1,5 +1,5 @@
-// Reading UTF-8 that somebody else wrote: one code point at a time, and what may not reach a
-// terminal or a log as it is.
+// This file reads UTF-8 that somebody else wrote, one code point at a time, and finds what may not
+// reach a terminal or a log as it is.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct CodePoint {
 /// are not valid.
 CodePoint read_code_point(std::string_view text);
 
-/// Whether a code point steers a terminal or the order of text, rather than being text: C0, DEL,
-/// C1, line and paragraph separators, and the marks of bidirectional writing (with which a log line
-/// can be made to read as another one).
+/// Return whether a code point steers a terminal or the order of text, rather than being text: C0,
+/// DEL, C1, line and paragraph separators, and the marks of bidirectional writing (which can make a
+/// log line read as another one).
 bool is_steering(std::uint32_t code_point);
 
-/// The text as UTF-8 of at most `bytes_max` bytes: what is no UTF-8 becomes U+FFFD, and where
-/// something was cut it ends with "...". For texts of others in what we write.
+/// Return the text as UTF-8 of at most `bytes_max` bytes: invalid bytes become U+FFFD, and a text
+/// that was cut ends with "...". For texts of others in what we write.
 std::string utf8_text(std::string_view text, std::size_t bytes_max);
 
-/// Columns that a code point takes on a terminal: 0 for combining marks, 2 for wide East Asian ones
-/// and emoji, else 1.
+/// Return the columns that a code point takes on a terminal: 0 for combining marks, 2 for wide East
+/// Asian ones and emoji, else 1.
 int columns_of(std::uint32_t code_point);
 
 }  // namespace train

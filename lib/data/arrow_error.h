@@ -1,4 +1,4 @@
-// arrow::Status to Error, at the edge where Arrow is called.
+// This file converts arrow::Status to Error, where our code calls Arrow.
 #pragma once
 
 #include <arrow/result.h>

@@ -50,7 +50,7 @@ Result<ReadBatch> BatchReader::read(std::int64_t index) {
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed};
 }
 
-/// The plan of batch `index`; the one after it is planned too, for make_room().
+/// Return the plan of batch `index`. Also plan the batch after it, for make_room().
 PlannedBatch BatchReader::take_plan(std::int64_t index) {
   PlannedBatch planned =
       upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_.batch(index);
@@ -69,7 +69,7 @@ bool BatchReader::is_open(std::int64_t index) const {
                      [&](const auto& open) { return open.first == index; });
 }
 
-/// Before a group is decoded, so that there is never one more than the limit.
+/// Make room before a group is decoded, so that there is never one group more than the limit.
 void BatchReader::make_room() {
   while (static_cast<std::int64_t>(open_groups_.size()) >=
          std::max<std::int64_t>(1, plan_.open_groups())) {
@@ -109,7 +109,7 @@ Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& rang
     }
   }
 
-  // One visit a group, and the open ones first: where all lanes change their group in one batch,
+  // Visit each group once, and the open ones first: if all lanes change their group in one batch,
   // none is dropped unread.
   std::vector<std::int64_t> visits;
   for (const auto& [index, of_group] : wanted) visits.push_back(index);

@@ -1,7 +1,7 @@
-// Carries a ShardPlan out: gathers the rows of each planned batch into one record batch. Holds as
-// many decoded row groups as the plan says that a rank has open; the least recently used one that
-// the next batch does not want leaves first, so that a group is decoded once a pass. One thread
-// uses a reader at a time.
+// A BatchReader carries out a ShardPlan: it gathers the rows of each planned batch into one record
+// batch. It holds as many decoded row groups as the plan says that a rank has open. To make room,
+// it drops the least recently used group that the next batch does not want, so that each group is
+// decoded once per pass. One thread uses a reader at a time.
 #pragma once
 
 #include <list>
@@ -24,8 +24,8 @@ class BatchReader {
   /// `source` is shared with the other passes over the same dataset.
   BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan);
 
-  /// Batch `index` of the plan. A batch of neighbouring rows of one row group is a view of it, any
-  /// other a copy.
+  /// Return batch `index` of the plan. A batch of neighbouring rows of one row group is a view of
+  /// it, any other a copy.
   Result<ReadBatch> read(std::int64_t index);
 
  private:

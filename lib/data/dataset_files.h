@@ -1,5 +1,6 @@
-// The Parquet files of one dataset: found, checked to have one schema, and read a row group at a
-// time. Footers are read once, when the dataset is opened; row groups by whoever calls read().
+// This file finds the Parquet files of one dataset, checks that they have one schema, and reads
+// them a row group at a time. Footers are read once, when the dataset is opened; row groups are
+// read on the thread that calls read().
 #pragma once
 
 #include "lib/data/row_source.h"
@@ -11,13 +12,13 @@ struct FilesSpec {
   std::vector<std::string> columns;  // empty: all
 };
 
-/// The files that `path` means, sorted by name. In a folder, names that begin with '.' or '_' are
-/// left out, sub-folders too. Fails (NotFound) when there is none.
+/// Return the files that `path` means, sorted by name. In a folder, files and sub-folders whose
+/// names begin with '.' or '_' are left out. Fails (NotFound) when there is no file.
 Result<std::vector<std::string>> find_files(const std::string& path);
 
-/// Open the files of a dataset. Fails with the file's name on one that is not whole, on a missing
-/// column (listing the known ones), and on files whose selected columns differ in name or type
-/// (naming both files).
+/// Open the files of a dataset. Fails with the file's name if a file is not whole, with the known
+/// columns if a column is missing, and with both files' names if selected columns differ in name or
+/// type.
 Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec);
 
 }  // namespace train::data

@@ -1,5 +1,5 @@
-// open_files and the source behind it. The one file that calls Parquet, which reports some faults
-// by exceptions.
+// This file implements open_files and its source. It is the one file that calls Parquet, which
+// reports some faults by exceptions.
 #include <arrow/array.h>
 #include <arrow/array/concatenate.h>
 #include <arrow/io/file.h>
@@ -78,7 +78,8 @@ std::string describe(const std::shared_ptr<arrow::Field>& field) {
   return field ? field->type()->ToString() : "nothing";
 }
 
-/// Nothing but names and types counts: writers differ in metadata and in nullability.
+/// Check that two schemas match. Only names and types count: writers differ in metadata and in
+/// nullability.
 Result<Unit> check_same(const std::string& first_path, const arrow::Schema& first,
                         const std::string& path, const arrow::Schema& other) {
   std::vector<std::string> names = first.field_names();

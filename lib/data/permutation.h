@@ -1,10 +1,10 @@
-// A pseudo-random permutation of [0, size), computed one index at a time: nothing is stored, so the
-// shuffled order of a dataset of any size costs no memory. A balanced Feistel network over the next
-// power of four, walked until the value is in range again ("cycle walking": Black and Rogaway,
-// "Ciphers with Arbitrary Finite Domains", 2002, method 2). Ten rounds, as in NIST SP 800-38G's
-// FF1: with four, enough for large domains (Luby and Rackoff 1988), the places of ten items came
-// out up to 25 % too often. The round function is SplitMix64's finalizer (Steele, Lea, Flood 2014).
-// 32 ns an index. Not for secrets.
+// A pseudo-random permutation of [0, size), computed one index at a time. It stores nothing, so the
+// shuffled order of a dataset of any size costs no memory. It is a balanced Feistel network over
+// the next power of four, applied until the value is in range again ("cycle walking": Black and
+// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002, method 2). It has ten rounds, as NIST SP
+// 800-38G's FF1 does: with four, enough for large domains (Luby and Rackoff 1988), the places of
+// ten items came out up to 25 % too often. The round function is SplitMix64's finalizer (Steele,
+// Lea, Flood 2014). It takes 32 ns per index. Not for secrets.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 class Permutation {
  public:
-  /// The identity of nothing.
+  /// Create the empty permutation.
   Permutation() = default;
-  /// The same (size, key) is the same permutation on every machine and in every version:
-  /// checkpoints rely on it.
+  /// Create a permutation. The same (size, key) gives the same permutation on every machine and in
+  /// every version: checkpoints rely on it.
   Permutation(std::int64_t size, std::uint64_t key)
       : size_(static_cast<std::uint64_t>(size)), key_(key) {
     while (half_bits_ < 32 && std::uint64_t{1} << 2 * half_bits_ < size_) ++half_bits_;
   }
 
-  /// Where `index`, in [0, size), goes.
+  /// Return where `index`, in [0, size), goes.
   std::int64_t operator()(std::int64_t index) const {
     auto value = static_cast<std::uint64_t>(index);
     do value = encrypt(value);

@@ -1,5 +1,6 @@
-// Where rows come from: row groups that are read one at a time and whole. ParquetSource reads files
-// (dataset_files.h); MemorySource holds rows that are there already (the `items` of a spec).
+// A RowSource supplies rows as row groups, which are read whole and one at a time. ParquetSource
+// reads files (dataset_files.h); MemorySource holds rows that are in memory already (the `items` of
+// a spec).
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -16,9 +17,11 @@ namespace train::data {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  /// Rows of each row group, in the order of the files: what a ShardPlan is made of.
+  /// Return the number of rows of each row group, in the order of the files. A ShardPlan is made of
+  /// these.
   virtual const std::vector<std::int64_t>& group_rows() const = 0;
-  /// Of the rows that read() gives: the selected columns, in the order they were asked for.
+  /// Return the schema of the rows that read() gives: the selected columns, in the order in which
+  /// they were asked for.
   virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
   /// Decode row group `group`, on the calling thread. Errors name the file and the row group.
   /// Several threads may call it.

@@ -80,20 +80,20 @@ std::int64_t ShardPlan::open_groups() const {
   const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
   if (!input_.shuffle) return std::min<std::int64_t>(2, group_count);
   if (mixed_whole_) return group_count;
-  // this rank's rows of a step lie in neighbouring lanes, of which it may have a part of the first
-  // and of the last
+  // This rank's rows of a step lie in neighbouring lanes; it may have only a part of the first and
+  // of the last.
   const std::int64_t own =
       ceil_div(lanes() * input_.batch_sizes[static_cast<std::size_t>(input_.rank)], step_rows_) + 1;
   return std::min(lanes(), own);
 }
 
-/// The group at `place` of the epoch's sequence of groups.
+/// Return the group at `place` of the epoch's sequence of groups.
 std::int64_t ShardPlan::group_at(std::int64_t place) const {
   return input_.shuffle && !mixed_whole_ ? groups_(place) : place;
 }
 
-/// This rank's part of a step with `step_rows` rows. The last, shorter step is divided in
-/// proportion to the batch sizes; rows that are left over go one each to the first ranks, and all
+/// Return this rank's part of a step with `step_rows` rows. The last, shorter step is divided in
+/// proportion to the batch sizes. Rows that are left over go one each to the first ranks, and all
 /// ranks pad to the proportion rounded up.
 ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
   const auto rank = static_cast<std::size_t>(input_.rank);

@@ -1,23 +1,23 @@
-// Which rows a rank reads in which step: row groups, world size, epoch and seed in, row ranges out.
-// Pure, no Arrow, no I/O; sdk/data makes one plan an epoch, batch_reader.h carries it out. Every
-// rank computes the same plan for itself.
+// This file plans which rows a rank reads in which step, from row groups, world size and epoch to
+// row ranges. Pure, no Arrow, no I/O; sdk/data makes one plan per epoch, batch_reader.h carries it
+// out. Every rank computes the same plan for itself.
 //
 // The epoch has one global order of all rows, which does not depend on the world size. Step t takes
 // the next sum(batch_sizes) rows of it, and the ranks divide those. So what a group of workers has
-// consumed is always a beginning of the order, one number, from which any other number of workers
-// can go on; and with an unchanged global batch a step trains on the same rows at any world size.
+// consumed is always a prefix of the order, described by one number, and any other number of
+// workers can go on from there. With an unchanged global batch, a step trains on the same rows at
+// any world size.
 //
 // The order, in O(row groups) memory:
 // - not shuffled: the order of the files. All ranks then walk the same row groups side by side;
 // - shuffled, up to kOpenGroups row groups: a permutation of all rows (permutation.h), since all
-// groups fit in the cache;
+//   groups fit in the cache;
 // - shuffled, more: row groups in random order, rows in random order inside their group, and that
-// sequence cut into
-//   kOpenGroups lanes of equal length, which the order visits in turn. So a step mixes rows of
-//   kOpenGroups random groups, and a rank takes its rows of a step from neighbouring lanes, so that
-//   it decodes about a world-size-th of the groups (at most two lanes' worth once there are more
-//   workers than lanes). Like the shard shuffle with a buffer of WebDataset and tf.data, but with
-//   exactly bounded memory and a random start.
+//   sequence cut into kOpenGroups lanes of equal length, which the order visits in turn. So a step
+//   mixes rows of kOpenGroups random groups. A rank takes its rows of a step from neighbouring
+//   lanes, so that it decodes about a world-size-th of the groups (at most two lanes' worth once
+//   there are more workers than lanes). This resembles the shard shuffle with a buffer of
+//   WebDataset and tf.data, but with exactly bounded memory and a random start.
 #pragma once
 
 #include <cstdint>
@@ -62,18 +62,20 @@ struct PlannedBatch {
 
 class ShardPlan {
  public:
-  /// Fails (InvalidArgument) on a batch size below 1, and on more rows consumed than there are.
+  /// Make a plan. Fails (InvalidArgument) on a batch size below 1, and on more rows consumed than
+  /// there are.
   static Result<ShardPlan> make(PlanInput input);
 
   std::int64_t total_rows() const { return total_rows_; }
-  /// Steps from rows_consumed to the end of the epoch: the same on all ranks.
+  /// Return the steps from rows_consumed to the end of the epoch: the same on all ranks.
   std::int64_t batches() const { return batches_; }
-  /// Valid rows of this rank in all of them. Over ranks of equal batch size these differ by at most
-  /// one.
+  /// Return this rank's valid rows in all of these steps. Over ranks of equal batch size these
+  /// differ by at most one.
   std::int64_t share_rows() const;
-  /// Row groups that a rank touches at about the same time: what a cache should hold.
+  /// Return the number of row groups that a rank touches at about the same time: what a cache
+  /// should hold.
   std::int64_t open_groups() const;
-  /// The batch of step `index`, in [0, batches()). Any order, any thread.
+  /// Return the batch of step `index`, in [0, batches()). Any order, any thread.
   PlannedBatch batch(std::int64_t index) const;
 
  private:
@@ -104,7 +106,7 @@ class ShardPlan {
       place_begin_;  // rows before the group at each place of the sequence, and the total
 };
 
-/// Rank `rank`'s part of `total` rows split into equal parts: the first ranks have one more.
+/// Return rank `rank`'s part of `total` rows split into equal parts: the first ranks have one more.
 std::int64_t equal_share(std::int64_t total, int world_size, int rank);
 
 }  // namespace train::data

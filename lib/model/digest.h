@@ -13,7 +13,7 @@ struct Digest {  // xxh3, 128 bits
   bool operator==(const Digest&) const = default;
 };
 
-/// 32 lower-case hex digits, the high half first (what `xxhsum -H128` prints).
+/// Return 32 lower-case hex digits, the high half first (what `xxhsum -H128` prints).
 inline std::string to_hex(const Digest& digest) {
   std::string hex;
   for (const std::uint64_t half : {digest.high, digest.low}) {
@@ -22,7 +22,7 @@ inline std::string to_hex(const Digest& digest) {
   return hex;
 }
 
-/// Nothing unless `hex` is exactly 32 lower-case hex digits.
+/// Parse exactly 32 lower-case hex digits; return nothing for any other text.
 inline std::optional<Digest> parse_digest(std::string_view hex) {
   if (hex.size() != 32) return std::nullopt;
   Digest digest;

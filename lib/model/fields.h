@@ -1,11 +1,11 @@
-// The fields of a plain struct, named once: whoever writes it as MessagePack or JSON finds them
-// here, and the struct itself needs no library.
+// This file lets a plain struct name its fields once. Code that writes the struct as MessagePack or
+// JSON finds the names here, and the struct itself needs no library.
 #pragma once
 
 namespace train {
 
-/// In a struct: `TRAIN_FIELDS(rank, pid)`. kFieldNames is "rank, pid"; visit_fields(f) calls
-/// f(rank, pid). Without arguments: none.
+/// Name the fields of a struct, inside it: `TRAIN_FIELDS(rank, pid)`. kFieldNames is then "rank,
+/// pid", and visit_fields(f) calls f(rank, pid). Without arguments the struct has no fields.
 #define TRAIN_FIELDS(...)                                  \
   static constexpr const char* kFieldNames = #__VA_ARGS__; \
   template <class Visitor>                                 \

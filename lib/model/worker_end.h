@@ -30,7 +30,7 @@ struct WorkerEnd {
   std::optional<UserError> error = {};       // what user code threw
   std::uint64_t last_report_seq = 0;         // reports handed over in this attempt
   MemoryLimit memory = {};                   // of oom_killed
-  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond so many was refused; 0: none was
+  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond this number was refused; 0: none
   bool clean() const { return !signaled && status == 0; }
   bool operator==(const WorkerEnd&) const = default;
   TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,

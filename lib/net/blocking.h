@@ -1,5 +1,5 @@
-// Calls that block, awaited by a flow that does not: on a pool, or, where storage may hang, each on
-// a thread of its own.
+// This file lets a flow await calls that block, without blocking the flow's thread. The calls run
+// on a pool or, where storage may hang, each on a thread of its own.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -20,12 +20,13 @@ namespace train {
 
 namespace detail {
 
-/// What the call returned, on its way to the flow: shared, as the flow may have left meanwhile.
+/// The result of a call on its way to the flow. It is shared, because the flow may have ended
+/// meanwhile.
 template <class T>
 struct BlockingAnswer {
   explicit BlockingAnswer(asio::any_io_executor on) : executor(on), come(on) {}
 
-  /// From the thread of the call.
+  /// Send the result, from the thread of the call.
   static void send(const std::shared_ptr<BlockingAnswer>& answer, Result<T> result) {
     asio::post(answer->executor, [answer, result = std::move(result)]() mutable {
       answer->result = std::move(result);
@@ -40,8 +41,8 @@ struct BlockingAnswer {
 
 }  // namespace detail
 
-/// Run `work` on the pool. What it refers to must outlive it. It cannot be cancelled: a flow that
-/// is waits for its end.
+/// Run `work` on the pool. What it refers to must outlive it. It cannot be cancelled: a cancelled
+/// flow waits until it ends.
 template <class T>
 Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -52,8 +53,8 @@ Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   co_return std::move(*answer->result);
 }
 
-/// Run `work` on a thread of its own, which is left behind when the flow is cancelled. It uses
-/// nothing that may go before it ends; the flow's executor must outlive it.
+/// Run `work` on a thread of its own, which is left running when the flow is cancelled. `work` must
+/// use nothing that may be destroyed before it ends; the flow's executor must outlive it.
 template <class T>
 Task<T> run_unjoined(std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -114,7 +114,7 @@ Result<Authority> read_authority(const PemPair& pem) {
   return authority;
 }
 
-/// Signed by `issuer`, or by itself where that is null.
+/// Make a certificate signed by `issuer`, or by itself if that is null.
 Result<PemPair> make(const std::string& subject, Validity validity, const Authority* issuer,
                      const std::vector<std::pair<int, std::string>>& extensions) {
   const Openssl<EVP_PKEY> key(EVP_EC_gen("P-256"));

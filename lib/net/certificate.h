@@ -1,5 +1,5 @@
-// Certificates of a cluster: whom one names, and how `traind certs` makes them (X.509 v3, ECDSA on
-// P-256). PROTOCOL.md, "TLS", has what each must hold.
+// Certificates of a cluster: whom a certificate names, and how `traind certs` makes certificates
+// (X.509 v3, ECDSA on P-256). PROTOCOL.md, "TLS", has what each must hold.
 #pragma once
 
 #include <ctime>
@@ -16,7 +16,7 @@ namespace train {
 enum class CertificateRole { Node, Launcher };
 std::string_view to_string(CertificateRole role);  // "node", "launcher"
 
-/// Whom a certificate names, by the URI among its alternative names:
+/// The node or launcher that a certificate names, by the URI among its alternative names:
 /// trainrun://CLUSTER/node/NAME or trainrun://CLUSTER/launcher/NAME.
 struct CertificateName {
   std::string cluster;
@@ -27,15 +27,15 @@ struct CertificateName {
   bool operator==(const CertificateName&) const = default;
 };
 
-/// Nothing where it is no such URI.
+/// Parse such a URI; return nothing for any other.
 std::optional<CertificateName> parse_certificate_uri(std::string_view uri);
-/// Whom this certificate names: nothing where it has none of these URIs, or more than one.
+/// Return whom this certificate names, or nothing if it has none of these URIs, or more than one.
 std::optional<CertificateName> name_in(const X509* certificate);
-/// Names of clusters, nodes and users: 1 to 63 letters, digits, dots, dashes and underscores, the
-/// first a letter or digit. `what` names it in the error.
+/// Check the name of a cluster, node or user: 1 to 63 letters, digits, dots, dashes and
+/// underscores, the first a letter or digit. `what` names it in the error.
 Result<Unit> check_certificate_name(std::string_view what, std::string_view name);
 
-/// A certificate and its private key, in PEM. The key is wiped with it.
+/// A certificate and its private key, in PEM. The destructor wipes the key.
 struct PemPair {
   std::string certificate, key;
   std::time_t valid_until = 0;
@@ -50,14 +50,15 @@ struct Validity {  // both ends belong to it
   std::time_t from = 0, until = 0;
 };
 
-/// A new authority for `cluster`, signed by itself.
+/// Make a new authority for `cluster`, signed by itself.
 Result<PemPair> make_authority(const std::string& cluster, Validity validity);
-/// A certificate for a node or a launcher of the authority's cluster, never longer than the
-/// authority's own. InvalidArgument: the authority is none of make_authority's, or is not `key`'s.
+/// Issue a certificate for a node or a launcher of the authority's cluster. It never lasts longer
+/// than the authority's own. InvalidArgument: make_authority did not make the authority, or it does
+/// not belong to `key`.
 Result<PemPair> issue_certificate(const PemPair& authority, CertificateRole role,
                                   const std::string& name, Validity validity);
 
-/// When it ends; nothing where that is no time.
+/// Return when the certificate's validity ends, or nothing if that field is not a valid time.
 std::optional<std::time_t> end_of_validity(const X509* certificate);
 
 }  // namespace train

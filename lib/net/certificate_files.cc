@@ -23,7 +23,7 @@ struct NewFile {
   mode_t mode;
 };
 
-/// All of them, or none.
+/// Create all of the files, or none.
 Result<Unit> create_files(const std::string& folder, const std::vector<NewFile>& files) {
   const bool made = ::mkdir(folder.c_str(), 0700) == 0;
   if (!made && errno != EEXIST) return system_error(errno, "making folder " + folder);

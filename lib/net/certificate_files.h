@@ -1,5 +1,5 @@
-// The files that `traind certs` makes. Nothing is ever overwritten; where one cannot be written,
-// those written before it are removed again.
+// This file writes the files of `traind certs`. It never overwrites a file. If one file cannot be
+// written, it removes those written before it.
 #pragma once
 
 #include <ctime>
@@ -12,13 +12,13 @@ namespace train {
 
 inline constexpr int kAuthorityDays = 3650, kCertificateDays = 365;
 
-/// A new authority: ca.crt and ca.key in `folder`, which is made (mode 0700) where there is none.
+/// Create a new authority: ca.crt and ca.key in `folder`, which is made (mode 0700) if missing.
 Result<Unit> create_authority(const std::string& folder, const std::string& cluster,
                               std::time_t now);
 
-/// ca.crt, tls.crt and tls.key in `folder`, signed by the authority in `authority_folder`, for
-/// `days` or as long as the authority itself; an hour ago already, for clocks that are late. Until
-/// when.
+/// Create ca.crt, tls.crt and tls.key in `folder`, signed by the authority in `authority_folder`.
+/// The certificate is valid for `days`, or as long as the authority itself, and from an hour ago,
+/// for clocks that are late. Return the end of its validity.
 Result<std::time_t> create_certificate(const std::string& authority_folder, CertificateRole role,
                                        const std::string& name, const std::string& folder, int days,
                                        std::time_t now);

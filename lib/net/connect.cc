@@ -1,4 +1,5 @@
-// Connection::connect: names, addresses, and how long each may take.
+// This file implements Connection::connect: it looks names up, tries addresses, and limits how long
+// each may take.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -19,8 +20,9 @@ namespace {
 using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
-// A Unix socket connects at once or not at all; EAGAIN says that the listener's queue is full.
-// (Asio would wait until the socket is writable, which it is, and believe it connected.)
+// Connect a Unix socket, which connects at once or not at all; EAGAIN says that the listener's
+// queue is full. (Asio would wait until the socket is writable, which it is already, and believe it
+// connected.)
 Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
   constexpr auto kQueueFullPause = milliseconds(10);
   for (;;) {
@@ -29,7 +31,7 @@ Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
       co_return Unit{};
     const int error_number = errno;
     if (error_number != EAGAIN && error_number != EINTR) {
-      // Nobody is there; or it cannot be told.
+      // Nobody is there, or we cannot tell.
       if (error_number != ECONNREFUSED && error_number != ENOENT)
         co_return system_error(error_number, "connecting");
       co_return Error{
@@ -45,7 +47,8 @@ Task<Unit> connect_tcp(Socket& socket, StreamAddress address) {
   auto [error] = co_await socket.async_connect(address, asio::as_tuple(asio::use_awaitable));
   if (error == asio::error::operation_aborted) co_return detail::cancelled_error();
   if (!error) co_return Unit{};
-  // Nobody there to answer, as far as the network knows: the same silence as without its word.
+  // The network says that nobody is there to answer. Treat it as the same silence as without that
+  // message.
   const bool silence = error == asio::error::host_unreachable ||
                        error == asio::error::network_unreachable ||
                        error == asio::error::network_down || error == asio::error::timed_out;
@@ -82,7 +85,8 @@ Task<std::unique_ptr<Connection>> Connection::connect(asio::any_io_executor exec
   const std::vector<StreamAddress>& addresses = *found;
   std::optional<Error> first_error;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    // A share each, so that an address that swallows packets leaves time for the next.
+    // Give each address a share of the time, so that one that swallows packets leaves time for the
+    // next.
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) break;
     auto connected = co_await connect_address(executor, addresses[i],

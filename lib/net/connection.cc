@@ -34,7 +34,8 @@ void set_int_option(int fd, int level, int name, int value) {
                sizeof value);  // none of these is needed for a correct connection
 }
 
-// A dead host is noticed by heartbeats; keepalive is for connections that carry none.
+// Set the socket's options. Heartbeats notice a dead host; keepalive is for connections that carry
+// none.
 void set_options(int fd, bool is_unix) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   if (is_unix) return;
@@ -70,7 +71,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
 
   std::size_t queued_bytes() const { return pending.size() + in_flight.size(); }
 
-  // One write at a time; what is queued meanwhile leaves with the next one.
+  // Start a write. Only one runs at a time; frames queued meanwhile leave with the next one.
   void start_write() {
     in_flight.swap(pending);
     written = 0;
@@ -92,7 +93,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
       });
       return;
     }
-    // By way of the executor, so that what is sent in the same turn leaves together.
+    // Post to the executor, so that frames sent in the same turn leave together.
     asio::post(socket.get_executor(), [self = shared_from_this(), step] {
       if (self->closed) return;
       if (step.kind == IoStep::Moved && self->written < self->in_flight.size())
@@ -112,7 +113,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
     return broken(peer, error_code(step.error_number, boost::system::system_category()));
   }
 
-  // Of a connection that has nothing to say: one of thousands, perhaps.
+  // Free the buffers of a connection that has nothing to send: there may be thousands of them.
   void give_back_buffers() {
     if (in_flight.capacity() > kKeptQueueBytesMax) std::string().swap(in_flight);
     if (pending.capacity() > kKeptQueueBytesMax) std::string().swap(pending);
@@ -121,7 +122,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
   void end_write(const IoStep& step) {
     in_flight.clear();
     if (step.kind != IoStep::Moved) {
-      // Reading goes on: what the peer said last, perhaps why it left, is still to come.
+      // Reading continues: the peer's last words, perhaps why it left, may still arrive.
       write_error = why(step);
       pending.clear();
     }
@@ -130,9 +131,9 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
     drained.cancel();
   }
 
-  // What has arrived. Into a buffer that all connections of the thread share: one of its own for
-  // each would be most of what 10,000 connections need. The socket says nothing of what TLS has
-  // taken from it, so TLS is read until it has no more.
+  // Read what has arrived into a buffer that all connections of the thread share: a buffer for each
+  // would be most of the memory that 10,000 connections need. The socket does not show what TLS has
+  // already taken from it, so TLS is read until it has no more.
   void read() {
     static thread_local std::array<char, kReadBytes> buffer;
     std::size_t filled = 0;
@@ -278,8 +279,8 @@ Task<Frame> Connection::receive() {
   }
 }
 
-// They are taken, not looked at: MSG_PEEK shows no more than what comes before an urgent byte,
-// however often it is asked.
+// Take the first bytes instead of peeking at them: MSG_PEEK shows no more than what comes before an
+// urgent byte, however often it is called.
 Task<bool> Connection::peer_begins_tls() {
   const auto impl = impl_;
   const ReceiveGuard guard(impl->receiving);

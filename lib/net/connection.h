@@ -1,4 +1,4 @@
-// One framed stream over TCP or a Unix socket. For one thread: the executor's.
+// One framed stream over TCP or a Unix socket. Only the executor's thread may use it.
 #pragma once
 
 #include <sys/types.h>
@@ -28,10 +28,10 @@ class Connection {
  public:
   struct Impl;
 
-  /// Connect within `timeout`: resolves the name and tries all its addresses in turn.
+  /// Resolve the name and try all its addresses in turn, within `timeout`.
   static Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
                                                    Endpoint endpoint, Duration timeout);
-  /// Take over a connected stream socket; closes it in the end.
+  /// Take over a connected stream socket, and close it in the end.
   static Result<std::unique_ptr<Connection>> adopt(asio::any_io_executor executor, int fd);
 
   explicit Connection(std::shared_ptr<Impl> impl);
@@ -39,35 +39,35 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// The next frame. Errc::Unavailable when the peer closed or was reset, Errc::Protocol when its
-  /// bytes are wrong; both last. One receive() at a time. Cancelling it loses no bytes.
+  /// Receive the next frame. Errc::Unavailable when the peer closed or was reset, Errc::Protocol
+  /// when its bytes are wrong; both errors are permanent. Only one receive() may wait at a time.
+  /// Cancelling it loses no bytes.
   Task<Frame> receive();
 
-  /// Queue a frame; frames leave in order, as many as are queued in one write. Never waits. On a
-  /// connection that is closed or broken the frame is dropped: receive(), flush() and
-  /// wait_queue_below() say so.
+  /// Queue a frame. Never waits. Frames leave in order, and one write takes all that are queued. On
+  /// a connection that is closed or broken the frame is dropped; receive(), flush() and
+  /// wait_queue_below() report this.
   void send(const Frame& frame);
   std::size_t queued_bytes() const;
-  /// Back-pressure: wait until fewer than `bytes` are queued.
+  /// Wait until fewer than `bytes` are queued (back-pressure).
   Task<Unit> wait_queue_below(std::size_t bytes);
   /// Wait until everything queued is handed to the kernel.
   Task<Unit> flush();
 
-  /// Close now; what is still queued is dropped. Wakes everybody who waits here. May be called
-  /// again.
+  /// Close now, and drop what is still queued. Wakes everybody who waits here. May be called again.
   void close();
   bool is_open() const;
 
-  /// Whether the peer begins with TLS. Waits for its first bytes, which start_tls() or receive()
-  /// get.
+  /// Return whether the peer begins with TLS. Waits for its first bytes; start_tls() or receive()
+  /// still get them.
   Task<bool> peer_begins_tls();
-  /// Go on in TLS: all that is sent and received from here on. Before the first frame only. A peer
-  /// that fails is told so by TLS, and the connection is closed.
+  /// Switch to TLS for all that is sent and received from here on. Call it before the first frame
+  /// only. A peer that fails the handshake learns so by TLS, and the connection is closed.
   Task<Unit> start_tls(const TlsContext& context, ConnectionSide side);
-  /// Bytes that only this connection's two ends have; none on a Unix socket, where the kernel knows
-  /// who is there, and without TLS.
+  /// Return bytes that only this connection's two ends know. Empty without TLS, and on a Unix
+  /// socket, where the kernel knows who the peer is.
   std::string binding() const;
-  /// Whom the peer's certificate names: after start_tls(), with certificates only.
+  /// Return whom the peer's certificate names. Only after start_tls(), and only with certificates.
   std::optional<CertificateName> certificate_name() const;
   /// Refuse payloads above `bytes` from now on.
   void set_payload_limit(std::size_t bytes);

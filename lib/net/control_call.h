@@ -1,4 +1,4 @@
-// How a command of a user calls that user's traind: `traind drain`, `train-run --detach`.
+// This file lets a user's command call that user's traind: `traind drain`, `train-run --detach`.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace train {
 
-/// Connect to the traind of this runtime folder and greet it; for `patience` it is waited for.
-/// Errc::Unavailable when none runs there: the caller has the hint. Whose it is, credentials()
-/// says. The strings must outlive the flow.
+/// Connect to the traind of this runtime folder and greet it, waiting for it up to `patience`.
+/// Errc::Unavailable when none runs there: the caller adds the hint. credentials() tells whose
+/// traind it is. The strings must outlive the flow.
 Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
                                               const std::string& runtime_dir,
                                               const std::string& build, Duration patience = {});

@@ -1,4 +1,4 @@
-// Where somebody listens: a TCP host and port, or the path of a Unix socket.
+// The address of a listener: a TCP host and port, or the path of a Unix socket.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct Endpoint {
   static Endpoint tcp(std::string host, std::uint16_t port) { return {Tcp, std::move(host), port}; }
   static Endpoint unix_socket(std::string path) { return {Unix, std::move(path), 0}; }
 
-  /// Whether only this machine can reach it: a Unix socket, 127.0.0.0/8, ::1 (also as a mapped IPv4
-  /// address), localhost.
+  /// Return whether only this machine can reach it: a Unix socket, 127.0.0.0/8, ::1 (also as a
+  /// mapped IPv4 address), localhost.
   bool is_loopback() const;
-  /// As parse_endpoint reads it: "unix:/run/x.sock", "node-b:7070", "[::1]:7070".
+  /// Return it as parse_endpoint reads it: "unix:/run/x.sock", "node-b:7070", "[::1]:7070".
   std::string text() const;
 
   bool operator==(const Endpoint&) const = default;
 };
 
-/// "unix:/run/x.sock", "host:port", "[v6]:port" or ":port".
+/// Parse "unix:/run/x.sock", "host:port", "[v6]:port" or ":port".
 Result<Endpoint> parse_endpoint(std::string_view text);
 
 }  // namespace train

@@ -24,7 +24,7 @@ struct Side {
   bool refused_by_peer = false;
   bool can_be_told = false;  // it is known whether the peer speaks TLS, and it is done
 
-  // End with `here` on this side, and `there` in the peer's ears.
+  // Fail with `here` on this side, and tell the peer `there`.
   Error refuse(Error here, std::string_view there, std::string_view hint = {}) {
     refusal = Refused{.code = std::string(to_string(here.code)),
                       .message = std::string(there),
@@ -33,7 +33,7 @@ struct Side {
   }
 };
 
-// A peer's text may end up on a terminal.
+// Make a peer's text printable, since it may end up on a terminal.
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(),
@@ -84,8 +84,8 @@ Result<std::uint32_t> choose_protocol(Side& side, const Hello& hello) {
                        fmt::format("{} to {}", side.limits.protocol_min, side.limits.protocol_max));
 }
 
-// Both sides of a PSK hold the same secret, so a peer that has it may still be this process, led
-// back to itself by somebody on the way (RFC 9257, "selfie").
+// Check that the peer is not this process. Both sides of a PSK hold the same secret, so a peer that
+// has it may still be this process, led back to itself by somebody on the way (RFC 9257, "selfie").
 template <class HelloOrReply>
 Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
   const auto refuse = [&](Errc code, std::string_view what, std::string_view hint) {
@@ -108,7 +108,7 @@ Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
   return Unit{};
 }
 
-// TLS has checked who signed the peer's certificate; here, whom it names.
+// Check whom the peer's certificate names; TLS has already checked who signed it.
 Result<Unit> check_certificate(Side& side) {
   const auto& own = side.tls->name();
   if (!own) return Unit{};
@@ -124,7 +124,7 @@ Result<Unit> check_certificate(Side& side) {
       "your " + text);
 }
 
-// A node's admin must not speak for another node.
+// Check the node's name, since a node's admin must not speak for another node.
 Result<Unit> check_node_name(Side& side, const std::string& node_name) {
   const auto named = side.connection.certificate_name();
   if (!named || named->role != CertificateRole::Node || named->name == node_name) return Unit{};
@@ -178,14 +178,15 @@ Task<PeerInfo> connect_steps(Side& side) {
   co_return info_of(side, reply, reply.protocol);
 }
 
-// Whether the peer and this side agree on TLS. There is no falling back, whoever asks for it.
+// Start TLS if the peer offers it; return whether the peer and this side agree on TLS. There is no
+// fallback, whoever asks for it.
 Task<bool> start_tls_if_offered(Side& side) {
   if (side.connection.is_unix()) co_return true;
   CO_TRY(const bool offered, co_await side.connection.peer_begins_tls());
   if (offered && side.tls) CO_TRY_VOID(co_await start_tls(side, ConnectionSide::Listener));
   if (offered && !side.tls) {
-    // Takes the peer's bytes, which are no frame: unread, they would make the kernel cut it off
-    // before it has heard why.
+    // Take the peer's bytes, which are no frame. Left unread, they would make the kernel cut the
+    // peer off before it has heard why.
     (void)co_await side.connection.receive();
     side.can_be_told = true;
     co_return side.refuse(

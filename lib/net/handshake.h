@@ -1,6 +1,6 @@
-// How a connection begins: TLS where it goes over a network, by which both sides prove who they
-// are, then the first frames: who is there, and which protocol both speak. PROTOCOL.md,
-// "Handshake", has the order and the bytes.
+// This file begins a connection. Over a network, TLS comes first, by which both sides prove who
+// they are. Then the first frames tell who each side is and which protocol version both speak.
+// PROTOCOL.md, "Handshake", has the order and the bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace train {
 
-/// Random, the same as long as this process lives: by it a peer sees that it talks to itself.
+/// Return a random text that stays the same as long as this process lives. By it a peer notices
+/// that it talks to itself.
 const std::string& process_instance();
 
 struct Identity {
@@ -38,13 +39,13 @@ struct HandshakeLimits {
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
 };
 
-/// Say hello as the side that connected, or answer as the one that listens. With `tls` a network
-/// link is TLS or nothing; without it, it is plain. A Unix socket is always plain: its file's mode
+/// Say hello as the side that connected, or answer as the side that listens. With `tls` a network
+/// link must be TLS; without it, the link is plain. A Unix socket is always plain: its file's mode
 /// and credentials() say who is there. A certificate must name the other role of our own cluster,
-/// and a node that says who it is, itself. On failure the peer is told why where it still listens
-/// (an alert of TLS, a Refused frame), and the connection is closed: Errc::Unauthenticated (token),
-/// Protocol (version, bytes), Timeout, Unavailable. Afterwards full-size frames are allowed. The
-/// references must outlive the flow.
+/// and the certificate of a node that gives its name must name that node. On failure the peer is
+/// told why if it still listens (an alert of TLS, a Refused frame), and the connection is closed:
+/// Errc::Unauthenticated (token), Protocol (version, bytes), Timeout, Unavailable. Afterwards
+/// full-size frames are allowed. The references must outlive the flow.
 Task<PeerInfo> connect_handshake(Connection& connection, const Identity& self,
                                  const std::optional<TlsContext>& tls, HandshakeLimits limits = {});
 Task<PeerInfo> accept_handshake(Connection& connection, const Identity& self,

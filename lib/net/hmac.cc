@@ -10,7 +10,7 @@
 
 namespace train {
 
-// Only the end of memory, or an OpenSSL without SHA-256, makes it fail.
+// It fails only if memory runs out, or if OpenSSL lacks SHA-256.
 std::array<char, kHmacBytes> hmac_sha256(std::string_view key, std::string_view text) {
   std::array<char, kHmacBytes> out;
   unsigned int written = 0;

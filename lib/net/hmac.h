@@ -1,4 +1,4 @@
-// HMAC-SHA-256 and random bytes, by libcrypto.
+// HMAC-SHA-256 and random bytes, from libcrypto.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@ inline constexpr std::size_t kHmacBytes = 32;
 
 std::array<char, kHmacBytes> hmac_sha256(std::string_view key, std::string_view text);
 std::string random_bytes(std::size_t count);
-/// Two digits a byte.
+/// Return the bytes as hex, two digits a byte.
 std::string hex_of(std::string_view bytes);
-/// Overwrite a secret; the compiler does not leave it out.
+/// Overwrite a secret, in a way that the compiler does not optimize out.
 void wipe(char* bytes, std::size_t count);
 
 }  // namespace train

@@ -1,4 +1,5 @@
-// What a call on a socket came to that never waits. Between connection.cc and what moves its bytes.
+// The outcome of one non-blocking call on a socket. connection.cc and the code that moves its bytes
+// share it.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,11 @@ namespace train {
 
 struct IoStep {
   enum Kind {
-    Moved,       // `bytes` of them; of a handshake: it is over
+    Moved,       // `bytes` were moved; for a handshake: it is over
     NeedsRead,   // call again once the socket can be read
     NeedsWrite,  // … or written
     Ended,       // the peer has closed its side
-    Failed,      // of the system: `error_number`
+    Failed,      // the system call failed: `error_number`
     Refused,     // TLS: the peer's bytes are not what they have to be; TlsStream::error() says why
   };
   Kind kind = Moved;
@@ -19,7 +20,7 @@ struct IoStep {
   int error_number = 0;
 };
 
-/// recv() and send() on a non-blocking socket; a peer that is gone raises no SIGPIPE.
+/// Call recv() or send() on a non-blocking socket. A peer that is gone raises no SIGPIPE.
 IoStep read_socket(int fd, char* out, std::size_t size);
 IoStep write_socket(int fd, const char* bytes, std::size_t size);
 

@@ -35,7 +35,8 @@ std::optional<FileId> file_id(const std::string& path) {
   return FileId{.device = status.st_dev, .inode = status.st_ino};
 }
 
-// The folder is what keeps others away: a socket file is open to all between bind and chmod.
+// Open the socket's folder, which keeps others away: the socket file itself is open to all between
+// bind and chmod.
 Result<FileDescriptor> open_private_folder(const std::string& socket_path) {
   const std::string parent = std::filesystem::path(socket_path).parent_path().string();
   const std::string folder = parent.empty() ? std::string(1, '.') : parent;
@@ -70,7 +71,7 @@ Result<FileDescriptor> open_socket(const StreamAddress& address) {
   return fd;
 }
 
-// Whether a process listens behind the socket's file.
+// Return whether a process listens behind the socket's file.
 Result<bool> somebody_answers(const StreamAddress& address) {
   TRY(const FileDescriptor probe, open_socket(address));
   if (::connect(probe.get(), address.data(), static_cast<socklen_t>(address.size())) == 0)
@@ -103,8 +104,8 @@ Result<Unit> listen_at(const FileDescriptor& fd, const Endpoint& endpoint) {
 
 Result<FileDescriptor> bind_unix(const StreamAddress& address, const Endpoint& endpoint) {
   TRY(const FileDescriptor folder, open_private_folder(endpoint.host_or_path));
-  // Two that start at once must not take each other's new socket, bound but not listening yet, for
-  // a dead one.
+  // Two listeners that start at once must not take each other's new socket, bound but not listening
+  // yet, for a dead one.
   if (::flock(folder.get(), LOCK_EX) != 0)
     return system_error(errno, fmt::format("locking the folder of {}", endpoint.host_or_path));
   struct stat status {};
@@ -152,7 +153,8 @@ bool is_full_table(int error_number) {
          error_number == ENOMEM;
 }
 
-// Errors of the connection that was waiting, which accept() hands to us on Linux.
+// Return whether this is an error of the connection that was waiting; on Linux, accept() passes
+// such errors to us.
 bool is_gone_peer(int error_number) {
   switch (error_number) {
     case EINTR:
@@ -179,8 +181,8 @@ struct Listener::Impl {
   Impl(const asio::any_io_executor& ex, FileDescriptor fd)
       : executor(ex), socket(ex, fd.release()) {}
 
-  // With no descriptor left, the reserve makes room to take the peers that wait and to close them:
-  // they see it at once.
+  // Turn waiting peers away when no descriptor is left. The reserve makes room to accept and close
+  // them, so they notice at once.
   void turn_away() {
     reserve.reset();
     for (;;) {

@@ -1,4 +1,4 @@
-// Accepts connections on one endpoint, exactly the one that was asked for.
+// A Listener accepts connections on one endpoint, exactly the one that was asked for.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -15,13 +15,13 @@ class Listener {
  public:
   struct Impl;
 
-  /// Bind and listen. A Unix socket gets mode 0600 in a folder of mode 0700 (created when missing,
-  /// refused when it is somebody else's or open to others); a file left by a dead process is
-  /// replaced, a live listener is Errc::AlreadyExists.
+  /// Bind and listen. A Unix socket gets mode 0600 in a folder of mode 0700. The folder is created
+  /// when missing, and refused when it belongs to somebody else or is open to others. A file left
+  /// by a dead process is replaced; a live listener is Errc::AlreadyExists.
   static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
                                                   const Endpoint& endpoint);
 
-  /// Listen at a Unix socket that bind_unix_socket() made, perhaps in another process. The kernel
+  /// Listen on a Unix socket that bind_unix_socket() made, perhaps in another process. The kernel
   /// names this process to whoever connects (SO_PEERCRED). close() leaves the socket's file.
   static Result<std::unique_ptr<Listener>> listen(asio::any_io_executor executor,
                                                   FileDescriptor bound);
@@ -31,8 +31,9 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// The next connection. Outlasts what passes: a peer that is gone again, and a full table of file
-  /// descriptors (waiting peers are then turned away). Errc::Unavailable after close().
+  /// Accept the next connection. Temporary trouble does not end it: a peer that has left again, or
+  /// a full table of file descriptors (peers that wait are then turned away). Errc::Unavailable
+  /// after close().
   Task<std::unique_ptr<Connection>> accept();
 
   Endpoint local_endpoint() const;  // with the port that was picked

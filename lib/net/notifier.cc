@@ -24,7 +24,7 @@ void Notifier::notify() {
   impl_->wake.cancel();
 }
 
-// A wait that has its own deadline needs a timer of its own; one without shares the notifier's.
+// A wait with a deadline needs a timer of its own; a wait without one shares the notifier's.
 Task<bool> Notifier::wait_until(TimePoint deadline) {
   const std::uint64_t before = impl_->count;
   const auto state = co_await asio::this_coro::cancellation_state;

@@ -1,5 +1,5 @@
-// Lets coroutines of one thread wait until something has changed: `while (!ready()) co_await
-// notifier.wait_until(deadline)`.
+// A Notifier lets coroutines of one thread wait until something has changed: `while (!ready())
+// co_await notifier.wait_until(deadline)`.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,8 +16,8 @@ class Notifier {
   ~Notifier();
   /// Wake everybody who waits now.
   void notify();
-  /// Until the next notify() or `deadline`: true for notify(). Errc::Cancelled when the caller is
-  /// cancelled.
+  /// Wait until the next notify() or `deadline`; return true for notify(). Errc::Cancelled when the
+  /// caller is cancelled.
   Task<bool> wait_until(TimePoint deadline);
 
  private:

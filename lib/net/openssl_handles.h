@@ -1,4 +1,4 @@
-// OpenSSL's objects, each freed by its own function.
+// Smart pointers to OpenSSL's objects, each of which frees its object by the right function.
 #pragma once
 
 #include <openssl/bio.h>

@@ -1,4 +1,5 @@
-// Precompiled for train_net, and for the libraries that say PRECOMPILED train_net.
+// The build precompiles this header for train_net, and for the libraries that say PRECOMPILED
+// train_net.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -31,7 +31,8 @@ Error unknown_host(const Endpoint& endpoint, const boost::system::error_code& er
                fmt::format("host '{}' has no address: {}", endpoint.host_or_path, error.message())};
 }
 
-// A Unix path, a numeric address, or an empty host: nothing to look up.
+// Return the addresses of an endpoint that needs no lookup: a Unix path, a numeric address, or an
+// empty host.
 std::optional<std::vector<StreamAddress>> known_address(
     const Endpoint& endpoint, const std::vector<asio::ip::address>& if_empty) {
   if (endpoint.kind == Endpoint::Unix) {

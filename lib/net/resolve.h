@@ -1,4 +1,5 @@
-// Host names → addresses. Inside lib/net only: it shows Asio's socket types.
+// This file resolves host names to addresses. Only lib/net includes it, since it shows Asio's
+// socket types.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -13,17 +14,18 @@ namespace train {
 
 using StreamAddress = asio::generic::stream_protocol::endpoint;
 
-/// The addresses to connect to, never empty. Returns at the limit even where the system's resolver
-/// hangs.
+/// Return the addresses to connect to, never empty. Returns at the limit even if the system's
+/// resolver hangs.
 Task<std::vector<StreamAddress>> resolve(asio::any_io_executor executor, Endpoint endpoint,
                                          Duration limit);
 
-/// The addresses to listen on, best first, never empty. May block for a name that is not in
+/// Return the addresses to listen on, best first, never empty. May block for a name that is not in
 /// /etc/hosts.
 Result<std::vector<StreamAddress>> resolve_to_listen(asio::any_io_executor executor,
                                                      const Endpoint& endpoint);
 
-/// "10.0.0.7:7070", "[fe80::1]:7070"; a Unix socket is its path.
+/// Convert an address to an Endpoint: "10.0.0.7:7070", "[fe80::1]:7070", or the path of a Unix
+/// socket.
 Endpoint to_endpoint(const StreamAddress& address);
 
 }  // namespace train

@@ -46,7 +46,8 @@ std::string mark_of(std::string_view public_key) {
   return hex_of({mac.data(), kMarkBytes});
 }
 
-// Each part but the last is of known length, or ends where the next one's count says.
+// Return the text to sign. Each part except the last has a known length, or a count before it says
+// its length.
 std::string signed_text(std::string_view run_id, std::uint64_t generation,
                         std::string_view binding) {
   return fmt::format("trainrun 2 attach\n{}\n{}\n{}:{}", generation, binding.size(), binding,

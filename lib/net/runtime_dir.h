@@ -1,4 +1,5 @@
-// Where the traind of a user has its sockets, for itself and for the commands that call it.
+// The folder where a user's traind has its sockets, for traind itself and for the commands that
+// call it.
 #pragma once
 
 #include <string>
@@ -7,9 +8,10 @@
 
 namespace train {
 
-/// Where no flag names it: /run/trainrun as root, else $XDG_RUNTIME_DIR/trainrun.
+/// Return the folder to use if no flag names one: /run/trainrun as root, else
+/// $XDG_RUNTIME_DIR/trainrun.
 std::string default_runtime_dir();
-/// For commands of its user: `traind drain`, `train-run --detach`.
+/// Return the socket for commands of its user: `traind drain`, `train-run --detach`.
 Endpoint control_endpoint(const std::string& runtime_dir);
 
 }  // namespace train

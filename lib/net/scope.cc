@@ -19,15 +19,15 @@ namespace {
 
 constexpr auto kCancelAgainAfter = std::chrono::milliseconds(5);
 
-// Asio would make every co_await of a cancelled coroutine throw, also the one of join(). Here waits
-// return Errc::Cancelled instead.
+// Run a coroutine so that its waits return Errc::Cancelled. Asio would make every co_await of a
+// cancelled coroutine throw, even the one in join().
 asio::awaitable<void> without_throwing(asio::awaitable<void> coroutine) {
   co_await asio::this_coro::throw_if_cancelled(false);
   co_await std::move(coroutine);
 }
 
-// Null when a coroutine ended as it should: by itself, or by the exception with which Asio ends a
-// cancelled one.
+// Return an empty text when a coroutine ended as it should: by itself, or by the exception with
+// which Asio ends a cancelled one.
 std::string describe_bug(const std::exception_ptr& exception) {
   if (!exception) return {};
   try {
@@ -60,8 +60,8 @@ struct Scope::State : std::enable_shared_from_this<State> {
     again.cancel();
   }
 
-  // A signal that comes while a coroutine does not wait is lost on it: so it is given until the
-  // coroutine has ended.
+  // Cancel all running coroutines. A coroutine that is not waiting misses a signal, so the signal
+  // is repeated until the coroutine has ended.
   void cancel_running() {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, entry] : running) ids.push_back(id);
@@ -103,8 +103,8 @@ void Scope::spawn(std::string name, asio::awaitable<void> coroutine) {
   const std::uint64_t id = state_->next_id++;
   State::Running& entry = state_->running[id];
   entry.name = std::move(name);
-  // The weak pointer: a coroutine that is destroyed with its io_context, unfinished, must not keep
-  // the state alive.
+  // The pointer is weak because a coroutine that is destroyed unfinished, with its io_context, must
+  // not keep the state alive.
   asio::co_spawn(
       state_->executor, without_throwing(std::move(coroutine)),
       asio::bind_cancellation_slot(

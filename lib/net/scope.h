@@ -1,5 +1,6 @@
-// The owner of coroutines: none runs without one. A part of the program has a Scope, spawns its
-// flows into it, and before it ends cancels the scope and waits until all of them are gone.
+// A Scope owns coroutines; no coroutine runs without an owner. A part of the program has a Scope
+// and spawns its flows into it. Before that part ends, it cancels the scope and waits until all
+// flows are gone.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,16 +23,16 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 
   /// Start a coroutine. `name` is for logs and for the check above. After cancel() nothing starts
-  /// any more. An exception that leaves the coroutine is a bug and stops the program, but for the
+  /// any more. An exception that leaves the coroutine is a bug and stops the program, except the
   /// one by which Asio ends a cancelled coroutine.
   void spawn(std::string name, asio::awaitable<void> coroutine);
 
-  /// Ask all to end: what they wait for returns Errc::Cancelled, now and every time until they have
-  /// ended (not at once each time: after some milliseconds). A flow must return then, after it has
-  /// joined what it owns. Does not wait.
+  /// Ask all coroutines to end. Whatever they wait for returns Errc::Cancelled, now and every time
+  /// until they have ended (later times only after some milliseconds). A flow must then join what
+  /// it owns, and return. Does not wait.
   void cancel();
 
-  /// Wait until all have ended by themselves or after cancel(). Goes on waiting when the caller
+  /// Wait until all have ended, by themselves or after cancel(). Keeps waiting when the caller
   /// itself is cancelled.
   asio::awaitable<void> join();
 

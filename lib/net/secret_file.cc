@@ -53,7 +53,8 @@ std::deque<std::string> parts_of(std::string_view path) {
   return parts;
 }
 
-/// Walks from folder to folder by itself, so that what was looked at is what is opened.
+/// Walks a path itself, folder by folder, so that the file that is opened is the one that was
+/// checked.
 class Walk {
  public:
   Walk(std::string_view what, const std::string& path, Readers readers)
@@ -70,7 +71,8 @@ class Walk {
       struct stat status {};
       if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
         return system_error(errno, "opening " + file_);
-      // Who made an entry of a folder with the sticky bit can change it; of any other, see enter().
+      // Whoever made an entry in a folder with the sticky bit can change it; enter() checks the
+      // other folders.
       if (!is_ours_or_roots(status.st_uid) && (S_ISLNK(status.st_mode) || !left_.empty()))
         note_writer(name, status);
       if (S_ISLNK(status.st_mode)) {
@@ -123,7 +125,7 @@ class Walk {
                       *link_, *others_write_),
           "name the file itself"};
     }
-    // O_NONBLOCK: a FIFO in its place must not make us wait.
+    // O_NONBLOCK: opening must not wait if a FIFO is there instead.
     FileDescriptor file(
         ::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (file.get() < 0) return system_error(errno, "opening " + file_);
@@ -140,7 +142,7 @@ class Walk {
   std::optional<std::string> link_, others_write_;
 };
 
-/// Fills `out` as far as the file goes; InvalidArgument where it goes further.
+/// Read the file into `out`; InvalidArgument if the file is longer.
 Result<std::size_t> read_all(int file, const std::string& name, char* out, std::size_t bytes_max) {
   std::size_t size = 0;
   for (;;) {

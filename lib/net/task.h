@@ -1,6 +1,6 @@
-// The type of a flow: a coroutine that ends with a Result. One flow reads top to bottom; within.h
-// gives it a deadline, scope.h an owner. A flow whose owner cancels it sees Errc::Cancelled from
-// what it waits for, and must then return.
+// The type of a flow: a coroutine that ends with a Result. A flow reads from top to bottom;
+// within.h gives it a deadline, scope.h an owner. A flow whose owner cancels it gets
+// Errc::Cancelled from what it waits for, and must then return.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -1,5 +1,5 @@
-// OpenSSL's way to our socket. Its own (BIO_s_socket) writes without MSG_NOSIGNAL: a peer that is
-// gone would end the process by SIGPIPE (openssl#16399).
+// This file connects OpenSSL to our socket. OpenSSL's own BIO_s_socket writes without MSG_NOSIGNAL,
+// so a peer that is gone would end the process by SIGPIPE (openssl#16399).
 #pragma once
 
 #include <openssl/types.h>
@@ -19,7 +19,7 @@ struct TlsSocket {
 
 inline constexpr std::size_t kAnyNumberOfBytes = static_cast<std::size_t>(-1);
 
-/// `socket` must outlive it. Never null.
+/// Make a BIO over `socket`, which must outlive it. Never null.
 BIO* make_socket_bio(TlsSocket& socket);
 
 }  // namespace train

@@ -13,18 +13,18 @@ namespace {
 
 constexpr std::string_view kPskIdentity = "trainrun/2";
 constexpr std::string_view kPskLabel = "trainrun 2 tls psk";
-// A PSK belongs to one hash: SHA-256 has these two.
+// A PSK belongs to one hash; these two ciphers use SHA-256.
 constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr unsigned char kPskCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr const char* kGroups = "X25519:P-256";
-// 4 KiB do for a PSK; a certificate may come with those between it and its authority.
+// 4 KiB suffice for a PSK; a certificate may come with those between it and its authority.
 constexpr std::size_t kPskHandshakeBytesMax = 4096, kCertificateHandshakeBytesMax = 16384;
 
 constexpr std::string_view kMakeOne = "make one with: traind certs";
 
 void check_tls(bool worked) { TRAIN_CHECK(worked, "libssl cannot do TLS 1.3"); }
 
-/// The PSK as OpenSSL wants it; a new one for each connection, which keeps it.
+/// Return the PSK in OpenSSL's form; each connection gets a new one and keeps it.
 SSL_SESSION* make_psk_session(SSL* ssl) {
   const auto* impl =
       static_cast<const TlsContext::Impl*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -39,7 +39,8 @@ SSL_SESSION* make_psk_session(SSL* ssl) {
   return session.release();
 }
 
-// Called once for the first ClientHello, and again, with the hash that was chosen, after a retry.
+// OpenSSL calls this once for the first ClientHello, and again after a retry, with the hash that
+// was chosen.
 int use_psk(SSL* ssl, const EVP_MD* md, const unsigned char** identity, std::size_t* identity_size,
             SSL_SESSION** session) {
   *session = nullptr;
@@ -100,7 +101,7 @@ Error unusable(std::string_view file, std::string_view why, std::string_view hin
   return Error{Errc::InvalidArgument, fmt::format("{} {}", file, why), std::string(hint)};
 }
 
-/// What a peer would find wrong with our own certificate is said here, where it can be mended.
+/// Check our own certificate as a peer would, here, where its owner can fix it.
 Result<Unit> check_own(X509_STORE* authorities, X509* certificate, STACK_OF(X509) * between,
                        CertificateRole role) {
   const Openssl<X509_STORE_CTX> check(X509_STORE_CTX_new());
@@ -122,8 +123,8 @@ TlsContext TlsContext::from_token(const Token& token) {
   impl->handshake_bytes_max = kPskHandshakeBytesMax;
   impl->context = make_context();
   SSL_CTX* context = impl->context.get();
-  // With SSL_VERIFY_NONE a side with a PSK would take any certificate in its place. The trust store
-  // is empty, so none is ever good enough.
+  // With SSL_VERIFY_NONE a side with a PSK would accept any certificate instead. The trust store is
+  // empty, so no certificate is ever accepted.
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_app_data(context, impl.get());
   SSL_CTX_set_psk_use_session_callback(context, use_psk);

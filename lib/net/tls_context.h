@@ -1,4 +1,4 @@
-// What TlsContext and TlsStream share.
+// The parts that TlsContext and TlsStream share.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct TlsContext::Impl {
   std::time_t valid_until = 0;
 };
 
-/// What X509_V_ERR_… says of a certificate: "has expired", and what to do.
+/// Return what X509_V_ERR_… says of a certificate ("has expired"), and what to do about it.
 Error certificate_error(long x509_error);
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// What a machine shows over TCP, from the files that --token-file or --tls names.
+// This file reads what a machine shows over TCP from the files that --token-file or --tls names.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace train {
 
-/// What a connection that begins now is to show; the reference lasts.
+/// Returns what a connection that begins now must show; the reference stays valid.
 using TlsSource = std::function<const std::optional<TlsContext>&()>;
 
 struct TlsPaths {  // at most one; none: no network
@@ -23,22 +23,22 @@ struct TlsPaths {  // at most one; none: no network
 
 class TlsFiles {
  public:
-  /// Errors name the file. Permission: others can read a secret, or change whom we trust.
-  /// InvalidArgument: it holds what it should not, or a certificate of the other role.
+  /// Read the files. Errors name the file. Permission: others can read a secret, or change whom we
+  /// trust. InvalidArgument: a file holds what it should not, or a certificate of the other role.
   static Result<TlsFiles> read(TlsPaths paths, CertificateRole role);
 
-  /// Nothing without files. read_again() changes it in place; connections that have begun keep what
-  /// they began with.
+  /// Return the context, or nothing without files. read_again() changes it in place; connections
+  /// that have begun keep the one they began with.
   const std::optional<TlsContext>& context() const { return context_; }
 
-  /// Whether a file is another one than when it was read: asked before each connection, it looks
-  /// once a second. Each change is told once.
+  /// Return whether a file has changed since it was read. The caller asks before each connection;
+  /// the files are looked at once a second. Each change is reported once.
   bool changed(TimePoint now);
-  /// On an error, what was read before goes on to hold.
+  /// Read the files again. On an error, what was read before stays in use.
   Result<Unit> read_again();
 
-  /// "trainrun://lab/node/n1", and "2027-11-20"; what runs out soon is said in so many words. Empty
-  /// without certificates.
+  /// Return the name ("trainrun://lab/node/n1"), the end of validity ("2027-11-20"), and a sentence
+  /// about a certificate that expires soon. All are empty without certificates.
   std::string name() const;
   std::string valid_until() const;
   std::string soon_over(std::time_t now) const;

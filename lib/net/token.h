@@ -1,6 +1,6 @@
 // The secret that the machines of a cluster share. It is never sent, logged or put into an
-// environment; tls.h proves its possession. Its bytes are wiped from memory when the last
-// copy goes.
+// environment; tls.h proves that we hold it. Its bytes are wiped from memory when the last copy is
+// destroyed.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class Token {
 
   std::string_view bytes() const { return {bytes_.data(), bytes_.size()}; }
 
-  /// 32 random bytes as 64 hex digits.
+  /// Generate a token: 32 random bytes as 64 hex digits.
   static Token generate();
 
  private:
@@ -35,8 +35,8 @@ class Token {
   std::vector<char> bytes_;  // not a std::string: a short one is copied when it is moved
 };
 
-/// Read a token, from a file as secret_file.h wants it. Refuses less than 32 bytes. White space at
-/// the end does not count.
+/// Read a token from a file that fulfils the rules of secret_file.h. Refuses fewer than 32 bytes.
+/// White space at the end does not count.
 Result<Token> read_token_file(const std::string& path);
 
 /// Generate a token into a new file of mode 0600. An existing file is never overwritten

@@ -20,8 +20,8 @@ asio::awaitable<bool> run_until(Duration limit, asio::awaitable<void> flow) {
   timer.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(limit));
   auto group = asio::experimental::make_parallel_group(
       asio::co_spawn(executor, std::move(flow), asio::deferred), timer.async_wait(asio::deferred));
-  // The first to end cancels the other, and the group ends when both have: nothing of the flow is
-  // left behind.
+  // The first to end cancels the other, and the group ends when both have. So nothing of the flow
+  // is left behind.
   auto [order, exception, timer_error] =
       co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
   if (exception) {

@@ -26,8 +26,7 @@ Result<Unit> sync_folder_of(const std::string& path) {
   return Unit{};
 }
 
-// Write from `from` on; on an error, the number of bytes that did get there is added to `from` all
-// the same.
+// Write from `from` on. Even on an error, add the number of bytes that were written to `from`.
 int write_from(int fd, const std::string& data, std::size_t& from) {
   while (from < data.size()) {
     const ssize_t count = ::write(fd, data.data() + from, data.size() - from);

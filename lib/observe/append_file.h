@@ -1,6 +1,6 @@
-// A file that only grows: a buffer in front of write(2). A write that fails (a full disk) keeps
-// what was not written, and the next flush goes on at that very byte, so that a line is never torn
-// by an error that passed.
+// An AppendFile only grows, and has a buffer in front of write(2). A write that fails (a full disk)
+// keeps what was not written, and the next flush continues at exactly that byte, so that a
+// temporary error never tears a line.
 #pragma once
 
 #include <string>
@@ -16,16 +16,17 @@ class AppendFile {
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Open for appending, made if missing; a new file's name is synced with its first bytes.
+  /// Open for appending, and make the file if missing; a new file's name is synced with its first
+  /// bytes.
   static Result<AppendFile> open(std::string path);
   /// Cut the file back to `bytes`. Nothing may be buffered.
   Result<Unit> truncate(std::uint64_t bytes);
 
   const std::string& path() const { return path_; }
-  /// What is appended here reaches the file with the next flush.
+  /// Return the buffer; what is appended to it reaches the file with the next flush.
   std::string& buffer() { return buffer_; }
   Result<Unit> flush();
-  /// flush, then fdatasync.
+  /// Flush, then fdatasync.
   Result<Unit> sync();
 
  private:
@@ -39,7 +40,7 @@ class AppendFile {
 /// Write `content` beside `path`, sync it, and rename it over `path`: a reader sees the old file or
 /// the new one.
 Result<Unit> replace_file(const std::string& path, const std::string& content);
-/// The whole file; empty where it does not exist.
+/// Return the whole file; empty if it does not exist.
 Result<std::string> read_file_or_empty(const std::string& path);
 
 }  // namespace train

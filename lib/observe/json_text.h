@@ -1,7 +1,7 @@
-// Writing JSON text, fast and safe to show: the report log, `--output json`, exit.json and the JSON
-// log are made of it. Steering characters (utf8.h) are escaped, bytes that are not UTF-8 become
-// U+FFFD, NaN and infinity become null, since JSON has neither. Writing only; what is read back is
-// read by Boost.JSON.
+// This file writes JSON text, fast and safe to show: the report log, `--output json`, exit.json and
+// the JSON log. Steering characters (utf8.h) are escaped, bytes that are not UTF-8 become U+FFFD,
+// and NaN and infinity become null, since JSON has neither. It only writes; Boost.JSON reads what
+// is read back.
 #pragma once
 
 #include <concepts>
@@ -16,15 +16,15 @@ namespace train {
 void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, std::int64_t value);
 void append_json_number(std::string& out, std::uint64_t value);
-/// The shortest digits that read back as the same double, always with a point or an exponent:
-/// "1.0", not "1".
+/// Append the shortest digits that read back as the same double, always with a point or an
+/// exponent: "1.0", not "1".
 void append_json_number(std::string& out, double value);
 void append_json_value(std::string& out, const MetricValue& value);
-/// {"loss":0.5,"epoch":3}
+/// Append an object: {"loss":0.5,"epoch":3}
 void append_json_object(std::string& out, const Metrics& metrics);
 
-/// Build one JSON document in order: object(), key(), value() …, end(). Keeps the commas; indents
-/// by two where asked.
+/// Builds one JSON document in order: object(), key(), value() …, end(). It places the commas, and
+/// indents by two if asked.
 class JsonWriter {
  public:
   enum class Layout { OneLine, Indented };
@@ -52,7 +52,7 @@ class JsonWriter {
     key(name);
     return value(what);
   }
-  /// A string, or null where it is empty.
+  /// Add a member: a string, or null if `text` is empty.
   JsonWriter& text_or_null(std::string_view name, std::string_view text) {
     key(name);
     return text.empty() ? null() : value(text);

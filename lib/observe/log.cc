@@ -127,14 +127,14 @@ namespace {
 
 constexpr std::size_t kWaitingLinesMax = 2048;
 
-/// Signals are for the program's own threads.
+/// Block signals on this thread: they are for the program's own threads.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// A named pipe would keep us waiting, a link lead elsewhere.
+/// Check the log file: a named pipe would keep us waiting, and a link may lead elsewhere.
 void check_log_file(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))

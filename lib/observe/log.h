@@ -1,11 +1,11 @@
-// The programs' own log (not the workers' output): one line an event, logfmt or JSON, to stderr or
-// to a bounded file.
+// The programs' own log (not the workers' output): one line per event, as logfmt or JSON, to stderr
+// or to a bounded file.
 //
 //   ts=2026-11-21T09:38:00.123456Z level=info component=traind node=gpu-1 run=vit msg="lease
 //   granted" workers=4
 //
-// spdlog is behind it, in log.cc only. A line is written when it is logged, unless the log was
-// opened `in_background`. Cores never log; shells do.
+// Only log.cc uses spdlog. A line is written when it is logged, unless the log was opened
+// `in_background`. Cores never log; shells do.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@ namespace train {
 enum class LogLevel { Debug, Info, Warn, Error, Off };
 enum class LogFormat { Logfmt, Json };
 
-/// "debug", "info", "warn", "error", "off"; "warning" is taken too.
+/// Parse "debug", "info", "warn", "error" or "off"; "warning" is accepted too.
 Result<LogLevel> parse_log_level(std::string_view text);
 std::string_view to_string(LogLevel level);
 
-/// One more thing to know about an event: {"rank", 3}.
+/// One more fact about an event: {"rank", 3}.
 struct LogField {
   std::string_view name;
   MetricValue value;
@@ -45,7 +45,7 @@ struct LogContext {
   std::string component, run, node;
 };
 
-/// The text of a line, without the newline. Fields that are empty texts are left out. Pure.
+/// Return the text of a line, without the newline. Fields that are empty texts are left out. Pure.
 std::string format_log_line(LogFormat format, std::chrono::system_clock::time_point wall,
                             LogLevel level, const LogContext& context, std::string_view message,
                             std::initializer_list<LogField> fields);
@@ -58,16 +58,16 @@ class Log {
     std::string path = {};  // empty: stderr; what a full disk does not take is lost
     std::size_t file_bytes_max = 16u << 20;
     std::size_t files_max = 4;  // the file and its predecessors, path.1 …
-    /// A thread of the log's own writes the lines, so that a disk that hangs keeps nobody waiting.
-    /// Of more than 2,048 lines that wait the oldest are dropped, and the log's last line says how
-    /// many. The thread ends with the log's last copy, which blocks until all lines are written.
+    /// The log's own thread writes the lines, so that a disk that hangs keeps nobody waiting. If
+    /// more than 2,048 lines wait, the oldest are dropped, and the log's last line says how many.
+    /// The thread ends with the log's last copy, which blocks until all lines are written.
     bool in_background = false;
   };
   /// Logs nothing.
   Log() = default;
   static Result<Log> open(const Options& options, LogContext context);
 
-  /// The same log in another's name: `log.as({.component = "supervisor", …})`.
+  /// Return the same log under another name: `log.as({.component = "supervisor", …})`.
   Log as(LogContext context) const;
   bool enabled(LogLevel level) const;
   void write(LogLevel level, std::string_view message,

@@ -1,6 +1,6 @@
-// metrics.jsonl, the report log: a line per rank and report. A report is acknowledged to its worker
-// after sync(), so after a restart of the launcher reports may come again: this file itself says
-// which it holds.
+// metrics.jsonl, the report log, has one line per rank and report. A report is acknowledged to its
+// worker after sync(), so reports may come again after a restart of the launcher. The file itself
+// says which it holds.
 //
 //   {"rank":0,"attempt":0,"report_seq":1,"time":"2026-11-21T09:38:00.123456Z","checkpoint":false,"metrics":{"loss":0.5}}
 //
@@ -27,23 +27,25 @@ struct HeldReports {
 
 class MetricsLog final : public ReportSink {
  public:
-  /// While the disk takes nothing, this much is kept; then on_reports fails, and the reports stay
-  /// with the supervisors.
+  /// The bytes kept while the disk accepts nothing. Beyond that on_reports fails, and the reports
+  /// stay with the supervisors.
   static constexpr std::size_t kBufferBytesMax = 16u << 20;
 
-  /// Open for appending, made if missing. A torn end (no newline, or zeros that a power cut left)
-  /// is cut off: it was never acknowledged. An Error where a line in the middle is not one of ours.
+  /// Open for appending, and make the file if missing. A torn end (no newline, or zeros that a
+  /// power cut left) is cut off: it was never acknowledged. Returns an Error if a line in the
+  /// middle is not one of ours.
   static Result<MetricsLog> open(std::string path);
 
   Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
 
-  /// 0: it holds none of them.
+  /// Return the rank's last report_seq in the attempt that the log holds; 0: it holds none.
   std::uint64_t last_report_seq(std::uint32_t attempt, std::int32_t rank) const;
-  /// By attempt and rank; what a launcher tells the supervisors that it attaches to again.
+  /// Return the last reports, by attempt and rank. A launcher tells them to the supervisors that it
+  /// attaches to again.
   std::vector<HeldReports> held() const;
-  /// Bytes that open() cut off.
+  /// Return how many bytes open() cut off.
   std::uint64_t torn_bytes() const { return torn_bytes_; }
 
  private:
@@ -58,9 +60,9 @@ class MetricsLog final : public ReportSink {
   std::uint64_t torn_bytes_ = 0;
 };
 
-/// Read a report log from its beginning (of a running run too: a torn last line is left out).
-/// `each` gets every report, in the file's order, and says whether to go on. A null metric reads as
-/// NaN. No file: no reports.
+/// Read a report log from its beginning, even while the run writes it: a torn last line is left
+/// out. `each` gets every report, in the file's order, and returns whether to go on. A null metric
+/// reads as NaN. A missing file has no reports.
 Result<Unit> read_metrics_log(const std::string& path,
                               const std::function<bool(ReportRecord&&)>& each);
 

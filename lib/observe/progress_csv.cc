@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kFixedColumns = "attempt,report_seq,time,checkpoint";
 
-// A cell never holds a line break: those who read line by line must see rows. The exact text is in
-// metrics.jsonl.
+// Append a text without line breaks, so that programs that read line by line see rows. The exact
+// text is in metrics.jsonl.
 void append_text(std::string& out, std::string_view text) {
   const bool quoted = text.find_first_of(",\"") != std::string_view::npos;
   if (quoted) out += '"';
@@ -131,7 +131,8 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
   return Unit{};
 }
 
-/// No more than are there, once the file is too large to be written anew for another one.
+/// Return how many columns the table may have: no more than it has, once the file is too large to
+/// be written anew for another one.
 Result<std::size_t> ProgressCsv::columns_in_reach() {
   std::error_code ec;
   const std::uintmax_t bytes = std::filesystem::file_size(file_.path(), ec);

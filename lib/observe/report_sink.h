@@ -1,6 +1,6 @@
-// Where reports go: the report log, progress.csv, TensorBoard. The driver calls a sink on a pool
-// thread, one call at a time: calls block on the disk. Reports come in each rank's order; sending
-// some again is harmless: a sink drops what it holds.
+// A ReportSink takes reports: the report log, progress.csv, TensorBoard. The driver calls a sink on
+// a pool thread, one call at a time; calls block on the disk. Reports come in each rank's order.
+// Sending some again is harmless: a sink drops what it holds already.
 #pragma once
 
 #include <span>
@@ -13,11 +13,11 @@ namespace train {
 class ReportSink {
  public:
   virtual ~ReportSink() = default;
-  /// Take all of the reports, or (on an error) none.
+  /// Take all of the reports, or none on an error.
   virtual Result<Unit> on_reports(std::span<const ReportRecord> reports) = 0;
-  /// Hand what is buffered to the system: a crash of the launcher loses nothing of it.
+  /// Hand what is buffered to the system, so that a crash of the launcher loses nothing of it.
   virtual Result<Unit> flush() = 0;
-  /// flush, then make it survive a crash of the machine.
+  /// Flush, then make the data survive a crash of the machine.
   virtual Result<Unit> sync() = 0;
 };
 

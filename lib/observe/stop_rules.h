@@ -1,5 +1,5 @@
-// The spec's `stop: {epoch: 10, val_acc: 0.9}`: pure. The driver shows it every report and stops
-// the run, gracefully, when a rule is met. Rank 0's reports count.
+// The rules of the spec's `stop: {epoch: 10, val_acc: 0.9}`. Pure. The driver shows every report to
+// the rules, and stops the run gracefully when a rule is met. Only rank 0's reports count.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,11 @@ class StopRules {
  public:
   explicit StopRules(std::vector<StopRule> rules);
 
-  /// The reason to stop, in words, where this report meets a rule: "val_acc is 0.93, and stop asks
-  /// for 0.9".
+  /// Return the reason to stop, in words, if this report meets a rule: "val_acc is 0.93, and stop
+  /// asks for 0.9".
   std::optional<std::string> on_report(const ReportRecord& report);
-  /// For the end of the run: rules whose metric rank 0 never reported, or never as a number.
+  /// Return, for the end of the run, the rules whose metric rank 0 never reported, or never as a
+  /// number.
   std::vector<std::string> warnings() const;
 
  private:

@@ -46,8 +46,8 @@ void append_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// The checksum is rotated and shifted so that a checksum of data that holds checksums stays a good
-// one (TFRecord).
+// Mask the checksum: it is rotated and shifted so that a checksum of data that itself holds
+// checksums stays a good one (TFRecord).
 std::uint32_t masked_crc(std::string_view data) {
   const std::uint32_t crc = crc32c(data);
   return std::rotr(crc, 15) + 0xA282EAD8u;
@@ -116,8 +116,8 @@ struct EventFront {
                         // launcher's clock
 };
 
-// append_event writes wall_time (9 bytes), then the step where it has one: only our own files are
-// read.
+// Read the front of a payload. append_event writes wall_time (9 bytes), then the step if there is
+// one; only our own files are read.
 EventFront read_front(std::string_view payload) {
   EventFront front;
   if (payload.size() < 14 || payload[0] != 0x09) return front;

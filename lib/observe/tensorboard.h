@@ -1,9 +1,9 @@
-// TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars, and the spec as
-// text.
+// This file writes TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars,
+// and the spec as text.
 //
-// A writer of our own, since no C++ one is packaged: Debian has none, and on PyPI `tensorboard` and
-// `tensorboardX` are Python; TensorFlow's own writer comes only with all of TensorFlow. The format
-// is small: records framed as
+// The writer is our own, since no C++ one is packaged: Debian has none, and on PyPI `tensorboard`
+// and `tensorboardX` are Python; TensorFlow's own writer comes only with all of TensorFlow. The
+// format is small: records framed as
 //   length (u64), masked CRC32C of it, payload, masked CRC32C of the payload      (little-endian;
 //   TFRecord)
 // whose payload is a protobuf `Event` of few fields: wall_time, step, and a file version, a value,
@@ -33,7 +33,7 @@ class TensorboardFile final : public ReportSink {
     std::string hostname;      // part of the file's name
     std::int64_t wall_us = 0;  // now: the file's name and its first record
   };
-  /// Go on with the newest event file of the folder (after a restart of the launcher), or begin
+  /// Continue the newest event file of the folder (after a restart of the launcher), or begin a new
   /// one. A torn last record is cut off.
   static Result<TensorboardFile> open(const Options& options);
 
@@ -41,8 +41,8 @@ class TensorboardFile final : public ReportSink {
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
 
-  /// Show `text` (Markdown) in TensorBoard's Text tab. Once a run: nothing is written where the
-  /// file was there before.
+  /// Show `text` (Markdown) in TensorBoard's Text tab, once per run: nothing is written if the file
+  /// existed before.
   void write_text(std::string_view tag, std::string_view text, std::int64_t wall_us);
   const std::string& path() const { return file_.path(); }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kCopyBytes = 1 << 20;
 constexpr std::string_view kLockName = ".lock";  // no file of a checkpoint begins with '.'
 
-/// What was found out about it goes with it: to the byte, where it can be read.
+/// Copy what validation found out about the checkpoint, to the byte, if it can be read.
 Result<Unit> copy_validation(FileSystem& fs, const std::string& source, const std::string& target) {
   const auto there = read_validation(fs, source);
   if (!there || !*there) return Unit{};
@@ -72,7 +72,7 @@ class Copier {
   std::string buffer_;
 };
 
-/// Whether `target` is an empty folder; an error where it is anything else but missing.
+/// Return whether `target` is an empty folder; an error if it is anything else but missing.
 Result<bool> is_empty_folder(FileSystem& fs, const std::string& target) {
   if (is_gone(fs, target)) return false;
   TRY(const FileStatus status, fs.status(target));
@@ -93,7 +93,7 @@ Result<Unit> check_space(FileSystem& fs, const std::string& folder, std::uint64_
                                           needed, free, folder)};
 }
 
-/// Make the folder where the bytes are gathered, empty but for the lock that makes it ours.
+/// Make the folder where the bytes are gathered, empty except for the lock that makes it ours.
 Result<std::unique_ptr<FileLock>> take_folder(FileSystem& fs, const std::string& folder) {
   if (auto made = fs.make_folder(folder);
       made.has_error() && made.error().code != Errc::AlreadyExists)
@@ -145,7 +145,7 @@ Result<Manifest> export_checkpoint(FileSystem& source_files, const std::string& 
     return done.error();
   }
   TRY_VOID(fs.sync_folder(parent));
-  // Last: as long as the lock had the old name, nobody else could take that folder.
+  // Remove the lock last: as long as it had the old name, nobody else could take that folder.
   (void)fs.remove_file(join_path(target, kLockName));
   return manifest;
 }

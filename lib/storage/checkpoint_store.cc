@@ -37,7 +37,7 @@ Result<Unit> verify_file(FileSystem& fs, const std::string& folder, const Manife
   }
 }
 
-/// The number in ".trash-000012" or ".trash-000012.1".
+/// Return the number in ".trash-000012" or ".trash-000012.1".
 std::optional<CheckpointNumber> parse_trash_name(std::string_view name) {
   if (!name.starts_with(kTrashPrefix)) return std::nullopt;
   name.remove_prefix(kTrashPrefix.size());

@@ -1,7 +1,7 @@
 // The committed checkpoints of one run: <run>/checkpoints. The launcher commits the shards that
-// supervisors wrote (checkpoint_writer.h), lists, verifies, restores and removes; other programs
-// read. It decides nothing about which to keep: that is retention.h. All calls block; one thread at
-// a time writes, and only the run's owner (run_lock.h).
+// supervisors wrote (checkpoint_writer.h), and lists, verifies, restores and removes checkpoints;
+// other programs only read. Which checkpoints to keep is decided in retention.h, not here. All
+// calls block. Only the run's owner writes (run_lock.h), from one thread at a time.
 #pragma once
 
 #include <functional>
@@ -28,12 +28,13 @@ struct CommitRequest {
 struct ListedCheckpoint {
   CheckpointNumber number;
   std::string path;  // its folder
-  // Structurally checked (FORMAT.md section 3), or why it cannot be used.
+  // The structurally checked manifest (FORMAT.md section 3), or why the checkpoint cannot be used.
   Result<Manifest> manifest;
-  // Nothing where it was not validated, or where what says so cannot be read.
+  // Nothing if it was not validated, or if the record of that cannot be read.
   std::optional<ValidationRecord> validation = {};
 
-  /// What decides about it: the reported ones, those of the validation over them.
+  /// Return the metrics by which the checkpoint is judged: the reported ones, overlaid by those of
+  /// the validation.
   Metrics metrics() const { return merge_metrics(manifest->metrics, validation); }
 };
 
@@ -48,40 +49,43 @@ struct RestoreChoice {
   std::vector<std::string> warnings;     // for each newer one: why it was skipped
 };
 
-/// Merge the shards of all ranks into the files of one checkpoint. Pure. Same path and same bytes:
-/// once; different bytes: an error that names the file and both ranks; a rank missing or doubled:
-/// an error.
+/// Merge the shards of all ranks into the files of one checkpoint. Pure. Files of the same path and
+/// the same bytes are merged into one. Different bytes are an error that names the file and both
+/// ranks; a missing or repeated rank is an error too.
 Result<std::vector<ManifestFile>> merge_shards(const std::vector<CheckpointShard>& shards,
                                                int world_size);
 
-/// What will be written of it. Pure; the errors of merge_shards.
+/// Return the manifest that a commit will write. Pure; the errors of merge_shards.
 Result<Manifest> manifest_of(const CommitRequest& request);
 
-/// Told after each piece how many bytes were read; its error ends the work.
+/// Called after each piece with the number of bytes read; its error ends the work.
 using OnBytes = std::function<Result<Unit>(std::uint64_t)>;
 
-/// Sizes of all files that are here against the manifest. Corrupt names the file, expected and
-/// found.
+/// Check the sizes of all files that are here against the manifest. Corrupt names the file, and the
+/// expected and found sizes.
 Result<Unit> check_structure(FileSystem& fs, const std::string& folder, const Manifest& manifest);
-/// Corrupt unless `found` is the digest of `file`.
+/// Return Corrupt unless `found` is the digest of `file`.
 Result<Unit> check_digest(const std::string& folder, const ManifestFile& file, const Digest& found);
-/// Sizes and digests of all files that are here, some of them at once: `on_bytes` is called by
-/// several threads. Reads every byte, unless one is found that is not whole.
+/// Check the sizes and digests of all files that are here, several files at once: several threads
+/// call `on_bytes`. Reads every byte, unless it finds a file that is not whole.
 Result<Unit> verify_files(FileSystem& fs, const std::string& folder, const Manifest& manifest,
                           const OnBytes& on_bytes = {});
-/// The manifest of any folder, of this run or another, once all files have its sizes.
+/// Return the manifest of any folder, of this run or another, once all files are found to have the
+/// sizes it says.
 Result<Manifest> read_checkpoint(FileSystem& fs, const std::string& folder);
-/// Manifest and files of any folder, of this run or another (resume_from_checkpoint).
+/// Verify the manifest and files of any folder, of this run or another (resume_from_checkpoint).
 Result<Manifest> verify_checkpoint(FileSystem& fs, const std::string& folder);
-/// Unavailable where files are on nodes' disks instead (ManifestFile::nodes); it names those.
+/// Return Unavailable, naming the nodes, if files are on nodes' disks instead
+/// (ManifestFile::nodes).
 Result<Unit> check_all_here(const std::string& folder, const Manifest& manifest);
-/// Its files, safe on disk, have all come here from nodes: say so in its manifest. For the owner.
+/// Record in the manifest that all files have come here from nodes and are safe on disk. For the
+/// owner.
 Result<Unit> keep_here(FileSystem& fs, const std::string& folder);
-/// There is no such folder: one whose owner removes it loses its name first.
+/// Return whether the folder is gone. An owner that removes one takes its name away first.
 bool is_gone(FileSystem& fs, const std::string& folder);
 
-/// Reads through any FileSystem; how a checkpoint comes and goes is that of a folder on a file
-/// system, and otherwise in object_checkpoint_store.h.
+/// A CheckpointStore reads through any FileSystem. This class creates and removes checkpoints as
+/// folders on a file system; object_checkpoint_store.h does so in an object store.
 class CheckpointStore {
  public:
   CheckpointStore(FileSystem& fs, std::string folder) : fs_(fs), folder_(std::move(folder)) {}
@@ -90,39 +94,42 @@ class CheckpointStore {
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
   /// Make the folder, finish removals that were cut short, and discard pending checkpoints of
-  /// generations before `current` but `keep` (those of an attempt that outlived its launcher). What
-  /// was discarded, by name. For the owner only.
+  /// generations before `current`, except `keep` (those of an attempt that outlived its launcher).
+  /// Return the names of what was discarded. For the owner only.
   virtual Result<std::vector<std::string>> open(Generation current,
                                                 const std::vector<PendingCheckpoint>& keep = {});
-  /// What was handed over and is not committed.
+  /// Return what was handed over and is not committed.
   virtual Result<std::vector<PendingCheckpoint>> pending() const;
 
   /// Make the shards one committed checkpoint. When it returns, the checkpoint survives a power
-  /// cut. `may_commit` is asked last, just before the name appears: the fence against an owner that
-  /// was replaced (RunLock::check). On an error nothing was acknowledged and no earlier checkpoint
-  /// is touched; discard() the pending one then.
+  /// cut. `may_commit` is asked last, just before the name appears: it is the fence against an
+  /// owner that was replaced (RunLock::check). On an error nothing was acknowledged and no earlier
+  /// checkpoint is touched; then discard() the pending one.
   virtual Result<Manifest> commit(const CommitRequest& request,
                                   const std::function<Result<Unit>()>& may_commit);
 
-  /// All committed ones, oldest first, those that cannot be used included; one that the owner
-  /// removes meanwhile is left out. An empty list where there is no folder.
+  /// Return all committed checkpoints, oldest first, including those that cannot be used. A
+  /// checkpoint that the owner removes meanwhile is left out. The list is empty if there is no
+  /// folder.
   Result<std::vector<ListedCheckpoint>> list() const;
-  /// One of the list; NotFound where there is none of this number.
+  /// Return one checkpoint of the list; NotFound if none has this number.
   Result<ListedCheckpoint> find(CheckpointNumber number) const;
-  /// The newest that is structurally whole.
+  /// Return the newest checkpoint that is structurally whole.
   Result<std::optional<Restorable>> latest() const;
-  /// The newest of which every byte verifies; older ones are tried when it does not.
+  /// Return the newest checkpoint of which every byte verifies. Tries older ones when a newer one
+  /// does not.
   Result<RestoreChoice> open_for_restore() const;
-  /// One by number; Corrupt, InvalidArgument or NotFound say what is wrong.
+  /// Verify one checkpoint by number; Corrupt, InvalidArgument or NotFound say what is wrong.
   Result<Manifest> verify(CheckpointNumber number) const;
-  /// One above every number that this folder shows: committed, being removed, or broken.
+  /// Return the number after the highest that this folder shows: committed, being removed, or
+  /// broken.
   virtual Result<CheckpointNumber> next_number() const;
 
-  /// Remove a committed checkpoint: it loses its name, safely, before it loses a file.
+  /// Remove a committed checkpoint. The removal of its name is synced before any file is removed.
   virtual Result<Unit> remove(CheckpointNumber number);
-  /// Remove a pending one: a shard failed, or its attempt ended.
+  /// Remove a pending checkpoint whose shard failed, or whose attempt ended.
   virtual Result<Unit> discard(const PendingCheckpoint& pending);
-  /// Remove what attempts before this one have handed over and nobody will commit.
+  /// Remove what attempts before this one handed over and nobody will commit.
   virtual Result<Unit> discard_before(Attempt attempt);
 
   std::string path_of(CheckpointNumber number) const {

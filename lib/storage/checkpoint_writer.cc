@@ -28,7 +28,8 @@ class PartWriter {
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
 
-  /// All of a group is on its way to the disk while it is digested, and only then waited for.
+  /// Write all files. All files of a group are on their way to the disk while they are digested;
+  /// only then does it wait for them.
   Result<std::vector<CheckpointFile>> write(const std::vector<StagedFile>& files) {
     std::vector<CheckpointFile> written;
     for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
@@ -50,8 +51,8 @@ class PartWriter {
     return written;
   }
 
-  /// Give the moved files back and remove the shard; best effort, what it cannot do the launcher's
-  /// clean-up does.
+  /// Give the moved files back and remove the shard. Best effort: the launcher's clean-up does the
+  /// rest.
   void undo() {
     bool all_back = true;
     for (const std::string& path : moved_)
@@ -98,8 +99,8 @@ class PartWriter {
     return synced.has_error() ? rewrite(one.file) : Unit{};
   }
 
-  /// A failed fsync may have dropped the written pages and a second one would not say so: give the
-  /// bytes a new file.
+  /// Write the bytes to a new file. A failed fsync may have dropped the written pages, and a second
+  /// fsync would not report it.
   Result<Unit> rewrite(const CheckpointFile& expected) {
     const std::string target = join_path(part_, expected.path);
     const std::string anew = join_path(part_, ".rewrite");
@@ -153,7 +154,7 @@ Error no_space(FileSystem& fs, const std::string& folder, std::uint64_t needed,
       "free some space, or lower checkpoint_config.num_to_keep"};
 }
 
-/// A name that no earlier try has used.
+/// Make a folder under a name that no earlier try has used.
 Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending, Rank rank) {
   for (int n = 0; n < kPartNamesMax; ++n) {
     const std::string name = n == 0 ? fmt::format(".rank-{:04}", rank.value)

@@ -41,7 +41,7 @@ Result<std::map<Rank, const CheckpointShard*>> shards_by_rank(
   return by_rank;
 }
 
-/// A path that is a file of one rank and a folder of another.
+/// Check that no path is a file of one rank and a folder of another.
 Result<Unit> check_no_folder_is_a_file(const std::map<std::string, ManifestFile>& files) {
   for (const auto& [path, file] : files) {
     for (auto slash = path.find('/'); slash != std::string::npos;
@@ -58,7 +58,8 @@ Result<Unit> check_no_folder_is_a_file(const std::map<std::string, ManifestFile>
   return Unit{};
 }
 
-/// A file that was moved to its place already, by a launcher that died in the middle of the commit.
+/// Return whether the file was already moved to its place, by a launcher that died in the middle of
+/// the commit.
 bool is_in_place(FileSystem& fs, const std::string& target, const ManifestFile& file) {
   const auto status = fs.status(target);
   return status && status->kind == FileKind::File && status->bytes == file.bytes;

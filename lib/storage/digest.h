@@ -1,5 +1,5 @@
-// xxh3 digests of streams: 128 bits for files and manifests, 64 for journal lines. Detects damage,
-// not malice.
+// xxh3 digests of streams: 128 bits for files and manifests, 64 for journal lines. They detect
+// damage, not malice.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ Result<Unit> write_small_file(FileSystem& fs, const std::string& path, std::stri
   const std::string folder = parent_path(path);
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::string temporary = join_path(folder, fmt::format(".{}.tmp", name));
-  // One that a killed writer left: it never had the name that counts.
+  // A killed writer left this file, which never had the name that counts.
   if (auto removed = fs.remove_file(temporary);
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();

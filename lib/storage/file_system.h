@@ -39,7 +39,8 @@ class WritableFile {
   virtual ~WritableFile() = default;
   /// Write all of `bytes`, or fail; after a failure a part of them may be in the file.
   virtual Result<Unit> write(std::string_view bytes) = 0;
-  /// fdatasync. After a failure the file is lost: never call it again, write another one.
+  /// Sync the data (fdatasync). After a failure the file is lost: never call it again, write
+  /// another file.
   virtual Result<Unit> sync() = 0;
   virtual Result<Unit> truncate(std::uint64_t bytes) = 0;
 };
@@ -49,13 +50,13 @@ class ReadableFile {
   virtual ~ReadableFile() = default;
   /// Read up to `size` bytes from the current place; 0 at the end.
   virtual Result<std::size_t> read(char* buffer, std::size_t size) = 0;
-  /// The disk may begin to write what is not there yet: a sync() that follows later waits less.
+  /// Let the disk begin to write the data, so that a later sync() waits less.
   virtual void begin_sync() {}
-  /// fsync of the file, for one that was moved into place rather than written.
+  /// Sync the file (fsync), for a file that was moved into place rather than written.
   virtual Result<Unit> sync() = 0;
 };
 
-/// An exclusive flock, held until destroyed (or the process dies).
+/// An exclusive flock, held until this object is destroyed or the process dies.
 class FileLock {
  public:
   virtual ~FileLock() = default;
@@ -68,49 +69,50 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  /// AlreadyExists when the name is taken.
+  /// Create a file. AlreadyExists when the name is taken.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
-  /// NotFound when there is no such file.
+  /// Open a file for appending. NotFound when there is no such file.
   virtual Result<std::unique_ptr<WritableFile>> open_to_append(const std::string& path) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& path) = 0;
-  /// Create the file where it is missing, and lock it. Unavailable when somebody else holds it.
+  /// Create the file if it is missing, and lock it. Unavailable when somebody else holds it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 
-  /// Replaces a file at `to`, atomically. Both must be on one file system (see same_file_system).
+  /// Rename, atomically replacing a file at `to`. Both must be on one file system (see
+  /// same_file_system).
   virtual Result<Unit> rename(const std::string& from, const std::string& to) = 0;
-  /// As rename, but AlreadyExists when `to` is there.
+  /// Rename, but return AlreadyExists when `to` is there.
   virtual Result<Unit> rename_new(const std::string& from, const std::string& to) = 0;
   virtual Result<Unit> make_folder(const std::string& path) = 0;
   virtual Result<Unit> remove_file(const std::string& path) = 0;
   virtual Result<Unit> remove_folder(const std::string& path) = 0;
   /// See remove_tree() below.
   virtual Result<Unit> remove_all(const std::string& path);
-  /// fsync of a folder: names made, moved or removed in it are safe afterwards.
+  /// Sync a folder (fsync): names made, moved or removed in it are safe afterwards.
   virtual Result<Unit> sync_folder(const std::string& path) = 0;
 
   virtual Result<FileStatus> status(const std::string& path) = 0;
-  /// Sorted by name, without "." and "..".
+  /// Return the entries sorted by name, without "." and "..".
   virtual Result<std::vector<FolderEntry>> list(const std::string& path) = 0;
-  /// What an ordinary user may still write there.
+  /// Return the bytes that an ordinary user may still write there.
   virtual Result<std::uint64_t> free_bytes(const std::string& path) = 0;
-  /// Whether a rename from one folder to the other can work.
+  /// Return whether a rename from one folder to the other can work.
   virtual Result<bool> same_file_system(const std::string& a, const std::string& b) = 0;
 };
 
 std::string join_path(std::string_view folder, std::string_view name);
-/// "/a/b" of "/a/b/c"; "." of a bare name.
+/// Return the parent: "/a/b" of "/a/b/c", "." of a bare name.
 std::string parent_path(std::string_view path);
 
 /// Read a small file whole; ResourceExhausted when it is larger than `bytes_max`.
 Result<std::string> read_small_file(FileSystem& fs, const std::string& path,
                                     std::uint64_t bytes_max);
-/// Replace a file whole: a temporary one beside it, fsync, rename, fsync of the folder. One writer
-/// a path at a time.
+/// Replace a file whole: write a temporary file beside it, fsync, rename, fsync the folder. One
+/// writer per path at a time.
 Result<Unit> write_small_file(FileSystem& fs, const std::string& path, std::string_view text);
-/// Make `path` and the folders above it where missing; each new name is synced into its parent.
+/// Make `path` and the folders above it if missing, and sync each new name into its parent.
 Result<Unit> make_folders(FileSystem& fs, const std::string& path);
-/// Remove a folder and all that is in it; links are removed, not followed. No error when it is not
-/// there.
+/// Remove a folder and all that is in it. Links are removed, not followed. It is no error when the
+/// folder is missing.
 Result<Unit> remove_tree(FileSystem& fs, const std::string& path);
 
 }  // namespace train

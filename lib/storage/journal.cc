@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-/// What it means for the journal, and what to do about it.
+/// Add what the error means for the journal, and what to do about it.
 Error with_advice(Error error, const std::string& path, std::string_view doing) {
   const std::string folder = parent_path(path);
   if (error.hint.empty() && error.code == Errc::NoSpace)
@@ -66,8 +66,9 @@ Result<Unit> Journal::load() {
   last_seq_ = replayed_.last_seq();
   good_bytes_ = replayed_.valid_bytes;
   if (status.has_error()) return Unit{};  // it comes into being whole, with its first record
-  // Always to a new file. Nobody says whether the earlier owner's last sync of this one failed, or
-  // whether it was killed before its name was synced; and a sync of ours would answer "done".
+  // Always write a new file. Nobody can tell whether the earlier owner's last sync of the old one
+  // failed, or whether that owner was killed before the file's name was synced; and a sync of ours
+  // would return success anyway.
   return write_anew(std::string_view(text).substr(0, good_bytes_), text.size());
 }
 
@@ -126,19 +127,20 @@ Result<Unit> Journal::write_group(std::string_view lines) {
   if (inode_ == 0) return write_anew(lines, std::nullopt);
   if (end_in_doubt_) return write_anew_with(lines);
   if (auto wrote = file_->write(lines); wrote.has_error()) {
-    // A full disk. What was written is taken back for certain before another group follows: left
-    // over, it could be read as the end of that one.
+    // The disk is full. What was written must be removed reliably before another group follows:
+    // left over, it could be read as the end of that group.
     end_in_doubt_ = file_->truncate(good_bytes_).has_error() || file_->sync().has_error();
     return wrote;
   }
-  // The same file must not be synced again: Linux may have dropped the pages (FORMAT.md section 2).
+  // Never sync the same file again: Linux may have dropped the pages (FORMAT.md section 2).
   if (file_->sync().has_error()) return write_anew_with(lines);
   auto ours = check_name(std::nullopt);
   end_in_doubt_ = ours.has_error();
   return ours;
 }
 
-/// What only this file has does not count: the next group goes to a new one, without it.
+/// Put the group into the copy. If that fails, what only this file has does not count: the next
+/// group goes to a new file, without it.
 Result<Unit> Journal::copy_group(std::string_view lines) {
   if (!copy_) return Unit{};
   auto copied = copy_(lines, [&]() -> Result<std::string> {
@@ -176,7 +178,7 @@ Result<Unit> Journal::replace_by(const std::string& temporary, std::string_view 
   {
     auto file = fs_.create(temporary);
     if (file.has_error() && file.error().code == Errc::AlreadyExists) {
-      // A killed owner left it: it never had the name that counts.
+      // A killed owner left this file, which never had the name that counts.
       TRY_VOID(fs_.remove_file(temporary));
       file = fs_.create(temporary);
     }
@@ -195,7 +197,8 @@ Result<Unit> Journal::replace_by(const std::string& temporary, std::string_view 
   return Unit{};
 }
 
-/// Whether the name is still that of the file we know, with no more in it than we know of.
+/// Check that the name still belongs to the file we know, and that the file holds no more than we
+/// know of.
 Result<Unit> Journal::check_name(std::optional<std::uint64_t> bytes) const {
   const auto status = fs_.status(path_);
   const bool is_there = !status.has_error();

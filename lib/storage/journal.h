@@ -1,6 +1,7 @@
-// The run's journal, events.jsonl: what the launcher remembers before it acts. Append-only, a
-// checksum a line, one fsync a group; replaying it rebuilds the controller. Only the run's owner
-// (run_lock.h) opens it; anybody may read it. It blocks; one thread at a time. FORMAT.md section 4.
+// The run's journal, events.jsonl, keeps what the launcher remembers before it acts. It is
+// append-only, with a checksum per line and one fsync per group; replaying it rebuilds the
+// controller. Only the run's owner (run_lock.h) opens it; anybody may read it. Calls block; one
+// thread at a time. FORMAT.md section 4.
 #pragma once
 
 #include <functional>
@@ -17,40 +18,41 @@ namespace train {
 
 inline constexpr std::uint64_t kJournalBytesMax = 1ULL << 30;
 
-/// What a journal holds, for status, dashboard and resume. Changes nothing. NotFound where there is
-/// none.
+/// Return what a journal holds, for status, dashboard and resume. Changes nothing. NotFound if
+/// there is no journal.
 Result<JournalReplay> read_journal(FileSystem& fs, const std::string& path);
 
 struct JournalLimits {
   std::uint64_t bytes_max = kJournalBytesMax;  // of the file
 };
 
-/// Where each group is put besides, before it counts: `lines`, and how to get the whole text with
-/// them. Its error is the group's.
+/// Puts each group into a second place before the group counts. It gets `lines`, and a function
+/// that returns the whole text with them. Its error becomes the group's error.
 using JournalCopy = std::function<Result<Unit>(std::string_view lines,
                                                const std::function<Result<std::string>()>& whole)>;
 
 class Journal {
  public:
-  /// Open it; where there is none, the first record makes it. What is whole is written to a new
-  /// file that takes the name: a torn tail is left behind, and so is an owner that was replaced.
-  /// Damage before the tail is Corrupt and names the line. Fenced: somebody else writes to it.
+  /// Open the journal; if there is none, the first record creates it. Opening writes the whole
+  /// records to a new file that takes the name. This leaves behind a torn tail, and also an owner
+  /// that was replaced. Damage before the tail is Corrupt and names the line. Fenced: somebody else
+  /// writes to it.
   static Result<std::unique_ptr<Journal>> open(FileSystem& fs, std::string path,
                                                JournalLimits limits = {}, JournalCopy copy = {});
 
-  /// What was in it when it was opened (damage: the torn tail that was left behind).
+  /// Return what was in it when it was opened (damage: the torn tail that was left behind).
   const JournalReplay& replayed() const { return replayed_; }
   Generation generation() const { return generation_; }
 
   /// Begin this incarnation: append {"event":"generation_taken", …about} under the next generation,
-  /// synced. Once, before append().
+  /// and sync it. Call it once, before append().
   Result<Generation> take_generation(const std::string& time, const boost::json::object& about);
 
-  /// Append `events` as one group and sync: they are all remembered when it returns. Several small
-  /// groups cost a sync each, so the caller collects what waits. After an error none of them
-  /// counts, and a later call may work again, for the same events or others (a full disk that was
-  /// freed). Where the process ends before a later call has worked, the next owner may find a first
-  /// part of the group. Fenced: another owner has replaced the file; no later call works.
+  /// Append `events` as one group and sync: all of them are remembered when it returns. Each group
+  /// costs a sync, so the caller collects the events that wait. After an error none of them counts.
+  /// A later call may work again, with the same events or others (a full disk that was freed). If
+  /// the process ends before a later call has worked, the next owner may find a first part of the
+  /// group. Fenced: another owner has replaced the file; no later call works.
   Result<Unit> append(const std::vector<boost::json::object>& events, const std::string& time);
 
  private:

@@ -32,7 +32,7 @@ bool takes_generation(const JournalRecord& record) {
          std::string_view(event->get_string()) == kGenerationTaken;
 }
 
-/// Why a valid record cannot follow `replay`; empty when it can.
+/// Return why a valid record cannot follow `replay`; empty when it can.
 std::string misplaced(const JournalReplay& replay, const JournalRecord& record) {
   if (record.seq != replay.last_seq() + 1)
     return fmt::format("seq is {}, expected {}", record.seq, replay.last_seq() + 1);
@@ -46,8 +46,8 @@ std::string misplaced(const JournalReplay& replay, const JournalRecord& record) 
   return fmt::format("generation is {} after generation {}", record.generation.value, before.value);
 }
 
-/// Whether a record of a later group follows: it was begun after the bytes before it had been
-/// synced.
+/// Return whether a record of a later group follows. Such a group began after the bytes before it
+/// had been synced.
 bool acknowledged_after(std::string_view text, std::uint64_t first_lost_seq) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -121,7 +121,8 @@ Result<std::string> format_record(const JournalRecord& record) {
   if (line.size() >= kJournalLineBytesMax)
     return Error{Errc::ResourceExhausted, fmt::format("journal: a record of {} bytes, more than {}",
                                                       line.size(), kJournalLineBytesMax)};
-  // What cannot be read back (a string that is not UTF-8) must fail before it is acknowledged.
+  // A record that cannot be read back (a string that is not UTF-8) must fail before it is
+  // acknowledged.
   TRY_VOID(parse_record(line));
   return line + "\n";
 }

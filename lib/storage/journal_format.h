@@ -1,5 +1,5 @@
-// The text of the journal: a line a record, and what of a file's bytes can be believed. Pure.
-// FORMAT.md section 4.
+// The text of the journal: one line per record, and the rules for which part of a file's bytes can
+// be believed. Pure. FORMAT.md section 4.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -45,15 +45,16 @@ struct JournalReplay {
   std::uint64_t last_seq() const { return records.empty() ? 0 : records.back().seq; }
 };
 
-/// One line with its newline. InvalidArgument when the event uses a reserved member, is too long or
-/// not UTF-8.
+/// Format one line with its newline. InvalidArgument when the event uses a reserved member, is too
+/// long or is not UTF-8.
 Result<std::string> format_record(const JournalRecord& record);
-/// Whether format_record() takes the event, whatever its place in the journal.
+/// Check that format_record() takes the event, whatever its place in the journal.
 Result<Unit> check_event(const boost::json::object& event);
-/// One line without its newline: checksum and shape, nothing about its neighbours. The error is the
-/// reason in words.
+/// Parse one line without its newline. Checks the checksum and the shape, not the line's
+/// neighbours. The error gives the reason in words.
 Result<JournalRecord> parse_record(std::string_view line);
-/// Never fails: any bytes are some prefix of valid records and perhaps damage.
+/// Replay a journal's text. Never fails: any bytes are some prefix of valid records, perhaps
+/// followed by damage.
 JournalReplay replay_journal(std::string_view text);
 
 }  // namespace train

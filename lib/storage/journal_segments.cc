@@ -16,7 +16,7 @@ constexpr int kReadTriesMax = 5;
 
 std::string key_of(std::uint64_t number) { return fmt::format("{}/{:06}.jsonl", kFolder, number); }
 
-/// 0 for what is no segment.
+/// Return the number of a segment; 0 for any other key.
 std::uint64_t number_of(const std::string& key) {
   std::uint64_t number = 0;
   const char* begin = key.data() + std::min(key.size(), kFolder.size() + 1);
@@ -24,21 +24,21 @@ std::uint64_t number_of(const std::string& key) {
   return key_of(number) == key ? number : 0;
 }
 
-/// Of the record in the first line; 0 where it is none, or is damaged.
+/// Return the seq of the record in the first line; 0 if there is none, or it is damaged.
 std::uint64_t first_seq(std::string_view text) {
   const auto record = parse_record(text.substr(0, text.find('\n')));
   return record.has_error() ? 0 : record->seq;
 }
 
-/// Where the last line of `text` begins.
+/// Return where the last line of `text` begins.
 std::size_t last_line(std::string_view text) {
   const std::size_t newline =
       text.size() < 2 ? std::string_view::npos : text.rfind('\n', text.size() - 2);
   return newline == std::string_view::npos ? 0 : newline + 1;
 }
 
-/// `text` up to the record `seq`, which a later segment has anew. Lines that cannot be read stay:
-/// they are damage, for replay_journal to find.
+/// Return `text` up to the record `seq`, which a later segment repeats. Lines that cannot be read
+/// stay: they are damage that replay_journal must find.
 std::string_view before_seq(std::string_view text, std::uint64_t seq) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t begin = last_line(rest);
@@ -63,7 +63,7 @@ Result<Sizes> list_segments(ObjectStore& store) {
 
 std::uint64_t newest_of(const Sizes& sizes) { return sizes.empty() ? 0 : sizes.rbegin()->first; }
 
-/// The newest that begins with the first record, and all after it; by number.
+/// Return the newest segment that begins with the first record, and all after it, by number.
 Result<std::vector<std::string>> segments_up_to(ObjectStore& store, std::uint64_t newest) {
   std::vector<std::string> segments;
   for (std::uint64_t number = newest; number > 0; --number) {
@@ -74,7 +74,7 @@ Result<std::vector<std::string>> segments_up_to(ObjectStore& store, std::uint64_
   return segments;
 }
 
-/// Whether `segments`, up to the newest, are what both lists show.
+/// Return whether `segments`, up to the newest, are what both lists show.
 bool are_listed(const std::vector<std::string>& segments, const Sizes& before, const Sizes& after) {
   std::uint64_t number = newest_of(before);
   for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment, --number)
@@ -108,7 +108,7 @@ Result<std::string> JournalSegments::read() {
                    "a segment of the run's journal is missing: " + segments.error().message,
                    "start a new run from this one's newest checkpoint with resume_from_checkpoint"};
     if (segments.has_error()) continue;
-    // Its owner may have begun anew meanwhile, and removed what is read here.
+    // The owner may have begun anew meanwhile, and removed what is read here.
     TRY(const Sizes after, list_segments(store_));
     if (!are_listed(*segments, before, after) && tries < kReadTriesMax) continue;
     next_ = newest_of(before) + 1;
@@ -122,8 +122,8 @@ Error JournalSegments::taken() const {
                "see who owns the run with train-run status"};
 }
 
-/// After an error nobody knows whether the segment is there. Where it is, the next one comes after
-/// it, and begins with the same record: so a reader drops it.
+/// Find out whether a segment is there after an error. If it is, the next one comes after it and
+/// begins with the same record, so readers drop it.
 Result<Unit> JournalSegments::settle_doubt() {
   if (in_doubt_.empty()) return Unit{};
   const auto there = store_.get(key_of(next_), kJournalBytesMax);
@@ -146,7 +146,7 @@ Result<Unit> JournalSegments::append(std::string_view lines,
   }
   auto put = store_.put_new(key_of(next_), text);
   if (put.has_error() && put.error().code == Errc::AlreadyExists && !in_doubt_.empty()) {
-    // One of our own that was given up may have arrived just now.
+    // One of our own segments that was given up may have arrived just now.
     TRY_VOID(settle_doubt());
     put = store_.put_new(key_of(next_), text);
   }
@@ -167,8 +167,8 @@ Result<Unit> JournalSegments::append(std::string_view lines,
   return Unit{};
 }
 
-/// Whether the first one that was put is the newest. Its number may have been free only because an
-/// owner that lives on has been there since it was read, began anew, and removed it.
+/// Check that the first segment that we put is the newest. Its number may have been free only
+/// because an owner that lives on had put it since we read the journal, began anew, and removed it.
 Result<Unit> JournalSegments::check_newest() {
   TRY(const Sizes there, list_segments(store_));
   if (newest_of(there) == next_) return Unit{};
@@ -176,8 +176,8 @@ Result<Unit> JournalSegments::check_newest() {
   return taken();
 }
 
-/// Our own from the last one that began anew. The first of each owner stays: its number must never
-/// be free again for the owner before. Best effort.
+/// Remove our own segments from the last one that began anew. The first of each owner stays: its
+/// number must never be free again for the previous owner. Best effort.
 void JournalSegments::remove_replaced() {
   for (std::uint64_t number = std::max(base_, first_own_ + 1); number + 1 < next_; ++number)
     (void)store_.remove(key_of(number));

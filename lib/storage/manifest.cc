@@ -63,7 +63,8 @@ Result<Unit> check_manifest(const Manifest& manifest) {
   return check_files(manifest.files, manifest.world_size);
 }
 
-// Reads members of one object; the first that is missing or of another type is the error.
+// Reads members of one object. Its error is that of the first member that is missing or of another
+// type.
 class Members {
  public:
   Members(const json::object& object, std::string where)
@@ -140,7 +141,7 @@ Result<ManifestFile> parse_file(const json::value& value, std::size_t index) {
   return file;
 }
 
-/// The bytes that the digest covers, once it has been found to match.
+/// Return the bytes that the digest covers, once it has been found to match.
 Result<std::string_view> checked_body(std::string_view text) {
   const std::size_t tail = kDigestKey.size() + kDigestChars + kEnd.size();
   if (text.size() < tail || !text.ends_with(kEnd) ||
@@ -181,7 +182,8 @@ std::optional<CheckpointNumber> parse_checkpoint_name(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   CheckpointNumber number;
   std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number.value);
-  // Formatting it again refuses signs, too few digits, too many zeros and what follows the digits.
+  // Formatting the number again refuses signs, too few digits, too many zeros and text after the
+  // digits.
   if (number.value == 0 || checkpoint_name(number) != name) return std::nullopt;
   return number;
 }

@@ -1,6 +1,6 @@
-// The table of a checkpoint: which files, of which ranks, with which digests, and what they were
-// reported with. Struct <-> JSON and all validation; pure but for read_manifest. The format is
-// FORMAT.md section 3.
+// The table of a checkpoint: its files, with their ranks and digests, and what they were reported
+// with. This file converts the struct to JSON and back, and does all validation. Pure, except
+// read_manifest. FORMAT.md section 3 has the format.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -26,12 +26,12 @@ inline constexpr std::string_view kManifestName = ".manifest.json";
 /// Number of a committed checkpoint, counted over the whole run, from 1.
 using CheckpointNumber = Id<struct CheckpointNumberTag, std::uint64_t>;
 
-/// Its path is one that check_file_path allows.
+/// One file of a checkpoint. check_file_path allows its path.
 struct ManifestFile : CheckpointFile {
   std::vector<Rank> ranks = {};  // who brought it, ascending
-  // In an object store: the folder of checkpoints/ that it lies in, "data-3-0.4/rank-0003".
+  // In an object store: the folder below checkpoints/ that holds the file, "data-3-0.4/rank-0003".
   std::string at = {};
-  // On the disks of these nodes instead of here, in their folder `at`.
+  // The nodes whose disks hold the file instead, in their folder `at`.
   std::vector<std::string> nodes = {};
   bool operator==(const ManifestFile&) const = default;
 };
@@ -50,24 +50,26 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 
   std::uint64_t total_bytes() const;
-  /// Where files are that are not here, each name once: empty where all of them are.
+  /// Return the nodes that hold files that are not here, each name once; empty if all files are
+  /// here.
   std::vector<std::string> nodes() const;
 };
 
-/// "checkpoint_000012".
+/// Return the name of its folder: "checkpoint_000012".
 std::string checkpoint_name(CheckpointNumber number);
-/// Nothing for any other name.
+/// Parse such a name; return nothing for any other.
 std::optional<CheckpointNumber> parse_checkpoint_name(std::string_view name);
 
 /// Refuse a path that would leave the checkpoint's folder, hide in it, or break a terminal
 /// (FORMAT.md section 2).
 Result<Unit> check_file_path(std::string_view path);
-/// Show a name with control characters and quotes escaped, for messages.
+/// Escape control characters and quotes in a name, for messages.
 std::string escape_name(std::string_view name);
 
-/// The bytes of .manifest.json. Sorts the files; refuses what parse_manifest would refuse.
+/// Return the bytes of .manifest.json. Sorts the files; refuses what parse_manifest would refuse.
 Result<std::string> format_manifest(Manifest manifest);
-/// Corrupt when the digest does not match, InvalidArgument when it says what cannot be.
+/// Parse the bytes. Corrupt when the digest does not match, InvalidArgument when the content is
+/// impossible.
 Result<Manifest> parse_manifest(std::string_view text);
 /// Read and parse the manifest in a checkpoint's folder. NotFound: the folder is no checkpoint.
 Result<Manifest> read_manifest(FileSystem& fs, const std::string& folder);

@@ -1,5 +1,5 @@
-// The folders of a tree that is being written: made where a file needs them, and synced when all
-// files are there.
+// The folders of a tree that is being written. They are made as files need them, and synced once
+// all files are there.
 #pragma once
 
 #include <set>
@@ -11,10 +11,10 @@ namespace train {
 
 class NewFolders {
  public:
-  /// Below `root`, which is there.
+  /// Manage folders below `root`, which exists.
   NewFolders(FileSystem& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
 
-  /// Those that lead to the file `path`, relative to the root.
+  /// Make the folders that lead to the file `path`, relative to the root.
   Result<Unit> make_for(const std::string& path) {
     for (auto slash = path.find('/'); slash != std::string::npos;
          slash = path.find('/', slash + 1)) {
@@ -24,7 +24,8 @@ class NewFolders {
     return Unit{};
   }
 
-  /// Innermost first, and the root last: a folder is safe before the name that leads to it.
+  /// Sync the innermost folders first and the root last: a folder is safe before the name that
+  /// leads to it.
   Result<Unit> sync() {
     for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder)
       TRY_VOID(fs_.sync_folder(join_path(root_, *folder)));

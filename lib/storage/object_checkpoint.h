@@ -1,5 +1,5 @@
-// One committed checkpoint in an object store, by its URL: of a run, or a copy that somebody put
-// there.
+// This file opens one committed checkpoint in an object store by its URL. It may belong to a run,
+// or be a copy that somebody put there.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct ObjectCheckpoint {
   std::string folder;  // in `files`: what reads a checkpoint's folder reads it
 };
 
-/// "s3://bucket/runs/job/checkpoints/checkpoint_000012". Nothing is read yet.
+/// Open "s3://bucket/runs/job/checkpoints/checkpoint_000012". Reads nothing yet.
 Result<ObjectCheckpoint> open_object_checkpoint(const std::string& url,
                                                 const ObjectStoreOptions& options);
 

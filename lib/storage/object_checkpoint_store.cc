@@ -38,7 +38,7 @@ Result<CheckpointFile> upload_file(FileSystem& local, ObjectStore& store, const 
   return file;
 }
 
-/// The component after "checkpoints/".
+/// Return the component after "checkpoints/".
 std::string folder_of(const std::string& key) {
   const std::size_t begin = kObjectCheckpoints.size() + 1;
   return key.substr(begin, key.find('/', begin) - begin);
@@ -80,7 +80,7 @@ Result<CheckpointShard> upload_shard(FileSystem& local, ObjectStore& store,
   return shard;
 }
 
-/// What is in the run's folder of checkpoints.
+/// The contents of the run's folder of checkpoints.
 struct ObjectCheckpointStore::Survey {
   CheckpointNumber taken;  // the highest
   std::map<PendingCheckpoint, CheckpointNumber> committed;
@@ -138,8 +138,8 @@ Result<CheckpointNumber> ObjectCheckpointStore::next_number() const {
   return highest.next();
 }
 
-/// No earlier launcher commits any more: its number would be this one, at most
-/// (close_numbers_before).
+/// Close the next number, so that no earlier launcher commits any more: its number would be this
+/// one at most (close_numbers_before).
 Result<Unit> ObjectCheckpointStore::close_next() {
   for (;;) {
     TRY(const CheckpointNumber number, next_number());
@@ -171,8 +171,8 @@ Result<std::vector<std::string>> ObjectCheckpointStore::open(
   return discarded;
 }
 
-/// That the store holds what was uploaded, and all of it. Answers what it holds besides: copies of
-/// a file that several ranks have brought.
+/// Check that the store holds all that was uploaded. Return what it holds besides: copies of a file
+/// that several ranks brought.
 Result<std::vector<std::string>> ObjectCheckpointStore::check_uploaded(
     const PendingCheckpoint& pending, const Manifest& manifest) {
   TRY(const auto objects, store_.list(data_key(pending)));
@@ -193,7 +193,8 @@ Result<std::vector<std::string>> ObjectCheckpointStore::check_uploaded(
   return besides;
 }
 
-/// So that the launcher that takes over knows which number a commit on its way has.
+/// Close the numbers before this one, so that a launcher that takes over knows which number a
+/// commit on its way has.
 Result<Unit> ObjectCheckpointStore::close_numbers_before(CheckpointNumber number) {
   if (!taken_) {
     TRY(const CheckpointNumber next, next_number());
@@ -255,7 +256,8 @@ Result<Unit> ObjectCheckpointStore::remove(CheckpointNumber number) {
   TRY(const std::string text, store_.get(key, kManifestBytesMax));
   if (is_closed_text(text))
     return Error{Errc::NotFound, fmt::format("there is no {}", checkpoint_name(number))};
-  // Now it does not exist. Of earlier launchers' the number stays taken: one of them may still try.
+  // Now the checkpoint does not exist. The number of an earlier launcher's checkpoint stays taken:
+  // one of those launchers may still try to use it.
   TRY_VOID(number <= closed_ ? store_.put(key, closed_text(generation_)) : store_.remove(key));
   TRY_VOID(remove_below(join_path(kObjectCheckpoints, checkpoint_name(number)), key));
   const auto manifest = parse_manifest(text);
@@ -264,7 +266,7 @@ Result<Unit> ObjectCheckpointStore::remove(CheckpointNumber number) {
   return remove_below(data_key(pending_of(*manifest)));
 }
 
-/// Closes the number that it was to get, unless it got it.
+/// Close the number that the checkpoint was to get, unless it got it. Return whether it did.
 Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoint& pending) {
   const auto doubt = in_doubt_.find(pending);
   if (doubt == in_doubt_.end()) return false;

@@ -1,9 +1,10 @@
-// The committed checkpoints of a run in an object store. Nothing can be renamed there, so files are
-// uploaded under a name that belongs to one part of one pending checkpoint, and the manifest, put
-// on the condition that no other launcher has put one of that number, says where each of them lies.
-// A node that was cut off writes under the names of its own attempt only: it cannot harm what is
-// committed. A launcher that takes over closes the next number before it removes anything, so that
-// a commit of the one before, still on its way, fails. FORMAT.md section 7.
+// The committed checkpoints of a run in an object store. Nothing can be renamed there. So files are
+// uploaded under a name that belongs to one shard of one pending checkpoint, and the manifest says
+// where each of them lies. The manifest is put on the condition that no other launcher has put one
+// of that number. A node that was cut off writes only under the names of its own attempt, so it
+// cannot harm what is committed. A launcher that takes over closes the next number before it
+// removes anything, so that a commit of the previous launcher that is still on its way fails.
+// FORMAT.md section 7.
 #pragma once
 
 #include <map>
@@ -19,16 +20,17 @@ namespace train {
 
 inline constexpr std::string_view kObjectCheckpoints = "checkpoints";  // key, below the run
 
-/// ".manifest.json" of a checkpoint, as a key.
+/// Return the key of a checkpoint's ".manifest.json".
 std::string manifest_key(CheckpointNumber number);
-/// What is there in the place of a manifest when no checkpoint may get this number any more.
+/// Return the text that takes the place of a manifest when no checkpoint may get this number any
+/// more.
 std::string closed_text(Generation by);
 bool is_closed_text(std::string_view text);
 inline constexpr std::uint64_t kClosedBytesMax = 64;
 
 /// Upload `staged`, a folder of this machine, as the shard of `rank`. Bytes are digested on the
-/// way; commit() looks whether the store holds all of them. On an error nothing of it is used by
-/// anybody, and the caller may try again; `on_bytes` may end it.
+/// way; commit() checks that the store holds all of them. On an error nobody uses any of it, and
+/// the caller may try again; `on_bytes` may end the upload.
 Result<CheckpointShard> upload_shard(FileSystem& local, ObjectStore& store,
                                      const PendingCheckpoint& pending, Rank rank,
                                      const std::string& staged, const OnBytes& on_bytes = {});
@@ -42,13 +44,15 @@ class ObjectCheckpointStore final : public CheckpointStore {
   Result<std::vector<std::string>> open(Generation current,
                                         const std::vector<PendingCheckpoint>& keep = {}) override;
   Result<std::vector<PendingCheckpoint>> pending() const override;
-  /// After an error other than Corrupt and InvalidArgument nobody knows whether it is committed.
+  /// Commit. After an error other than Corrupt and InvalidArgument nobody knows whether the
+  /// checkpoint is committed.
   Result<Manifest> commit(const CommitRequest& request,
                           const std::function<Result<Unit>()>& may_commit) override;
   Result<CheckpointNumber> next_number() const override;
   Result<Unit> remove(CheckpointNumber number) override;
-  /// Does nothing to one that is committed, nor to one whose commit may have worked: that one goes
-  /// with its attempt (discard_before), or when the next launcher opens.
+  /// Discard a pending checkpoint, unless it is committed or its commit may have worked. In the
+  /// latter case it goes with its attempt (discard_before), or when the next launcher opens the
+  /// store.
   Result<Unit> discard(const PendingCheckpoint& pending) override;
   Result<Unit> discard_before(Attempt attempt) override;
 
@@ -64,8 +68,8 @@ class ObjectCheckpointStore final : public CheckpointStore {
 
   ObjectStore& store_;
   Generation generation_{1};
-  Attempt swept_{0};                       // what attempts before it had begun to upload is dropped
-  CheckpointNumber closed_;                // by open(): up to it others have committed
+  Attempt swept_{0};         // unfinished uploads of attempts before it have been dropped
+  CheckpointNumber closed_;  // by open(): up to it others have committed
   std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed
   std::map<PendingCheckpoint, CheckpointNumber> committed_;  // whose data is some checkpoint's
   std::map<PendingCheckpoint, CheckpointNumber> in_doubt_;   // commits whose end is not known

@@ -15,14 +15,14 @@ Error cannot(std::string_view what, const std::string& path) {
   return Error{Errc::InvalidArgument, fmt::format("an object store cannot {} '{}'", what, path)};
 }
 
-/// The number of a key that is the folder of a checkpoint.
+/// Return the checkpoint's number if the key is the folder of a checkpoint.
 std::optional<CheckpointNumber> checkpoint_of(const std::string& key) {
   const std::string folder = std::string(kObjectCheckpoints) + "/";
   if (!key.starts_with(folder)) return std::nullopt;
   return parse_checkpoint_name(std::string_view(key).substr(folder.size()));
 }
 
-/// Kept in memory until it is synced.
+/// A file kept in memory until it is synced.
 class ObjectFile final : public WritableFile {
  public:
   ObjectFile(std::shared_ptr<ObjectStore> store, std::string key)
@@ -50,7 +50,7 @@ std::string ObjectFiles::key_of(const std::string& path) const {
   return path.starts_with(url_ + "/") ? path.substr(url_.size() + 1) : path;
 }
 
-/// The key of a file: its own, but for those that a manifest puts elsewhere.
+/// Return the key of a file: its own, unless a manifest says that the file lies elsewhere.
 Result<std::string> ObjectFiles::place_of(const std::string& path) {
   const std::string key = key_of(path);
   const std::string folder = std::string(kObjectCheckpoints) + "/";
@@ -77,7 +77,7 @@ Result<std::string> ObjectFiles::place_of(const std::string& path) {
   return found;
 }
 
-/// What is below `folder` now; so are the sizes that are known.
+/// List what is below `folder` now, and update the known sizes.
 Result<std::vector<StoredObject>> ObjectFiles::list_anew(const std::string& folder) {
   TRY(auto objects, store_->list(folder));
   const std::lock_guard lock(mutex_);
@@ -129,7 +129,7 @@ Result<std::unique_ptr<FileLock>> ObjectFiles::lock(const std::string& path) {
   return cannot("lock", path);
 }
 
-// Small files only, as write_small_file() makes them: the bytes are put under the new name.
+// Put the bytes under the new name. For small files only, as write_small_file() makes them.
 Result<Unit> ObjectFiles::rename(const std::string& from, const std::string& to) {
   TRY(const std::string text, store_->get(key_of(from), kManifestBytesMax));
   TRY_VOID(store_->put(key_of(to), text));

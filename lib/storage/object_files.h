@@ -1,7 +1,8 @@
-// A run in an object store as a file system shows it, so that what reads checkpoints reads these
-// too: <url>/checkpoints/checkpoint_000012/model.bin is found where its manifest says that it lies
-// (FORMAT.md section 7). Small files can be written whole (write_small_file); folders are there as
-// soon as something is in them. What object stores have no word for (locks, appending) is refused.
+// This file shows a run in an object store as a file system, so that code that reads checkpoints
+// reads these too. It finds <url>/checkpoints/checkpoint_000012/model.bin where the checkpoint's
+// manifest says that it lies (FORMAT.md section 7). Small files can be written whole
+// (write_small_file); a folder exists as soon as something is in it. Operations that object stores
+// lack (locks, appending) are refused.
 #pragma once
 
 #include <map>
@@ -36,7 +37,8 @@ class ObjectFiles final : public FileSystem {
   Result<bool> same_file_system(const std::string& a, const std::string& b) override;
 
   ObjectStore& store() { return *store_; }
-  /// Of a path below the run's URL; a file of a checkpoint is under that of its folder.
+  /// Return the key of a path below the run's URL; the key of a checkpoint's file is below that of
+  /// its folder.
   std::string key_of(const std::string& path) const;
 
  private:
@@ -48,7 +50,7 @@ class ObjectFiles final : public FileSystem {
   std::shared_ptr<ObjectStore> store_;
   const std::string url_;
   std::mutex mutex_;
-  // Manifests never change, nor what they name; a checkpoint that was removed is asked for anew.
+  // Manifests, and what they name, never change. A checkpoint that was removed is looked up anew.
   std::map<std::string, std::map<std::string, std::string>> places_;  // folder: file: key
   std::map<std::string, std::uint64_t> bytes_;                        // of keys that were listed
 };

@@ -19,7 +19,7 @@ struct Module {
 };
 
 Result<Module> load_module() {
-  // Where the RUNPATH of the program leads, which is relative to the program itself.
+  // dlopen() searches the RUNPATH of the program, which is relative to the program itself.
   void* handle = ::dlopen("libtrainrun_storage.so", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
@@ -36,8 +36,8 @@ Result<Module> load_module() {
   return module;
 }
 
-/// Whoever is told of retries, as long as the store is there: requests of what was given up go on
-/// in the background after it.
+/// The receiver of retry reports, as long as the store is there: abandoned requests go on in the
+/// background after the store is gone.
 struct Listener {
   std::mutex mutex;
   std::function<void(const std::string&)> tell;

@@ -1,10 +1,11 @@
 // The narrow seam to storage that keeps whole objects under keys, as S3 does: nothing is renamed,
-// appended to or locked. put_new() is all that two writers can rely on. remote/ is the real one, a
-// module that is loaded on demand (open_object_store); tests/fakes/object_store.h keeps a map.
+// appended to or locked. Two writers can rely on put_new() only. remote/ is the real
+// implementation, a module that is loaded on demand (open_object_store); tests/fakes/object_store.h
+// keeps a map.
 //
-// Keys are relative to the place that was opened, with '/' between components. All calls block, and
-// try again with growing pauses while the other side is slow, throttles or does not answer, for as
-// long as `patience` allows; then the error is Unavailable or Timeout. Any thread may call.
+// Keys are relative to the place that was opened, with '/' between components. All calls block.
+// While the other side is slow, throttles or does not answer, they try again with growing pauses
+// for as long as `patience` allows; then the error is Unavailable or Timeout. Any thread may call.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,13 @@ struct StoredObject {
   bool operator==(const StoredObject&) const = default;
 };
 
-/// An object on its way into the store, in pieces. Destroyed before close() has worked, it leaves
-/// nothing. Not to be used once its store is gone.
+/// An object on its way into the store, in pieces. If it is destroyed before close() has worked, it
+/// leaves nothing. It must not be used once its store is gone.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
   virtual Result<Unit> write(std::string_view bytes) = 0;
-  /// When it returns, the object is there, whole and durable.
+  /// Finish the object. When it returns, the object is there, whole and durable.
   virtual Result<Unit> close() = 0;
 };
 
@@ -42,22 +43,24 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// NotFound where there is none; ResourceExhausted when it is larger than `bytes_max`.
+  /// Read an object. NotFound if there is none; ResourceExhausted when it is larger than
+  /// `bytes_max`.
   virtual Result<std::string> get(const std::string& key, std::uint64_t bytes_max) = 0;
-  /// Replaces what was there.
+  /// Put an object, replacing what was there.
   virtual Result<Unit> put(const std::string& key, std::string_view bytes) = 0;
-  /// AlreadyExists, and nothing is changed, when the key is taken with other bytes. With the same
-  /// ones it is our own, of a try whose answer was lost.
+  /// Put a new object. AlreadyExists, and nothing is changed, when the key is taken with other
+  /// bytes. If it is taken with the same bytes, the object is our own, from a try whose answer was
+  /// lost.
   virtual Result<Unit> put_new(const std::string& key, std::string_view bytes) = 0;
   virtual Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) = 0;
-  /// All objects whose key begins with `folder`/, sorted by key. What was written before the call
-  /// is in it. An empty list where there are none.
+  /// Return all objects whose key begins with `folder`/, sorted by key. The list has all that was
+  /// written before the call. It is empty if there are no such objects.
   virtual Result<std::vector<StoredObject>> list(const std::string& folder) = 0;
-  /// No error for one that is not there.
+  /// Remove an object. It is no error if it is missing.
   virtual Result<Unit> remove(const std::string& key) = 0;
-  /// Drop what writers that were killed have begun below `folder`/ and never closed, of the keys
-  /// that `which` says: S3 keeps, and bills, the pieces for ever. Tried once. Stores that forget by
+  /// Drop the unfinished objects of killed writers below `folder`/, for those keys that `which`
+  /// selects: S3 keeps, and bills, the pieces for ever. Tried once. Stores that drop them by
   /// themselves have nothing to do.
   virtual Result<Unit> drop_unfinished(
       const std::string& /*folder*/, const std::function<bool(const std::string& key)>& /*which*/) {
@@ -66,26 +69,26 @@ class ObjectStore {
 };
 
 struct ObjectStoreOptions {
-  /// AWS_…, GOOGLE_…, HADOOP_… of whoever submitted the run; what is not in it is looked for as the
-  /// store's own tools do (profile, role of the machine).
+  /// AWS_…, GOOGLE_…, HADOOP_… variables of whoever submitted the run. What is not in it is looked
+  /// up as the store's own tools do (profile, role of the machine).
   std::map<std::string, std::string> environment = {};
   Duration patience = seconds(300);
-  /// Told of each try that failed: "503 Slow Down; trying again". On the caller's thread, or one of
-  /// the store's own; one at a time, and not after the store is gone.
+  /// Called for each try that failed: "503 Slow Down; trying again". Called on the caller's thread,
+  /// or on one of the store's own; one call at a time, and none after the store is gone.
   std::function<void(const std::string&)> on_retry = {};
 };
 
-/// Of the variables of `environment`, those by which stores are reached; they hold secrets.
+/// Return those variables of `environment` by which stores are reached; they hold secrets.
 std::map<std::string, std::string> store_environment(
     const std::map<std::string, std::string>& environment);
 
-/// Open what is below `url`. Loads libtrainrun_storage.so, which brings Arrow with it, at the first
-/// call; nothing is asked of the store yet. InvalidArgument: no such scheme, no bucket.
-/// Unavailable: the module cannot be loaded.
+/// Open what is below `url`. The first call loads libtrainrun_storage.so, which brings Arrow with
+/// it; nothing is asked of the store yet. InvalidArgument: no such scheme, no bucket. Unavailable:
+/// the module cannot be loaded.
 Result<std::shared_ptr<ObjectStore>> open_object_store(const std::string& url,
                                                        const ObjectStoreOptions& options);
-/// Before a program returns from main; one that leaves by _exit() need not. No store is used after
-/// it.
+/// Close all stores, before a program returns from main; a program that leaves by _exit() need not
+/// call it. No store may be used afterwards.
 void close_object_stores();
 
 }  // namespace train

@@ -36,7 +36,7 @@ Result<FileDescriptor> open_folder(int at, const char* name, const std::string& 
   return path_error("opening the folder", path);
 }
 
-/// Whose it is, and whether others may write it.
+/// Check who owns it, and whether others may write it.
 Result<Unit> check_ours(const struct stat& found, const std::string& path) {
   if (found.st_uid != file_user())
     return Error{Errc::Permission,
@@ -99,7 +99,7 @@ class Remover {
   Remover(int root, const std::string& path, std::string_view keep)
       : root_(root), path_(path), keep_(keep) {}
 
-  /// Empties it.
+  /// Empty the folder.
   Result<Unit> run() {
     struct stat found {};
     if (::fstat(root_, &found) != 0) return path_error("looking at", path_);
@@ -140,7 +140,7 @@ class Remover {
     return failed("removing the folder", name);
   }
 
-  /// What lies too deep goes on at the top.
+  /// Move a folder that lies too deep to the top, where the next round removes it.
   Result<Unit> move_up(int folder, const char* name) {
     std::string top;
     do top = fmt::format(".deep-{}", ++moves_);
@@ -167,14 +167,14 @@ class Remover {
 }  // namespace
 
 Result<Unit> make_own_folder(const std::string& path) {
-  // Marked before it has its name: none is ever there without.
+  // Mark the folder before it gets its name, so that it never exists without the mark.
   std::string fresh = join_path(parent_path(path), ".trainrun-XXXXXX");
   if (::mkdtemp(fresh.data()) == nullptr) return path_error("making the folder", path);
   const std::string mark = join_path(fresh, kOwnFolderMark);
   const FileDescriptor file(
       ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   int failed = file.get() < 0 ? errno : 0;
-  // Where the file system knows no RENAME_NOREPLACE, rename() still refuses all but an empty
+  // If the file system lacks RENAME_NOREPLACE, rename() still refuses all targets except an empty
   // folder.
   if (failed == 0 &&
       ::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {

@@ -1,6 +1,7 @@
-// Folders of our own: made by us, and marked with a file that says so. What is removed as a whole,
-// long after it was made, perhaps by another process and by its path alone, is removed only where
-// that mark is: nothing that we did not make ever goes. They must belong to file_user(). Blocks.
+// Folders of our own, which carry a file that marks them as made by us. A whole folder may be
+// removed long after it was made, perhaps by another process and by its path alone. It is removed
+// only if the mark is there, so nothing that we did not make is ever removed. The folders must
+// belong to file_user(). Calls block.
 #pragma once
 
 #include <string>
@@ -12,27 +13,29 @@ namespace train {
 /// The mark: a regular file of this user's in the folder, which no other user may write.
 inline constexpr std::string_view kOwnFolderMark = ".made-by-trainrun";
 
-/// Make a marked folder of mode 0700, whole or not at all; its parent must be there. AlreadyExists
-/// where that name is taken, by whatever it is.
+/// Make a marked folder of mode 0700, whole or not at all; its parent must exist. AlreadyExists if
+/// anything has that name.
 Result<Unit> make_own_folder(const std::string& path);
 
-/// Whether `path` is a folder (and no link) of this user's in which no other may write. NotFound
-/// where nothing is there, else Permission, and what is wrong with it.
+/// Check that `path` is a folder (and no link) of this user's in which no other user may write.
+/// NotFound if nothing is there, else Permission, and what is wrong with it.
 Result<Unit> check_private_folder(const std::string& path);
-/// The same, and it is made (mode 0700, not marked) where nothing is there.
+/// Do the same as check_private_folder(), but make the folder (mode 0700, not marked) if nothing is
+/// there.
 Result<Unit> make_private_folder(const std::string& path);
 
-/// check_private_folder(), and it carries the mark.
+/// Do the same as check_private_folder(), and check that the folder carries the mark.
 Result<Unit> check_own_folder(const std::string& path);
-/// Remove a marked folder and all that is in it. Links in it are removed and not followed, other
-/// file systems below it are left alone (Io). The mark goes last, so that what was begun can be
-/// ended later. False where nothing is there; Permission, and nothing is removed, where it is not a
-/// marked folder of ours.
+/// Remove a marked folder and all that is in it. Links in it are removed and not followed; other
+/// file systems below it are left alone (Io). The mark goes last, so that a later call can finish
+/// what this one began. Return false if nothing is there. Permission, and nothing is removed, if it
+/// is not a marked folder of ours.
 Result<bool> remove_own_folder(const std::string& path);
 
-/// Remove a folder that the caller knows to be its own by the name, with all that is in it, however
-/// deep. Links are removed and not followed, `path` itself included (Permission). Refused, whoever
-/// asks: the root of the file system, and a home folder. No error where nothing is there.
+/// Remove a folder that the caller knows by its name to be its own, with all that is in it, however
+/// deep. Links are removed and not followed; a `path` that is a link itself is refused
+/// (Permission). The root of the file system and a home folder are refused, whoever asks. It is no
+/// error if nothing is there.
 Result<Unit> remove_folder_tree(const std::string& path);
 
 }  // namespace train

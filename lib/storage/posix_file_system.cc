@@ -18,8 +18,9 @@
 namespace train {
 namespace {
 
-// Start writing back early, so that the fsync at the end of a large file finds little left to do.
-// On ext4 with a 512 MiB copy this overlaps hashing with the disk; it promises nothing, fsync does.
+// Start writing back after so many bytes, so that the fsync at the end of a large file finds little
+// left to do. On ext4 with a 512 MiB copy this overlaps hashing with the disk. It guarantees
+// nothing; only fsync does.
 constexpr std::uint64_t kWritebackBytes = 16 << 20;
 
 Error path_error(std::string_view doing, const std::string& path) {
@@ -137,7 +138,8 @@ Result<std::unique_ptr<WritableFile>> PosixFileSystem::open_to_append(const std:
 }
 
 Result<std::unique_ptr<ReadableFile>> PosixFileSystem::open_to_read(const std::string& path) {
-  // O_NONBLOCK: a FIFO that somebody put there must not hang us; it has no effect on files.
+  // O_NONBLOCK: opening must not hang if somebody put a FIFO there; the flag has no effect on
+  // files.
   TRY(auto fd, open_file("opening", path, O_RDONLY | O_NONBLOCK));
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0) return path_error("reading the status of", path);
@@ -169,8 +171,8 @@ Result<Unit> PosixFileSystem::rename_new(const std::string& from, const std::str
     return Unit{};
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
     return path_error(fmt::format("renaming '{}' to", from), to);
-  // NFS and some FUSE file systems know no NOREPLACE. A folder: rename() refuses one that is not
-  // empty, and what we move never is. A file: link() is exclusive.
+  // NFS and some FUSE file systems lack NOREPLACE. For a folder, rename() refuses a target that is
+  // not empty, and what we move is never empty. For a file, link() is exclusive.
   TRY(const FileStatus status, this->status(from));
   if (status.kind == FileKind::Folder) {
     if (::rename(from.c_str(), to.c_str()) == 0) return Unit{};

@@ -1,5 +1,5 @@
-// Which checkpoints to keep (Ray's CheckpointConfig): pure. The launcher asks after each commit,
-// and removes what it is told.
+// This file decides which checkpoints to keep (Ray's CheckpointConfig). Pure. The launcher asks
+// after each commit, and removes what the plan says.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct Score {
   std::string warning;          // why there is none, where one was asked for; empty otherwise
 };
 
-/// Find a checkpoint's score in the metrics of rank 0 that it was reported with. NaN, a missing
+/// Return a checkpoint's score from the metrics of rank 0 that it was reported with. NaN, a missing
 /// attribute and one that is no number give a warning: such a checkpoint is kept only while it is
 /// the newest, or while better ones do not fill num_to_keep.
 Score score_of(const RetentionPolicy& policy, CheckpointNumber checkpoint, const Metrics& metrics);
@@ -36,14 +36,14 @@ struct ScoredCheckpoint {
 
 struct RetentionPlan {
   std::optional<CheckpointNumber> latest;
-  // The newest where no score decides; of equal scores the newer.
+  // The newest if there is no score to decide; among equal scores the newer.
   std::optional<CheckpointNumber> best;
   std::vector<CheckpointNumber> remove;  // oldest first
   bool operator==(const RetentionPlan&) const = default;
 };
 
 /// Keep the best num_to_keep, the newest, and `pinned` (those that workers may be reading: what the
-/// attempt restored from). `checkpoints` in any order.
+/// attempt restored from). `checkpoints` may be in any order.
 RetentionPlan plan_retention(const RetentionPolicy& policy,
                              std::vector<ScoredCheckpoint> checkpoints,
                              const std::set<CheckpointNumber>& pinned = {});

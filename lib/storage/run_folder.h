@@ -1,4 +1,4 @@
-// Where things are in a run's folder (FORMAT.md section 1), and how such a folder comes to be.
+// This file gives the paths in a run's folder (FORMAT.md section 1), and creates such folders.
 #pragma once
 
 #include <string>
@@ -42,12 +42,12 @@ class RunFolder {
 /// InvalidArgument unless `name` matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
 Result<Unit> check_run_name(std::string_view name);
 
-/// Make <storage_path>/<name>, and the storage path where missing. AlreadyExists when the name is
-/// taken: resume it, or refuse.
+/// Make <storage_path>/<name>, and the storage path if missing. AlreadyExists when the name is
+/// taken: the caller resumes it, or refuses.
 Result<RunFolder> create_run_folder(FileSystem& fs, const std::string& storage_path,
                                     const std::string& name);
-/// For a default name: the first of name, name-2, name-3, … that is free. Two runs of one second do
-/// not meet.
+/// Make a run's folder under a default name: the first of name, name-2, name-3, … that is free. So
+/// two runs of the same second do not collide.
 Result<RunFolder> create_unique_run_folder(FileSystem& fs, const std::string& storage_path,
                                            const std::string& name);
 

@@ -1,6 +1,6 @@
-// Who owns a run: one launcher at a time, by flock on <run>/.lock. A second one is told who holds
-// it; --force replaces the lock, and the earlier owner finds itself fenced before its next effect.
-// Blocks briefly; any thread.
+// This file makes one launcher at a time the owner of a run, by flock on <run>/.lock. A second
+// launcher is told who holds the lock. --force replaces the lock, and the earlier owner finds
+// itself fenced before its next effect. Calls block briefly; any thread may call.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,15 @@ struct LockHolder {
 
 class RunLock {
  public:
-  /// AlreadyExists when another one holds it; the message names host, pid and start.
+  /// Acquire the lock. AlreadyExists when another launcher holds it; the message names host, pid
+  /// and start.
   static Result<RunLock> acquire(FileSystem& fs, const std::string& path, const LockHolder& holder);
-  /// Take it whoever holds it. The caller then opens the journal anew and takes a generation.
+  /// Take the lock whoever holds it. The caller then opens the journal anew and takes a generation.
   static Result<RunLock> take_over(FileSystem& fs, const std::string& path,
                                    const LockHolder& holder);
 
-  /// Fenced when somebody has taken over since. Asked before each commit of a checkpoint or group
-  /// of the journal.
+  /// Return Fenced when somebody has taken over since. The owner asks before each commit of a
+  /// checkpoint, and before each group of the journal.
   Result<Unit> check() const;
 
  private:
@@ -38,8 +39,8 @@ class RunLock {
   std::unique_ptr<FileLock> lock_;
 };
 
-/// Who wrote the lock's text last; nothing where there is none or it cannot be read. It may have
-/// died since.
+/// Return who wrote the lock's text last; nothing if there is none or it cannot be read. That
+/// launcher may have died since.
 std::optional<LockHolder> read_lock_holder(FileSystem& fs, const std::string& path);
 
 }  // namespace train

@@ -39,7 +39,8 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
   return Unit{};
 }
 
-/// A rank's part is told of in one message, and is one list in the manifest.
+/// Check that the list of a rank's files is not too long, because one message and one list in the
+/// manifest carry it.
 Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::string& folder) {
   std::size_t bytes = 0;
   for (const StagedFile& file : files) bytes += file.path.size() + kListedFileBytes;
@@ -52,7 +53,7 @@ Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::strin
       "write fewer, larger files"};
 }
 
-/// Nothing unless it is a whole line of staged_digest_line().
+/// Parse a whole line of staged_digest_line(); return nothing for any other.
 std::optional<StagedFile> parse_line(std::string_view line) {
   const auto first = line.find(' '), second = line.find(' ', first + 1);
   if (first == line.npos || second == line.npos) return std::nullopt;

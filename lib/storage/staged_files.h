@@ -1,4 +1,4 @@
-// What a worker left in its staging folder.
+// This file lists what a worker left in its staging folder.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct StagedFile {
   std::optional<Digest> digest = std::nullopt;  // where its writer has said it
 };
 
-/// In the staging folder: a line a file of what was digested as it was written, and need not be
-/// read for that again.
+/// A file in the staging folder with one line per file that was digested as it was written, and
+/// need not be read again for that.
 inline constexpr const char* kStagedDigestsName = ".trainrun-digests";
 std::string staged_digest_line(const StagedFile& file);
 
-/// All files below `folder`, by path. Those whose name begins with '.' are left out; a link or a
-/// device is InvalidArgument, and so is a name that no checkpoint may hold (check_file_path).
+/// Return all files below `folder`, by path. Files whose name begins with '.' are left out. A link
+/// or a device is InvalidArgument, and so is a name that no checkpoint may hold (check_file_path).
 Result<std::vector<StagedFile>> staged_files(FileSystem& fs, const std::string& folder);
 
 }  // namespace train

@@ -1,7 +1,7 @@
-// Whether a node sees the same storage as its launcher: the launcher leaves a small file with a
-// text that no other has in the run's folder, and the node looks for it, before workers are
-// started. Without it, a node whose mount is missing writes its parts into a local folder of the
-// same name, which is noticed at the first commit.
+// This file checks that a node sees the same storage as its launcher. The launcher leaves a small
+// file with a unique text in the run's folder, and the node looks for it before workers are
+// started. Without this check, a node whose mount is missing would write its shards into a local
+// folder of the same name, and the first commit would be the first to notice.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace train {
 
-/// Below this no run is begun: its journal and logs would not fit either.
+/// With less free space no run begins: its journal and logs would not fit either.
 inline constexpr std::uint64_t kFreeBytesMin = 1 << 20;
 
 /// Leave the mark `.probe-<generation>`, and remove those that earlier launchers left. Not synced:
@@ -28,9 +28,9 @@ struct StorageCheck {
   std::string mark;    // its text
   std::string prober;  // who looks: a file name of its own
 };
-/// Whether this is the launcher's storage, can be written, and has room. InvalidArgument: it is
-/// not, or may not be written, and will not be by itself; but a network file system may show the
-/// mark a little later. Permission: it is closed to this user.
+/// Check that this is the launcher's storage, can be written, and has room. InvalidArgument: it is
+/// not the launcher's, or may not be written, and that will not change by itself; however, a
+/// network file system may show the mark a little later. Permission: it is closed to this user.
 Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check);
 
 }  // namespace train

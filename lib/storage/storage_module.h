@@ -1,4 +1,4 @@
-// What libtrainrun_storage.so exports.
+// The functions that libtrainrun_storage.so exports.
 #pragma once
 
 #include "lib/storage/object_store.h"

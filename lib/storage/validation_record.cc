@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 3> kStatuses{"validated", "failed", "time
 
 Error bad_record(std::string why) { return Error{Errc::InvalidArgument, "validation: " + why}; }
 
-/// The bytes that the digest covers, once it has been found to match.
+/// Return the bytes that the digest covers, once it has been found to match.
 Result<std::string_view> checked_body(std::string_view text) {
   const std::size_t tail = kDigestKey.size() + kDigestChars + kEnd.size();
   if (text.size() >= tail && text.ends_with(kEnd)) {
@@ -80,8 +80,9 @@ Result<Unit> flatten(const json::object& object, const std::string& prefix, Metr
   return Unit{};
 }
 
-/// Python's json.dump writes NaN, Infinity and -Infinity, which are no JSON. Outside of texts they
-/// become texts that no program reports; flatten() makes numbers of them.
+/// Replace NaN, Infinity and -Infinity, which Python's json.dump writes but JSON does not have.
+/// Outside of strings they become marker strings that no program reports; flatten() turns those
+/// into numbers.
 std::string with_marks(std::string_view text) {
   std::string out;
   bool quoted = false;

@@ -1,5 +1,6 @@
-// What became of the validation of a committed checkpoint, beside its manifest: .validation.json
-// (FORMAT.md section 6). The manifest stays as it was. Struct <-> JSON is pure.
+// The outcome of the validation of a committed checkpoint. It lies beside the manifest, in
+// .validation.json (FORMAT.md section 6); the manifest stays as it was. The conversion from struct
+// to JSON and back is pure.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ inline constexpr std::string_view kValidationName = ".validation.json";
 inline constexpr std::uint64_t kValidationBytesMax = 1 << 20;
 
 enum class ValidationStatus { Validated, Failed, TimedOut };
-/// "validated", "failed", "timeout".
+/// Return "validated", "failed" or "timeout".
 std::string_view to_string(ValidationStatus status);
 std::optional<ValidationStatus> parse_validation_status(std::string_view text);
 
@@ -29,22 +30,23 @@ struct ValidationRecord {
 };
 
 std::string format_validation(const ValidationRecord& record);
-/// Corrupt when the digest does not match, InvalidArgument when it says what cannot be.
+/// Parse a record. Corrupt when the digest does not match, InvalidArgument when the content is
+/// impossible.
 Result<ValidationRecord> parse_validation(std::string_view text);
 
-/// Nothing where the checkpoint in `folder` was not validated.
+/// Return the record, or nothing if the checkpoint in `folder` was not validated.
 Result<std::optional<ValidationRecord>> read_validation(FileSystem& fs, const std::string& folder);
-/// Replaces the file whole, and syncs.
+/// Replace the file whole, and sync it.
 Result<Unit> write_validation(FileSystem& fs, const std::string& folder,
                               const ValidationRecord& record);
 
-/// The metrics of a report with those of its checkpoint's validation over them: of one name the
-/// validation's counts.
+/// Return the metrics of a report, overlaid by those of its checkpoint's validation: if both have a
+/// name, the validation's value counts.
 Metrics merge_metrics(const Metrics& reported, const std::optional<ValidationRecord>& validation);
 
-/// The JSON object that a validation left as its result, flat: {"val": {"acc": 0.9}} is "val.acc".
-/// NaN and Infinity, as Python writes them, are numbers. InvalidArgument for a text that is no
-/// object, a null, a list, a name twice.
+/// Parse the JSON object that a validation left as its result, and flatten it: {"val": {"acc":
+/// 0.9}} becomes "val.acc". NaN and Infinity, as Python writes them, are numbers. InvalidArgument
+/// for a text that is no object, for a null or a list, or for a name that appears twice.
 Result<Metrics> parse_validation_result(std::string_view text);
 
 }  // namespace train

@@ -12,7 +12,8 @@
 namespace train {
 namespace {
 
-// An answer may come that an earlier process had asked for over this link: its ids are others.
+// Return a random first id. An answer to an earlier process may still come over this link, and must
+// not match an id of ours.
 std::uint64_t first_id() {
   std::uint64_t id = 0;
   (void)!::getrandom(&id, sizeof id, 0);
@@ -39,7 +40,7 @@ Result<std::vector<CheckpointFile>> missing_of(FileSystem& fs, const FetchReques
   return missing;
 }
 
-/// Innermost first: a folder is safe before the name that leads to it.
+/// Sync the innermost folders first: a folder is safe before the name that leads to it.
 Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
   std::set<std::string> folders;
   for (const CheckpointFile& file : request.files) {
@@ -76,7 +77,7 @@ struct FileFetcher::Flow {
 
   bool all_asked() const { return asked.file == missing.size(); }
   bool all_written() const { return written.file == missing.size(); }
-  /// Behind `bytes` more of this file, or the next one that has any.
+  /// Move `place` behind `bytes` more of this file, or to the next file that has any.
   void move(Place& place, std::uint64_t bytes) const {
     place.offset += bytes;
     while (place.file < missing.size() && place.offset >= missing[place.file].bytes)
@@ -139,7 +140,8 @@ Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
   co_return Unit{};
 }
 
-// Woken, or nothing has come for so long that what was asked may be lost.
+// Wait until woken, or until nothing has come for so long that open requests may be lost; then
+// repeat them.
 Task<bool> FileFetcher::wait() {
   const TimePoint until =
       asked_.empty() ? TimePoint::max()
@@ -186,7 +188,7 @@ void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::
   if (!flow.error) flow.error = error_of(answer);
 }
 
-// One piece of work for the disk at a time, in the order of the files.
+// Write what came, with one piece of work for the disk at a time, in the order of the files.
 void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
   if (flow->writing || flow->error) return;
   const Flow::Place from = flow->written;
@@ -217,7 +219,7 @@ void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
   });
 }
 
-/// On the disk's thread: `pieces` follow each other from `from` on.
+/// Write `pieces`, which follow each other from `from` on. Runs on the disk's thread.
 Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Place from,
                                       const std::deque<std::string>& pieces) {
   TRY_VOID(finish_whole(fs, from));
@@ -228,7 +230,7 @@ Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Place from,
   return Unit{};
 }
 
-/// Ends the file at `at` if it is whole, and empty ones behind it; opens the one that follows.
+/// End the file at `at` if it is whole, and empty ones behind it; open the one that follows.
 Result<Unit> FileFetcher::Flow::finish_whole(FileSystem& fs, Place& at) {
   for (; at.file < missing.size(); ++at.file) {
     if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file], number);
@@ -272,7 +274,7 @@ void FileFetcher::close(Error why) {
   changed_.notify();
 }
 
-/// What was asked for it is of no use any more.
+/// Forget the open requests of a flow that needs them no more.
 void FileFetcher::forget(const Flow& flow) {
   for (const auto& [place, piece] : flow.came) in_use_ -= piece.size();
   std::erase_if(asked_, [&](const auto& entry) {

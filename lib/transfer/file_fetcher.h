@@ -1,7 +1,7 @@
-// Brings files from the other end of a link (ReadFile, FileBytes): many pieces under way at a time,
-// each file verified by its digest, and synced. The link may break, and be another one afterwards,
-// to another process: what was asked is asked again, and what is on disk already is not. For one
-// thread, but for the disk's work.
+// A FileFetcher brings files from the other end of a link (ReadFile, FileBytes). Many pieces are
+// under way at a time; each file is verified by its digest, and synced. The link may break, and be
+// replaced by another one, to another process. The fetcher then repeats its open requests, but does
+// not ask for what is on disk already. One thread only, except for the disk's work.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -38,26 +38,28 @@ struct Fetched {
 
 class FileFetcher {
  public:
-  /// `ask` sends a request; one that is lost is asked again. `disk` and `clock` must outlive it.
+  /// `ask` sends a request; a request that is lost is sent again. `disk` and `clock` must outlive
+  /// the fetcher.
   using Ask = std::function<void(const ReadFile&)>;
   FileFetcher(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk, Ask ask);
   ~FileFetcher();
   FileFetcher(const FileFetcher&) = delete;
   FileFetcher& operator=(const FileFetcher&) = delete;
 
-  /// Bring all that is not in `into` yet with its size and digest. When it returns, all files are
-  /// safe on disk. Corrupt: one has not what it should at its source; the message names it. Several
-  /// at a time share what may be under way.
+  /// Fetch all files that are not in `into` yet with their size and digest. When it returns, all
+  /// files are safe on disk. Corrupt: a file differs at its source from what it should be; the
+  /// message names it. Several fetches at a time share the limit on what may be under way.
   Task<Fetched> fetch(FetchRequest request);
-  /// The text of a file whose size is not known; ResourceExhausted above `bytes_max`.
+  /// Fetch the text of a file whose size is not known; ResourceExhausted above `bytes_max`.
   Task<std::string> fetch_small(std::string folder, std::string path, std::uint64_t bytes_max);
 
   void received(FileBytes answer);
-  /// The link is a new one.
+  /// Repeat all open requests, because the link is a new one.
   void ask_again();
-  /// Ask `useless` of each.
+  /// Call `useless` of each fetch again.
   void look_again() { changed_.notify(); }
-  /// Nothing will come any more: all that is under way ends with `why`, and what follows does.
+  /// Stop, because nothing will come any more: all fetches under way, and all later ones, end with
+  /// `why`.
   void close(Error why);
   bool idle() const { return flows_.empty(); }
 

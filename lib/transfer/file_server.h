@@ -1,5 +1,6 @@
-// Answers ReadFile: reads pieces of files on a thread of its own. Whoever owns it says which folder
-// a request may read in; that nothing outside is read is open_beneath's.
+// A FileServer answers ReadFile: it reads pieces of files on a thread of its own. Its owner says
+// which folder a request may read in; open_beneath makes sure that nothing outside that folder is
+// read.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -20,8 +21,8 @@ class FileServer {
  public:
   using Reply = std::function<void(const FileBytes&)>;
 
-  /// Replies are called on `executor`, which must outlive it. Files are read with the rights of
-  /// `account`; none: with ours.
+  /// Replies are called on `executor`, which must outlive the server. Files are read with the
+  /// rights of `account`, or with ours if there is none.
   explicit FileServer(boost::asio::any_io_executor executor,
                       std::optional<UserAccount> account = {})
       : executor_(executor), account_(std::move(account)) {}
@@ -29,7 +30,7 @@ class FileServer {
 
   /// Read the file `relative` below `base`.
   void serve(std::string base, std::string relative, const ReadFile& request, Reply reply);
-  /// Say why it is not read.
+  /// Return the answer that says why the file is not read.
   static FileBytes refusal(const ReadFile& request, const Error& error);
 
  private:

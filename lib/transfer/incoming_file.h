@@ -1,5 +1,5 @@
-// A file that comes in pieces, on its way to its place: written under a name that does not count,
-// digested on the way, synced, and renamed once it is whole. Blocks; one thread at a time.
+// A file that arrives in pieces. It is written under a temporary name, digested on the way, synced,
+// and renamed once it is whole. Calls block; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -11,24 +11,25 @@
 
 namespace train {
 
-/// Whether `folder` has this file already, with this size and digest. Reads all of it.
+/// Return whether `folder` has this file already, with this size and digest. Reads all of it.
 bool is_there(FileSystem& fs, const std::string& folder, const CheckpointFile& wanted);
 
 class IncomingFile {
  public:
-  /// Into `folder`, whose folders are made. Several that bring the same file at a time have
-  /// different numbers; what an earlier one of the same number left is replaced.
+  /// Write the file into `folder`, whose missing folders are made. Objects that bring the same file
+  /// at the same time need different numbers; what an earlier object of the same number left is
+  /// replaced.
   IncomingFile(FileSystem& fs, std::string folder, CheckpointFile wanted, int number = 0);
 
   const CheckpointFile& wanted() const { return wanted_; }
   std::uint64_t written() const { return written_; }
   bool whole() const { return written_ == wanted_.bytes; }
-  /// The bytes that follow those written so far.
+  /// Write the bytes that follow those written so far.
   Result<Unit> write(std::string_view bytes);
-  /// Once whole: Corrupt where the digest is another one; else it is safe under its name, but for
-  /// the sync of its folder.
+  /// Finish the file once it is whole. Corrupt if the digest differs; else the file is safe under
+  /// its name, except that its folder is not synced yet.
   Result<Unit> finish();
-  /// Remove what is there of it.
+  /// Remove what has been written of it.
   void abandon();
 
  private:

@@ -1,5 +1,5 @@
-// Files of a folder that a peer may name: never one outside it, whatever links somebody has put
-// there.
+// This file opens files in a folder that a peer may name, and never a file outside it, whatever
+// links somebody has put there.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace train {
 
 /// Open the plain file `relative` below the folder `base` for reading. `base` is ours; no component
-/// below it may be a link, or lead up. NotFound, or InvalidArgument for what is no plain file
-/// there.
+/// below it may be a link or lead upwards. NotFound, or InvalidArgument if something other than a
+/// plain file is there.
 Result<FileDescriptor> open_beneath(const std::string& base, const std::string& relative);
 
 struct FilePiece {
   std::string data;
   std::uint64_t size = 0;  // of the whole file
 };
-/// Up to `bytes` of it from `offset` on; fewer only at its end. Blocks.
+/// Read up to `bytes` of the file from `offset` on; fewer only at its end. Blocks.
 Result<FilePiece> read_beneath(const std::string& base, const std::string& relative,
                                std::uint64_t offset, std::size_t bytes);
 

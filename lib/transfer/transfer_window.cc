@@ -8,8 +8,8 @@ std::size_t TransferWindow::piece_bytes() const {
   return std::clamp(bytes_ / 4, kPieceBytesMin, kPieceBytesMax);
 }
 
-// Doubles within one round of answers while they are fast; is halved once a round while they are
-// slow.
+// The window doubles within one round of answers while they are fast, and is halved once per round
+// while they are slow.
 void TransferWindow::on_answer(std::size_t bytes, Duration took) {
   const std::size_t waited = std::min(until_next_cut_, bytes);
   until_next_cut_ -= waited;

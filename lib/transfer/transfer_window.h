@@ -1,5 +1,5 @@
-// How much of a file may be under way at a time: enough that a fast link is full, and little enough
-// that what else travels over a slow one does not wait long behind it. Pure.
+// This file limits how much of a file may be under way at a time: enough to fill a fast link, and
+// little enough that other traffic on a slow link does not wait long behind it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ inline constexpr Duration kPieceSlow = milliseconds(400);  // then there must be
 
 class TransferWindow {
  public:
-  /// That may be asked for and not be on disk yet.
+  /// Return how many bytes may be requested and not on disk yet.
   std::size_t bytes() const { return bytes_; }
-  /// In one answer.
+  /// Return how many bytes one answer may have.
   std::size_t piece_bytes() const;
-  /// An answer of this size took so long.
+  /// Adapt to an answer of this size that took so long.
   void on_answer(std::size_t bytes, Duration took);
-  /// Over a new link, or one from which nothing came: begin with little.
+  /// Begin with little again: the link is new, or nothing came over it.
   void restart() { bytes_ = kStart; }
 
  private:

@@ -1,5 +1,5 @@
-// Between the launcher and an attempt's supervisors, relayed by traind on the frame's attempt. Some
-// of them come from a worker or go to one.
+// Messages between the launcher and an attempt's supervisors. traind relays them by the frame's
+// attempt. Some of them come from a worker or go to one.
 #pragma once
 
 #include <cstdint>
@@ -160,8 +160,8 @@ struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;
   std::uint64_t checkpoint_seq = 0;
   std::string path, error;  // one of them
-  // Below checkpoints/ on a node's own disk: what goes on being of use. Of the path's own kind it
-  // is all that does.
+  // Folders below checkpoints/ on a node's own disk that are still needed. Of the folders of
+  // `path`'s own kind, no others are.
   std::vector<std::string> keep;
   TRAIN_FIELDS(checkpoint_seq, path, error, keep)
 };

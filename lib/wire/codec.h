@@ -1,5 +1,5 @@
-// struct ↔ frame. Decoding has limits (depth, sizes of lists), and an Error that names the message
-// instead of an exception.
+// This file converts structs to frames and back. Decoding limits depth and the sizes of lists, and
+// returns an Error that names the message instead of throwing.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace train {
 
-/// Return the frame that carries `message`. There is one instance for each message of *_messages.h:
-/// no other links.
+/// Return the frame that carries `message`. There is one instance for each message of *_messages.h;
+/// other types do not link.
 template <class Message>
 Frame encode(const Message& message, Attempt attempt = kNoAttempt);
 
@@ -18,7 +18,7 @@ Frame encode(const Message& message, Attempt attempt = kNoAttempt);
 template <class Message>
 Result<Message> decode(const Frame& frame);
 
-/// "ReportBatch", for logs and errors; "type 0x1234" for an unknown one.
+/// Return the type's name for logs and errors: "ReportBatch", or "type 0x1234" if unknown.
 std::string to_string(MessageType type);
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// encode() and decode() of codec.h, for the files that make an instance of them for each message.
-// Of the project, only these see MessagePack with structs.
+// The templates encode() and decode() of codec.h, for the files that instantiate them for each
+// message. Only these files of the project use MessagePack with structs.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +59,8 @@ Result<Message> decode(const Frame& frame) {
 
 }  // namespace train
 
-// A struct with TRAIN_FIELDS is a map from the names of its fields, an Id its number, and a Digest
-// its hex digits.
+// A struct with TRAIN_FIELDS is packed as a map from its fields' names, an Id as its number, and a
+// Digest as its hex digits.
 namespace msgpack {
 MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   namespace adaptor {
@@ -133,7 +133,7 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
 }
 }  // namespace msgpack
 
-/// Make the instances for one message.
+/// Instantiate both templates for one message.
 #define TRAIN_CODEC(Message)                               \
   template Frame encode<Message>(const Message&, Attempt); \
   template Result<Message> decode<Message>(const Frame&)

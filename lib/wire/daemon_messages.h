@@ -1,5 +1,5 @@
-// Between the launcher and traind, between traind and a supervisor, and over traind's control
-// socket.
+// Messages between the launcher and traind, between traind and a supervisor, and over traind's
+// control socket.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   std::uint64_t generation = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
   std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
-  std::string user;  // that the run's workers shall run as on this node; empty: traind chooses
+  std::string user;  // the account that the run's workers run as here; empty: traind chooses
   TRAIN_FIELDS(run_id, run_name, generation, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
                owner_public_key, owner_signature, user)
 };
@@ -54,7 +54,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
   bool standby =
       false;  // only for workers that wait; the attempt is asked for again once it begins
-  // what is granted: traind fills it in, and the supervisor tells it to a restarted traind
+  // what is granted: traind fills it in, and the supervisor reports it to a restarted traind
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
@@ -133,7 +133,7 @@ struct DetachedController {  // traind's answer, and again when it has started a
 struct ControllerEnded {  // and is not started again
   static constexpr MessageType kType = MessageType::ControllerEnded;
   std::int32_t exit_code = 0;  // 128 + signal
-  std::string said;            // before it owned the run: why it did not come to that
+  std::string said;            // if it ended before it owned the run: why
   TRAIN_FIELDS(exit_code, said)
 };
 

@@ -1,5 +1,5 @@
-// A frame decoded once, as whichever message it is, for a receiver that says by a std::visit what
-// it does with each.
+// This file decodes a frame once, into whichever message it carries. The receiver handles each kind
+// of message by a std::visit.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 
 namespace train {
 
-/// One of these messages; std::monostate for any other, as a newer protocol may have.
+/// One of these messages, or std::monostate for any other, which a newer protocol may have.
 template <class... Messages>
 using AnyOf = std::variant<std::monostate, Messages...>;
 
@@ -35,8 +35,8 @@ Result<AnyOf<Messages...>> decode_any(const Frame& frame, std::type_identity<Any
 
 }  // namespace detail
 
-/// Return what `frame` carries, as an AnyOf. Protocol: it does not decode; the message says which
-/// it was.
+/// Return what `frame` carries, as an AnyOf. Protocol: the frame does not decode; the error names
+/// its message.
 template <class Any>
 Result<Any> decode_any(const Frame& frame) {
   return detail::decode_any(frame, std::type_identity<Any>());

@@ -23,7 +23,8 @@ std::uint16_t get_u16(const char* in) {
                                     static_cast<unsigned char>(in[1]) << 8);
 }
 
-// Of the first 12 header bytes and the payload: a length or a type that was damaged shows too.
+// Return the checksum of the first 12 header bytes and the payload, so that it also reveals a
+// damaged length or type.
 std::uint32_t checksum(const char* header, std::string_view payload) {
   const XXH64_hash_t seed = XXH3_64bits(header, 12);
   return static_cast<std::uint32_t>(XXH3_64bits_withSeed(payload.data(), payload.size(), seed));

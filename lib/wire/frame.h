@@ -1,5 +1,5 @@
-// Framing: bytes of a stream ↔ frames. No sockets here; lib/net and sdk/client feed it. The layout
-// is in PROTOCOL.md.
+// This file cuts a stream of bytes into frames, and writes frames as bytes. It uses no sockets;
+// lib/net and sdk/client feed it. PROTOCOL.md has the layout.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,16 @@ struct Frame {
 /// Append the frame's bytes to `out`.
 void append_frame(const Frame& frame, std::string& out);
 
-/// Cut a stream into frames. Feed what arrives; take frames until there is none. Never allocates
-/// for more than has arrived. After an Error the stream is unusable: close it and say why.
+/// Cuts a stream into frames. The caller feeds what arrives, then takes frames until there are
+/// none. Never allocates for more than has arrived. After an Error the stream is unusable: close it
+/// and say why.
 class FrameReader {
  public:
   /// Refuse payloads above `bytes` from now on (a smaller limit holds until the peer has proved who
   /// it is).
   void set_payload_limit(std::size_t bytes) { payload_bytes_max_ = bytes; }
   void feed(std::string_view bytes);
-  /// The next whole frame, nothing when more bytes are needed, or why the stream is broken.
+  /// Return the next whole frame, nothing when more bytes are needed, or why the stream is broken.
   Result<std::optional<Frame>> next();
   std::size_t buffered_bytes() const { return buffer_.size() - begin_; }
 

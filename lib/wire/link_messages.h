@@ -1,4 +1,5 @@
-// What begins every link, and keeps it: launcher ↔ traind, traind ↔ supervisor, the control socket.
+// Messages that begin every link and keep it alive: launcher ↔ traind, traind ↔ supervisor, the
+// control socket.
 #pragma once
 
 #include <cstdint>

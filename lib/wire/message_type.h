@@ -1,6 +1,7 @@
-// One struct a message, in link_messages.h, daemon_messages.h, attempt_messages.h and
-// worker_messages.h; PROTOCOL.md says who sends what when. A message travels as a MessagePack map:
-// unknown fields are passed over, missing ones keep the default, so that both sides may add fields.
+// The types of all messages. Each message has one struct, in link_messages.h, daemon_messages.h,
+// attempt_messages.h or worker_messages.h; PROTOCOL.md says who sends what when. A message travels
+// as a MessagePack map. Receivers skip unknown fields, and missing fields keep their defaults, so
+// that both sides may add fields.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +77,7 @@ enum class MessageType : std::uint16_t {
   GoodbyeAck = 0x208,
 };
 
-/// Frames of these types pass through traind by their attempt alone; traind never decodes them.
+/// Return whether traind relays frames of this type by their attempt alone, without decoding them.
 constexpr bool is_relayed(MessageType type) {
   return static_cast<std::uint16_t>(type) >= 0x100 && static_cast<std::uint16_t>(type) < 0x200;
 }

@@ -15,8 +15,8 @@ struct StringSink {  // msgpack::packer writes into our string, without a copy
   void write(const char* data, std::size_t size) { out.append(data, size); }
 };
 
-// MessagePack's float 64. The packer's own pack_double() makes an integer of 2.0, and a metric
-// would change its kind on the way.
+// Append a MessagePack float 64. The packer's own pack_double() makes an integer of 2.0, so a
+// metric would change its kind on the way.
 void append_double(double value, std::string& out) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
   out += '\xcb';

@@ -1,5 +1,5 @@
-// Between a supervisor and its workers, beside those of attempt_messages.h that go on to the
-// launcher.
+// Messages between a supervisor and its workers, besides those of attempt_messages.h that go on to
+// the launcher.
 #pragma once
 
 #include <cstdint>

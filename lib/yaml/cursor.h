@@ -1,6 +1,6 @@
-// A typed cursor over a tree: where it stands ("scaling_config.num_workers"), what it finds there,
-// and what is wrong with it. Each read gives a value, or reports one mistake that names the path,
-// the found and the needed value.
+// A typed cursor over a tree. It knows where it stands ("scaling_config.num_workers"), what is
+// there, and what is wrong with it. Each read returns a value, or reports one mistake that names
+// the path, the found and the needed value.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +31,17 @@ class Cursor {
 
   std::optional<std::int64_t> integer(std::int64_t min, std::int64_t max) const;
   std::optional<std::uint64_t> unsigned_integer() const;
-  /// Finite, `min` or more.
+  /// Return a finite number, `min` or more.
   std::optional<double> number(double min = std::numeric_limits<double>::lowest()) const;
   std::optional<bool> boolean() const;
-  /// Any scalar as it is written: a name may be 012, an environment value true.
+  /// Return any scalar as it is written: a name may be 012, an environment value true.
   std::optional<std::string> text() const;
   std::optional<Duration> duration(Duration min, Duration max) const;
   std::optional<std::uint64_t> size() const;
-  /// The index of the text in `choices`.
+  /// Return the index of the text in `choices`.
   std::optional<std::size_t> choice(std::span<const std::string_view> choices) const;
 
-  /// Of a mapping, in order; of anything else an error, and nothing.
+  /// Return the entries of a mapping, in order. Anything else is an error and has none.
   std::vector<Entry> entries() const;
   std::vector<Cursor> items() const;
 
@@ -49,7 +49,7 @@ class Cursor {
   void error(std::string_view what, std::string hint = {}) const;
 
  private:
-  /// "is "abc", not <needed>".
+  /// Report "is "abc", not <needed>".
   void wrong(std::string_view needed, std::string hint) const;
   const std::string* scalar(std::string_view needed, std::string hint) const;
 
@@ -64,10 +64,10 @@ struct Cursor::Entry {
   Cursor value;
 };
 
-/// "a.b"; "b" when `path` is empty.
+/// Return "a.b", or "b" when `path` is empty.
 std::string join_path(std::string_view path, std::string_view key);
 
-/// "write one of: torch, none", with the nearest one first when there is one.
+/// Return "write one of: torch, none", with the nearest choice first when there is one.
 std::string suggest(std::string_view found, std::span<const std::string_view> choices);
 
 }  // namespace train::yaml

@@ -20,8 +20,8 @@ std::size_t characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
 }
 
-/// A character for a character, so that the caret stands under its own: tabs become a space, what
-/// steers a terminal or is not UTF-8 a question mark.
+/// Replace each character by one character, so that the caret stands under its own: a tab becomes a
+/// space, and what steers a terminal or is not UTF-8 becomes a question mark.
 std::string harmless(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -1,5 +1,6 @@
-// Mistakes in a text that a person wrote: collected over a whole pass, then shown together, each
-// with its place, the source line, and a caret that says what to do. Knows nothing of YAML.
+// This file collects the mistakes in a text that a person wrote. They are collected over a whole
+// pass, then shown together, each with its place, the source line, and a caret with advice. It
+// knows nothing of YAML.
 #pragma once
 
 #include <deque>
@@ -17,16 +18,16 @@ struct Source {
   int order = 0;       // diagnostics are sorted by it
 };
 
-/// 1-based; columns count bytes here and characters where they are shown. No source: a value that
-/// nobody wrote.
+/// A place in a source, 1-based. Columns count bytes here, and characters when they are shown. A
+/// null source means a value that nobody wrote.
 struct Position {
   const Source* source = nullptr;
   int line = 1;
   int column = 1;
   int shown_line() const { return source == nullptr ? 0 : line + source->first_line - 1; }
-  /// "job.yaml:14", or "--set".
+  /// Return "job.yaml:14", or "--set".
   std::string file_and_line() const;
-  /// The same for a reader who looks at `here`: "line 14" when that is in the same text.
+  /// Return the same for a reader who looks at `here`: "line 14" when both are in the same text.
   std::string seen_from(const Position& here) const;
   bool operator==(const Position&) const = default;
 };
@@ -46,11 +47,12 @@ class Diagnostics {
   void error(const Position& at, std::string message, std::string hint = {});
   void warning(const Position& at, std::string message, std::string hint = {});
   bool has_errors() const { return errors_ > 0; }
-  /// Far more than are shown: whoever could report another one for each pair of values stops.
+  /// Return whether there are far more errors than are shown. A caller that could report one for
+  /// each pair of values then stops.
   bool has_enough() const { return errors_ > 10 * kErrorsShownMax; }
 
-  /// All errors in the order of their places, ready to print; at most kErrorsShownMax, then how
-  /// many more.
+  /// Return all errors in the order of their places, ready to print: at most kErrorsShownMax, then
+  /// the number of those left out.
   std::string error_text() const;
   std::vector<std::string> warnings() const;
 
@@ -61,10 +63,10 @@ class Diagnostics {
   std::size_t errors_ = 0;
 };
 
-/// "job.yaml:14:16: error: …", the line, and the caret, each with its line end.
+/// Return "job.yaml:14:16: error: …", the line, and the caret, each with its line end.
 std::string render(const Diagnostic& diagnostic);
 
-/// Text of the user inside a message: in double quotes, shortened, without control characters.
+/// Quote the user's text inside a message: in double quotes, shortened, without control characters.
 std::string in_quotes(std::string_view text);
 
 }  // namespace train::yaml

@@ -1,4 +1,4 @@
-// What yaml-cpp finds wrong with a text, in our words.
+// This file says in our words what yaml-cpp finds wrong with a text.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace train::yaml {
 inline constexpr std::string_view kUnclosedList = "end of sequence flow not found";
 inline constexpr std::string_view kUnclosedMap = "end of map flow not found";
 
-/// `message`: an exception's of yaml-cpp, thrown at `at`.
+/// Explain `message`, the text of an exception that yaml-cpp threw at `at`.
 Diagnostic explain(const Position& at, const std::string& message);
 
 }  // namespace train::yaml

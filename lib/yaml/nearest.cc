@@ -31,7 +31,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   int best_distance = close + 1;
   for (std::string_view candidate : candidates) {
-    // A word cut short ("workers" for "num_workers") is as good as a typing mistake.
+    // Treat a word cut short ("workers" for "num_workers") like a typing mistake.
     const bool part = word.size() >= 4 && candidate.find(word) != std::string_view::npos;
     const int distance =
         part ? std::min(close, edit_distance(word, candidate)) : edit_distance(word, candidate);

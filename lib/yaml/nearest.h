@@ -1,4 +1,4 @@
-// "Did you mean": the known word closest to a mistyped one.
+// This file finds the known word closest to a mistyped one, for "Did you mean".
 #pragma once
 
 #include <span>
@@ -7,12 +7,12 @@
 
 namespace train::yaml {
 
-/// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other; case does
-/// not count.
+/// Return the number of edits (insert, delete, replace, swap of neighbours) that turn one word into
+/// the other; case does not count.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// Give the closest candidate, or "" when none is close enough to be what was meant. The first one
-/// wins a tie.
+/// Return the closest candidate, or "" when none is close enough to be what was meant. The first
+/// one wins a tie.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace train::yaml

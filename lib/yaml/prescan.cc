@@ -40,13 +40,14 @@ std::optional<Diagnostic> find_bad_character(const Source& source, std::string_v
   return {};
 }
 
-/// A bracket or quote counts only where a value may begin: after a space or another indicator.
+/// Return whether a value may begin after this character: a bracket or quote counts only after a
+/// space or another indicator.
 bool may_begin_value(char before) {
   return before == ' ' || before == '\t' || before == '\n' || before == '\r' || before == '[' ||
          before == '{' || before == ',' || before == ':' || before == '-';
 }
 
-/// Skip a quoted text inside a flow collection; gives the offset of its closing quote, or the end.
+/// Skip a quoted text inside a flow collection; return the offset of its closing quote, or the end.
 std::size_t closing_quote(std::string_view text, std::size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != quote; ++at) {

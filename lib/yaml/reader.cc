@@ -34,7 +34,7 @@ class Builder final : public YAML::EventHandler {
 
   const Node* root() const { return root_; }
 
-  /// Where the innermost list or mapping that is still open began.
+  /// Return where the innermost list or mapping that is still open began.
   Position innermost(Node::Kind kind, const Position& otherwise) const {
     for (auto it = open_.rbegin(); it != open_.rend(); ++it) {
       if (it->node->is(kind)) return it->node->at;
@@ -59,7 +59,7 @@ class Builder final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Node node;
     node.at = position(mark);
-    // yaml-cpp gives the place of the next token: where the key stands is where the reader looks.
+    // yaml-cpp gives the place of the next token, but the reader of the message looks at the key.
     if (const Node* key = pending_key(); key != nullptr && key->at.line != node.at.line)
       node.at = key->at;
     finish(std::move(node), anchor);
@@ -136,7 +136,8 @@ class Builder final : public YAML::EventHandler {
                        "remove it: each key knows the type of its value");
   }
 
-  /// yaml-cpp takes a quoted text that runs into the end of the file for a finished one.
+  /// Report a missing closing quote, because yaml-cpp accepts a quoted text that runs into the end
+  /// of the file as complete.
   void require_closing_quote(const Position& at) {
     std::string_view rest = source_.text;
     const auto line = std::min(static_cast<std::size_t>(at.line - 1), line_starts_.size() - 1);
@@ -261,8 +262,8 @@ class Builder final : public YAML::EventHandler {
     }
   }
 
-  /// Keys of the mapping itself win over merged ones, and earlier merges over later ones (YAML's
-  /// merge key type).
+  /// Merge into a mapping. The mapping's own keys win over merged ones, and earlier merges win over
+  /// later ones (YAML's merge key type).
   void merge_into(Open& map, const Node::Entry& merge) {
     const auto take = [&](const Node* from) {
       if (!from->is(Node::Kind::Map)) {

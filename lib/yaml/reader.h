@@ -1,11 +1,11 @@
-// YAML text → a tree of nodes that know their place. The only user of yaml-cpp; its exceptions end
-// here.
+// This file reads YAML text into a tree of nodes that know their place. It is the only user of
+// yaml-cpp, and catches all of its exceptions.
 //
-// Stricter than YAML where a spec wants it: one document, keys are plain words and stand once, no
-// tags, limits on size. Anchors, aliases and merges (`<<`) work; aliased nodes are shared, and
-// counted each time they are used, with their text, so that an alias bomb is refused while it is
-// read, before anything is expanded. Scalars stay text: what they mean is the reader's business
-// (scalar.h, cursor.h).
+// It is stricter than YAML where a spec needs it: one document, keys that are plain words and
+// appear once, no tags, limits on size. Anchors, aliases and merges (`<<`) work. Aliased nodes are
+// shared, but counted with their text each time they are used, so that an alias bomb is refused
+// while it is read, before anything is expanded. Scalars stay text; the code that reads the tree
+// interprets them (scalar.h, cursor.h).
 #pragma once
 
 #include <deque>
@@ -44,10 +44,11 @@ struct Node {
   const Node* find(std::string_view key) const;  // nullptr when there is none; maps only
 };
 
-/// "a mapping", "a list", "text", "nothing".
+/// Return "a mapping", "a list", "text" or "nothing".
 std::string_view describe(Node::Kind kind);
 
-/// Owns sources and nodes of one parse: several files and overrides may be laid over each other.
+/// Owns the sources and nodes of one parse. Several files and overrides may be laid over each
+/// other.
 class Tree {
  public:
   const Source& add_source(std::string name, std::string text, int first_line = 1);

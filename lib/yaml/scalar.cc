@@ -63,7 +63,8 @@ constexpr std::size_t kFractionDigitsMax = 6;  // times the largest unit still f
 constexpr std::uint64_t kDurationMsMax =
     10ull * 365 * 86'400'000;  // ten years: fits nanoseconds in 63 bits
 
-/// "1.5h" in whole smallest units; decimals without floating point, so that 0.1s is 100 ms exactly.
+/// Convert "1.5h" to whole smallest units. Decimals use no floating point, so that 0.1s is exactly
+/// 100 ms.
 template <std::size_t n>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text,
                                              const std::array<Unit, n>& units, std::uint64_t max) {

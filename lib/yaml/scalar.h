@@ -1,5 +1,5 @@
-// What a scalar's text means: the YAML 1.2 core schema (so `no` is a word and 012 is twelve),
-// durations and sizes. Pure.
+// This file interprets a scalar's text: the YAML 1.2 core schema (so `no` is a word and 012 is
+// twelve), durations and sizes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,21 @@ struct CoreInteger {
   std::optional<std::int64_t> as_int64() const;
 };
 std::optional<CoreInteger> core_integer(std::string_view text);
-/// Any number, .inf and .nan included.
+/// Parse any number, including .inf and .nan.
 std::optional<double> core_number(std::string_view text);
 
-/// "500ms", "30s", "1.5h", "2d". Empty when it is not one, or not a whole number of milliseconds.
+/// Parse "500ms", "30s", "1.5h" or "2d". Return nothing when the text is no duration, or not a
+/// whole number of milliseconds.
 std::optional<Duration> parse_duration(std::string_view text);
-/// The largest unit that divides it: "90s", "2h". Whole milliseconds.
+/// Format a duration of whole milliseconds in the largest unit that divides it: "90s", "2h".
 std::string format_duration_yaml(Duration duration);
 
-/// "512MiB", "16GiB", "1GB" (10^9), "100": bytes. Empty when it is not one, is not whole or is past
-/// 2^63.
+/// Parse "512MiB", "16GiB", "1GB" (10^9) or "100" as bytes. Return nothing when the text is no
+/// size, is not whole, or is past 2^63.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 std::string format_size_yaml(std::uint64_t bytes);
 
-/// As core_number reads it back to the same value and as a float: "10.0", "1e-05".
+/// Format a number so that core_number reads back the same value, and as a float: "10.0", "1e-05".
 std::string format_number_yaml(double number);
 
 }  // namespace train::yaml

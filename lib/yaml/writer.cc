@@ -15,7 +15,7 @@ bool plain_character(char c) {
          c == '-' || c == '.' || c == '/' || c == '+' || c == '$' || c == '=';
 }
 
-/// Digits and then letters: "30s", "16GiB".
+/// Return whether the text is digits and then letters: "30s", "16GiB".
 bool is_amount(std::string_view text) {
   const std::size_t letters = text.find_first_not_of("0123456789");
   return letters != 0 && letters != std::string_view::npos &&
@@ -31,7 +31,7 @@ bool plain_is_safe(std::string_view text) {
       letter || text[0] == '/' || text[0] == '_' || text[0] == '$' || text.starts_with("./");
   const bool option = text.starts_with("--") && !text.starts_with("---");
   if (!word && !option && !is_amount(text)) return false;  // numbers, dates, indicators
-  // Ours read them as text; older readers of YAML do not.
+  // Our reader takes these as text; older YAML readers do not.
   std::string lower(text);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (std::find(kYaml11Booleans.begin(), kYaml11Booleans.end(), lower) != kYaml11Booleans.end())

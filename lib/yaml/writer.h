@@ -1,4 +1,4 @@
-// Scalars and keys written so that the reader gives back the same text or value.
+// This file writes scalars and keys so that the reader returns the same text or value.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace train::yaml {
 
-/// Plain where that is safe and reads back as text under the core schema; else in double quotes
-/// with JSON's escapes.
+/// Write the text plain if that is safe and reads back as text under the core schema; else in
+/// double quotes with JSON's escapes.
 std::string write_text(std::string_view text);
 
 }  // namespace train::yaml

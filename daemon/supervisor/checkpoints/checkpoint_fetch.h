@@ -1,5 +1,5 @@
-// A committed checkpoint of an object store on this node's disk, for the workers that restore from
-// it.
+// Brings a committed checkpoint from an object store to this node's disk, for the workers that
+// restore from it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace train {
 
-/// Bring the checkpoint at `url` into `folder`, where it may be already: every byte is verified.
-/// Returns the folder. Blocks.
+/// Bring the checkpoint at `url` into `folder`, where it may be already, and verify every byte.
+/// Return the folder. Blocks.
 Result<std::string> fetch_checkpoint(const std::string& url, const std::string& folder,
                                      const ObjectStoreOptions& options);
 

@@ -23,13 +23,13 @@ namespace {
 constexpr std::string_view kStaging = ".staging-";
 constexpr std::string_view kElsewhere = ".from-";  // checkpoints that are not the run's own
 
-/// Of attempts before this one: nobody asks for it any more.
+/// Return whether the entry is left over from an earlier attempt: nobody asks for it any more.
 bool is_left_over(const std::string& name, Attempt attempt) {
   if (const auto pending = parse_pending_name(name)) return pending->attempt < attempt;
   return name.starts_with(kStaging) && name != fmt::format("{}{}", kStaging, attempt.value);
 }
 
-/// Whose shard the launcher names by its folder: two names.
+/// Return the checkpoint of the shard that the launcher names by its folder, which is two names.
 std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
   const auto slash = folder.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
   return parse_pending_name(folder.substr(0, slash));
 }
 
-/// Moves all files below `from` to the same places below `to`; what is there already stays.
+/// Move all files below `from` to the same places below `to`. What is there already stays.
 Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::string& to) {
   TRY(const auto entries, fs.list(from));
   TRY_VOID(make_folders(fs, to));
@@ -55,7 +55,8 @@ Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::stri
   return Unit{};
 }
 
-/// The shards of a committed checkpoint that were made here become what is here of it.
+/// Turn the shards of a committed checkpoint that were made here into what is here of the
+/// checkpoint.
 Result<Unit> keep_shards(FileSystem& fs, const std::string& pending, const std::string& folder) {
   TRY(const auto shards, fs.list(pending));
   for (const FolderEntry& shard : shards)
@@ -63,8 +64,8 @@ Result<Unit> keep_shards(FileSystem& fs, const std::string& pending, const std::
   return Unit{};
 }
 
-/// Every rank has handed over a newer shard: nobody reads the older ones any more, but those of
-/// `keep`.
+/// Remove older checkpoints, except for those in `keep`: every rank has handed over a newer shard,
+/// so nobody reads them any more.
 void remove_others(FileSystem& fs, const std::string& checkpoints, const std::string& newest,
                    const std::vector<std::string>& keep) {
   const auto entries = fs.list(checkpoints);
@@ -175,7 +176,7 @@ std::string LauncherStorage::folder_for(const std::string& checkpoint) const {
                    ours ? name : fmt::format("{}{:016x}", kElsewhere, digest64_of(checkpoint)));
 }
 
-/// What is in `folder` of another checkpoint of that name goes.
+/// Make the folder, and remove what it has of another checkpoint of that name.
 Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
                                             const std::string& manifest) {
   const auto there = read_small_file(files_, join_path(folder, kManifestName), kManifestBytesMax);

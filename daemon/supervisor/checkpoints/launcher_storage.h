@@ -1,6 +1,6 @@
-// Storage that only the launcher sees: shards are kept on this node's own disk, where the launcher
-// fetches them from, and the checkpoint to restore is fetched from it. What a node has of the
-// newest committed checkpoint stays there, so that a restart fetches the rest only.
+// Storage that only the launcher sees. The node keeps shards on its own disk, from which the
+// launcher fetches them, and it fetches the checkpoint to restore from the launcher. What the node
+// has of the newest committed checkpoint stays there, so that a restart fetches only the rest.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -19,7 +19,8 @@ class LauncherStorage : public CheckpointTransport {
  public:
   using Send = std::function<void(const Frame&)>;
 
-  /// `data_dir`: of this run on this node. `send` is to the launcher; what is lost is asked again.
+  /// `data_dir` belongs to this run on this node. `send` sends to the launcher; what is lost is
+  /// asked for again.
   LauncherStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
                   Attempt attempt, const std::string& data_dir, Send send);
 
@@ -35,7 +36,7 @@ class LauncherStorage : public CheckpointTransport {
   void clean_up() override;
 
  protected:
-  /// Remove what nobody needs any more once a checkpoint is committed, or is not to be. Blocks.
+  /// Remove what nobody needs any more once a checkpoint is committed, or will not be. Blocks.
   virtual void settle(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
   struct Found {
@@ -43,7 +44,7 @@ class LauncherStorage : public CheckpointTransport {
     Manifest manifest;
   };
   Task<Found> find(const std::string& from);
-  /// What of the checkpoint is not here yet; the folder that has all of it then.
+  /// Bring here what is missing of the checkpoint. Return the folder that then has all of it.
   virtual Task<std::string> bring_checkpoint(const std::string& from, const Found& found);
 
   const PrepareAttempt prepare_;

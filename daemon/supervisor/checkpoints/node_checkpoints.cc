@@ -67,7 +67,7 @@ Task<Unit> NodeCheckpoints::make_staging_folder(Rank rank) {
     PosixFileSystem files;
     return make_folders(files, folder);
   };
-  // Named: g++ 12 destroys what a co_await's temporaries hold twice.
+  // Named, because g++ 12 destroys twice what a co_await's temporaries hold.
   Task<Unit> making = run_unjoined(work);
   auto made = co_await within(milliseconds(prepare_.upload_timeout_ms), std::move(making));
   if (made.has_error()) co_return std::move(made).error().with_context("making '" + folder + "'");

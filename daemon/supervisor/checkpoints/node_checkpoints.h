@@ -1,5 +1,6 @@
-// The checkpoints of one attempt on this node: the way that they go (checkpoint_transport.h), which
-// may be another one than what was asked for, and the folders that workers make them in.
+// Handles the checkpoints of one attempt on this node: the transport that they take
+// (checkpoint_transport.h), which may differ from the one that was asked for, and the folders in
+// which workers make them.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ class NodeCheckpoints {
     Attempt attempt;
     std::string spool_dir, data_dir;  // SupervisorOptions says what for
   };
-  /// `send`: to the launcher; what is lost is not said again.
+  /// `send` sends to the launcher; what is lost is not sent again.
   NodeCheckpoints(asio::any_io_executor executor, Scope& scope, const Clock& clock, Place place,
                   std::function<void(const Frame&)> send)
       : executor_(executor),
@@ -28,16 +29,18 @@ class NodeCheckpoints {
         place_(std::move(place)),
         send_(std::move(send)) {}
 
-  /// Before all else but tell(), give_up() and clean_up(), which do nothing until then.
+  /// Choose the transport. Call this before everything else but tell(), give_up() and clean_up(),
+  /// which do nothing until then.
   void prepare(const PrepareAttempt& message);
-  /// Whether checkpoints can be stored from here; on the launcher's storage, where this node does
-  /// not see it, by way of the launcher.
+  /// Check whether checkpoints can be stored from here. If this node does not see the launcher's
+  /// storage, they are stored by way of the launcher.
   Task<Unit> probe();
   bool relayed() const { return transport_->relayed(); }
 
-  /// Where the worker makes its files.
+  /// Return the folder in which the worker makes its files.
   std::string staging_folder(Rank rank) const;
-  /// Storage that hangs keeps neither the caller's thread nor, after `upload_timeout`, the caller.
+  /// Make that folder. Storage that hangs holds up neither the caller's thread nor, after
+  /// `upload_timeout`, the caller.
   Task<Unit> make_staging_folder(Rank rank);
 
   // As CheckpointTransport says.

@@ -36,7 +36,8 @@ ObjectStorage::ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::strin
       folder_(std::move(folder)),
       options_{.environment = prepare_.storage_env, .on_retry = std::move(say)} {}
 
-/// Threads that the store's client starts meanwhile have the same priority.
+/// Run work at a lower priority than the workers. Threads that the store's client starts meanwhile
+/// have the same priority.
 template <class T>
 Task<T> ObjectStorage::below_workers(std::function<Result<T>()> work) {
   return run_on<T>(pool_, [work = std::move(work)] {
@@ -53,7 +54,7 @@ Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
   return store_;
 }
 
-/// That this node reaches the launcher's store, and may write there.
+/// Check that this node reaches the launcher's store, and may write there.
 Result<Unit> ObjectStorage::look() {
   ObjectStoreOptions options = options_;
   options.patience = kProbePatience;

@@ -1,5 +1,5 @@
-// Storage in an object store: the shards of checkpoints are staged on this node's disk and uploaded
-// from there; what is restored is brought to it first.
+// Storage in an object store. The node stages the shards of checkpoints on its disk and uploads
+// them from there. It first brings what is restored to its disk.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -15,11 +15,11 @@
 
 namespace train {
 
-/// Its end blocks until the call to the store that is under way has returned.
+/// Its destructor blocks until the call to the store that is under way has returned.
 class ObjectStorage final : public CheckpointTransport {
  public:
-  /// `prepare.run_dir` is the run's URL. Files of this node are kept in `folder`, which is not
-  /// there yet. `say` gets a line, on any thread, when the store is slow or lost.
+  /// `prepare.run_dir` is the run's URL. The node keeps its files in `folder`, which does not exist
+  /// yet. `say` gets a line, on any thread, when the store is slow or lost.
   ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
                 std::function<void(const std::string&)> say);
   Task<Unit> probe() override;

@@ -18,7 +18,7 @@
 namespace train {
 namespace {
 
-/// From where it was written to where it stays.
+/// Move a shard from where it was written to where it stays, and return that place.
 Result<std::string> settle_shard(FileSystem& fs, const std::string& checkpoints,
                                  const PendingCheckpoint& pending, const CheckpointShard& shard) {
   const std::string data = join_path(checkpoints, data_name(pending));
@@ -37,7 +37,8 @@ Result<Unit> link_file(const std::string& from, const std::string& to) {
   return system_error(errno, fmt::format("linking '{}' to '{}'", from, to));
 }
 
-/// A checkpoint's folder as any other, of files that lie in the folders of their shards.
+/// Make a checkpoint's folder like any other, with links to files that lie in the folders of their
+/// shards.
 Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Manifest manifest,
                              const std::string& folder) {
   const Manifest there = manifest;
@@ -55,7 +56,8 @@ Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Man
   return write_small_file(fs, join_path(folder, kManifestName), text);
 }
 
-/// Of attempts before it, or of checkpoints of this one that all ranks have left behind.
+/// Return whether this is of an earlier attempt, or of a checkpoint of this one that all ranks have
+/// left behind.
 bool is_before(const PendingCheckpoint& made, Attempt attempt, std::uint64_t checkpoint_seq) {
   return made.attempt < attempt ||
          (made.attempt == attempt && made.checkpoint_seq.value <= checkpoint_seq);
@@ -115,7 +117,7 @@ Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
   co_return co_await std::move(syncing);
 }
 
-/// Blocks.
+/// Remove what nobody needs any more. Blocks.
 void ReplicaStorage::settle(const CheckpointOutcome& outcome) {
   const auto entries = files_.list(checkpoints_);
   if (!entries) return;

@@ -1,6 +1,6 @@
-// Checkpoints that stay on the nodes' own disks while the run goes on (`replicas`): a shard here,
-// and copies of it on other nodes, in this run's folder of traind's --data-dir. traind hands them
-// out, also once this supervisor has gone; the launcher passes them on to whoever asks.
+// Keeps checkpoints on the nodes' own disks while the run goes on (`replicas`): a shard here, and
+// copies of it on other nodes, in this run's folder of traind's --data-dir. traind hands them out,
+// even once this supervisor has gone. The launcher passes them on to whoever asks.
 #pragma once
 
 #include <set>
@@ -13,7 +13,7 @@ namespace train {
 
 class ReplicaStorage final : public LauncherStorage {
  public:
-  /// As LauncherStorage; copies are brought by flows of `scope`.
+  /// As for LauncherStorage. Flows of `scope` bring the copies.
   ReplicaStorage(asio::any_io_executor executor, Scope& scope, const Clock& clock,
                  PrepareAttempt prepare, Attempt attempt, const std::string& data_dir, Send send)
       : LauncherStorage(executor, clock, std::move(prepare), attempt, data_dir, std::move(send)),
@@ -25,7 +25,8 @@ class ReplicaStorage final : public LauncherStorage {
 
  private:
   void settle(const CheckpointOutcome& outcome) override;
-  /// Of files that are nowhere but on nodes, this node keeps what it fetches.
+  /// Bring the checkpoint as LauncherStorage does, but keep what this node fetches of files that
+  /// are only on nodes.
   Task<std::string> bring_checkpoint(const std::string& from, const Found& found) override;
   boost::asio::awaitable<void> bring_and_answer(KeepShard order);
   Task<Unit> bring(const KeepShard& order);

@@ -1,5 +1,5 @@
-// What the launcher is told of a shard: ShardWritten, from what the worker staged and from what
-// became of it.
+// Builds what the launcher is told about a shard: ShardWritten, from what the worker staged and
+// from what became of it.
 #pragma once
 
 #include "lib/storage/checkpoint_writer.h"
@@ -8,10 +8,10 @@
 
 namespace train {
 
-/// Of a shard that is not stored yet, or that the worker could not make.
+/// Return the message for a shard that is not stored yet, or that the worker could not make.
 ShardWritten shard_of(Rank rank, const CheckpointStaged& staged);
 void set_error(ShardWritten& shard, const Error& error);
-/// Where it is, or why it is nowhere.
+/// Set where the shard is, or why it is nowhere.
 void set_outcome(ShardWritten& shard, const Result<CheckpointShard>& stored);
 
 }  // namespace train

@@ -26,7 +26,7 @@ void remove_late(FileSystem& files, const ShardOrder& order,
                  const Result<CheckpointShard>& written) {
   const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
   if (written) (void)remove_tree(files, join_path(pending, written->dir));
-  (void)files.remove_folder(pending);  // which keeps it where other ranks have shards there
+  (void)files.remove_folder(pending);  // which stays if other ranks have shards there
   (void)remove_tree(files, order.staged);
 }
 
@@ -42,7 +42,7 @@ ShardWriters::ShardWriters(asio::any_io_executor executor, const Clock& clock,
 
 Task<CheckpointShard> ShardWriters::write(ShardOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
-  // Threads that are writing now may come to hang, too.
+  // Threads that are writing now may hang later, too.
   while (given_up_ || writing_ == kShardWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
     if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
     const auto woken = co_await changed_.wait_until(deadline);

@@ -1,6 +1,6 @@
-// Writes shards of checkpoints on threads, each within a time: storage may be slow, or answer
-// never. A thread that hangs is left behind and another one takes its place, up to a limit. What a
-// thread stores after its shard was given up it removes again.
+// Writes shards of checkpoints on threads, each within a time limit: storage may be slow, or never
+// answer. A thread that hangs is left behind and another one takes its place, up to a limit. A
+// thread removes again what it stores after its shard was given up.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -26,15 +26,15 @@ struct ShardOrder {
 
 class ShardWriters {
  public:
-  /// `limit`: for a shard, waiting for its turn included.
+  /// `limit`: the time for one shard, including the wait for its turn.
   ShardWriters(asio::any_io_executor executor, const Clock& clock,
                std::shared_ptr<FileSystem> files, Duration limit);
 
-  /// write_shard(). Timeout: it was given up.
+  /// Call write_shard() on a thread. Timeout: the shard was given up.
   Task<CheckpointShard> write(ShardOrder order);
-  /// All shards that are not stored yet, and those to come.
+  /// Give up all shards that are not stored yet, and those to come.
   void give_up();
-  /// Threads whose shard was given up, and that have not ended.
+  /// Return how many threads have not ended although their shard was given up.
   int hanging() const { return hanging_; }
 
  private:

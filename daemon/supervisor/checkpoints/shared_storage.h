@@ -1,5 +1,5 @@
-// Storage that this node has mounted as the launcher has: the shards of checkpoints are written to
-// their place, and restored from where they were committed.
+// Storage that this node has mounted as the launcher has. The node writes the shards of checkpoints
+// to their place, and restores from where they were committed.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -22,7 +22,7 @@ class SharedStorage final : public CheckpointTransport {
                 Attempt attempt, std::string folder);
 
   Task<Unit> probe() override;
-  /// In the storage itself, so that shards are moved into place, not copied.
+  /// Return a folder in the storage itself, so that shards are moved into place, not copied.
   std::string staging_folder() const override;
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
   Task<std::string> fetch(std::string from) override;

@@ -1,5 +1,5 @@
-// Looks, before workers are started, whether this node has the launcher's storage and may write
-// there. On a thread of its own: a network file system may answer late, or never.
+// Checks, before workers are started, whether this node has the launcher's storage and may write
+// there. It does so on its own thread, because a network file system may answer late, or never.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -16,15 +16,15 @@ namespace train {
 
 inline constexpr Duration kMarkSeenMax =
     seconds(2);  // for what the launcher wrote to be seen through a network file system's caches
-inline constexpr Duration kStorageAnswerMax = seconds(20);  // then it hangs, we say
+inline constexpr Duration kStorageAnswerMax = seconds(20);  // after that we say that it hangs
 
 class StorageProbe {
  public:
   StorageProbe(asio::any_io_executor executor, const Clock& clock)
       : executor_(executor), clock_(clock), changed_(executor) {}
 
-  /// check_storage(), again while the mark may still come into sight (unless the launcher knows
-  /// that it does not). Timeout: no answer at all. Nothing is looked at for a launcher that leaves
+  /// Call check_storage(), and again while the mark may still come into sight (unless the launcher
+  /// knows that it does not). Timeout: no answer at all. Check nothing for a launcher that leaves
   /// no mark. One call at a time.
   Task<Unit> run(PrepareAttempt message);
 

@@ -1,5 +1,5 @@
-// From a worker's death to the last of what it left: when the launcher is told how it ended, and
-// when nothing more comes from it.
+// Follows a worker from its death to the last of what it left. Decides when the launcher is told
+// how it ended, and when nothing more comes from it.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace train {
 
-/// The news of a death waits so long for its last lines of output.
+/// How long the news of a death waits for the worker's last lines of output.
 inline constexpr Duration kOutputDelayMax = milliseconds(100);
-/// For pipes that something outside our reach keeps open.
+/// How long to wait for pipes that something outside our reach keeps open.
 inline constexpr Duration kOutputEndMax = seconds(2);
 
 class WorkerEnding {
  public:
   explicit WorkerEnding(TimePoint died) : died_(died) {}
 
-  /// What is left of it.
+  /// What is left of the worker.
   struct Rest {
     bool output_ended = false;
     bool connected = false;  // its SDK's frames are not read to their end yet
@@ -29,7 +29,7 @@ class WorkerEnding {
     Drained,  // after TellEnd: nothing more comes
   };
   Next advance(const Rest& rest, TimePoint now);
-  /// When to look again although nothing has changed.
+  /// Return when to look again even if nothing has changed.
   std::optional<TimePoint> next_deadline(const Rest& rest, TimePoint now) const;
 
  private:

@@ -23,8 +23,7 @@ std::string_view to_string(GroupPhase phase) {
   return "?";
 }
 
-// Without a launcher from the first moment on: the one that asked for this attempt may be dead
-// already.
+// The group begins without a launcher: the one that asked for this attempt may be dead already.
 WorkerGroup::WorkerGroup(Duration stop_grace, Duration orphan_timeout, TimePoint now)
     : stop_grace_(stop_grace), orphan_timeout_(orphan_timeout), now_(now), absent_since_(now) {}
 
@@ -75,7 +74,8 @@ void WorkerGroup::on(const WorkerSpawned& event) {
   actions_.push_back(std::move(started));
 }
 
-// All or nothing: those that did start are killed, and the launcher hears of it when none is left.
+// Start all or none: those that did start are killed, and the launcher hears of it when none is
+// left.
 void WorkerGroup::on(const WorkerSpawnFailed& event) {
   Worker& worker = workers_.at(event.rank);
   worker.ended = WaitStatus{};
@@ -96,7 +96,7 @@ void WorkerGroup::on(const WorkerDrained& event) { workers_.at(event.rank).drain
 
 void WorkerGroup::on(const GroupStop& event) { stop(event.grace); }
 
-// One that comes back too late still takes what the workers left, and releases it.
+// A launcher that comes back too late still takes what the workers left, and releases it.
 void WorkerGroup::on(const LauncherPresence& event) {
   if (event.present) {
     absent_since_.reset();
@@ -141,7 +141,8 @@ void WorkerGroup::advance() {
     kill_at_.reset();
     signal_alive(SIGKILL);
   }
-  // Nobody waits for what they left once the launcher has no use for it: storing it may take long.
+  // Nobody waits for what workers left once the launcher has no use for it: storing it may take
+  // long.
   const bool all_over = std::all_of(workers_.begin(), workers_.end(), [this](const auto& w) {
     return w.second.dead() && (w.second.drained || released_);
   });
@@ -171,7 +172,7 @@ std::optional<TimePoint> WorkerGroup::next_deadline() const {
   return next;
 }
 
-/// When its workers are to stop, unless a launcher comes back before.
+/// Return when the workers are to stop, unless a launcher comes back before.
 std::optional<TimePoint> WorkerGroup::orphaned_at() const {
   if (!absent_since_ || abandoned_ || released_) return std::nullopt;
   return *absent_since_ + orphan_timeout_;

@@ -1,6 +1,6 @@
-// The workers of one attempt on one node: events in, actions out. Decides when they are spawned,
-// signalled and given up, and when nothing is left. Data (reports, output, checkpoints) passes by
-// it in the shell.
+// The workers of one attempt on one node. Events come in, actions go out. Decides when workers are
+// spawned, signalled and given up, and when nothing is left. The shell moves data (reports, output,
+// checkpoints) without this class.
 #pragma once
 
 #include <cstdint>
@@ -105,10 +105,10 @@ class WorkerGroup {
   std::vector<GroupAction> handle(const GroupEvent& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   GroupPhase phase() const { return phase_; }
-  /// Its workers were asked for; a group that is stopped before never has any.
+  /// Return whether its workers were asked for. A group that is stopped before that never has any.
   bool began() const { return !workers_.empty(); }
   std::map<Rank, std::int64_t> alive() const;
-  /// A negative orphan timeout leaves the one that is known.
+  /// Set both limits. A negative orphan timeout keeps the one that is known.
   void set_limits(Duration stop_grace, Duration orphan_timeout);
 
  private:

@@ -49,8 +49,8 @@ void remove_below(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-// v1, and kernels before 5.14, lack cgroup.kill: signal what is listed, until nothing is. Frozen
-// meanwhile (v1), nothing can fork away.
+// v1, and kernels before 5.14, lack cgroup.kill: signal what is listed, until nothing is. In v1 the
+// group is frozen meanwhile, so that nothing can fork away.
 void kill_listed(const std::string& path) {
   for_each_folder(path, kill_listed);
   write_file(path + "/freezer.state", "FROZEN");
@@ -125,7 +125,7 @@ std::optional<Cgroup> Cgroup::create_child(const std::string& name) const {
   return group;
 }
 
-// As systemd delegates a group (cgroups(7), "Cgroups delegation").
+// Delegate the group as systemd does (cgroups(7), "Cgroups delegation").
 std::optional<Cgroup> Cgroup::delegate_to(uid_t uid, gid_t gid) const {
   const bool v2 = ::access((path_ + "/cgroup.subtree_control").c_str(), F_OK) == 0;
   std::optional<Cgroup> first(*this);
@@ -169,7 +169,7 @@ std::vector<std::string> Cgroup::set_limits(const CgroupLimits& limits) const {
   set("memory", limits.memory_bytes > 0, [&](const std::string& folder, bool v1) {
     const std::string bytes = fmt::format("{}", limits.memory_bytes);
     if (!write_file(folder + (v1 ? "/memory.limit_in_bytes" : "/memory.max"), bytes)) return false;
-    // None where swap is not counted: then there is none to be had.
+    // These files are missing where swap is not counted: then there is no swap to be had.
     if (v1) {
       write_file(folder + "/memory.memsw.limit_in_bytes", bytes);
     } else {

@@ -1,8 +1,9 @@
 // A cgroup for each worker, so that whatever it forks dies with it, however it hides (setsid,
-// double fork), and so that it gets no more than it claimed. Processes are listed and killed in
-// cgroup v2 (cgroup.kill) where it is mounted and writable, else in v1's freezer; elsewhere the
-// supervisor is the subreaper of its descendants and kills those. Each limit is set in v2 where its
-// controller is there, else in the hierarchy that v1 has for it: many machines have some of both.
+// double fork), and so that it gets no more than it claimed. We list and kill processes in cgroup
+// v2 (cgroup.kill) if it is mounted and writable, otherwise in v1's freezer. Elsewhere the
+// supervisor is the subreaper of its descendants and kills those. We set each limit in v2 if its
+// controller is there, otherwise in the hierarchy that v1 has for it: many machines have some of
+// both.
 #pragma once
 
 #include <sys/types.h>
@@ -28,34 +29,37 @@ struct CgroupLimits {
 
 class Cgroup {
  public:
-  /// Make <own cgroup>/<name> in the first hierarchy that lets us, and in those of the limits;
-  /// nothing where none does.
+  /// Make <own cgroup>/<name> in the first hierarchy that lets us, and in those of the limits.
+  /// Return nothing if no hierarchy lets us.
   static std::optional<Cgroup> create(const std::string& name);
   static std::optional<Cgroup> create_in(CgroupVersion version, const std::string& name);
-  /// The same, without making it: for sweeping what another process left.
+  /// Return the same group, without making it, for sweeping what another process left.
   static std::optional<Cgroup> existing(const std::string& name);
-  /// A child of this one.
+  /// Make a child of this group.
   std::optional<Cgroup> create_child(const std::string& name) const;
 
-  /// Delegate it to another user, who may make groups below it but not change its own limits.
-  /// Returns the group for the user's first process: its child kDaemonGroup in v2, where a group
-  /// that hands controllers on holds no processes, or itself in v1. Nothing where it cannot be
-  /// delegated.
+  /// Delegate the group to another user, who may make groups below it but not change its own
+  /// limits. Return the group for the user's first process: the child kDaemonGroup in v2, where a
+  /// group that hands controllers on holds no processes, or the group itself in v1. Return nothing
+  /// if it cannot be delegated.
   std::optional<Cgroup> delegate_to(uid_t uid, gid_t gid) const;
 
-  /// The file that a process writes "0" into to move itself here, but for the limits of v1.
+  /// Return the file into which a process writes "0" to move itself here, except into the limits of
+  /// v1.
   std::string procs_path() const { return path_ + "/cgroup.procs"; }
-  /// Files that a process with one thread writes "0" into for those as well, which costs it
-  /// nothing: moving all threads of a process would wait for every CPU.
+  /// Return the files into which a process with one thread writes "0" to move itself into those
+  /// limits as well, which costs it nothing. Moving all threads of a process would wait for every
+  /// CPU.
   std::vector<std::string> limit_paths() const;
-  /// Returns which of them could not be set: "memory", "pids", "cpu".
+  /// Set the limits. Return which of them could not be set: "memory", "pids", "cpu".
   std::vector<std::string> set_limits(const CgroupLimits& limits) const;
-  /// The folder in which a controller's files are, wherever it is; nothing where it is nowhere.
+  /// Return the folder that has a controller's files, in whichever hierarchy it is, or nothing if
+  /// no hierarchy has it.
   std::optional<std::string> controller(const std::string& name) const;
-  /// SIGKILL to every process here and below.
+  /// Send SIGKILL to every process here and below.
   void kill() const;
   bool populated() const;
-  /// How often a process or thread was refused here.
+  /// Return how often a process or thread was refused here.
   std::uint64_t refused_processes() const;
   /// Remove the folders here and below; only works once they are empty.
   void remove() const;

@@ -25,6 +25,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+/// Parse lines such as
 /// "31 23 0:28 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory".
 std::vector<Mount> cgroup_mounts(std::string_view mountinfo) {
   std::vector<Mount> mounts;
@@ -39,7 +40,8 @@ std::vector<Mount> cgroup_mounts(std::string_view mountinfo) {
   return mounts;
 }
 
-/// The folder of a group, as a mount shows it; nothing where that shows another part of the tree.
+/// Return the folder of a group as a mount shows it, or nothing if the mount shows another part of
+/// the tree.
 std::optional<std::string> folder_of(const Mount& mount, std::string_view group) {
   if (mount.root != "/") {
     if (!group.starts_with(mount.root)) return std::nullopt;

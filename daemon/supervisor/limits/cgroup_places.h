@@ -1,5 +1,5 @@
-// Where a process stands in the hierarchies of control groups: in the one of v2, in one of v1 for
-// each controller, or, on machines that have both, in some of each.
+// Finds where a process stands in the hierarchies of control groups: in the one of v2, in one of v1
+// for each controller, or, on machines that have both, in some of each.
 #pragma once
 
 #include <map>
@@ -16,11 +16,12 @@ struct CgroupPlaces {
   std::map<std::string, std::string> v1_tops;
 };
 
-/// From /proc/self/mountinfo and /proc/self/cgroup.
+/// Parse the texts of /proc/self/mountinfo and /proc/self/cgroup.
 CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view own_groups);
 
-/// Ours. In v2 processes and limits do not go together in one group: where traind has moved itself
-/// to a group "daemon" below its own (see delegated_cgroup.h), this is the one above it.
+/// Return our own places. In v2 one group cannot have both processes and limits: if traind has
+/// moved itself to a group "daemon" below its own (see delegated_cgroup.h), this is the group above
+/// that.
 CgroupPlaces own_cgroup_places();
 
 /// The name of that group.

@@ -1,5 +1,5 @@
-// Under what a job's processes run on this node: rules from their first instruction on, and a
-// cgroup for each, in one of the attempt.
+// Confines a job's processes on this node: they have rules from their first instruction on, and
+// each has a cgroup inside the attempt's cgroup.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,26 @@
 
 namespace train {
 
-/// What all workers of an attempt on this node may have together.
+/// Return what all workers of an attempt on this node may have together.
 CgroupLimits limits_of_all(const PrepareAttempt& order);
 
 class Confinement {
  public:
-  /// Make the attempt's cgroup, where that can be done.
+  /// Make the attempt's cgroup, if that can be done.
   void make_cgroup(const std::string& name) { cgroup_ = Cgroup::create(name); }
   Result<Unit> set(const PrepareAttempt& order);
 
   const ProcessRules& rules() const { return rules_; }
-  /// "memory", "pids", "cpu": what the spec wants its workers held to, and they cannot be.
+  /// Return what the spec wants its workers held to and they cannot be: "memory", "pids", "cpu".
   const std::vector<std::string>& missing() const { return missing_; }
-  /// A group for one worker and what it starts; for a process that claims nothing, without limits.
+  /// Make a group for one worker and what it starts. group_without_claim() makes a group without
+  /// limits, for a process that claims nothing.
   std::optional<Cgroup> worker_group(const std::string& name) const;
   std::optional<Cgroup> group_without_claim(const std::string& name) const;
-  /// How many processes and threads were to be had, where a worker in this group was refused one.
+  /// Return how many processes and threads were allowed, if a worker in this group was refused one;
+  /// otherwise 0.
   std::uint64_t pids_limit_hit(const std::optional<Cgroup>& worker) const;
-  /// Kill and remove all.
+  /// Kill all processes and remove all groups.
   void end() const;
 
  private:

@@ -37,7 +37,7 @@ bool has_word(const std::string& path, const std::string& wanted) {
   return false;
 }
 
-/// 0, or why a controller that is there could not be handed on.
+/// Hand on the controllers. Return 0, or why a controller that is there could not be handed on.
 int hand_on_controllers(const std::string& group) {
   for (const char* controller : kWanted) {
     if (!has_word(group + "/cgroup.controllers", controller)) continue;
@@ -65,7 +65,7 @@ pid_t parent_of(pid_t pid) {
   return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
 }
 
-/// Ourselves, and what descends from us.
+/// Return whether the process is this one, or descends from it.
 bool is_ours(pid_t pid) {
   for (; pid > 0; pid = parent_of(pid)) {
     if (pid == ::getpid()) return true;
@@ -73,7 +73,7 @@ bool is_ours(pid_t pid) {
   return false;
 }
 
-/// systemd marks the groups that it leaves to a service (Delegate=yes).
+/// Return whether systemd marks the group as one that it leaves to a service (Delegate=yes).
 bool is_delegated(const std::string& group) {
   char value = 0;
   for (const char* name : {"user.delegate", "trusted.delegate"}) {

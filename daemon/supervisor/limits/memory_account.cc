@@ -12,7 +12,7 @@
 namespace train {
 namespace {
 
-constexpr std::uint64_t kNoLimitFrom = 1ull << 60;  // v1 says "none" by a huge number
+constexpr std::uint64_t kNoLimitFrom = 1ull << 60;  // v1 says "none" with a huge number
 
 std::uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
@@ -21,7 +21,7 @@ std::uint64_t number_in(const std::string& path) {
   return file ? value : 0;
 }
 
-/// "oom_kill 3".
+/// Return the number from a line such as "oom_kill 3".
 std::uint64_t number_of(const std::string& path, std::string_view wanted) {
   std::ifstream file(path);
   std::string key;
@@ -57,7 +57,7 @@ bool counts_memory(const std::string& path) {
   return is_there(path + "/memory.oom_control") || is_there(path + "/memory.events");
 }
 
-/// A group and those above it, as far as they count.
+/// Read a group and those above it, as far as they count.
 std::vector<MemoryGroup> read_upwards(std::string path, const std::string& top) {
   std::vector<MemoryGroup> groups;
   while (path.size() >= top.size() && !top.empty()) {
@@ -74,7 +74,7 @@ std::string owner_of(const std::string& path, bool own) {
   if (has("slurm")) return "slurm";
   constexpr std::array kContainers{"docker", "libpod", "containerd", "crio", "lxc"};
   if (std::any_of(kContainers.begin(), kContainers.end(), has)) return "container";
-  // In a namespace of its own a container sees its group as the topmost one.
+  // In its own namespace a container sees its group as the topmost one.
   if (std::getenv("KUBERNETES_SERVICE_HOST") != nullptr) return "pod";
   if (is_there("/.dockerenv") || is_there("/run/.containerenv")) return "container";
   return path;

@@ -1,7 +1,7 @@
-// Whether a worker was killed for want of memory, and whose limit that was. The kernel counts such
-// kills, and how often a limit was hit, in each group; what was counted while a worker lived tells:
-// in its own group, where it has one with a memory controller, and in those above it, which may be
-// Slurm's, a pod's or a container's.
+// Finds out whether a worker was killed for lack of memory, and whose limit that was. In each group
+// the kernel counts such kills, and how often a limit was hit. What was counted while a worker
+// lived gives the answer: in its own group, if it has one with a memory controller, and in those
+// above it, which may be Slurm's, a pod's or a container's.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,27 @@ struct MemoryGroup {
   std::uint64_t peak = 0;        // the most it ever used
   std::uint64_t kills = 0;       // of processes in it
   std::uint64_t limit_hits = 0;  // it could get no more
-  bool reached = false;          // its limit, at some time: v1 does not count all that hit it
+  bool reached = false;          // it reached its limit at some time: v1 does not count every hit
 };
 
-/// Of a folder of the memory controller.
+/// Return how many processes the kernel killed for lack of memory, from a folder of the memory
+/// controller.
 std::uint64_t oom_kills(const std::string& folder);
 
-/// Pure: what was counted between `before` and `after`, groups in the same order, the innermost
-/// first. `own`: the first holds nothing but the worker. `killed`: it ended by a SIGKILL that was
-/// not ours, which counts where it shares its groups with others.
+/// Return whose memory limit killed the worker, if one did, from what was counted between `before`
+/// and `after`. Both have the groups in the same order, the innermost first. `own`: the first group
+/// holds nothing but the worker. `killed`: the worker ended by a SIGKILL that was not ours, which
+/// counts if it shares its groups with others. Pure.
 std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
                                          const std::vector<MemoryGroup>& after, bool own,
                                          bool killed);
 
 class MemoryAccount {
  public:
-  /// Of a worker that starts now, in this group, or in ours.
+  /// Begin the account of a worker that starts now, in this group, or in ours if there is none.
   static MemoryAccount begin(const std::optional<Cgroup>& group);
-  /// Once it has ended, and before its group is removed.
+  /// Return whose limit killed the worker, if one did. Call this once the worker has ended, and
+  /// before its group is removed.
   std::optional<MemoryLimit> end(bool killed) const;
 
  private:

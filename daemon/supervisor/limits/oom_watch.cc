@@ -18,7 +18,8 @@ namespace {
 constexpr Duration kKillDelay = milliseconds(5);  // the kernel tells of it before it kills,
 constexpr int kLooks = 200;                       // if it does
 
-/// A descriptor that can be read when the group has no memory left; −1 where v1 does not offer it.
+/// Return a descriptor that can be read when the group has no memory left, or −1 if v1 does not
+/// offer it.
 int oom_event(const std::string& folder) {
   const int control = ::open((folder + "/cgroup.event_control").c_str(), O_WRONLY | O_CLOEXEC);
   if (control < 0) return -1;
@@ -48,7 +49,7 @@ asio::awaitable<void> kill_all_when_out_of_memory(asio::any_io_executor executor
                                                              asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
     for (int look = 0; look < kLooks; ++look) {
-      if (gone()) co_return;  // which is told, too
+      if (gone()) co_return;  // removal is told, too
       if (oom_kills(*folder) > 0) co_return group.kill();
       const auto paused = co_await pause_for(kKillDelay);
       if (!paused) co_return;

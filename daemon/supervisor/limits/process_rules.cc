@@ -43,8 +43,8 @@ struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
   std::uint64_t mask;
 };
 
-// By the kernel's call: glibc's refuses 32 and 33, its own, which its posix_spawn() leaves ignored,
-// so that whatever make(1) starts has them so.
+// Use the kernel's call: glibc's refuses 32 and 33, which are its own. Its posix_spawn() leaves
+// those two ignored, so that whatever make(1) starts ignores them.
 void reset_signals(const std::vector<int>& ignored) {
   for (int number = 1; number <= kSignalMax; ++number) {
     const bool ignore = std::find(ignored.begin(), ignored.end(), number) != ignored.end();
@@ -56,7 +56,7 @@ void reset_signals(const std::vector<int>& ignored) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// To raise it needs no right; to lower one that somebody raised would.
+// Raising the score needs no right; lowering one that somebody raised would.
 void raise_oom_score() {
   const int fd = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
@@ -76,7 +76,8 @@ std::optional<int> rlimit_of(std::string_view name) {
 
 }  // namespace
 
-// Slurm sends SIGUSR1, its warning of an end to come, to all processes of a step.
+// Workers ignore SIGUSR1: Slurm sends it, as a warning that the end will come, to all processes of
+// a step.
 Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
   ProcessRules rules{.may_gain_privileges = false,
                      .keeps_capabilities = limits.keep_capabilities,
@@ -112,7 +113,7 @@ Result<Unit> check_limits(const ProcessRules& rules) {
   return Unit{};
 }
 
-// Who is to be killed before others, by somebody's choice, stays so.
+// A process that somebody chose to be killed before others stays so.
 void ask_to_be_spared(int oom_score_adj) {
   std::fstream file("/proc/self/oom_score_adj");
   int now = 0;
@@ -121,7 +122,7 @@ void ask_to_be_spared(int oom_score_adj) {
   file << oom_score_adj << std::flush;
 }
 
-// Under a limit an allocation would fail once it is reached.
+// Under a limit, an allocation would fail once the limit is reached.
 void keep_in_memory() {
   rlimit limit{};
   const bool unlimited =

@@ -12,7 +12,7 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kOutputWindowBytes = 256u << 10;  // sent and not acknowledged, a stream
+constexpr std::size_t kOutputWindowBytes = 256u << 10;  // sent and not acknowledged, per stream
 constexpr std::size_t kOutputChunkBytes = 64u << 10;
 
 }  // namespace

@@ -16,8 +16,8 @@ class Uplink;
 
 class OutputPump {
  public:
-  /// All of them must outlive the flows in `scope`. `changed` is told when something was read, and
-  /// tells when more can be sent.
+  /// All arguments must outlive the flows in `scope`. The flows notify `changed` when something was
+  /// read, and wait for it to tell when more can be sent.
   OutputPump(asio::any_io_executor executor, Scope& scope, Notifier& changed, Uplink& uplink)
       : executor_(std::move(executor)), scope_(scope), changed_(changed), uplink_(uplink) {}
 
@@ -27,7 +27,7 @@ class OutputPump {
   /// Read both pipes to their end (owning the descriptors), and send what comes.
   void start(WorkerSlot& slot, int stdout_fd, int stderr_fd);
   static void acknowledge(WorkerSlot& slot, const AckOutput& message);
-  /// Everything that is not acknowledged, from the start: for a launcher that attached.
+  /// Send again everything that is not acknowledged, from the start, to a launcher that attached.
   static void send_again(WorkerSlot& slot);
 
  private:

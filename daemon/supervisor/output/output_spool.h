@@ -1,7 +1,7 @@
-// What a worker printed, kept on its node until the launcher has it: a file used as a ring of fixed
-// size, and the last lines for the cause of death. A launcher that stays away longer than the ring
-// lasts loses the middle, and is told how much. A full disk loses output, never a worker: the
-// stream itself says how much of it could not be kept, and why.
+// Keeps what a worker printed on its node until the launcher has it, in a file used as a ring of
+// fixed size, and keeps the last lines for the cause of death. A launcher that stays away longer
+// than the ring lasts loses the middle, and is told how much. A full disk loses output, never a
+// worker: the stream itself says how much of it could not be kept, and why.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class OutputSpool {
   ~OutputSpool();
 
   void append(std::string_view data);
-  /// Nothing more will come: what was lost last is said now.
+  /// End the stream: nothing more will come. Say now what was lost last.
   void finish();
-  /// Up to `size` bytes from `offset` of the stream on; `offset` moves forward where the ring no
-  /// longer has it. Not empty before total().
+  /// Return up to `size` bytes of the stream from `offset` on. Move `offset` forward if the ring no
+  /// longer has those bytes. Not empty before total().
   std::string read(std::uint64_t& offset, std::size_t size) const;
   std::uint64_t total() const { return kept_ + last_note_.size(); }
 
@@ -44,7 +44,7 @@ class OutputSpool {
   std::string last_note_;   // behind what the file has
 };
 
-/// The last lines of a stream, each cut to a length: for the summary of a death.
+/// The last lines of a stream, each cut to a length, for the summary of a death.
 class LastLines {
  public:
   static constexpr std::size_t kLinesMax = 20;

@@ -36,7 +36,7 @@ std::vector<pid_t> adopted_children() {
   return adopted;
 }
 
-/// Its variables, each between NUL characters.
+/// Return the variables of a process, each between NUL characters.
 std::string environment_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
   // A process can declare all of its memory to be its environment (prctl(2), PR_SET_MM).
@@ -80,8 +80,8 @@ int kill_all(const std::vector<pid_t>& pids) {
   return static_cast<int>(pids.size());
 }
 
-/// Kill those whose environment matches. In the middle of execve() a process has none: those are
-/// looked at again for a while, all together.
+/// Kill those whose environment matches. A process has none in the middle of execve(): look at such
+/// processes again for a while, all together.
 template <class Matches>
 int kill_adopted_if_environment(const Matches& matches) {
   int killed = 0;

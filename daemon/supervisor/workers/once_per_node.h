@@ -1,5 +1,5 @@
-// once_per_node: of the ranks of this node that come with a name, the first does the work and the
-// others wait for how it went. Pure.
+// once_per_node: among the ranks of this node that come with the same name, the first does the work
+// and the others wait for its outcome. Pure.
 #pragma once
 
 #include <map>

@@ -37,7 +37,7 @@ struct ChildSetup {
   pid_t parent;
   std::vector<std::string> join;  // into which it writes "0": files of its cgroup
 
-  /// 0, or errno.
+  /// Set up the child. Return 0, or errno.
   int run() const {
     ::setsid();
     if (request.die_with_parent) {
@@ -54,7 +54,7 @@ struct ChildSetup {
     ::dup2(null, STDIN_FILENO);
     ::dup2(request.stdout_fd < 0 ? null : request.stdout_fd, STDOUT_FILENO);
     ::dup2(request.stderr_fd < 0 ? null : request.stderr_fd, STDERR_FILENO);
-    // Also of those that we were started with ourselves.
+    // This includes the descriptors that we were started with ourselves.
     ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     for (int fd : request.inherit_fds) ::fcntl(fd, F_SETFD, 0);
     restore_open_files();
@@ -76,7 +76,7 @@ struct ChildSetup {
                                     const char* const*&) {
     return {run(), boost::system::system_category()};
   }
-  // Never through exit(): that would run the parent's atexit handlers in the child.
+  // Never leave through exit(): that would run the parent's atexit handlers in the child.
   template <class Launcher>
   void on_exec_error(Launcher&, const process::filesystem::path&, const char* const*&,
                      const process::error_code&) {
@@ -106,10 +106,10 @@ Words environment_of(const SpawnRequest& request) {
   return Words(std::move(words));
 }
 
-/// A child that is born in its cgroup (clone3(2); Linux 5.7, cgroup v2). One that moves itself
-/// there first waits until each CPU has been through the scheduler, 10 to 20 ms. Nothing where the
-/// kernel or a sandbox does not let us, and where the program does not start: the common way says
-/// why.
+/// Start a child that is born in its cgroup (clone3(2); Linux 5.7, cgroup v2). A child that moves
+/// itself there first waits until each CPU has been through the scheduler, 10 to 20 ms. Return
+/// nothing if the kernel or a sandbox does not let us, or if the program does not start: the common
+/// way then says why.
 std::optional<pid_t> spawn_into_cgroup(const SpawnRequest& request, const std::string& executable,
                                        const Words& env) {
   const int folder = ::open(request.cgroup->path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -249,7 +249,7 @@ Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest re
 Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
   std::optional<asio::posix::stream_descriptor> watcher;
   for (;;) {
-    // With no descriptor left its end is noticed later, but it is noticed.
+    // With no descriptor left, we notice its end later, but we do notice it.
     if (!watcher) {
       const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
       if (fd >= 0) watcher.emplace(executor, fd);

@@ -1,6 +1,6 @@
-// Start a process and learn how it ended, by Boost.Process v2 and pidfds; into a cgroup v2 by
-// clone3(2). Call it from the main thread: a child's PDEATHSIG is tied to the thread that forked
-// it.
+// Starts a process and learns how it ended, with Boost.Process v2 and pidfds. Uses clone3(2) to
+// start it in a cgroup v2. Call it from the main thread: a child's PDEATHSIG is tied to the thread
+// that forked it.
 #pragma once
 
 #include <sys/types.h>
@@ -29,11 +29,11 @@ struct SpawnRequest {
   ProcessRules rules = {};
 };
 
-/// Spawn into a session of its own. Errors say what the person can do: the command is not found
-/// (NotFound), not executable (Permission), the folder is missing, a limit is hit.
+/// Spawn a process into its own session. Errors say what the person can do: the command is not
+/// found (NotFound), not executable (Permission), the folder is missing, a limit is hit.
 Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request);
 
-/// One whose output comes through two pipes, of which the caller owns the ends.
+/// A process whose output comes through two pipes. The caller owns our ends of them.
 struct PipedProcess {
   pid_t pid = -1;
   int stdout_fd = -1, stderr_fd = -1;

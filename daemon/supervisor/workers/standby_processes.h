@@ -1,5 +1,5 @@
-// Processes that were started ahead of their attempt: their libraries are loaded, and they wait in
-// the SDK's first call, or are on their way there, until a rank is theirs.
+// Keeps standby processes, which were started ahead of their attempt. Their libraries are loaded,
+// and they wait in the SDK's first call, or are on their way there, until a rank is theirs.
 #pragma once
 
 #include <map>
@@ -23,12 +23,13 @@ struct StandbyProcess {
 
 class StandbyProcesses {
  public:
-  /// Start so many; those after one that cannot be started are left out.
+  /// Start `count` processes. If one cannot be started, leave out those after it.
   void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
              const Confinement& confinement);
-  /// One that lives goes on as this rank; none where nobody waits. Those that have died are reaped.
+  /// Take a living process, which goes on as this rank, or none if nobody waits. Reap those that
+  /// have died.
   std::optional<StandbyProcess> take(Rank rank);
-  /// Nobody takes any more: kill those that are left. Returns them, to be reaped.
+  /// Kill the processes that are left: nobody takes one any more. Return them, to be reaped.
   std::vector<pid_t> close();
 
   std::optional<Rank> rank_of(int number) const;

@@ -39,7 +39,7 @@ std::string end_text(const WaitStatus& status) {
                          : fmt::format("it was killed by signal {}", status.status);
 }
 
-/// How a process that came to its end did, and what it left.
+/// Set the outcome of a process that came to its end, from how it ended and what it left.
 void conclude(const WaitStatus& status, const ValidationFiles& files, ValidationEnded& ended) {
   ended.status = "failed";
   if (status.signaled || status.status != 0) {
@@ -107,7 +107,8 @@ Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& or
   TRY_VOID(write_spec(running->files.spec, node.start));
   TRY(auto output, OutputSpool::create(base + ".out", kOutputBytesMax));
   running->output.emplace(std::move(output));
-  // A new one for each: a kernel may kill whoever is born into one that was killed before.
+  // Use a new group for each process: a kernel may kill whatever is born into one that was killed
+  // before.
   running->cgroup = confinement.group_without_claim(fmt::format("validation-{}", ++started_));
   TRY(running->process,
       spawn_piped(executor_, {.argv = order.command.empty() ? node.start.command : order.command,

@@ -1,7 +1,7 @@
 // Validates committed checkpoints when the launcher asks for it: one process at a time, in a
-// session (and cgroup) of its own, beside the workers or after them. Its end is said to every
-// launcher that attaches, until another checkpoint is asked for. The supervisor owns it; where the
-// result is kept, and what it decides, is the launcher's.
+// session (and cgroup) of its own, beside the workers or after them. Tells every launcher that
+// attaches how the validation ended, until another checkpoint is asked for. The supervisor owns the
+// process. The launcher decides where the result is kept, and what follows from it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,19 +22,19 @@ namespace train {
 
 class ValidationRunner {
  public:
-  /// All of them must outlive the flows in `scope`.
+  /// All arguments must outlive the flows in `scope`.
   ValidationRunner(asio::any_io_executor executor, Scope& scope, Uplink& uplink)
       : executor_(executor), scope_(scope), uplink_(uplink), changed_(executor) {}
 
-  /// Begin, unless it runs already; what runs for another checkpoint is killed. `node` is looked at
-  /// before the call returns; `dir` is for what the process leaves.
+  /// Begin the validation, unless it runs already. Kill what runs for another checkpoint. The call
+  /// reads `node` only before it returns. `dir` is for what the process leaves.
   void run(const RunValidation& order, const NodeEnvironment& node, const std::string& dir,
            const Confinement& confinement);
-  /// It could not even begin.
+  /// Tell the launcher that the validation could not even begin.
   void failed(const RunValidation& order, const Error& error);
-  /// To a launcher that attached.
+  /// Tell a launcher that attached how the newest validation ended.
   void say_again();
-  /// What runs is killed whole, and nothing is said of it.
+  /// Kill what runs, with all its processes, and say nothing of it.
   void kill();
 
  private:

@@ -99,7 +99,7 @@ Environment standby_environment(const NodeEnvironment& node, int number) {
 Environment validation_environment(const NodeEnvironment& node, const ValidationFiles& files,
                                    bool use_gpu) {
   Environment env = common_environment(node);
-  // Those of ranks may be an outer launcher's.
+  // The variables of ranks may be an outer launcher's.
   for (const char* name :
        {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})

@@ -1,4 +1,5 @@
-// The environment of one worker: the job's, and what torchrun's users and our SDK expect. Pure.
+// Builds the environment of one worker: the job's, and what torchrun's users and our SDK expect.
+// Pure.
 #pragma once
 
 #include <map>
@@ -31,15 +32,15 @@ struct WorkerEnvironmentInput {
   std::string network_interface;  // that other nodes reach; "": not known
 };
 
-/// torchrun's variables in full (RANK, WORLD_SIZE, LOCAL_RANK, …, TORCHELASTIC_*), the NODE
+/// Return torchrun's variables in full (RANK, WORLD_SIZE, LOCAL_RANK, …, TORCHELASTIC_*), the NODE
 /// aliases, TRAINRUN_*, and, unless the job sets them itself, OMP_NUM_THREADS (cores of a worker),
 /// TORCH_NCCL_ASYNC_ERROR_HANDLING and, with several nodes, GLOO_SOCKET_IFNAME and
 /// TP_SOCKET_IFNAME.
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
                                                       const WorkerEnvironmentInput& input);
 
-/// The same for the number-th process that waits for a rank: what libraries read when they are
-/// loaded. Its Welcome brings the rest.
+/// Return the environment of the number-th process that waits for a rank: what libraries read when
+/// they are loaded. Its Welcome brings the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
 struct ValidationFiles {
@@ -49,8 +50,8 @@ struct ValidationFiles {
   std::string spec;            // the job's config, metadata and datasets, as TRAINRUN_SPEC
 };
 
-/// Of a process that validates a checkpoint: the workers', without a rank, peers or a supervisor;
-/// and without their GPUs, unless `use_gpu`.
+/// Return the environment of a process that validates a checkpoint: the workers' environment
+/// without a rank, peers or a supervisor, and, unless `use_gpu`, without their GPUs.
 std::map<std::string, std::string> validation_environment(const NodeEnvironment& node,
                                                           const ValidationFiles& files,
                                                           bool use_gpu);

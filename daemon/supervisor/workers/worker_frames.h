@@ -1,6 +1,6 @@
-// What a worker sends is checked before it counts, for its program may be anything: the rank is
-// that of the connection, whatever the frame says, a folder that is to be moved and removed is one
-// that the supervisor itself gave the worker, and what is kept for it has a limit.
+// Checks what a worker sends before it counts, because its program may be anything. The rank is
+// that of the connection, whatever the frame says. A folder that is to be moved and removed must be
+// one that the supervisor itself gave the worker. What is kept for a worker has a limit.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace train {
 
-/// Of a worker's frames that nobody has acknowledged or answered. Our SDK waits at 8 MiB of
-/// reports; the connection of a program that does not wait is ended.
+/// Limit on a worker's frames that nobody has acknowledged or answered. Our SDK waits at 8 MiB of
+/// reports; we end the connection of a program that does not wait.
 inline constexpr std::size_t kWorkerBytesMax = 64u << 20;
-/// Of a text that goes on with something else in one frame.
+/// Limit on a text that goes on with something else in one frame.
 inline constexpr std::size_t kWorkerTextBytesMax = 1u << 20;
 inline constexpr std::size_t kUnansweredCallsMax = 256;
 inline constexpr std::size_t kCallBytesMax = 128u << 10;  // the SDK: 64 KiB of data, and a name
 inline constexpr std::size_t kUnsettledShardsMax = 64;    // the SDK waits with the third
 
-/// The message, with the rank of the connection in it and in `frame`.
+/// Decode the message, and put the rank of the connection into it and into `frame`.
 template <class Message>
 Result<Message> decode_from(Rank rank, Frame& frame) {
   TRY(Message message, decode<Message>(frame));
@@ -31,12 +31,12 @@ Result<Message> decode_from(Rank rank, Frame& frame) {
   return message;
 }
 
-/// Whether the batch holds reports, and leaves none out behind `last`.
+/// Check that the batch holds reports, and leaves none out after `last`.
 Result<Unit> check_reports(const ReportBatch& batch, std::uint64_t last);
-/// Whether a worker that waits for `unanswered` calls may make one more.
+/// Check that a worker that waits for `unanswered` calls may make one more.
 Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes);
-/// Whether the folder that a worker says it has filled is the one that it was given for this
-/// checkpoint, STAGING/ckpt-N, and the texts beside it are not too long to go on.
+/// Check that the folder that a worker says it has filled is the one that it was given for this
+/// checkpoint, STAGING/ckpt-N, and that the texts beside it are not too long to go on.
 Result<Unit> check_staged(const std::string& staging_folder, const CheckpointStaged& staged);
 
 }  // namespace train

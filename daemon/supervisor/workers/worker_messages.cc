@@ -8,8 +8,8 @@
 
 namespace train {
 
-/// Room for what is kept for this worker: its reports until they are acknowledged, all else until
-/// the attempt ends.
+/// Make sure that there is room for what is kept for this worker: its reports until they are
+/// acknowledged, all else until the attempt ends.
 Result<Unit> WorkerMessages::keep_for(WorkerSlot& slot, const Frame& frame) {
   constexpr std::size_t kFrameBytes = 256;  // what a small one takes
   if (frame.type != MessageType::ReportBatch) slot.kept_bytes += frame.payload.size() + kFrameBytes;

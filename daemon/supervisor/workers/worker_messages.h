@@ -1,5 +1,5 @@
-// What workers say, once they are welcome: checked (worker_frames.h), kept for a launcher that
-// attaches later, and passed on.
+// Checks what workers say once they are welcome (worker_frames.h), keeps it for a launcher that
+// attaches later, and passes it on.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ class WorkerMessages {
   };
   WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
 
-  /// From the connection of `rank`. An error ends that connection.
+  /// Handle a frame from the connection of `rank`. An error ends that connection.
   Result<Unit> received(Rank rank, Frame frame);
 
  private:

@@ -1,7 +1,7 @@
 // The workers' end of the supervisor: a Unix socket to which each worker's SDK connects once. Reads
 // frames and hands them on with the rank that sent them; what they mean is the supervisor's
-// business. A rank has one connection at a time: a process of another user, and a second one of a
-// rank whose first is still connected, is refused.
+// business. A rank has one connection at a time. The port refuses a process of another user, and a
+// second process of a rank whose first is still connected.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,8 +22,8 @@ namespace train {
 class WorkerPort {
  public:
   struct Handlers {
-    /// Who connects as `hello`: the answer, or why not (a rank that is not here, another attempt).
-    /// One that stands by is answered once it has a rank.
+    /// Returns the answer to a process that connects with `hello`, or why it is refused (a rank
+    /// that is not here, another attempt). Answers a standby process once it has a rank.
     std::function<Task<Welcome>(const WorkerHello& hello)> welcome;
     std::function<void(Rank rank, const WorkerHello& hello)> joined;
     /// An error ends the connection; the worker is told.
@@ -39,7 +39,7 @@ class WorkerPort {
   void send(Rank rank, const Frame& frame);
   void send_to_all(const Frame& frame);
   bool connected(Rank rank) const { return connections_.count(rank) != 0; }
-  /// Stop accepting, close all, wait for the flows.
+  /// Stop accepting, close all connections, and wait for the flows.
   asio::awaitable<void> close();
 
  private:

@@ -21,7 +21,7 @@
 
 namespace train {
 
-/// Reports that the launcher has not acknowledged. An SDK of ours waits at 8 MiB of them.
+/// Reports that the launcher has not acknowledged. Our SDK waits at 8 MiB of them.
 class UnackedReports {
  public:
   void add(std::uint64_t last_report_seq, Frame frame) {
@@ -83,11 +83,11 @@ struct WorkerSlot {
   }
 };
 
-/// What the launcher is told of the end of a worker that was reaped now.
+/// Return what the launcher is told about the end of a worker that was reaped now.
 WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now);
 
-/// What the worker left in TORCHELASTIC_ERROR_FILE (torchelastic's shape); nothing when there is no
-/// readable one.
+/// Return what the worker left in TORCHELASTIC_ERROR_FILE (in torchelastic's format), or nothing if
+/// there is no readable file.
 std::optional<UserError> read_error_file(const std::string& path);
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// The supervisor's answer to a worker that says hello. Pure.
+// Makes the supervisor's answer to a worker that says hello. Pure.
 #pragma once
 
 #include <map>
@@ -21,7 +21,8 @@ struct WelcomeInput {
   std::map<std::string, std::string> env = {};  // for a standby process
 };
 
-/// Refuses a rank that is not here, another attempt, and a protocol that we do not speak.
+/// Make the answer. Refuse a rank that is not here, another attempt, and a protocol that we do not
+/// speak.
 Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input);
 
 }  // namespace train

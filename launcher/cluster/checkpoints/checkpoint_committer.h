@@ -1,6 +1,7 @@
-// Performs what the controller decides about commits: on the disk thread, one after the other, each
-// answered by CommitFinished. Storage may hang there: a commit that the controller gives up is
-// answered at once, and does not appear any more, unless that is under way already.
+// Performs the commits that the controller decides on. They run on the disk thread, one after the
+// other, and CommitFinished answers each. Storage may hang there: a commit that the controller
+// gives up is answered at once, and its checkpoint does not appear any more unless the commit has
+// already passed its CommitFence.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -31,18 +32,19 @@ class CheckpointCommitter {
   explicit CheckpointCommitter(Uses uses)
       : uses_(std::move(uses)), keep_on_nodes_(uses_.keeper.keep_on_nodes()) {}
 
-  /// Rank 0's, that carried a checkpoint. By report report_seq: those that earlier launchers heard.
+  /// Take in a report of rank 0 that carried a checkpoint.
   void reported(ReportRecord report);
   void metrics_are(std::map<std::pair<Attempt, std::uint64_t>, Metrics> metrics) {
     metrics_ = std::move(metrics);
   }
-  /// `newest`: rank 0's metrics, where those of the checkpoint's own report are not known.
+  /// Commit a checkpoint. `newest`: rank 0's newest metrics, for when those of the checkpoint's own
+  /// report are not known.
   asio::awaitable<void> commit(Commit action, Metrics newest);
-  /// Also of one that is still to come here.
+  /// Give up a commit, even one that commit() has not been called for yet.
   void give_up(const GiveUpCommit& action);
-  /// CheckpointOutcome::keep, after the newest commit.
+  /// Return CheckpointOutcome::keep as of the newest commit.
   const std::vector<std::string>& keep_on_nodes() const { return keep_on_nodes_; }
-  /// How many were given up, and keep the disk thread.
+  /// Return how many commits were given up and still occupy the disk thread.
   std::size_t hanging() const;
 
  private:

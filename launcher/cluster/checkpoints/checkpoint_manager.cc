@@ -72,7 +72,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
     (void)store.discard(request.pending);
     return error;
   }
-  // A node that was cut off may have gone on after its attempt had ended: look each time.
+  // A node that was cut off may have gone on after its attempt ended: look each time.
   (void)store.discard_before(action.attempt);
   const Score score = score_of(policy_, request.number, metrics);
   checkpoints_.push_back({request.number, score.value});

@@ -1,5 +1,5 @@
-// Commits checkpoints and removes those that need not be kept. Lives on the disk thread: one call
-// at a time, and it blocks.
+// Commits checkpoints and removes those that need not be kept. Lives on the disk thread: it takes
+// one call at a time, and calls block.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@
 
 namespace train {
 
-/// After one commit, since each costs a sync; where num_to_keep was lowered, more go at the next.
+/// Removals after one commit, limited since each costs a sync. Where num_to_keep was lowered, later
+/// commits remove the rest.
 inline constexpr std::size_t kRemovalsMax = 32;
 
 struct KeptCheckpoint {
@@ -23,7 +24,7 @@ struct KeptCheckpoint {
   std::optional<double> score;
 };
 
-/// What is known of one that is kept.
+/// What is known of a checkpoint that is kept.
 struct KnownCheckpoint {
   CheckpointInfo info;
   Metrics metrics;  // reported, and those of its validation over them
@@ -32,12 +33,13 @@ struct KnownCheckpoint {
   PendingCheckpoint made_as = {};
 };
 
-/// Between the thread that commits a checkpoint and whoever no longer waits for that.
+/// Decides between the thread that commits a checkpoint and whoever no longer waits for it.
 class CommitFence {
  public:
-  /// By the thread, last before the checkpoint appears. False: it was given up, and must not.
+  /// Called by the thread, as the last step before the checkpoint appears. Return false where the
+  /// commit was given up: the checkpoint must not appear.
   bool pass() { return settle(State::Passed); }
-  /// False: it may appear all the same.
+  /// Give the commit up. Return false where the checkpoint may still appear.
   bool close() { return settle(State::Closed); }
 
  private:
@@ -51,7 +53,7 @@ class CommitFence {
 
 class CheckpointManager {
  public:
-  /// Of checkpoints that are not validated yet: kept, whatever retention says.
+  /// Checkpoints that are not validated yet. They are kept whatever the retention policy says.
   using Pinned = std::set<CheckpointNumber>;
 
   CheckpointManager(const CheckpointConfig& config, RunRecord& record);
@@ -62,16 +64,16 @@ class CheckpointManager {
     std::vector<std::string>
         warnings;  // a score that is missing, an old one that could not be removed
     StorageRoom room;
-    std::vector<std::uint64_t> removed;  // since the commit before, by their numbers
+    std::vector<std::uint64_t> removed;  // numbers of those removed since the previous commit
     std::vector<std::string> keep;       // as keep_on_nodes() says
   };
-  /// CheckpointOutcome::keep: the folders, below checkpoints/ of a node's own disk, that are of use
-  /// from now on.
+  /// Return CheckpointOutcome::keep: the folders below checkpoints/ on a node's own disk that are
+  /// still needed.
   std::vector<std::string> keep_on_nodes(const Pinned& pinned = {}) const;
-  /// `start`, with the checkpoints that no launcher has validated.
+  /// Return `start` with the checkpoints that no launcher has validated added to it.
   RunStart with_unvalidated(RunStart start) const;
-  /// Commit, then remove what retention says. Nobody reads an older one any more: every rank has
-  /// handed over a newer shard.
+  /// Commit, then remove what the retention policy says. Nobody reads an older checkpoint any more:
+  /// every rank has handed over a newer shard.
   Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
                          const Pinned& pinned = {}, CommitFence* fence = nullptr);
 
@@ -80,14 +82,14 @@ class CheckpointManager {
     std::optional<KeptCheckpoint> best;  // now
     std::vector<std::string> warnings;
   };
-  /// Write down what its validation found, and remove what retention says now. NotFound where the
-  /// checkpoint is not there any more.
+  /// Record what a checkpoint's validation found, and remove what the retention policy says now.
+  /// NotFound where the checkpoint no longer exists.
   Result<Validated> validated(const ValidationRecord& record, const Pinned& pinned);
 
-  /// All that are kept, the oldest first.
+  /// Return all checkpoints that are kept, oldest first.
   std::vector<KnownCheckpoint> known() const;
 
-  /// What is there before the first commit (a resumed run).
+  /// Return the best and the latest checkpoint, also before the first commit (of a resumed run).
   std::optional<KeptCheckpoint> best() const;
   std::optional<KeptCheckpoint> latest() const;
 
@@ -97,11 +99,11 @@ class CheckpointManager {
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;
-  bool on_nodes_;  // is where checkpoints stay
+  bool on_nodes_;  // checkpoints stay on the nodes
   ValidationConfig validation_;
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;
-  std::vector<ScoredCheckpoint> told_;                 // that were there after the newest commit
+  std::vector<ScoredCheckpoint> told_;                 // those kept after the newest commit
   std::map<CheckpointNumber, KnownCheckpoint> known_;  // of the same ones
 };
 

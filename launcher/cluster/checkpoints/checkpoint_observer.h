@@ -1,5 +1,5 @@
-// Who is told what becomes of a run's checkpoints, so that it is remembered, summed up and shown
-// (launcher/cluster/run/run_news.h). On the driver's thread.
+// The interface that hears what becomes of a run's checkpoints, in order to remember, sum up and
+// show it (launcher/cluster/run/run_news.h). It is called on the driver's thread.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ class CheckpointObserver {
  public:
   virtual ~CheckpointObserver() = default;
   virtual void committed(const Commit& action, const CheckpointManager::Outcome& outcome) = 0;
-  /// Its result is on disk. `log`: the file with what a validation that failed printed; or empty.
+  /// A validation's result is on disk. `log`: the file with the output of a validation that failed,
+  /// or empty.
   virtual void validated(const ValidationRecord& record,
                          const CheckpointManager::Validated& outcome, const std::string& log) = 0;
   virtual void warn(const std::string& text) = 0;

@@ -1,4 +1,4 @@
-// What the checkpoints of a run are to its spec: which is the best, which the latest. Pure.
+// Ranks the checkpoints of a run by its spec: which is the best, and which the latest. Pure.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,8 @@ namespace train {
 
 RetentionPolicy retention_policy(const CheckpointConfig& config);
 
-/// One row for each, in the same order. `latest` and `best` are of those that can be used.
+/// Return one row for each checkpoint, in the same order. Only checkpoints that can be used may be
+/// `latest` or `best`.
 CheckpointTable checkpoint_table(const std::vector<ListedCheckpoint>& listed,
                                  const CheckpointConfig& config);
 

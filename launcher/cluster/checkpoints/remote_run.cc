@@ -30,13 +30,14 @@ constexpr int kLargeEvery = 12;  // rounds between two copies of a large file
 constexpr std::uint64_t kLargeBytes = 1 << 20, kSmallBytesMax = 64 << 20;
 constexpr auto kBeatAgeMax = 30s;
 constexpr const char* kOwner = "owner.json";
-constexpr const char* kUrlNote = ".url";      // in the working folder: what it is of
-constexpr const char* kOwnerNote = ".owner";  // there too: owner.json when it was fetched
+constexpr const char* kUrlNote = ".url";      // in the working folder: the run's URL
+constexpr const char* kOwnerNote = ".owner";  // there too: owner.json as of the last fetch
 constexpr const char* kOwnedNote =
     ".owned";  // and the generation of the last launcher that wrote here
 constexpr const char* kStop = "stop";
 
-/// What is not put: it is only of use here, or goes another way.
+/// Return whether a file is not put in the store: it is only of use here, or goes there another
+/// way.
 bool stays_here(const std::string& key) {
   static const std::set<std::string> names{"events.jsonl", "metrics.jsonl", "checkpoints"};
   return key.starts_with('.') || names.contains(key.substr(0, key.find('/')));
@@ -61,7 +62,7 @@ void make_private_folders(const fs::path& path) {
   ::mkdir(path.c_str(), 0700);
 }
 
-// Whatever the umask: nobody else works with a working folder.
+// Write a file that only we can read, whatever the umask: nobody else works with a working folder.
 Result<Unit> write_text(const std::string& path, std::string_view text) {
   make_private_folders(fs::path(path).parent_path());
   return replace_private_file(path, text);
@@ -78,12 +79,14 @@ boost::json::object parse(const std::string& text) {
   return !ec && json.is_object() ? std::move(json.as_object()) : boost::json::object{};
 }
 
-/// "000003-000017.jsonl" in metrics/: of which launcher, and which of its segments.
+/// Return the key in metrics/, "000003-000017.jsonl": the launcher's generation and the number of
+/// its segment.
 std::string metrics_key(Generation generation, std::uint64_t number) {
   return fmt::format("metrics/{:06}-{:06}.jsonl", generation.value, number);
 }
 
-/// The metrics of the newest launcher's segments: its first one has all that was before.
+/// Return the metrics in the newest launcher's segments: its first segment has everything before
+/// it.
 Result<std::string> read_metrics(ObjectStore& store) {
   TRY(const auto objects, store.list("metrics"));
   std::string text;
@@ -97,7 +100,7 @@ Result<std::string> read_metrics(ObjectStore& store) {
   return text;
 }
 
-/// In a folder that may be somebody else's. "" where there is none.
+/// Read a note in a folder that may be somebody else's. "" where there is none.
 std::string read_note(const RunFolder& folder, const char* name) {
   constexpr std::uint64_t kBytesMax = 64 << 10;
   PosixFileSystem files;
@@ -224,7 +227,7 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
   if (first.has_error() && first.error().code != Errc::NotFound) return first.error();
   if (force || first.has_error()) return Unit{};
   const boost::json::object owner = parse(*first);
-  // Of this very folder, whose lock is ours: that launcher is dead.
+  // The owner used this very folder, whose lock is ours: that launcher is dead.
   if (member(owner, "host") == self.host && member(owner, "folder") == folder.path()) return Unit{};
   const std::string named =
       fmt::format("a train-run on {} (since {})", member(owner, "host"), member(owner, "started"));
@@ -313,8 +316,9 @@ Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key
   }
 }
 
-/// Whole lines that are new, as the next segment; the first has all, and then those of earlier
-/// launchers can go. So nothing is put of a file that cannot be read to its end.
+/// Put the new whole lines as the next segment. Our first segment has everything, so those of
+/// earlier launchers can go then. That is why nothing is put of a file that cannot be read to its
+/// end.
 Result<Unit> RemoteRun::put_metrics() {
   auto read = read_text_from(join_path(folder_, "metrics.jsonl"), metrics_bytes_);
   if (!read && read.error().code == Errc::NotFound) return Unit{};

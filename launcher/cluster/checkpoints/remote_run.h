@@ -1,7 +1,7 @@
-// A run whose storage_path is an object store, as a launcher on this machine has it: a working
-// folder here, which is a run's folder like any other but for its checkpoints, and what makes it
-// last in the store. The journal is put there group by group before it counts; reports, logs and
-// the rest follow every few seconds (FORMAT.md section 7).
+// A run whose storage_path is an object store, as a launcher on this machine sees it. The launcher
+// keeps a working folder here, which is like any other run's folder except for its checkpoints, and
+// copies to the store what has to last. The journal is put there group by group before it counts;
+// reports, logs and the rest follow every few seconds (FORMAT.md section 7).
 #pragma once
 
 #include <condition_variable>
@@ -21,20 +21,20 @@
 
 namespace train {
 
-/// <storage_path>/<name>; of an object store the working folder on this machine,
+/// Return <storage_path>/<name>, or for an object store the working folder on this machine,
 /// ~/.local/state/trainrun/remote/s3/bucket/….
 std::string run_path(const std::string& storage_path, const std::string& name);
-/// What a working folder is of: the URL; of any other folder its path.
+/// Return the URL of the run that a working folder belongs to, or the path of any other folder.
 std::string place_of_run(const RunFolder& folder);
-/// Of a working folder that was fetched: "train-run 42 on node-a", if a launcher on another machine
-/// has lately said that it lives; for people, no decision rests on it.
+/// Return "train-run 42 on node-a" for a fetched working folder where a launcher on another machine
+/// has lately said that it is alive. It is for people: no decision rests on it.
 std::string running_elsewhere(const RunFolder& folder);
-/// As the user names it: the URL or the path.
+/// Return the run's place as the user names it: the URL or the path.
 std::string run_place(const std::string& storage_path, const std::string& name);
 
 class RemoteRun {
  public:
-  /// Nothing is asked of the store yet.
+  /// Open the run at `url`. This sends no request to the store yet.
   static Result<std::unique_ptr<RemoteRun>> open(const std::string& url);
   ~RemoteRun();
 
@@ -42,33 +42,33 @@ class RemoteRun {
   ObjectFiles& files() { return *files_; }
   ObjectStore& store() { return *store_; }
 
-  /// Whether any launcher has begun it.
+  /// Return whether any launcher has begun the run.
   Result<bool> exists();
-  /// exit.json of an earlier launcher; empty where there is none.
+  /// Return exit.json of an earlier launcher, or an empty string where there is none.
   Result<std::string> exit_json();
-  /// Bring the journal here, and, where another machine has had the run since, all else.
+  /// Bring the journal here and, where another machine has had the run since, everything else too.
   Result<Unit> fetch(const RunFolder& folder);
-  /// Leave word for a launcher on another machine.
+  /// Leave a request to stop for a launcher on another machine.
   Result<Unit> ask_to_stop();
 
-  /// AlreadyExists: a launcher on another machine owns it: its sign of life (owner.json) changes
-  /// while we watch for up to 15 s, which `say` is told of before. Nobody but us holds the lock of
-  /// the working folder here.
+  /// Claim the run. AlreadyExists where a launcher on another machine owns it: its sign of life
+  /// (owner.json) changes while we watch for up to 15 s, and we tell `say` before we watch. The
+  /// caller holds the lock of the working folder here.
   Result<Unit> claim(const LockHolder& self, const RunFolder& folder, bool force,
                      const std::function<void(const std::string&)>& say);
   JournalCopy journal_copy();
-  /// Fenced once another launcher owns it.
+  /// Check that the run is still ours. Fenced once another launcher owns it.
   Result<Unit> check_owner();
-  /// For a node to look for: that it reaches the same store.
+  /// Leave a mark by which a node can tell that it reaches the same store.
   Result<Unit> leave_mark(Generation generation, const std::string& text);
 
-  /// From now on: tell others that we live, pass on `train-run stop` of other machines, and put
-  /// what is new in `folder`. Both are called on a thread of ours; `fenced` once, when another
-  /// launcher owns the run.
+  /// From now on, tell others that we are alive, pass on `train-run stop` from other machines, and
+  /// put what is new in `folder`. Both callbacks run on a thread of ours; `fenced` is called once,
+  /// when another launcher owns the run.
   void begin(const RunFolder& folder, Generation generation,
              std::function<void(const std::string&)> warn,
              std::function<void(const Error&)> fenced);
-  /// Put all that is left, and give the run up. exit.json goes last. Blocks.
+  /// Put everything that is left, exit.json last, and give the run up. Blocks.
   Result<Unit> finish();
 
  private:

@@ -1,4 +1,5 @@
-// Copies of checkpoint shards on other nodes of the group: who keeps which, and when all have them.
+// Has other nodes of the group keep copies of checkpoint shards: which nodes keep which shard, and
+// when all of them have it.
 #pragma once
 
 #include <functional>
@@ -16,31 +17,31 @@
 
 namespace train {
 
-/// Who keeps a shard that `owner` made: itself, and the next ones of the group's nodes, around, up
-/// to `replicas` of them in all. Pure.
+/// Return the nodes that keep a shard that `owner` made: `owner` itself and the next of the group's
+/// nodes, in a circle, up to `replicas` in all. Pure.
 std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
                                        const std::string& owner, int replicas);
 
 class ReplicaCopies {
  public:
-  /// To a node by its name; dropped while that is away.
+  /// Sends a frame to a node by its name, and drops it while the node is away.
   using Send = std::function<void(const std::string&, const Frame&)>;
   ReplicaCopies(asio::any_io_executor executor, int replicas, Send send)
       : replicas_(replicas), send_(std::move(send)), changed_(executor) {}
 
   bool wanted() const { return replicas_ > 0; }
   int replicas() const { return replicas_; }
-  /// The nodes of the attempt, in the order of their ranks.
+  /// Set the nodes of the attempt, in the order of their ranks.
   void group(Attempt attempt, std::vector<std::string> nodes) {
     groups_[attempt] = std::move(nodes);
   }
-  /// Have the other nodes keep it; the names of all that have it then, `owner` first. Cancelled:
-  /// one of them is lost, or the attempt is over.
+  /// Have the other nodes keep the shard. Return the names of all nodes that have it then, `owner`
+  /// first. Cancelled: one of them is lost, or the attempt is over.
   Task<std::vector<std::string>> keep(Attempt attempt, std::string owner,
                                       const ShardWritten& shard);
-  /// `node` keeps it, or says why not.
+  /// `node` says that it keeps the shard, or why it does not.
   void answered(Attempt attempt, const std::string& node, const ShardKept& answer);
-  /// Its link is a new one.
+  /// Ask `node` again for what it has not answered: its link is a new one.
   void ask_again(Attempt attempt, const std::string& node);
   void lost(Attempt attempt, const std::string& node);
   void attempt_ended(Attempt attempt);

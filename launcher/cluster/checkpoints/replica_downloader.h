@@ -1,5 +1,5 @@
-// At the end of a run whose checkpoints stay on nodes: what is kept of them comes to the run's
-// folder, which is then like that of any other run.
+// Downloads the kept checkpoints of a run from its nodes at the end of the run. The run's folder is
+// then like that of any other run.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -21,9 +21,10 @@ class ReplicaDownloader {
   ReplicaDownloader(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk,
                     RunRecord& record, FileRelay& relay, Handlers handlers);
 
-  /// Bring all of them, the newest first. False where one stays on its nodes: why has been said.
+  /// Download all of them, the newest first. Return false where one stays on its nodes; the
+  /// handlers have been told why.
   asio::awaitable<bool> gather();
-  /// Leave what is not here yet where it is.
+  /// Stop, and leave what is not here yet where it is.
   void cancel();
 
  private:

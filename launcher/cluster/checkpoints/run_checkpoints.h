@@ -1,4 +1,4 @@
-// The checkpoints of a run, for who only reads them.
+// Opens the checkpoints of a run for callers that only read them.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ struct RunCheckpoints {
   std::unique_ptr<CheckpointStore> store;
 };
 
-/// Of the run at `place`, a path or an URL; `files` is used for a path, and outlives the answer.
+/// Open the checkpoints of the run at `place`, a path or a URL. `files` is used for a path, and
+/// must outlive the answer.
 Result<RunCheckpoints> open_checkpoints(const std::string& place, FileSystem& files);
 
 }  // namespace train

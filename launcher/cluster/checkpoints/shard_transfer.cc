@@ -26,7 +26,7 @@ FetchRequest fetch_request(const ShardWritten& shard, const PendingCheckpoint& p
           .useless = {}};
 }
 
-/// A node names the files: none may lie outside the shard.
+/// Check the file names, which come from a node: none may lie outside the shard.
 Result<Unit> check_shard(const ShardWritten& shard) {
   if (!shard.dir.starts_with(".rank-") || shard.dir.find('/') != std::string::npos)
     return Error{Errc::InvalidArgument,
@@ -80,7 +80,7 @@ bool ShardTransfer::takes(const Sender& from, const ShardWritten& shard) {
   return false;
 }
 
-// What comes on no attempt's frame the relay has asked traind for.
+// Take in bytes of a file. A frame of no attempt answers the relay, which asked traind for them.
 void ShardTransfer::bytes(const Sender& from, FileBytes answer) {
   if (from.attempt == kNoAttempt) return relay_.answered(from.node, std::move(answer));
   if (const auto found = fetchers_.find(from); found != fetchers_.end())
@@ -118,7 +118,7 @@ asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) 
     handlers_.event(NodeGroupGone{attempt, source.node});
 }
 
-/// Other nodes keep it as well. The names of all that do.
+/// Have other nodes keep the shard as well. Return the names of all nodes that do.
 Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWritten& shard,
                                                    const PendingCheckpoint& pending) {
   if (parse_shard_place(shard.dir) != pending)
@@ -133,7 +133,7 @@ Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWri
   co_return nodes;
 }
 
-/// Into the pending checkpoint. No node is named then.
+/// Bring the shard into the pending checkpoint. The answer names no node.
 Task<std::vector<std::string>> ShardTransfer::bring(Sender source, const ShardWritten& shard,
                                                     const PendingCheckpoint& pending) {
   auto fetching = fetch(source, shard, pending);
@@ -185,14 +185,14 @@ std::shared_ptr<FileFetcher> ShardTransfer::fetcher(Sender source) {
 
 // ---- ends
 
-// It says that all of the node's is here: not before it is.
+// The end of the group says that everything of the node is here, so hold it until that is true.
 bool ShardTransfer::holds_end(const Sender& from) {
   const bool held = collection_.group_gone({from.attempt, from.node});
   look_again(from.attempt);
   return held;
 }
 
-// What is being fetched may be useless now.
+// Have the fetchers look again: what they fetch may be useless now.
 void ShardTransfer::look_again(Attempt attempt) {
   for (const auto& [from, fetcher] : fetchers_) {
     if (from.attempt == attempt) fetcher->look_again();
@@ -276,7 +276,8 @@ void ShardTransfer::serve(const Sender& to, const ReadFile& request) {
   server_.serve(request.folder, request.path, request, reply);
 }
 
-/// Who restores it asks for its manifest first.
+/// Learn from the manifest which nodes have the shards. A node that restores asks for the manifest
+/// first.
 void ShardTransfer::learn_places(const std::string& folder) {
   const auto manifest = read_manifest(files_, folder);
   if (!manifest) return;

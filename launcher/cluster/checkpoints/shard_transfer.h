@@ -1,7 +1,8 @@
-// The shards of checkpoints that nodes keep on their own disks. Of those without the run's storage:
-// fetched into the pending checkpoint before the controller hears of them, so that all that follows
-// is as if the node had written them there. With `replicas`: copied to other nodes by then. And the
-// other way: what such nodes restore is read for them.
+// Transfers the shards of checkpoints that nodes keep on their own disks. The shards of nodes
+// without access to the run's storage are fetched into the pending checkpoint before the controller
+// hears of them, so that everything after that works as if the node had written them there. With
+// `replicas`, other nodes copy the shards before that. In the other direction, the launcher reads
+// for such nodes what they restore.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -41,24 +42,26 @@ class ShardTransfer {
 
   // What nodes say.
   void prepared(const Sender& from, const Prepared& message);
-  /// Whether it is brought here first: the controller hears of it later.
+  /// Return whether the shard is brought here first, so that the controller hears of it later.
   bool takes(const Sender& from, const ShardWritten& shard);
-  /// Whether the end of the node's group waits for what is brought from there.
+  /// Return whether the end of the node's group waits for shards that are still being brought from
+  /// there.
   bool holds_end(const Sender& from);
   void bytes(const Sender& from, FileBytes answer);
   void serve(const Sender& to, const ReadFile& request);
   void kept(const Sender& from, const ShardKept& answer);
-  /// Over a new link.
+  /// A supervisor has attached over a new link.
   void attached(const Sender& from, const AttemptSnapshot& snapshot);
   void lost(const Sender& source);
 
-  /// NodeDown ends what is fetched from there.
+  /// Take in an event: NodeDown ends what is fetched from that node.
   void saw(const RunEvent& event);
-  /// Nodes may read what it restores. Says which of them do not see the storage, once each.
+  /// Let nodes read what the attempt restores. Report each node that has no access to the storage,
+  /// once.
   void starting(const Start& action);
   void attempt_ended(Attempt attempt);
   FileRelay& relay() { return relay_; }
-  /// It did not see the storage when it was asked before.
+  /// Return whether the node had no access to the storage when it was asked.
   bool has_no_access(NodeId node) const { return relayed_.count(node) != 0; }
 
  private:

@@ -1,5 +1,5 @@
-// What a person reads while a command waits for an object store, and nothing else is on the
-// terminal yet.
+// Tells the user that a command waits for an object store while nothing else is on the terminal
+// yet.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace train {
 
-/// For ObjectStoreOptions::on_retry: a line on the standard error stream, at once and then at most
-/// one every 5 s. One thread at a time.
+/// Return a callback for ObjectStoreOptions::on_retry. It writes a line to the standard error
+/// stream, at once and then at most one every 5 s. One thread at a time may call it.
 std::function<void(const std::string&)> say_store_trouble();
 
 }  // namespace train

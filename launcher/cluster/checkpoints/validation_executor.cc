@@ -23,8 +23,8 @@ std::string_view status_of(const KnownCheckpoint& known,
   return unvalidated.contains(known.info.number) ? "pending_validation" : "committed";
 }
 
-/// The run's copy of what the process printed. Its path; "" where nothing was printed, or it cannot
-/// be written.
+/// Write the run's copy of what the process printed. Return its path, or "" where nothing was
+/// printed or it cannot be written.
 std::string write_log(const RunFolder& folder, Attempt attempt, const ValidationEnded& message) {
   if (message.output.empty()) return "";
   const std::filesystem::path path =

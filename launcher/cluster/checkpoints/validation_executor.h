@@ -1,6 +1,6 @@
-// Performs what the controller decides about the validation of checkpoints: asks a supervisor for
-// one, writes down what came of it before the controller hears of that, and tells workers which
-// checkpoints there are. On the driver's thread; files are the disk thread's.
+// Performs the validations that the controller decides on. It asks a supervisor for one, records
+// the result before the controller hears of it, and tells workers which checkpoints there are. Runs
+// on the driver's thread; files are the disk thread's.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -17,13 +17,14 @@
 
 namespace train {
 
-/// `validation`: of the job. A command of its own where it has one.
+/// Return the order for a supervisor. `validation`: the job's; it may have a command of its own.
 RunValidation validation_message(const ValidationConfig& validation, const Validate& action);
-/// What a worker that asked is told. `unvalidated`: by number. Of very many the newest are left.
+/// Return the answer to a worker that asked for checkpoints. `unvalidated`: by number. If there are
+/// very many checkpoints, only the newest are in the answer.
 ReportedCheckpoints reported_message(const AskCheckpoints& ask,
                                      const std::vector<KnownCheckpoint>& known,
                                      const std::set<std::uint64_t>& unvalidated);
-/// What the end of a process means: its result read, or why it is none.
+/// Return what the end of a validation process means: its result, or why there is none.
 ValidationRecord validation_record(const ValidationEnded& ended, const std::string& now);
 
 class ValidationExecutor {
@@ -42,12 +43,13 @@ class ValidationExecutor {
   };
   explicit ValidationExecutor(Uses uses) : uses_(std::move(uses)) {}
 
-  /// May come again, also from a supervisor of an older attempt.
+  /// Take in the end of a validation. It may come again, and also from a supervisor of an older
+  /// attempt.
   void ended(Attempt attempt, ValidationEnded message);
   void asked(NodeId node, Attempt attempt, const AskCheckpoints& ask);
-  /// The controller has heard something: who waited may be answered.
+  /// The controller has taken in an event: answer the workers that need not wait any longer.
   void look_again();
-  /// For the keeper: all that the controller has still to see validated.
+  /// Return for the keeper all checkpoints that the controller has still to see validated.
   CheckpointManager::Pinned pinned() const;
 
  private:

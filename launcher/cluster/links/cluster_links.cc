@@ -49,8 +49,8 @@ void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint
   scope_.spawn("heartbeats", keep_alive());
 }
 
-// Not all of thousands at the same moment: what a handshake needs beside its link would be most of
-// the memory that the launcher ever takes.
+// Start the links, but not thousands of them at the same moment: the memory that handshakes need
+// would be most of what the launcher ever takes.
 asio::awaitable<void> ClusterLinks::dial() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (i > 0 && i % kDialledAtOnce == 0) {
@@ -61,7 +61,8 @@ asio::awaitable<void> ClusterLinks::dial() {
   }
 }
 
-// A run may outlive its certificate: a link that breaks is made again with what is there by then.
+// Return the certificates as they are now: a run may outlive its certificate, and a link that
+// breaks is made again with the current one.
 const std::optional<TlsContext>& ClusterLinks::current_tls() {
   if (tls_.changed(std::chrono::steady_clock::now()))
     if (const auto read = tls_.read_again(); !read) handlers_.stale(read.error());

@@ -1,5 +1,5 @@
-// The run's links to all of its daemons: which answer, under which name and address, and what is
-// wrong with the others.
+// The run's links to all of its daemons. They know which daemons answer, under which name and
+// address, and what is wrong with the others.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,9 @@
 
 namespace train {
 
-/// A node gets the whole environment of its workers, with the keys in it: not before it has shown
-/// who it is. Unauthenticated where a TCP address is named and there is nothing to show it.
+/// Check that nodes can be authenticated. A node gets the whole environment of its workers with the
+/// keys in it, but not before it has proved who it is. Unauthenticated where a TCP address is named
+/// and there is nothing to prove it with.
 Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
 
 class ClusterLinks {
@@ -25,26 +26,26 @@ class ClusterLinks {
   struct Handlers {
     std::function<void(const RunEvent&)> event;  // NodeUp, NodeDown
     std::function<void(NodeId, const Frame&)> received;
-    std::function<void(const Error&)> refused;  // by one of them, for good
+    std::function<void(const Error&)> refused;  // one daemon refused us for good
     std::function<void(const Error&)> stale;    // new certificates or token cannot be used
   };
-  /// Links run in `scope`, which may come to life later.
+  /// Links run in `scope`, which may start later.
   ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, Handlers handlers);
 
-  /// One link each; the n-th is NodeId n. Once only.
+  /// Make one link for each endpoint; the n-th is NodeId n. To be called once.
   void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
   std::size_t size() const { return nodes_.size(); }
-  /// Dropped while the daemon is away.
+  /// Send a frame. It is dropped while the daemon is away.
   void send(NodeId node, const Frame& frame) { nodes_.at(node.value).link->send(frame); }
-  /// What the node calls itself; how it is reached, while it has not answered.
+  /// Return what the node calls itself, or how it is reached while it has not answered.
   std::string name(NodeId id) const;
-  /// Where workers of other nodes reach it; empty before it has answered.
+  /// Return the address where workers of other nodes reach it; empty before it has answered.
   const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
   std::vector<WaitingNode> away() const;
-  /// Which answer.
+  /// Return the nodes that answer.
   std::vector<NodeId> up() const;
   std::optional<NodeId> find(const std::string& name) const;
-  /// Tell all daemons that the run is over; whether they keep its checkpoints nevertheless.
+  /// Tell all daemons that the run is over, and whether they keep its checkpoints all the same.
   asio::awaitable<void> detach(bool keep_data);
 
  private:

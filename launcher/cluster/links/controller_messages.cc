@@ -14,7 +14,7 @@
 namespace train {
 namespace {
 
-/// The rank that it names, or one that no attempt has.
+/// Return the rank that the message names, or a rank that no attempt has.
 template <class Message>
 std::int32_t highest_rank(const Message& message) {
   const auto named = [](const auto& one) { return Rank(one.rank).value; };
@@ -32,7 +32,7 @@ std::int32_t highest_rank(const Message& message) {
   return 0;
 }
 
-/// What people and files are told of it: without secrets, and no more than their limits.
+/// Return the end as people and files may see it: without secrets and within their limits.
 WorkerEnd shown(WorkerEnd end) {
   for (std::string& line : end.last_lines) line = redacted(line);
   if (end.error)

@@ -1,5 +1,5 @@
-// What nodes say, as the controller's events, and its orders as messages. Pure; the simulation uses
-// it too.
+// Translates what nodes say to the controller's events, and the controller's orders to messages.
+// Pure; the simulation uses it too.
 #pragma once
 
 #include <string>
@@ -12,22 +12,22 @@
 
 namespace train {
 
-/// Who says something: a node's traind, or the supervisor of an attempt there.
+/// The sender of a message: a node's traind, or the supervisor of an attempt there.
 struct Sender {
   Attempt attempt;
   NodeId node;
   auto operator<=>(const Sender&) const = default;
 };
 
-/// All that comes from nodes, beside what is the link's own.
+/// All messages that come from nodes, except the link's own.
 using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
           CollectiveAnswered, WorkerResult, AttemptSnapshot, AttemptLost, NodeDraining, ReadFile,
           FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
 
-/// Protocol where the frame does not decode, or names a rank that an attempt of `ranks` cannot
-/// have.
+/// Decode a frame. Protocol where it does not decode, or names a rank that an attempt of `ranks`
+/// cannot have.
 Result<NodeMessage> decode_node_message(const Frame& frame, int ranks);
 
 AttemptPrepared to_event(const Sender& from, const Prepared& message);
@@ -48,7 +48,7 @@ NodeDrain to_event(const Sender& from, const NodeDraining& message);
 StopWorkers message_of(const StopGroup& action);
 PauseWorkers message_of(const Pause& action);
 CollectiveResult message_of(const SendCollective& action);
-/// `keep`: CheckpointOutcome says what.
+/// `keep`: see CheckpointOutcome.
 CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep);
 
 }  // namespace train

@@ -14,7 +14,7 @@
 namespace train {
 namespace {
 
-/// What a message says of an endpoint that the reader is told anyway.
+/// Return the message without the endpoint, which the reader is told anyway.
 std::string without_prefix(const std::string& message, const std::string& endpoint) {
   return message.starts_with(endpoint + ": ") ? message.substr(endpoint.size() + 2) : message;
 }
@@ -52,7 +52,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
          co_await Connection::connect(executor_, endpoint_, liveness_.connect_limit()));
   HandshakeLimits limits;
   if (const auto time = liveness_.handshake_limit()) limits.time = *time;
-  // Nothing is said before it is known who hears it.
+  // Say nothing before we know who hears it.
   Result<PeerInfo> peer = PeerInfo{};
   if (const auto user = check_peer_user(*connection); user.has_error())
     peer = user.error();
@@ -60,8 +60,8 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
     peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
-    // Later, or where our workers are, whoever will not have us there is no reason to give them up:
-    // the daemon is away, and the others train on.
+    // Once we have been attached, or where our workers are, a refusal is no reason to give them up:
+    // the daemon counts as away, and the other workers train on.
     if (!liveness_.known() &&
         (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
       refused_ = true;
@@ -75,7 +75,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
   co_return connection;
 }
 
-// The life of one connection, and why it ended.
+// Serve one connection until it ends. Return why it ended.
 asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection) {
   connection_ = connection;
   AttachRun attach = options_.attach;
@@ -131,7 +131,7 @@ void DaemonLink::keep_alive(TimePoint now) {
   }
 }
 
-/// Say what has become of the node. Gives how long to wait before the next try.
+/// Report what has become of the node. Return how long to wait before the next try.
 Duration DaemonLink::disconnected(const Error& why) {
   const bool silent = why.code == Errc::Timeout;
   const auto verdict =

@@ -1,6 +1,6 @@
-// One connection to one traind: connects, proves who it is, attaches the run, sends heartbeats, and
-// connects again when the link breaks. When, and when the node counts as lost, NodeLiveness
-// decides.
+// One connection to one traind. It connects, proves who it is, attaches the run, sends heartbeats,
+// and connects again when the link breaks. NodeLiveness decides when to do so, and when the node
+// counts as lost.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -23,8 +23,8 @@ constexpr Duration kKeepAliveEvery = milliseconds(100);
 /// The same for all links of a run.
 struct DaemonLinkOptions {
   Identity self;
-  AttachRun attach;       // without the proof, which is another one for each connection
-  std::string owner_key;  // by which it is made
+  AttachRun attach;       // without the proof, which differs for each connection
+  std::string owner_key;  // the proof is made with it
   LivenessLimits limits = {};
   bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
@@ -38,20 +38,21 @@ class DaemonLink {
         away;  // once each time it gets worse; for the screen
     std::function<void(const std::string& reason)>
         down;                                   // its workers count as lost; connecting goes on
-    std::function<void(const Error&)> refused;  // it will not have us: trying again is useless
+    std::function<void(const Error&)> refused;  // it rejects us: trying again is useless
   };
 
   /// `options` and `tls` must outlive it: there may be thousands of links.
   DaemonLink(asio::any_io_executor executor, Endpoint endpoint, const DaemonLinkOptions& options,
              const TlsSource& tls, Handlers handlers);
 
-  /// Runs until cancelled or refused.
+  /// Run until cancelled or refused.
   asio::awaitable<void> run();
-  /// To be called every kKeepAliveEvery: sends a heartbeat when it is time for one, and closes a
-  /// connection over which nothing has come for too long. One timer for all links: with timers of
-  /// their own, 10,000 links took a fifth of a core.
+  /// Send a heartbeat when one is due, and close a connection over which nothing has come for too
+  /// long. To be called every kKeepAliveEvery. One timer serves all links: with a timer for each,
+  /// 10,000 links took a fifth of a core.
   void keep_alive(TimePoint now);
-  /// Dropped while there is no connection: what must arrive is said again after `offered`.
+  /// Send a frame. It is dropped while there is no connection: what must arrive is said again after
+  /// `offered`.
   void send(const Frame& frame);
   /// Tell the daemon that the run is over, and close.
   asio::awaitable<void> detach(bool keep_data);

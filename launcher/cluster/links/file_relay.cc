@@ -34,7 +34,8 @@ void FileRelay::ask_next(Asked asked) {
   handlers_.send(*node, encode(request));
 }
 
-/// Those that should have it share the work; then any other: one that restored it has it too.
+/// Return the node to ask next. The nodes that should have the file share the work; then any other
+/// may be asked, since a node that restored the file has it too.
 std::optional<NodeId> FileRelay::next(const Asked& asked) const {
   std::vector<NodeId> holders, others;
   const auto found = holders_.find(asked.request.folder);

@@ -1,5 +1,6 @@
-// Reads of files that nodes keep on their disks: asked of one node that has them, and of the others
-// where it fails. For supervisors that the launcher passes the bytes on to, and for the launcher.
+// Relays reads of files that nodes keep on their disks. It asks one node that has the file, and the
+// others where that fails. It serves supervisors, to which the launcher passes the bytes on, and
+// the launcher itself.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@
 
 namespace train {
 
-/// So long a file is not given up whose nodes are all away: they may come back.
+/// How long the relay waits for a file whose nodes are all away, since they may come back.
 inline constexpr Duration kHoldersAwayMax = std::chrono::seconds(60);
 
 class FileRelay {
@@ -30,17 +31,17 @@ class FileRelay {
   FileRelay(const Clock& clock, Handlers handlers)
       : clock_(clock), handlers_(std::move(handlers)) {}
 
-  /// Which nodes have the shard at `place`, "data-3-0.12/rank-0003".
+  /// Record which nodes have the shard at `place`, "data-3-0.12/rank-0003".
   void knows(const std::string& place, std::vector<std::string> nodes) {
     holders_[place] = std::move(nodes);
   }
   /// Forget the places of checkpoints up to this attempt.
   void forget(Attempt up_to);
-  /// Answered once, with the id of the request; Corrupt where no node has it. Not answered where a
-  /// node is lost that may come back: whoever asks asks again.
+  /// Read a file. `reply` is called once, with the id of the request; Corrupt where no node has the
+  /// file. It is not called where a lost node may come back: the caller asks again.
   void ask(const ReadFile& request, Reply reply);
   void answered(NodeId node, FileBytes answer);
-  /// What it was asked for, others are asked for now.
+  /// Ask other nodes now for what this node was asked for.
   void lost(NodeId node);
 
  private:
@@ -59,7 +60,7 @@ class FileRelay {
   const Clock& clock_;
   Handlers handlers_;
   std::map<std::string, std::vector<std::string>> holders_;
-  std::map<std::string, TimePoint> missed_;  // places that no node had, since when
+  std::map<std::string, TimePoint> missed_;  // places that no node had, and since when
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t last_id_ = 0;
 };

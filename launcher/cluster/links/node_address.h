@@ -1,4 +1,4 @@
-// Under which address the workers of other nodes reach a node. Pure.
+// Chooses the address under which the workers of other nodes reach a node. Pure.
 #pragma once
 
 #include <string>
@@ -6,9 +6,10 @@
 
 namespace train {
 
-/// `reached_at`: where this launcher reached its daemon (numeric, observed on the connection).
-/// `offered`: the node's own addresses, best first. An observed address is preferred when the node
-/// has it itself (behind a forwarded port it has not), and a loopback address is for nobody else.
+/// Return a node's address for its peers. `reached_at`: where this launcher reached its daemon
+/// (numeric, observed on the connection). `offered`: the node's own addresses, best first. The
+/// observed address is preferred when it is one of the node's own (behind a forwarded port it is
+/// not). A loopback address is of no use to other nodes.
 std::string address_for_peers(const std::string& reached_at,
                               const std::vector<std::string>& offered);
 

@@ -30,8 +30,9 @@ constexpr std::size_t kRootBytesMax = 39;  // sockets lie below it: a path of th
 
 constexpr const char *kTmp = "/tmp", *kVarTmp = "/var/tmp";
 
-/// Nobody else can exchange what we make in it: it is ours or root's, and others may write to it
-/// only where it is sticky. The system's own are so, also where a user namespace hides their owner.
+/// Return whether nobody else can exchange what we make in the folder: it is ours or root's, and
+/// others may write to it only where it is sticky. The system's own folders are safe, even where a
+/// user namespace hides their owner.
 bool is_safe_root(const std::string& path) {
   if (path == kTmp || path == kVarTmp) return true;
   struct stat status {};
@@ -56,15 +57,16 @@ std::string runtime_root() {
   return is_usable_root(named) ? named : kTmp;
 }
 
-/// For worker output and checkpoints on their way, which may be large: the runtime folder is often
-/// memory. The best first; a batch system may have left a TMPDIR that is not on this machine.
+/// Return the folders for a spool, the best first. It holds worker output and checkpoints in
+/// transit, which may be large, and the runtime folder is often in memory. A batch system may have
+/// left a TMPDIR that is not on this machine.
 std::vector<std::string> spool_roots() {
   std::vector<std::string> roots{variable("TMPDIR"), kVarTmp, kTmp};
   std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
   return roots;
 }
 
-/// Nothing where the path is too long for one.
+/// Return the socket's address, or nothing where the path is too long for one.
 std::optional<sockaddr_un> socket_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -73,7 +75,8 @@ std::optional<sockaddr_un> socket_address(const std::string& path) {
   return address;
 }
 
-/// Not every file system of a TMPDIR does.
+/// Return whether sockets can be made in the folder. Not every file system of a TMPDIR supports
+/// them.
 bool holds_sockets(const std::string& folder) {
   const std::string path = folder + "/.socket";
   const auto address = socket_address(path);
@@ -85,8 +88,8 @@ bool holds_sockets(const std::string& folder) {
   return bound && ::unlink(path.c_str()) == 0;
 }
 
-/// "trainrun_0-5118976aab" of "/tmp/trainrun-0-5118976aab": both may lie in one folder. As long as
-/// that, for a path of a socket has no byte to spare.
+/// Return "trainrun_0-5118976aab" for "/tmp/trainrun-0-5118976aab": both may lie in one folder. It
+/// is no longer than the other name, since a socket's path has no byte to spare.
 std::string spool_name(const std::string& runtime_dir) {
   std::string name = runtime_dir.substr(runtime_dir.rfind('/') + 1);
   if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
@@ -95,7 +98,7 @@ std::string spool_name(const std::string& runtime_dir) {
 
 constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
 
-/// Also of a process that nobody has reaped yet.
+/// Return whether the process has ended, even where nobody has reaped it yet.
 bool is_gone(pid_t pid) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return errno == ESRCH;
@@ -211,7 +214,7 @@ Result<Unit> PrivateDaemon::spawn() {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
-  // It may have done so since.
+  // It may have removed the folder since.
   if (error == ENOENT && make_own_folder(runtime_dir_) && make_spool())
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
@@ -222,8 +225,9 @@ Result<Unit> PrivateDaemon::spawn() {
   return Unit{};
 }
 
-/// Its note is there before it. What the note names is gone when a batch system has removed the
-/// TMPDIR of its job: then there is another one, unless supervisors may still use the first.
+/// Make the spool folder. Its note is written before it. The folder that the note names is gone
+/// when a batch system has removed the TMPDIR of its job: then we make another one, unless
+/// supervisors may still use the first.
 Result<Unit> PrivateDaemon::make_spool() {
   const std::string note = runtime_dir_ + std::string(kSpoolNote);
   if (!spool_dir_.empty()) {

@@ -1,8 +1,8 @@
-// The traind that train-run starts for itself when no cluster is named: its own session, a Unix
-// socket in a short folder (of $XDG_RUNTIME_DIR, or /tmp), a spool folder for what may be large (of
-// $TMPDIR, or /var/tmp), gone with its last run. Started again when it dies; it finds its
-// supervisors by the same folders. A variable's folder is used where nobody else can exchange what
-// we make in it.
+// The traind that train-run starts for itself when no cluster is named. It has its own session, a
+// Unix socket in a short folder (in $XDG_RUNTIME_DIR or /tmp), and a spool folder for what may be
+// large (in $TMPDIR or /var/tmp), and it leaves with its last run. It is started again when it
+// dies, and finds its supervisors through the same folders. A variable's folder is used only where
+// nobody else can exchange what we make in it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,37 +17,38 @@ namespace train {
 
 class PrivateDaemon {
  public:
-  /// Names only, and by chance; nothing is started.
+  /// Choose random names for its folders. Nothing is started.
   PrivateDaemon();
-  /// The one that an earlier launcher of the run left behind with its workers; `note` is
-  /// remember()'s file. It may have ended() meanwhile: start() it again then, it finds its
-  /// supervisors. None where its folder is gone.
+  /// Return the daemon that an earlier launcher of the run left behind with its workers. `note` is
+  /// the file that remember() wrote. It may have ended() meanwhile: start() it again then, and it
+  /// finds its supervisors. None where its folder is gone.
   static std::optional<PrivateDaemon> find(const std::string& note);
-  /// The one of a runtime folder, as find() finds it.
+  /// Return the daemon of a runtime folder, as find() does.
   static std::optional<PrivateDaemon> at(const std::string& runtime_dir);
-  /// Remove the spool of one whose runtime folder is gone, with a restart of the machine say:
-  /// nobody else knows of it. `note` is remember()'s file.
+  /// Remove the spool of a daemon whose runtime folder is gone, for example after a restart of the
+  /// machine: nobody else knows of it. `note` is the file that remember() wrote.
   static void clean_up_lost(const std::string& note);
-  /// Leave word for a later launcher where the daemon that was started is. Not synced: after a
-  /// power cut it is not there either.
+  /// Tell a later launcher in `note` where the daemon is. The file is not synced: after a power cut
+  /// the daemon is not there either.
   void remember(const std::string& note) const;
 
   Result<Unit> start();
-  /// Whether its process has ended (it is reaped then, when it is our child).
+  /// Return whether its process has ended, and reap it when it is our child.
   bool ended();
-  /// How many times in a row start() has failed, or the one that it made has exited with an error.
+  /// Return how many times in a row start() has failed, or the daemon that it started has exited
+  /// with an error.
   int failures() const { return failures_; }
-  /// Why it could not start: start()'s error, or the last in its log. Its message is "" where there
-  /// is none.
+  /// Return why it could not start: start()'s error, or the last error in its log. The message is
+  /// "" where there is none.
   Error last_error() const;
   Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
   const std::string& runtime_dir() const { return runtime_dir_; }
   const std::string& spool_dir() const { return spool_dir_; }  // "" before start()
   pid_t pid() const { return pid_; }
-  /// End the one that start() made, before any launcher has called it: the run is not to be. One
-  /// that was found is left alone.
+  /// End the daemon that start() started, before any launcher has called it: the run will not
+  /// happen. A daemon that was found is left alone.
   void stop();
-  /// Whether its folder has the socket of a supervisor, which may be alive.
+  /// Return whether its folder has the socket of a supervisor, which may be alive.
   bool has_supervisors() const;
   /// Remove its folders, once the daemon has left.
   void clean_up();
@@ -64,7 +65,7 @@ class PrivateDaemon {
   std::optional<Error> not_started_;
 };
 
-/// traind: $TRAINRUN_TRAIND, beside this program, or in PATH's sbin and bin.
+/// Return the path of traind: $TRAINRUN_TRAIND, beside this program, or in PATH's sbin and bin.
 Result<std::string> find_traind();
 
 }  // namespace train

@@ -21,7 +21,7 @@ std::int64_t to_ms(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration).count();
 }
 
-/// What is the same for all processes of the run.
+/// Return the part that is the same for all processes of the run.
 StartWorkers program_of(const JobSpec& spec, const RunRecord& record,
                         const std::map<std::string, std::string>& env) {
   StartWorkers message;
@@ -42,8 +42,8 @@ Result<std::map<std::string, std::string>> worker_environment_base(
   TRY(auto job_env, spec::resolve_environment(spec, submitter));
   std::map<std::string, std::string> env = submitter;
   for (auto it = env.begin(); it != env.end();) {
-    // The cluster's token and our own settings are the launcher's; an outer torchrun's or
-    // train-run's ranks are not ours.
+    // The cluster's token and our own settings are the launcher's. The ranks of an outer torchrun
+    // or train-run are not ours.
     const bool ours = it->first.starts_with("TRAINRUN_") || it->first.starts_with("TORCHELASTIC_");
     it = ours ? env.erase(it) : std::next(it);
   }
@@ -151,7 +151,7 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunRecord& record,
   link.owner_key = record.owner_key();
   link.attach.user = config.user.value_or("");
   link.attach.dead_after_ms = to_ms(failure.node_dead_after);
-  // A node is suspect after the second heartbeat that is missing.
+  // A node becomes suspect when the second heartbeat in a row is missing.
   link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);
   link.attach.orphan_timeout_ms = to_ms(failure.orphan_timeout);
   link.limits = {.suspect_after = failure.node_suspect_after,

@@ -51,8 +51,8 @@ Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int 
   return &(streams_[key] = std::move(stream));
 }
 
-/// What an earlier launcher has copied of the stream. Once it was rotated only the supervisor
-/// knows.
+/// Return how much of the stream an earlier launcher has copied. Once the file was rotated, only
+/// the supervisor knows.
 Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
   struct stat status {};
   if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
@@ -101,7 +101,8 @@ Result<Unit> OutputLog::rotate(Stream& stream) {
   return Unit{};
 }
 
-/// Streams share the run's limit, so that each keeps its beginning and its newest lines.
+/// Return the limit of one piece. Streams share the run's limit so that each keeps its beginning
+/// and its newest lines.
 std::uint64_t OutputLog::piece_bytes_max() const {
   const std::uint64_t share = limits_.run_bytes / std::max<std::size_t>(streams_.size(), 1);
   return std::min(limits_.stream_bytes, share) / 3;
@@ -129,8 +130,8 @@ std::vector<OutputLog::Piece> OutputLog::pieces() const {
   return all;
 }
 
-/// More than is needed now, so that not each line has us look at all files. A file stays, and says
-/// that it is empty: its name tells the next launcher what there was.
+/// Remove more than is needed now, so that we need not look at all files for each line. A removed
+/// file stays with a line that says so: its name tells the next launcher what there was.
 void OutputLog::make_room(std::uint64_t bytes) {
   if (held_bytes_ && *held_bytes_ + bytes <= limits_.run_bytes) return;
   std::vector<Piece> all = pieces();

@@ -1,7 +1,8 @@
-// The run's copy of what workers printed: attempts/000/ranks/0003/{stdout,stderr}.log, byte by
-// byte, bounded. Beyond a third of a stream's limit the beginning stays as stdout.log.head, and the
-// newest two thirds as stdout.log.1 and stdout.log. Beyond the run's limit the oldest goes: earlier
-// attempts first, then what is old of this one.
+// Keeps the run's copy of what workers printed: attempts/000/ranks/0003/{stdout,stderr}.log, byte
+// by byte, bounded. When a stream exceeds a third of its limit, its beginning stays as
+// stdout.log.head, and the newest two thirds are in stdout.log.1 and stdout.log. When the run
+// exceeds its limit, the oldest output goes: first that of earlier attempts, then the oldest of
+// this one.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +32,20 @@ class OutputLog {
   OutputLog& operator=(const OutputLog&) = delete;
 
   /// Append what is new in [offset, offset + data.size()) of a stream: pieces may come again.
-  /// Returns the offset that may be acknowledged, and through `fresh` the part that was new.
+  /// Return the offset that may be acknowledged, and in `fresh` the part that was new.
   Result<std::uint64_t> append(Attempt attempt, Rank rank, int number, std::uint64_t offset,
                                std::string_view data, std::string_view* fresh);
   void close(Attempt attempt);
-  /// How much had to go for the run's limit.
+  /// Return how many bytes were removed because of the run's limit.
   std::uint64_t removed_bytes() const { return removed_bytes_; }
 
  private:
   struct Stream {
     int fd = -1;
     std::string path;
-    std::uint64_t offset = 0;       // of the stream: all before it is here
+    std::uint64_t offset = 0;       // of the stream: everything before it is here
     std::uint64_t piece_bytes = 0;  // in the file that is being written
-    bool rotated = false;           // by an earlier launcher: where it was is not known yet
+    bool rotated = false;           // by an earlier launcher: its offset is not known yet
   };
   Result<Stream*> stream_of(Attempt attempt, Rank rank, int number);
   static Result<std::uint64_t> held_bytes(Stream& stream);

@@ -8,8 +8,8 @@
 namespace train {
 namespace {
 
-// A sync costs milliseconds; while reports pour in, one each 20 ms is enough, and their workers
-// have room for far more.
+// A sync costs milliseconds. While reports pour in, one sync each 20 ms is enough; workers have
+// room for far more.
 constexpr auto kSyncEvery = std::chrono::milliseconds(20);
 constexpr std::size_t kShownMax = 64;  // the screen shows a few a second at most
 

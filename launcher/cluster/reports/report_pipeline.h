@@ -1,6 +1,6 @@
-// From report batches to the report log and the other sinks, on a thread of its own: decode, write,
-// sync in groups, and only then acknowledge. The driver's thread hands batches in and gets news
-// back through `post`.
+// Takes report batches to the report log and the other sinks on a thread of its own. It decodes,
+// writes, syncs in groups, and acknowledges only then. The driver's thread hands batches in and
+// gets news back through `post`.
 #pragma once
 
 #include <condition_variable>
@@ -24,8 +24,8 @@
 
 namespace train {
 
-/// Of rank 0, under earlier launchers: its newest metrics, and those of the living attempt's
-/// reports with a checkpoint, which may not be committed yet.
+/// Rank 0's metrics under earlier launchers: the newest, and those of the living attempt's reports
+/// with a checkpoint, which may not be committed yet.
 struct EarlierReports {
   Metrics newest;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report report_seq
@@ -44,33 +44,34 @@ class ReportPipeline {
     std::uint64_t settled = 0;                        // the n-th call of settle() is done
   };
 
-  /// `last_metrics`: rank 0's newest under earlier launchers.
+  /// `last_metrics`: rank 0's newest metrics under earlier launchers.
   ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks, StopRules stop,
                  std::function<void(News)> post, Metrics last_metrics = {});
   ~ReportPipeline();  // writes and syncs what is left
 
-  /// What comes again is dropped here, and acknowledged again: what waits for the disk is at most
-  /// what workers hold unacknowledged, however often a link breaks.
+  /// Take in a batch. Reports that come again are dropped here and acknowledged again. So, however
+  /// often a link breaks, no more waits for the disk than workers hold unacknowledged.
   void add(Attempt attempt, ReportBatch batch);
   std::size_t queued_bytes() const;
-  /// Everything added so far is to be on disk; News.settled says when.
+  /// Ask for everything added so far to be on disk; News.settled says when it is.
   std::uint64_t settle();
-  /// Rank 0's newest, so far.
+  /// Return rank 0's newest metrics so far.
   Metrics last_metrics() const;
   /// End the thread; afterwards the fields below may be read.
   void finish();
   std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
-  /// Rank 0's reports of an attempt, by report_seq: how many were lost after a checkpoint.
+  /// Return the report_seq of rank 0's last report in an attempt. It tells how many reports after a
+  /// checkpoint were lost.
   std::uint64_t last_report_seq(Attempt attempt) const;
 
  private:
   struct Item {
     Attempt attempt = {};
     ReportBatch batch = {};
-    std::uint32_t known = 0;   // so many at its front came before
+    std::uint32_t known = 0;   // how many at its front came before
     std::uint64_t settle = 0;  // or a request
   };
-  /// What is to be done with one lock of the mutex.
+  /// The work that is taken with one lock of the mutex.
   struct Work {
     std::deque<Item> items;
     std::set<std::string> gaps;

@@ -1,4 +1,5 @@
-// Where reports go beside metrics.jsonl: what run_config.callbacks names.
+// Opens the sinks that receive reports in addition to metrics.jsonl: those that
+// run_config.callbacks names.
 #pragma once
 
 #include <chrono>
@@ -12,8 +13,8 @@
 
 namespace train {
 
-/// Open the sinks of `callbacks` (csv, tensorboard; json is metrics.jsonl itself). `spec_yaml` is
-/// shown by TensorBoard.
+/// Open the sinks of `callbacks` (csv, tensorboard; json is metrics.jsonl itself). TensorBoard
+/// shows `spec_yaml`.
 Result<std::vector<std::unique_ptr<ReportSink>>> open_report_sinks(
     const std::vector<std::string>& callbacks, const RunFolder& folder,
     std::chrono::system_clock::time_point wall, const std::string& spec_yaml);

@@ -61,7 +61,8 @@ asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequ
     } else if (frame->type == MessageType::ControllerEnded) {
       auto ended = decode<ControllerEnded>(*frame);
       if (!ended) continue;
-      // With nothing said it went on in the run's own log, and may even have ended the run since.
+      // It said nothing here, so it went on in the run's own log, and may even have ended the run
+      // since.
       const std::string exit = RunFolder(request.message.run_dir).exit_json();
       const bool was_up = ended->said.empty() && ::access(exit.c_str(), F_OK) == 0;
       *result = DetachOutcome{was_up, ended->exit_code, ended->said};

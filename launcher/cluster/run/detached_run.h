@@ -1,5 +1,5 @@
-// A run whose controller a traind keeps (`train-run --detach`): what the controller does otherwise
-// than one on a terminal, and how the train-run that detaches asks for it.
+// A run whose controller a traind keeps (`train-run --detach`): what its controller does
+// differently from one on a terminal, and how the train-run that detaches asks for it.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@
 
 namespace train {
 
-/// The private traind of a run, started if need be; none for a run that has nodes of its own,
-/// unless it `must` have one to keep its controller.
+/// Return the private traind of a run, and start it if necessary. None for a run that has nodes of
+/// its own, unless it `must` have one to keep its controller.
 Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options,
                                                        bool must = false);
-/// Of this user's traind on this machine.
+/// Return the runtime folder of this user's traind on this machine.
 std::string user_runtime_dir();
-/// Tell a later launcher of the run.
+/// Tell a later launcher of the run about the daemon.
 void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder);
 
-/// The run is ours: go on in the run's launcher.log, and leave word for `train-run attach` that
-/// another controller follows where this one dies.
+/// Go on in the run's launcher.log once the run is ours, and leave a marker that tells `train-run
+/// attach` that another controller follows if this one dies.
 Result<Unit> begin_detached(const RunFolder& folder);
 void end_detached(const RunFolder& folder);
 bool is_detached(const RunFolder& folder);
-/// Of an unfinished run that no launcher holds: why, and what resumes it.
+/// Return why an unfinished run has no launcher, and the command that resumes it.
 std::string left_text(const RunFolder& folder);
 
 struct DetachOutcome {
-  bool up = false;    // or it ended before it owned the run:
+  bool up = false;    // false: it ended before it owned the run, with:
   int exit_code = 0;  // 128 + signal
   std::string said;
 };
@@ -43,8 +43,8 @@ struct KeepRequest {
   Duration patience{};  // for the traind to answer at all
   std::function<bool(pid_t controller)> owns_run;
 };
-/// Ask a traind to keep a controller, and wait until it owns the run, or has ended. Unavailable: no
-/// traind of this user is there.
+/// Ask a traind to keep a controller, and wait until it owns the run or has ended. Unavailable
+/// where no traind of this user is there.
 Result<DetachOutcome> keep_controller(const KeepRequest& request);
 
 }  // namespace train

@@ -65,7 +65,7 @@ asio::awaitable<void> JournalWriter::run() {
       changed_.notify();
       co_return;
     }
-    // They go first, once the disk takes something again.
+    // They go first once the disk accepts writes again.
     queue_.insert(queue_.begin(), events.begin(), events.end());
     const auto woken = co_await pause_for(kRetryAfter);
     if (!woken) co_return;

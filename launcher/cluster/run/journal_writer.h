@@ -1,4 +1,4 @@
-// What the run remembers goes to its journal on a thread of its own: events queue up while one
+// Writes what the run remembers to its journal on a thread of its own. Events queue up while one
 // group is written and synced, and the next group takes all of them.
 #pragma once
 
@@ -18,19 +18,20 @@ namespace train {
 
 class JournalWriter {
  public:
-  /// `complain` gets a line when groups begin to fail, and for each event that no journal takes
-  /// (it is too long); the run goes on.
+  /// `complain` gets a line when groups begin to fail, and for each event that is too long for the
+  /// journal; the run goes on.
   JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
                 std::function<void(const std::string&)> complain);
 
   void remember(boost::json::object event);
-  /// Nothing is written before `reached`, which is asked at every look_again(). An attempt's end
-  /// waits for its reports: a later launcher that knows of the end lets go of those that are left.
+  /// Write nothing before `reached` returns true; each look_again() asks it. An attempt's end waits
+  /// for its reports this way: a later launcher that knows of the end drops the reports that are
+  /// left.
   void hold_until(std::function<bool()> reached) { holds_.push_back(std::move(reached)); }
   void look_again() { changed_.notify(); }
-  /// Wait until all that was remembered before this call is on disk, or could not be written.
+  /// Wait until everything remembered before this call is on disk, or could not be written.
   Task<Unit> written();
-  /// Writes until cancelled.
+  /// Write until cancelled.
   asio::awaitable<void> run();
 
  private:
@@ -40,7 +41,7 @@ class JournalWriter {
   Notifier changed_;
   std::vector<boost::json::object> queue_;
   std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that takes none keeps nobody waiting
-  bool fenced_ = false;  // it is another launcher's journal by now: nothing more is written
+  bool fenced_ = false;  // the journal is another launcher's by now: we write no more
   std::vector<std::function<bool()>> holds_;
   asio::thread_pool disk_{1};
 };

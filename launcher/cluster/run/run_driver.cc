@@ -195,7 +195,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                 [this] { return validations_.pinned(); },
                 [this](const RunEvent& event) { feed(event); }}) {
   const std::optional<LivingAttempt>& living = record_->start().living;
-  // One that lives was placed by the spec that it began with.
+  // A living attempt was placed by the spec that it began with.
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (living) summary_builder_.placed(living->placement);
@@ -246,7 +246,7 @@ int RunDriver::run() {
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
-  // They are there before any worker is, for a `resume`; the syncs need not be waited for.
+  // Both files exist before any worker does, for a `resume`; nobody needs to wait for the syncs.
   if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)
     screen_.warn(put.error().describe());
   if (RemoteRun* remote = record_->remote())
@@ -304,13 +304,13 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   }
 }
 
-// The one place where a frame becomes what it is for. The visit has no default: a message that
-// nobody takes does not compile.
+// Take in a frame. Only here does a frame become what it is for. The visit has no default: a
+// message that nobody handles does not compile.
 void RunDriver::received(NodeId node, const Frame& frame) {
   auto message = decode_node_message(frame, ranks_);
   if (!message) return log_.warning(links_.name(node) + ": " + message.error().message);
   const Sender from{frame.attempt, node};
-  // Of a node that was lost, and comes back.
+  // A node that was lost and comes back may send such messages.
   const bool is_over = controller_.is_over(from.attempt);
   std::visit(Overloaded{
                  [](const std::monostate&) {},  // of a newer protocol
@@ -451,7 +451,7 @@ asio::awaitable<void> RunDriver::tick_loop() {
     const auto deadline = controller_.next_deadline();
     if (deadline && clock_.now() >= *deadline) feed(Tick{});
     const auto next = controller_.next_deadline();
-    // A deadline that a tick did not move is looked at again a little later.
+    // Look again a little later at a deadline that a tick did not move.
     const TimePoint until =
         next ? std::max(*next, clock_.now() + milliseconds(1)) : TimePoint::max();
     const auto woken = co_await changed_.wait_until(until);
@@ -461,8 +461,8 @@ asio::awaitable<void> RunDriver::tick_loop() {
 
 // ---- what the controller asks for
 
-// The journal knows of the attempt before its workers exist: no later launcher takes its number
-// again.
+// Start the workers once the journal knows of the attempt, so that no later launcher takes its
+// number again.
 asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
@@ -473,7 +473,7 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
     links_.send(action.placed.node, encode(message, action.attempt));
     co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
   }
-  // The handshakes and starts of a large cluster are over, and what they took is not needed again.
+  // The handshakes and starts of a large cluster are over, and their memory is not needed again.
   if (actions.size() > 1000) ::malloc_trim(0);
 }
 
@@ -492,7 +492,7 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
 }
 
 asio::awaitable<void> RunDriver::release(Release action) {
-  // Its last reports are acknowledged, and its end is remembered, before it may forget them.
+  // Acknowledge its last reports and record its end before the supervisor may forget them.
   (void)co_await settled(pipeline_->settle());
   (void)co_await journal_.written();
   links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
@@ -525,7 +525,8 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   co_await shutdown_flush_.wait_for(all_released());
   finished_ = true;
   journal_.remember(record_of(ended));
-  // The nodes of a run that goes on without us hear nothing: they may have no other launcher yet.
+  // Tell nothing to the nodes of a run that goes on without us: they may have no other launcher
+  // yet.
   if (!summary_builder_.replaced()) co_await links_.detach(left_on_nodes);
   co_await shutdown_flush_.wait_for(journal_.written());
   if (shutdown_flush_.in_time()) {  // else its thread may hang, too
@@ -550,7 +551,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   context_.stop();
 }
 
-/// On a thread: storage may hang.
+/// Write the end of the run. This runs on a thread, since storage may hang.
 Result<Unit> RunDriver::put_end(const RunSummary& summary) {
   if (!record_->check_owner()) return Unit{};  // the run is another launcher's by now, and goes on
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
@@ -631,7 +632,7 @@ int run_job(const RunOptions& options) {
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
-  // The private traind comes up while the run's folder is made and synced.
+  // The private traind starts while the run's folder is made and synced.
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
   std::optional<PrivateDaemon> daemon = std::move(*found);

@@ -1,5 +1,5 @@
-// Performs a run: the shell around RunController. Owns the links to the daemons, the run's record,
-// the report pipeline, the commits and the screen; decides nothing about training.
+// Performs a run: the shell around RunController. It owns the links to the daemons, the run's
+// record, the report pipeline, the commits and the screen, and decides nothing about training.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct RunOptions {
   std::string spec_text;
   bool unique_name = false;                    // the run's name is a default
   bool force = false;                          // take the run over
-  std::vector<std::string> changed_keys = {};  // of the spec, against that of the run before
+  std::vector<std::string> changed_keys = {};  // where the spec differs from the run's earlier one
   bool detached = false;                       // a traind keeps this controller
-  std::string private_daemon;                  // its runtime folder, where a private one does
+  std::string private_daemon;  // the runtime folder of that traind, if it is private
   OutputMode output = OutputMode::Plain;
   bool color = false;
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
@@ -25,7 +25,7 @@ struct RunOptions {
   std::string build;
 };
 
-/// Run the job to its end. Prints as it goes, and returns the exit code of train-run.
+/// Run the job to its end. Print as it goes, and return train-run's exit code.
 int run_job(const RunOptions& options);
 
 }  // namespace train

@@ -20,7 +20,7 @@ std::string end_text(const WorkerEnd& end) {
                      end.oom_killed ? ", out of memory" : "");
 }
 
-/// What was asked for is no news; any other death is.
+/// Return the level for a worker's end: an end that was asked for is no news, any other death is.
 LogLevel level_of(const WorkerEnd& end) {
   return end.clean() || end.stop_requested ? LogLevel::Info : LogLevel::Error;
 }

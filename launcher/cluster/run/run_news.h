@@ -1,5 +1,5 @@
-// What becomes of checkpoints, as the journal remembers it, the summary counts it and the screen
-// shows it.
+// Passes on what becomes of checkpoints: the journal remembers it, the summary counts it, and the
+// screen shows it.
 #pragma once
 
 #include "launcher/cluster/checkpoints/checkpoint_observer.h"

@@ -40,8 +40,9 @@ std::filesystem::path registry_dir() {
   return std::filesystem::path(home_folder()) / ".local/state/trainrun/runs";
 }
 
-/// To whom a file belongs that we make in this folder. On some file systems that is somebody else
-/// (NFS with root_squash, CIFS), as it is of the folder itself: then it cannot tell us from others.
+/// Return the owner of a file that we make in this folder. On some file systems (NFS with
+/// root_squash, CIFS) that is somebody else, who also owns the folder itself. Then the owner cannot
+/// tell us from others.
 Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
   if (owner == ::geteuid()) return owner;
   std::string path = folder + "/.whose-XXXXXX";
@@ -54,7 +55,8 @@ Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
   return found.st_uid;
 }
 
-// exit.json of an earlier launcher: code 0 means that there is nothing left to do.
+// Return the code in exit.json of an earlier launcher. Code 0 means that there is nothing left to
+// do.
 std::optional<int> finished_code(const Result<std::string>& exit_json) {
   if (!exit_json) return std::nullopt;
   boost::system::error_code ec;
@@ -119,7 +121,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
   }
   TRY_VOID(record->take_ownership(options));
   TRY_VOID(record->read_start(spec, options.changed));
-  // It goes on: how an earlier launcher ended it no longer holds.
+  // The run goes on, so an earlier launcher's account of its end no longer holds.
   if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
@@ -142,7 +144,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, b
   return record;
 }
 
-/// The working folder may be there or not, of a run that the store knows or not: the store decides.
+/// Make the record of a run in an object store. The store decides whether the run exists, whether
+/// or not the working folder is there.
 Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, bool unique_name) {
   PosixFileSystem files;
   const RunConfig& config = spec.run_config;
@@ -161,14 +164,14 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, b
   }
 }
 
-/// We hold the working folder: nobody else may hold the run in the store.
+/// Take the run in the store, now that we hold the working folder: nobody else may hold it there.
 Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
   TRY_VOID(remote_->claim(self, folder_, options.force, [&](const std::string& text) {
     if (options.say) options.say(text);
   }));
   if (resumed_) return remote_->fetch(folder_);
-  // What is here is of a run that is no longer in the store.
+  // What is here belongs to a run that is no longer in the store.
   TRY(const auto left, files_.list(folder_.path()));
   for (const FolderEntry& entry : left) {
     if (entry.name == ".lock" || entry.name == ".url") continue;
@@ -183,8 +186,9 @@ Result<Unit> RunRecord::check_owner() const {
   return remote_ ? remote_->check_owner() : Unit{};
 }
 
-// A folder that is there may be somebody else's, who reads and changes what we put into it; also
-// one that was made in our way, where many share a storage_path.
+// Check who owns a folder that already exists. Somebody else may read and change what we put into
+// theirs. Where many share a storage_path, somebody may also have made the folder to get in our
+// way.
 Result<Unit> RunRecord::check_folder_owner() const {
   struct stat found {};
   if (::lstat(folder_.path().c_str(), &found) != 0)
@@ -209,7 +213,7 @@ Result<Unit> RunRecord::check_folder_owner() const {
   return Unit{};
 }
 
-// Made with the run, before anything else says its id.
+// Make the owner key with the run, before anything else mentions the run's id.
 Result<Unit> RunRecord::take_owner_key() {
   constexpr std::uint64_t kKeyBytesMax = 256;
   constexpr const char* kKeyObject = "owner-key";
@@ -299,7 +303,8 @@ void RunRecord::read_history(const JobSpec& spec) {
   past_ = history.attempts();
 }
 
-/// What its workers have handed over, and no launcher has committed yet.
+/// Return the checkpoints that the living attempt's workers have handed over and no launcher has
+/// committed yet.
 Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
   std::vector<PendingCheckpoint> pending;
   if (!start_.living) return pending;
@@ -310,7 +315,8 @@ Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
   return pending;
 }
 
-/// The newest checkpoint of the living attempt is committed, whether or not the journal says so.
+/// Find the newest committed checkpoint of the living attempt, whether or not the journal mentions
+/// it.
 void RunRecord::find_settled() {
   const auto listed = store_->list();
   if (!listed || !start_.living) return;
@@ -323,7 +329,7 @@ void RunRecord::find_settled() {
   }
 }
 
-/// What there is beside the one to restore, for a node that finds other bytes in that.
+/// Read the checkpoints beside the one to restore, in case a node finds other bytes in that one.
 Result<Unit> RunRecord::read_older() {
   TRY(const auto listed, store_->list());
   for (const ListedCheckpoint& one : listed) {
@@ -335,7 +341,8 @@ Result<Unit> RunRecord::read_older() {
 
 namespace {
 
-/// Its files are gathered from nodes only where the spec still says so.
+/// Check that the checkpoint's files can be reached: they are gathered from nodes only where the
+/// spec still says so.
 Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) {
   if (spec.run_config.checkpoint_config.replicas > 0) return Unit{};
   auto here = check_all_here(checkpoint.path, checkpoint.manifest);
@@ -387,7 +394,8 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   return Unit{};
 }
 
-/// Every byte of it is verified, but in an object store: there whoever fetches it does that.
+/// Read resume_from_checkpoint. Every byte of it is verified, except in an object store: there
+/// whoever fetches it verifies it.
 Result<Unit> RunRecord::read_given_checkpoint(const std::string& place) {
   Manifest manifest;
   if (is_object_url(place)) {
@@ -421,7 +429,7 @@ void register_run(const std::string& name, const std::string& path) {
 
 namespace {
 
-/// The working folder of a run in an object store, up to date.
+/// Return the working folder of a run in an object store, brought up to date.
 Result<std::string> find_remote_run(const std::string& url) {
   const std::string path = run_path(parent_path(url), url.substr(url.rfind('/') + 1));
   PosixFileSystem files;

@@ -1,5 +1,5 @@
-// A run on disk as its launcher owns it: the folder, the lock, the journal, and what they say about
-// where to begin. Blocks.
+// A run on disk, as its launcher owns it: the folder, the lock, the journal, and where they say the
+// run begins. Calls block.
 #pragma once
 
 #include <memory>
@@ -20,54 +20,55 @@
 namespace train {
 
 struct RunRecordOptions {
-  bool unique_name = false;  // the name is a default: another one with a suffix where it is taken
+  bool unique_name = false;  // the name is a default: where it is taken, it gets a suffix
   bool force = false;        // take the run over from a launcher that still holds it
   bool changed = false;      // another spec than before: refused while its workers may live
   std::string build;
-  std::function<void(const std::string&)> say = {};  // while it takes long; may be empty
+  std::function<void(const std::string&)> say = {};  // progress where it takes long; may be empty
 };
 
 class RunRecord {
  public:
-  /// Create the run's folder, or resume an unfinished run of the same name. AlreadyExists: the run
-  /// has finished, or another launcher holds it; the message says which.
+  /// Create the run's folder, or resume an unfinished run of the same name. AlreadyExists where the
+  /// run has finished or another launcher holds it; the message says which.
   static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
                                                  const RunRecordOptions& options);
 
   /// Write spec.yaml and spec.resolved.yaml, readable by their owner only: they may hold secrets.
-  /// Nothing is synced, so that workers need not wait for that.
+  /// Nothing is synced, so that workers need not wait for it.
   Result<Unit> put_specs(const std::string& spec_text, const std::string& resolved_spec);
   Result<Unit> sync_specs();
 
-  /// On this machine.
+  /// Return the run's folder on this machine.
   const RunFolder& folder() const { return folder_; }
-  /// Where it is for users and nodes: the same path, or an URL.
+  /// Return the place of the run for users and nodes: the same path, or a URL.
   const std::string& place() const { return remote_ ? remote_->url() : folder_.path(); }
-  /// Of a run in an object store; else nothing.
+  /// Return the remote part of a run in an object store; otherwise nullptr.
   RemoteRun* remote() { return remote_.get(); }
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
-  /// Shows to nodes that the run is ours (lib/net/run_owner.h). In no log, and in no file but its
-  /// own.
+  /// Return the key that proves to nodes that the run is ours (lib/net/run_owner.h). It is in no
+  /// log, and in no file but its own.
   const std::string& owner_key() const { return owner_key_; }
   Generation generation() const { return generation_; }
-  /// What nodes shall find in the run's folder (lib/storage/storage_mark.h).
+  /// Return the mark that nodes look for in the run's folder (lib/storage/storage_mark.h).
   const std::string& storage_mark() const { return storage_mark_; }
-  /// Of the launcher that began the attempt: its checkpoints are named after it.
+  /// Return the generation of the launcher that began the attempt: the attempt's checkpoints are
+  /// named after it.
   Generation attempt_generation(Attempt attempt) const;
-  /// Attempts of earlier launchers.
+  /// Return the attempts of earlier launchers.
   const std::vector<PastAttempt>& past() const { return past_; }
   bool resumed() const { return resumed_; }
-  /// Where the controller begins, and what to warn about (checkpoints that were skipped).
+  /// Return where the controller begins, and what to warn about (checkpoints that were skipped).
   const RunStart& start() const { return start_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   FileSystem& files() { return files_; }
   Journal& journal() { return *journal_; }
-  /// Fenced once another launcher has taken the run over.
+  /// Check that the run is still ours. Fenced once another launcher has taken it over.
   Result<Unit> check_owner() const;
   CheckpointStore& checkpoints() { return *store_; }
-  /// What shows the files of checkpoints.
+  /// Return the file system that shows the files of checkpoints.
   FileSystem& checkpoint_files() {
     return remote_ ? static_cast<FileSystem&>(remote_->files()) : files_;
   }
@@ -101,22 +102,24 @@ class RunRecord {
   std::vector<std::string> warnings_;
 };
 
-/// What a run would go on with.
+/// What a resumed run would go on with.
 struct ResumePoint {
   std::optional<Attempt> living = {};  // whose workers are looked for first
   Attempt next;
   std::string checkpoint;  // its name; "": from the beginning
   std::vector<std::string> warnings;
 };
-/// Where `train-run resume` would begin; an Error says why it would not. Changes nothing.
+/// Return where `train-run resume` would begin, or an Error that says why it would not. Changes
+/// nothing.
 Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);
-/// `given`: RUN of the command line, a path or URL, a name under `storage_path`, or a registered
-/// name. The answer is a folder of this machine: of a run in an object store the working folder,
-/// brought up to date unless its launcher runs here. NotFound lists where it looked.
+/// Find a run. `given`: RUN of the command line: a path or URL, a name under `storage_path`, or a
+/// registered name. The answer is a folder on this machine. For a run in an object store it is the
+/// working folder, brought up to date unless the run's launcher runs here. NotFound lists where it
+/// looked.
 Result<std::string> find_run(const std::string& given, const std::string& storage_path);
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// The terminal of a run: Progress says what to show, this writes it to stdout and keeps the live
-// line alive. Warnings go to the ledger too: the end of the run repeats them.
+// The terminal of a run. Progress says what to show; RunScreen writes it to stdout and keeps the
+// live line alive. Warnings go to the ledger too, since the end of the run repeats them.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -17,11 +17,11 @@ namespace train {
 
 namespace asio = boost::asio;
 
-/// Where the run ends: its stop conditions, and the totals that train_loop_config has under their
-/// usual names (epochs, num_epochs, max_epochs; steps, num_steps, max_steps, total_steps).
+/// Return where the run ends: its stop conditions, and the totals that train_loop_config has under
+/// their usual names (epochs, num_epochs, max_epochs; steps, num_steps, max_steps, total_steps).
 std::vector<Goal> goals_of(const JobSpec& spec);
 
-/// What to show of a run, and where.
+/// Return what to show of a run, and where.
 ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
                                  bool color);
 
@@ -36,20 +36,20 @@ class RunScreen {
   }
   void warn(const std::string& text);
   void phase(std::string_view text);
-  /// What the run goes on to; of Preparing, that it begins.
+  /// Show the state that the run goes on to; for Preparing, that the attempt begins.
   void state_changed(const StateChanged& change, const RunController& controller);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                      std::string_view data, bool end);
   /// Take the live line away, and print the summary.
   void end(const RunSummary& summary);
-  /// Redraws until cancelled. `missing`: the nodes that are waited for now.
+  /// Redraw until cancelled. `missing`: the nodes that the run waits for now.
   asio::awaitable<void> run(std::size_t nodes_wanted,
                             std::function<std::vector<WaitingNode>()> missing);
 
  private:
   Moment moment() const { return {clock_.now(), clock_.wall()}; }
   static void write(const std::string& text);
-  /// As it is: the workers' own.
+  /// Write workers' output unchanged.
   static void put(const std::string& text);
 
   const Clock& clock_;

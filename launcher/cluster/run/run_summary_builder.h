@@ -1,5 +1,6 @@
-// Remembers what the end of the run tells: attempts with their causes, the root cause, checkpoints,
-// results, warnings. The driver writes into it as things happen, and asks for the summary.
+// Remembers what the end of the run reports: attempts with their causes, the root cause,
+// checkpoints, results, warnings. The driver writes into it as things happen, and asks for the
+// summary.
 #pragma once
 
 #include <functional>
@@ -17,26 +18,26 @@ namespace train {
 
 class RunSummaryBuilder {
  public:
-  /// `on_disk` calls what it is given on a thread that storage may keep waiting, in order.
+  /// `on_disk` calls the functions that it is given, in order, on a thread that storage may block.
   RunSummaryBuilder(const JobSpec& spec, RunRecord& record, const Clock& clock,
                     std::function<void(std::function<void()>)> on_disk, const RunLog& log);
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
-  /// Whether another launcher has the run, which goes on.
+  /// Return whether another launcher has the run, which goes on.
   bool replaced() const { return refused_ && refused_->code == Errc::Fenced; }
   void placed(const Placement& placement) { placement_ = placement; }
   void attempt_started(Attempt attempt, int world_size);
-  /// Writes the rank's error.json where it failed.
+  /// Note the rank's exit, and write its error.json where it failed.
   void rank_exited(const std::string& node, const RankExited& event);
-  /// Writes the attempt's cause.json where it failed.
+  /// Note the attempt's end, and write its cause.json where it failed.
   void attempt_ended(const AttemptEnded& ended);
   void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,
                             std::uint64_t report_seq);
   void checkpoints_found(const CheckpointManager& keeper);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
-  /// What a rank's program said with set_result(): kept where it is JSON.
+  /// Keep what a rank's program passed to set_result(), if it is JSON.
   void result(Rank rank, const std::string& json);
 
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }

@@ -1,5 +1,5 @@
-// The end of a run waits for what is still to be written, but storage may hang: all waits together
-// have a limit, and a shorter one once somebody has asked to end at once.
+// Waits at the end of a run for what is still to be written. Storage may hang, so all waits
+// together have a limit, and a shorter one once somebody has asked to end at once.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,7 +16,7 @@
 namespace train {
 
 inline constexpr Duration kHurriedWritesMax = seconds(3);
-inline constexpr Duration kLastWritesQuiet = seconds(2);  // before it is said that it waits
+inline constexpr Duration kLastWritesQuiet = seconds(2);  // before we say that the run's end waits
 
 class ShutdownFlush {
  public:
@@ -29,15 +29,16 @@ class ShutdownFlush {
         say_(std::move(say)),
         changed_(executor) {}
 
-  /// The limit counts from now on; a second call changes nothing.
+  /// Start counting the limit. A second call changes nothing.
   void begin();
-  /// May come before begin().
+  /// Shorten the limit. May be called before begin().
   void escalate();
-  /// Whether it ended in time. Otherwise it goes on, and nobody waits for it.
+  /// Wait for the task. Return whether it succeeded in time; otherwise it goes on, and nobody waits
+  /// for it.
   asio::awaitable<bool> wait_for(Task<Unit> task);
-  /// The same, of something that blocks.
+  /// Do the same for work that blocks.
   asio::awaitable<bool> wait_for_thread(std::function<void()> work);
-  /// All that was waited for ended in time.
+  /// Return whether everything that was waited for ended in time.
   bool in_time() const { return in_time_; }
 
  private:

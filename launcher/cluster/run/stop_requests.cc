@@ -22,11 +22,12 @@ constexpr Duration kStopFileEvery = milliseconds(500);
 }  // namespace
 
 void StopRequests::begin(Scope& scope) {
-  // Caught from now on, not only once the thread runs: a Ctrl-C in between would end the process.
+  // Catch them from now on, not only once the thread runs: a Ctrl-C in between would end the
+  // process.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) caught_.add(signal);
   scope.spawn("stop file", watch_stop_file());
   signal_scope_.spawn("signals", handle_signals());
-  thread_ = std::thread([this] { signals_.run(); });  // whose mask is ours: it takes signals
+  thread_ = std::thread([this] { signals_.run(); });  // it has our signal mask, so it takes signals
 }
 
 asio::awaitable<void> StopRequests::handle_signals() {
@@ -63,7 +64,8 @@ asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
   ::_exit(code);
 }
 
-// `train-run stop` on any machine that sees the storage leaves its request in the run's folder.
+// Watch for the request that `train-run stop`, on any machine that sees the storage, leaves in the
+// run's folder.
 asio::awaitable<void> StopRequests::watch_stop_file() {
   const std::string path = folder_ + "/.stop";
   std::error_code ec;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kReadBytes = 8 << 20;  // of one request
 constexpr std::size_t kReadsAhead = 4;        // requests on the way
 
-// What the clients of S3 and of Google put into their messages.
+// Texts that the clients of S3 and of Google put into their messages.
 constexpr std::array kNotFound{"NO_SUCH_KEY", "NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND",
                                "HTTP status 404", "Status(NOT_FOUND"};
 constexpr std::array kRefused{
@@ -56,7 +56,8 @@ class ArrowWriter final : public ObjectWriter {
       (void)stream_->Abort();
       return;
     }
-    // So it never is: the server forgets what is not finished.
+    // Keep the stream alive for ever, so that it is never destroyed: the server forgets what is not
+    // finished.
     [[maybe_unused]] const auto* kept = new (std::nothrow) std::shared_ptr(std::move(stream_));
   }
   Result<Unit> write(std::string_view bytes) override {
@@ -75,7 +76,7 @@ class ArrowWriter final : public ObjectWriter {
   const ArrowTraits traits_;
 };
 
-/// From its beginning to its end, with some requests on the way ahead of the reader.
+/// Reads from beginning to end, with some requests ahead of the reader.
 class ArrowPiecesReader final : public ReadableFile {
  public:
   ArrowPiecesReader(std::shared_ptr<arrow::io::RandomAccessFile> file, std::int64_t bytes,
@@ -127,7 +128,7 @@ class ArrowPiecesReader final : public ReadableFile {
   std::int64_t taken_ = 0;
 };
 
-/// From its beginning to its end, as one request.
+/// Reads from beginning to end, as one request.
 class ArrowStreamReader final : public ReadableFile {
  public:
   ArrowStreamReader(std::shared_ptr<arrow::io::InputStream> stream, std::string shown,

@@ -1,5 +1,6 @@
-// An object store by way of an Arrow filesystem: everything but how a new object is put on the
-// condition that it is new, and remove(), for which each kind of store has a way of its own.
+// An object store on top of an Arrow filesystem. Each kind of store has its own way for two
+// operations: putting an object on the condition that it is new, and remove(). This class does
+// everything else.
 #pragma once
 
 #include <arrow/filesystem/filesystem.h>
@@ -12,17 +13,17 @@
 
 namespace train::remote {
 
-/// An Arrow status as an Error: "<doing> '<where>': <Arrow's text>".
+/// Convert an Arrow status to an Error: "<doing> '<where>': <Arrow's text>".
 Error error_from(const arrow::Status& status, std::string_view doing, const std::string& where,
                  const StoreHints& hints);
 
-/// What tells one of Arrow's filesystems from another.
+/// The differences between Arrow's filesystems.
 struct ArrowTraits {
   StoreHints hints;
-  /// To read: one request from which the client reads ahead itself; else requests for pieces, some
-  /// of them on the way ahead of the reader.
+  /// True: read by one request, from which the client reads ahead itself. False: request pieces,
+  /// some of them ahead of the reader.
   bool read_as_stream = false;
-  /// A stream that is destroyed finishes its file, half of it as it may be.
+  /// Destroying a stream finishes its file, even if only half of it is written.
   bool destroying_finishes = false;
 };
 
@@ -44,7 +45,7 @@ class ArrowStore : public ObjectStore {
   std::string path(const std::string& key) const { return join_path(root_, key); }
   std::string shown(const std::string& key) const { return join_path(url_, key); }
   arrow::fs::FileSystem& files() { return *files_; }
-  /// AlreadyExists, whatever is there.
+  /// Put the object if the key is free; AlreadyExists if not, whatever bytes are there.
   virtual Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) = 0;
 
  private:

@@ -22,7 +22,7 @@ constexpr StoreHints kGcsHints{
     "or the machine's service account) and what they may do",
     "is storage.googleapis.com in reach from there (STORAGE_EMULATOR_HOST, where it is another)?"};
 
-/// {"error": {"message": "…"}}; the whole where it is something else.
+/// Return the message of {"error": {"message": "…"}}; the whole body if it is something else.
 std::string message_of(const std::string& body) {
   boost::system::error_code ec;
   const boost::json::value value = boost::json::parse(body, ec);
@@ -55,7 +55,8 @@ class GcsStore final : public ArrowStore {
   }
 
  private:
-  // Arrow's filesystem has no preconditions: generation 0 is that of an object that is not there.
+  // Send the request ourselves, since Arrow's filesystem has no preconditions: generation 0 stands
+  // for an object that is not there.
   Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
     TRY_VOID(ask_for("POST",
                      fmt::format("{}/upload/storage/v1/b/{}/"
@@ -82,7 +83,7 @@ class GcsStore final : public ArrowStore {
   const ObjectStoreOptions options_;
 };
 
-/// Arrow renews the tokens that it asks for by itself.
+/// Return Arrow's options. Arrow renews by itself the tokens that it asks for.
 fs::GcsOptions arrow_options(const std::string& emulator, const GoogleCredentials* credentials) {
   if (emulator.empty())
     return credentials->service_account().empty()
@@ -104,7 +105,7 @@ Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
   Service service{"https://storage.googleapis.com", nullptr};
   if (emulator.empty()) {
     TRY(service.credentials, GoogleCredentials::find(options));
-    // Google's client would look for them as long as it looks for anything, without a word.
+    // Google's client would silently look for them as long as it looks for anything.
     TRY_VOID(insist(options, [&] { return service.credentials->token(); }));
   }
   fs::GcsOptions gcs = arrow_options(emulator, service.credentials.get());

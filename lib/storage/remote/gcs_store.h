@@ -5,9 +5,9 @@
 
 namespace train::remote {
 
-/// `url`: "gs://bucket/folder". STORAGE_EMULATOR_HOST ("host:port", or with http://) is asked
-/// instead of Google, without credentials. Else it asks for an access token at once: Permission
-/// where there is none to be had.
+/// Open the store at `url`: "gs://bucket/folder". If STORAGE_EMULATOR_HOST is set ("host:port", or
+/// with http://), it uses that emulator instead of Google, without credentials. Else it asks for an
+/// access token at once: Permission if it gets none.
 Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
                                               const ObjectStoreOptions& options);
 

@@ -34,7 +34,7 @@ std::string base64url(std::string_view bytes) {
   return text;
 }
 
-/// RSASSA-PKCS1-v1_5 with SHA-256 (RS256 of RFC 7518).
+/// Sign with RSASSA-PKCS1-v1_5 and SHA-256 (RS256 of RFC 7518).
 Result<std::string> sign(const std::string& key_pem, std::string_view text) {
   const Error bad_key{Errc::InvalidArgument, "the service account's private_key cannot be used"};
   const std::unique_ptr<BIO, int (*)(BIO*)> memory(
@@ -57,7 +57,7 @@ Result<std::string> sign(const std::string& key_pem, std::string_view text) {
   return signature;
 }
 
-/// What a service account hands in for a token: https://google.aip.dev/auth/4112.
+/// Return what a service account hands in for a token: https://google.aip.dev/auth/4112.
 Result<std::string> assertion(const std::map<std::string, std::string>& account) {
   const std::time_t now = std::time(nullptr);
   const std::string head = json::serialize(
@@ -157,7 +157,7 @@ Result<std::string> GoogleCredentials::token() {
                  "are you logged in (gcloud auth application-default login), is "
                  "GOOGLE_APPLICATION_CREDENTIALS set, or does the machine have a service account?"};
   };
-  // Where nothing answers for the machine it is none of Google's, and will not become one.
+  // If nothing answers for the machine, it is not one of Google's and will not become one.
   const bool nobody = kind_ == Kind::Machine && answer.status == 0;
   if (!answer.good())
     return failed(

@@ -1,7 +1,7 @@
-// Access tokens for Google's storage, found where Google's own tools look for them ("Application
-// Default Credentials", https://google.aip.dev/auth/4110): the file that
-// GOOGLE_APPLICATION_CREDENTIALS names, the one of `gcloud auth application-default login`, the
-// machine's own account.
+// This file gets access tokens for Google's storage. It looks for credentials where Google's own
+// tools do ("Application Default Credentials", https://google.aip.dev/auth/4110): in the file that
+// GOOGLE_APPLICATION_CREDENTIALS names, in the file of `gcloud auth application-default login`, and
+// in the machine's own account.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ namespace train::remote {
 
 class GoogleCredentials {
  public:
-  /// Reads the file; asks nobody yet. InvalidArgument: the file cannot be read, or is of a kind
-  /// that is not known here (external_account, …).
+  /// Find the credentials and read their file. Sends no request yet. InvalidArgument: the file
+  /// cannot be read, or is of an unknown kind (external_account, …).
   static Result<std::unique_ptr<GoogleCredentials>> find(const ObjectStoreOptions& options);
 
-  /// One that is good for some minutes more. Blocks for a request where there is none, which is not
-  /// repeated. Any thread.
+  /// Return a token that is valid for some minutes more. If there is none, block for one request,
+  /// which is not repeated. Any thread.
   Result<std::string> token();
-  /// Of a service account: the file's text; empty with other kinds.
+  /// Return the text of a service account's file; empty with other kinds.
   const std::string& service_account() const { return service_account_; }
 
  private:

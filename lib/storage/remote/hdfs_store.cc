@@ -27,10 +27,10 @@ constexpr StoreHints kHdfsHints{"does the folder exist?",
                                 "What Hadoop itself says is on "
                                 "the standard error stream, or in traind's log"};
 
-// In HDFS a file is seen from its first byte on, and a rename does not replace. So what is written
-// has a name of its own until it is whole: "<key>.trainrun-part-<number>". What replaces a file
-// waits as
-// "<key>.trainrun-next" while the old one is removed: readers that find none take that.
+// In HDFS a file is visible from its first byte on, and a rename does not replace. So a file is
+// written under a name of its own until it is whole: "<key>.trainrun-part-<number>". A file that
+// replaces another one waits as "<key>.trainrun-next" while the old one is removed; readers that
+// find no file under the key take that one.
 constexpr std::string_view kPart = ".trainrun-part-", kNext = ".trainrun-next";
 
 std::string shard_of(const std::string& path) {
@@ -38,7 +38,7 @@ std::string shard_of(const std::string& path) {
   return fmt::format("{}{}{:08x}{:08x}", path, kPart, chance(), chance());
 }
 
-/// "a/model.pt" for "a/model.pt.trainrun-part-12"; empty where it is none.
+/// Return "a/model.pt" for "a/model.pt.trainrun-part-12"; empty if the key is no such name.
 std::string key_of_part(const std::string& key) {
   const auto suffix = key.rfind(kPart);
   return suffix == std::string::npos ? "" : key.substr(0, suffix);
@@ -130,7 +130,8 @@ class HdfsStore final : public ArrowStore {
     return writer->close();
   }
 
-  /// At every moment `to`, or what waits to be it, is there and whole.
+  /// Replace `to`. At every moment either `to`, or the file that waits to replace it, is there and
+  /// whole.
   Result<Unit> replace(const std::string& part, const std::string& to) {
     auto named = hdfs_->rename(part, to);
     if (!named.has_error() || named.error().code != Errc::AlreadyExists) return named;
@@ -141,8 +142,8 @@ class HdfsStore final : public ArrowStore {
     return hdfs_->rename(next, to);
   }
 
-  /// Asked first whether it is there: libhdfs prints a stack trace of Java's for each file that it
-  /// cannot open.
+  /// Open a file after asking whether it is there: libhdfs prints a Java stack trace for each file
+  /// that it cannot open.
   Result<std::unique_ptr<ReadableFile>> open_once(const std::string& key) {
     const std::string next = key + std::string(kNext);
     for (const std::string& name : {key, next, key}) {  // it may have got its name in between
@@ -154,7 +155,7 @@ class HdfsStore final : public ArrowStore {
     return Error{Errc::NotFound, fmt::format("'{}' does not exist", shown(key))};
   }
 
-  /// Arrow takes a NameNode that is away for a folder that is not there.
+  /// Check that the NameNode answers, because Arrow takes an unreachable one for a missing folder.
   Result<Unit> check_it_answers() {
     TRY_VOID(hdfs_->exists("/"));
     return Unit{};
@@ -180,7 +181,7 @@ class HdfsStore final : public ArrowStore {
   Result<Unit> remove_once(const std::string& key) {
     TRY_VOID(remove_if_there(path(key) + std::string(kNext)));
     TRY_VOID(remove_if_there(path(key)));
-    // An object store has no empty folders.
+    // Remove folders that became empty, since an object store has none.
     for (std::string folder = key; folder.find('/') != std::string::npos;) {
       folder.resize(folder.rfind('/'));
       fs::FileSelector inside;
@@ -201,8 +202,8 @@ class HdfsStore final : public ArrowStore {
   const ObjectStoreOptions options_;
 };
 
-/// Java is set up once a process, by the environment, and keeps it: what this process has not set
-/// is taken from the submitter.
+/// Set up Java's environment. Java reads it once per process and keeps it. Variables that this
+/// process has not set are taken from the submitter.
 Result<Unit> set_up_java(const ObjectStoreOptions& options) {
   for (const char* name : {"JAVA_HOME", "HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME",
                            "ARROW_LIBHDFS_DIR", "CLASSPATH", "KRB5CCNAME", "LIBHDFS_OPTS"})
@@ -212,8 +213,8 @@ Result<Unit> set_up_java(const ObjectStoreOptions& options) {
     return Error{Errc::Unavailable, "Hadoop's jars are not found: CLASSPATH is not set",
                  "export CLASSPATH=$($HADOOP_HOME/bin/hadoop classpath --glob) where traind and "
                  "train-run start"};
-  // SIGINT and SIGTERM stay ours; and the thread that waits for Hadoop's shell commands has by
-  // default a stack of 128 KiB, of which Arrow's thread-local storage leaves too little.
+  // SIGINT and SIGTERM stay ours. The thread that waits for Hadoop's shell commands has a stack of
+  // 128 KiB by default, of which Arrow's thread-local storage leaves too little.
   const char* more = std::getenv("LIBHDFS_OPTS");
   ::setenv("LIBHDFS_OPTS",
            fmt::format("-Xrs -Djdk.lang.processReaperUseDefaultStackSize=true {}",
@@ -244,7 +245,7 @@ struct Location {
   std::string path;  // "/runs/vit"
 };
 
-/// hdfs://[user@][host[:port]]/path
+/// Parse hdfs://[user@][host[:port]]/path.
 Result<Location> parse(const std::string& url) {
   Location location;
   const std::string rest = url.substr(std::string_view("hdfs://").size());

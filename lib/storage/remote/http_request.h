@@ -1,4 +1,4 @@
-// One HTTP request by libcurl, and a request that is repeated until it is answered.
+// This file makes one HTTP request by libcurl, or repeats a request until it is answered.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers = {};  // "Name: value"
   std::string_view body = {};
-  /// To be signed with AWS SigV4: "aws:amz:<region>:s3", and "<key>:<secret>". Empty: not signed.
+  /// How to sign it with AWS SigV4: "aws:amz:<region>:s3", and "<key>:<secret>". Empty: not signed.
   std::string signed_for = {}, user = {};
 };
 
@@ -26,19 +26,21 @@ struct HttpAnswer {
   bool good() const { return status >= 200 && status < 300; }
 };
 
-/// Blocks: 10 s to connect, and while a byte comes at least once a minute. Redirects are not
-/// followed.
+/// Send the request and return the answer. Blocks for at most 10 s to connect, then as long as at
+/// least one byte a minute arrives. Redirects are not followed.
 HttpAnswer ask(const HttpRequest& request);
 
-/// Whether the same request may be answered another time: no answer, throttled, overloaded.
+/// Return whether the same request may be answered another time: there was no answer, or the store
+/// is throttled or overloaded.
 bool worth_another_try(long status);
 
-/// `text` as it may stand in an URL; '/' too is escaped.
+/// Escape `text` for use in a URL; '/' is escaped too.
 std::string escaped(const std::string& text);
 
-/// Ask, with a request of `make`'s each time (what signs it expires), until there is an answer that
-/// more tries cannot change, or `patience` ends: the body; or AlreadyExists (412), NotFound (404),
-/// Permission (401, 403), Unavailable, Io. `message_of` finds the store's own words in a body.
+/// Ask until there is an answer that more tries cannot change, or `patience` ends. Each try uses a
+/// new request from `make`, since signatures expire. Return the body, or AlreadyExists (412),
+/// NotFound (404), Permission (401, 403), Unavailable or Io. `message_of` finds the store's own
+/// words in a body.
 Result<std::string> ask_until(const std::function<Result<HttpRequest>()>& make,
                               const std::function<std::string(const std::string& body)>& message_of,
                               const StoreHints& hints, const ObjectStoreOptions& options);

@@ -11,7 +11,7 @@
 namespace train::remote {
 namespace {
 
-/// Where the library that the process has loaded lies; empty: nobody has.
+/// Return the path of the library that the process has loaded; empty if it has loaded none.
 std::string loaded_library() {
   std::string path;
   ::dl_iterate_phdr(
@@ -86,7 +86,7 @@ Error LibHdfs::error(std::string_view doing, const std::string& path) const {
   Errc code = Errc::Unavailable;
   if (why == ENOENT) code = Errc::NotFound;
   if (why == EACCES || why == EPERM) code = Errc::Permission;
-  // Above the system's numbers are libhdfs's own: what it has no name for.
+  // Numbers above the system's are libhdfs's own, for errors that it has no name for.
   return Error{code, fmt::format("{} '{}': {}", doing, path,
                                  why < 255 ? std::strerror(why) : "Hadoop failed")};
 }

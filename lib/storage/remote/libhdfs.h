@@ -1,6 +1,7 @@
-// Hadoop's C library, beside Arrow's use of it: Arrow's Move replaces what has the name (it deletes
-// it first), and a commit needs a rename that does not. The functions are those of hdfs.h of Hadoop
-// 2 and 3, found in the library that Arrow has loaded.
+// This file calls Hadoop's C library directly, besides Arrow's use of it. Arrow's Move replaces the
+// file that has the name (it deletes that file first), but a commit needs a rename that does not
+// replace. The functions are those of hdfs.h of Hadoop 2 and 3, found in the library that Arrow has
+// loaded.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +18,21 @@ struct HdfsPlace {
   std::string user = {};         // empty: who Hadoop thinks we are
 };
 
-/// A connection of its own. Any thread may call; calls block, and Hadoop repeats what it finds
-/// worth repeating.
+/// A connection of its own, apart from Arrow's. Any thread may call. Calls block; Hadoop repeats
+/// what it finds worth repeating.
 class LibHdfs {
  public:
-  /// After Arrow has connected. Unavailable: the library, or the NameNode, is not there.
+  /// Connect, after Arrow has connected. Unavailable: the library, or the NameNode, is not there.
   static Result<std::unique_ptr<LibHdfs>> connect(const HdfsPlace& place);
   ~LibHdfs();
   LibHdfs(const LibHdfs&) = delete;
   LibHdfs& operator=(const LibHdfs&) = delete;
 
-  /// AlreadyExists, and nothing is changed, where `to` is a file. One atomic step of the NameNode.
+  /// Rename in one atomic step of the NameNode. AlreadyExists, and nothing is changed, if `to` is a
+  /// file.
   Result<Unit> rename(const std::string& from, const std::string& to);
   Result<bool> exists(const std::string& path);
-  /// A file, or an empty folder; NotFound.
+  /// Remove a file or an empty folder; NotFound.
   Result<Unit> remove(const std::string& path);
 
  private:

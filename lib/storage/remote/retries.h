@@ -1,5 +1,6 @@
-// When to try again, and when to stop trying: pauses that double, up to a limit, with chance in
-// them so that the ranks of a large run do not come back all at once. Pure but for the chance.
+// This file decides when to try again and when to stop. The pauses double, up to a limit, and are
+// partly random, so that the ranks of a large run do not all come back at once. Pure, except for
+// the randomness.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace train::remote {
 inline constexpr Duration kFirstPause = milliseconds(100);
 inline constexpr Duration kPauseMax = seconds(10);
 
-/// Before the `tries`-th repetition, from 0: between half of it and all of it is waited.
+/// Return the pause before the `tries`-th repetition, counted from 0. The actual wait lasts between
+/// half of it and all of it.
 inline Duration pause_before(std::int64_t tries) {
   return std::min<Duration>(kPauseMax, kFirstPause * (1LL << std::min<std::int64_t>(tries, 20)));
 }
@@ -26,9 +28,9 @@ inline Duration with_chance(Duration pause) {
          Duration(static_cast<std::int64_t>(std::uniform_real_distribution<>(0, 0.5)(chance) *
                                             static_cast<double>(pause.count())));
 }
-/// Set when the program ends: what goes on in the background of what was given up is not repeated.
+/// Set when the program ends, so that background work of abandoned calls is not repeated.
 inline std::atomic<bool> no_more_tries = false;
-/// Whether the pauses so far leave room for one more.
+/// Return whether the pauses so far leave room for one more.
 inline bool may_try_again(std::int64_t tries, Duration patience) {
   if (no_more_tries) return false;
   Duration waited{};
@@ -36,8 +38,8 @@ inline bool may_try_again(std::int64_t tries, Duration patience) {
   return waited < patience;
 }
 
-/// Do `once` until it works, fails otherwise than with Unavailable, or patience ends. Each try that
-/// failed is told, and slept after.
+/// Repeat `once` until it works, fails with an error other than Unavailable, or patience ends.
+/// After each failed try, call on_retry and sleep.
 auto insist(const ObjectStoreOptions& options, const auto& once) -> decltype(once()) {
   for (std::int64_t tries = 0;; ++tries) {
     auto done = once();

@@ -5,8 +5,8 @@
 namespace train::remote {
 namespace {
 
-/// What S3 says in its XML of an error: "<Message>…</Message>"; the whole where it is something
-/// else.
+/// Return S3's message from the XML of an error: "<Message>…</Message>"; the whole body if it is
+/// something else.
 std::string message_of(const std::string& body) {
   const auto begin = body.find("<Message>");
   const auto end = body.find("</Message>");
@@ -15,7 +15,7 @@ std::string message_of(const std::string& body) {
   return body.substr(begin + 9, end - begin - 9);
 }
 
-/// "/a%20b/c": '/' stays.
+/// Escape a key as "/a%20b/c": '/' stays.
 std::string escaped_path(const std::string& key) {
   std::string path;
   for (std::size_t start = 0; start <= key.size();) {

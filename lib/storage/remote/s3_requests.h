@@ -1,6 +1,6 @@
-// The requests to S3 that Arrow's filesystem cannot make: a PUT on the condition that nothing has
-// the key, a DELETE that leaves no folder marker behind, and those about multipart uploads that
-// nobody goes on with. Signed by libcurl (SigV4).
+// The requests to S3 that Arrow's filesystem cannot make: a PUT on the condition that the key is
+// free, a DELETE that leaves no folder marker behind, and requests about multipart uploads that
+// nobody continues. libcurl signs them (SigV4).
 #pragma once
 
 #include <map>
@@ -32,14 +32,15 @@ struct S3Place {
 
 class S3Requests {
  public:
-  /// `keys` is asked before each request: those of a machine's role expire.
+  /// `keys` is called before each request, since the keys of a machine's role expire.
   S3Requests(S3Place place, std::function<S3Keys()> keys, const ObjectStoreOptions& options)
       : place_(std::move(place)), keys_(std::move(keys)), options_(options) {}
 
-  /// AlreadyExists (412) where the key is taken.
+  /// Put a new object. AlreadyExists (412) if the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
   Result<Unit> remove(const std::string& key) const;
-  /// ListMultipartUploads: all that are neither completed nor aborted. Tried once, as is abort().
+  /// Return all uploads that are neither completed nor aborted (ListMultipartUploads). Tried once,
+  /// as is abort().
   Result<std::vector<S3Upload>> uploads(const std::string& prefix) const;
   Result<Unit> abort(const S3Upload& upload) const;
 

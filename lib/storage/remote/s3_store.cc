@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = arrow::fs;
 
-/// Arrow's requests are repeated as ours are, and each repetition is told.
+/// Repeats Arrow's requests in the same way as ours, and reports each repetition.
 class ShownRetries final : public fs::S3RetryStrategy {
  public:
   explicit ShownRetries(const ObjectStoreOptions& options) : options_(options) {}
@@ -29,7 +29,7 @@ class ShownRetries final : public fs::S3RetryStrategy {
           error.exception_name.empty() || error.message.empty() ? "" : ": ", error.message));
     return true;
   }
-  // Asked before ShouldRetry, and for errors that are not worth it, too.
+  // Arrow calls this before ShouldRetry, even for errors that are not worth a retry.
   std::int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, std::int64_t tries) override {
     return std::chrono::duration_cast<milliseconds>(with_chance(pause_before(tries))).count();
   }
@@ -80,7 +80,7 @@ Result<Unit> start_s3() {
   return Unit{};
 }
 
-/// "http://127.0.0.1:5000" is scheme and endpoint.
+/// Split "http://127.0.0.1:5000" into scheme and endpoint.
 Result<Unit> set_endpoint(const std::string& endpoint, fs::S3Options& options) {
   if (endpoint.empty()) return Unit{};
   const auto colon = endpoint.find("://");

@@ -1,4 +1,4 @@
-// S3, and what speaks its language (MinIO, Ceph, R2).
+// S3, and stores that speak its protocol (MinIO, Ceph, R2).
 #pragma once
 
 #include "lib/storage/object_store.h"
@@ -8,7 +8,7 @@ namespace train::remote {
 Result<std::shared_ptr<ObjectStore>> open_s3(const std::string& url,
                                              const ObjectStoreOptions& options);
 
-/// Before the process ends; no store is used any more.
+/// Shut S3 down before the process ends. No store may be used afterwards.
 void stop_s3();
 
 }  // namespace train::remote

@@ -17,7 +17,7 @@ Error unreadable(std::string_view why) {
   return Error{Errc::Io, fmt::format("a list of multipart uploads that cannot be read: {}", why)};
 }
 
-/// Past the tag's end, or npos; quoted values may hold a '>'.
+/// Return the position past the tag's end, or npos; quoted values may hold a '>'.
 std::size_t end_of_tag(std::string_view xml, std::size_t at) {
   char quote = 0;
   for (; at < xml.size(); ++at) {
@@ -32,8 +32,8 @@ std::size_t end_of_tag(std::string_view xml, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// Why not to parse it, or nothing. Boost's parser recurses into each element, and frees the tree
-/// in the same way.
+/// Return why not to parse it, or nothing. Boost's parser recurses into each element, and frees the
+/// tree in the same way.
 std::string_view refusal(std::string_view xml) {
   int depth = 0;
   for (std::size_t at = xml.find('<'); at != std::string_view::npos; at = xml.find('<', at)) {

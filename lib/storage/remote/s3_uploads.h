@@ -1,4 +1,4 @@
-// What S3 answers to ListMultipartUploads. Pure.
+// This file parses S3's answer to ListMultipartUploads. Pure.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct S3UploadsPage {
   std::string next_key, next_id;  // where the next page begins; empty: this is the last
 };
 
-/// Io when it is not that answer, or nests deeper than one does.
+/// Parse one page. Io when `body` is not such an answer, or nests deeper than one does.
 Result<S3UploadsPage> parse_uploads(std::string_view body);
 
 }  // namespace train::remote

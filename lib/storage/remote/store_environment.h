@@ -1,5 +1,5 @@
-// The variables by which a store is found: of the submitter's environment first, of this process's
-// then.
+// This file reads the variables by which a store is found, first from the submitter's environment,
+// then from this process's.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace train::remote {
 
-/// Empty where it is set in neither.
+/// Return the variable's value; empty if neither environment sets it.
 inline std::string variable(const ObjectStoreOptions& options, const char* name) {
   if (const auto found = options.environment.find(name); found != options.environment.end())
     return found->second;

@@ -1,4 +1,4 @@
-// What to do where a store refuses or cannot be reached: each kind of store has its own words.
+// The advice for when a store refuses or cannot be reached. Each kind of store has its own words.
 #pragma once
 
 #include <string>
