@@ -56,11 +56,12 @@ def tool():
 
 
 def copy_tree(source):
-    """Tracked files and new ones, as they are now."""
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
-    for name in names.stdout.splitlines():
-        if not (ROOT / name).is_file():
-            continue
+    """Tracked files and new ones, as they are now; what an earlier copy had and the tree has no more goes."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    names = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+    for copied in [path for path in source.rglob("*") if path.is_file() and str(path.relative_to(source)) not in names]:
+        copied.unlink()
+    for name in sorted(names):
         target = source / name
         if target.exists() and target.read_bytes() == (ROOT / name).read_bytes():
             continue
