@@ -16,7 +16,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kPrivateDaemonPatience = seconds(30);  // to come up
+constexpr Duration kPrivateDaemonTimeout = seconds(30);  // to come up
 
 std::string own_program() {
   char path[PATH_MAX] = {};
@@ -28,8 +28,8 @@ int fail(const Error& error) {
   return exit_code::kUnavailable;
 }
 
-// Settle the run's name now: its controller must know which folder a later one resumes.
-void settle_name(RunOptions& run, std::vector<std::string>& words) {
+// Choose the run's name now: its controller must know which folder a later one resumes.
+void choose_name(RunOptions& run, std::vector<std::string>& words) {
   if (!run.unique_name) return;
   std::string& name = run.parsed.spec.run_config.name;
   const std::string first = name;
@@ -54,7 +54,7 @@ bool holds_lock(const RunFolder& folder, pid_t pid) {
 }  // namespace
 
 int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options) {
-  settle_name(run, words);
+  choose_name(run, words);
   const JobSpec& spec = run.parsed.spec;
   const RunFolder folder(run_path(spec.run_config.storage_path, spec.run_config.name));
   KeepRequest request;
@@ -63,9 +63,9 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
   request.message.working_dir = std::filesystem::current_path().string();
   request.message.env = run.environment;
   request.message.run_dir = folder.path();
-  const auto ask = [&](const std::string& runtime_dir, bool is_private, Duration patience) {
+  const auto ask = [&](const std::string& runtime_dir, bool is_private, Duration timeout) {
     request.runtime_dir = runtime_dir;
-    request.patience = patience;
+    request.timeout = timeout;
     const auto command = [&](std::vector<std::string> argv) {
       argv.insert(argv.begin(), own_program());
       argv.push_back("--detached-controller");
@@ -88,7 +88,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
   if (!kept) {
     const auto daemon = private_daemon_of(run, true);
     if (!daemon) return fail(daemon.error());
-    kept = ask((*daemon)->runtime_dir(), true, kPrivateDaemonPatience);
+    kept = ask((*daemon)->runtime_dir(), true, kPrivateDaemonTimeout);
     if (!kept) return fail(kept.error());
   }
   if (!kept->up) {

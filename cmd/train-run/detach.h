@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cmd/train-run/commands.h"
-#include "launcher/cluster/run/run_driver.h"
+#include "launcher/cluster/run/run_job.h"
 
 namespace train {
 

@@ -13,7 +13,7 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
-#include "launcher/cluster/run/run_driver.h"
+#include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/secrets.h"

@@ -214,16 +214,16 @@ void NodeAgent::on(const SupervisorDown& event) {
   const auto found = supervisors_.find(event.key);
   if (found == supervisors_.end() || found->second.down) return;
   found->second.down = event.reason;
-  actions_.push_back(SweepAttempt{event.key});
+  actions_.push_back(ReapAttemptLeftovers{event.key});
 }
 
-void NodeAgent::on(const AttemptSwept& event) {
-  const auto swept = supervisors_.extract(event.key);
-  if (swept.empty()) return;
-  const bool standby = swept.mapped().standby;
+void NodeAgent::on(const AttemptLeftoversReaped& event) {
+  const auto reaped = supervisors_.extract(event.key);
+  if (reaped.empty()) return;
+  const bool standby = reaped.mapped().standby;
   if (const auto link = link_of(event.key.run_id))
     actions_.push_back(
-        TellAttemptLost{*link, event.key.attempt, swept.mapped().down.value_or(""), standby});
+        TellAttemptLost{*link, event.key.attempt, reaped.mapped().down.value_or(""), standby});
   const auto run = runs_.find(event.key.run_id);
   if (run != runs_.end() && !standby)
     run->second.ended = std::max(run->second.ended, std::optional(event.key.attempt));

@@ -52,16 +52,16 @@ struct SupervisorDown {
   AttemptKey key;
   std::string reason;
 };
-struct AttemptSwept {
+struct AttemptLeftoversReaped {
   AttemptKey key;
-};  // nothing that its supervisor left lives any more: the answer to SweepAttempt
+};  // nothing that its supervisor left lives any more: the answer to ReapAttemptLeftovers
 struct DrainAsked {
   std::string reason;
 };                       // leave gracefully; if asked again, tell everybody again
 struct DrainExpired {};  // its grace is over; the second time: so is the time for stopping
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
                                AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
-                               AttemptSwept, DrainAsked, DrainExpired>;
+                               AttemptLeftoversReaped, DrainAsked, DrainExpired>;
 
 // ---- actions
 struct RefuseLink {
@@ -100,9 +100,9 @@ struct TellAttemptLost {
   std::string reason;
   bool standby = false;
 };
-struct SweepAttempt {
+struct ReapAttemptLeftovers {
   AttemptKey key;
-};  // kill whatever it left, then feed AttemptSwept
+};  // kill whatever it left, then feed AttemptLeftoversReaped
 struct TellDraining {
   LinkId link = 0;
   std::string reason;
@@ -114,7 +114,7 @@ struct StopAttempt {
 };  // as a launcher would
 using NodeAction =
     std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare, RefuseAttempt,
-                 TellSupervisor, TellAttemptLost, SweepAttempt, TellDraining, StopAttempt>;
+                 TellSupervisor, TellAttemptLost, ReapAttemptLeftovers, TellDraining, StopAttempt>;
 
 class NodeAgent {
  public:
@@ -165,7 +165,7 @@ class NodeAgent {
   void on(const AdoptionEnded&);
   void on(const SupervisorUp&);
   void on(const SupervisorDown&);
-  void on(const AttemptSwept&);
+  void on(const AttemptLeftoversReaped&);
   void on(const DrainAsked&);
   void on(const DrainExpired&);
   bool stop_older_attempts(const AttemptKey& than);

@@ -160,7 +160,7 @@ Result<Unit> Daemon::open() {
   std::set<uid_t> living;
   for (const auto& files : list_supervisor_files(options_.runtime_dir, options_.spool_dir))
     living.insert(files.uid);
-  spaces_.sweep_old(living);
+  spaces_.remove_old_leftovers(living);
   supervisors_.adopt_all();
   controllers_.take_up();
   had_launcher_ = !controllers_.empty();
@@ -387,7 +387,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
 
 void Daemon::feed(const NodeEvent& event) {
   for (const NodeAction& action : agent_.handle(event)) perform(action);
-  spaces_.sweep(supervisors_.living_runs());
+  spaces_.remove_leftovers(supervisors_.living_runs());
   changed_.notify();
 }
 
@@ -435,7 +435,7 @@ void Daemon::perform(const NodeAction& action) {
           [&](const TellAttemptLost& lost) {
             send(lost.link, encode(AttemptLost{lost.reason, lost.standby}, lost.attempt));
           },
-          [&](const SweepAttempt& swept) { supervisors_.sweep(swept.key); },
+          [&](const ReapAttemptLeftovers& reap) { supervisors_.reap_leftovers(reap.key); },
           [&](const TellDraining& draining) {
             const Duration left =
                 std::max(Duration{0}, drain_until_.value_or(clock_.now()) - clock_.now());

@@ -37,7 +37,7 @@ void NodeData::serve(const std::string& run_id, const ReadFile& request,
                reply);
 }
 
-void NodeData::sweep(const std::set<std::string>& living) {
+void NodeData::remove_leftovers(const std::set<std::string>& living) {
   std::erase_if(ended_, [&](const std::string& run_id) {
     if (living.count(run_id) != 0) return false;
     if (const auto folder = folder_of(run_id)) remove(*folder, "its run is over");
@@ -77,7 +77,7 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
 }
 
 // A folder's age counts from when something was last made or removed among its checkpoints.
-void NodeData::sweep_old() {
+void NodeData::remove_old_leftovers() {
   const ActAs owner(account_);
   PosixFileSystem files;
   const auto entries = files.list(folder_);

@@ -40,11 +40,11 @@ class NodeData {
   void run_began(const std::string& run_id) { ended_.erase(run_id); }
   /// Remove what ended runs have left, except for those in `living`. The removal itself goes on
   /// later.
-  void sweep(const std::set<std::string>& living);
+  void remove_leftovers(const std::set<std::string>& living);
   /// Remove another folder of this user, if it carries our mark; then call `then`, from any thread.
   void remove_later(const std::string& folder, std::function<void()> then);
   /// Remove what nobody has come back to for a week, and what an earlier traind was removing.
-  void sweep_old();
+  void remove_old_leftovers();
 
  private:
   void remove(const std::string& folder, const std::string& why);

@@ -34,7 +34,7 @@ constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our
 constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
 constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
 constexpr Duration kReachAgainAfter = milliseconds(200);
-constexpr Duration kSweepEvery = milliseconds(2), kSweepLimit = milliseconds(500);
+constexpr Duration kReapEvery = milliseconds(2), kReapLimit = milliseconds(500);
 
 /// Kill the process that the kernel named when the socket began to listen. The process may have
 /// ended since, and its pid may be another process's, so kill only one that has the supervisor's
@@ -197,8 +197,8 @@ asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
   if (link) hello = co_await hear(link, files);
   if (!hello) {
-    log_.info("sweeping what a dead supervisor left", {{"socket", files.socket}});
-    co_await sweep(files, {});  // its orphans went to whoever was there then
+    log_.info("killing what a dead supervisor left", {{"socket", files.socket}});
+    co_await reap_leftovers(files, {});  // its orphans went to whoever was there then
     feed_(AdoptionEnded{});
     co_return;
   }
@@ -261,23 +261,24 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
 
 // ---- what is left of one that is dead
 
-void Supervisors::sweep(const AttemptKey& key) {
+void Supervisors::reap_leftovers(const AttemptKey& key) {
   const auto files = files_.extract(key);
-  if (files.empty()) return feed_(AttemptSwept{key});
-  scope_.spawn("sweep", sweep_attempt(key, files.mapped()));
+  if (files.empty()) return feed_(AttemptLeftoversReaped{key});
+  scope_.spawn("reap leftovers", reap_attempt_leftovers(key, files.mapped()));
 }
 
-asio::awaitable<void> Supervisors::sweep_attempt(AttemptKey key, SupervisorFiles files) {
+asio::awaitable<void> Supervisors::reap_attempt_leftovers(AttemptKey key, SupervisorFiles files) {
   std::vector<std::string> marks{"TRAINRUN_RUN_ID=" + key.run_id,
                                  fmt::format("TRAINRUN_ATTEMPT={}", key.attempt.value)};
-  co_await sweep(std::move(files), std::move(marks));
-  feed_(AttemptSwept{key});
+  co_await reap_leftovers(std::move(files), std::move(marks));
+  feed_(AttemptLeftoversReaped{key});
 }
 
 // Kill and remove what a dead supervisor left. What was killed takes a moment to be gone. Before
 // that we cannot remove its folder, nor reap the zombies that it leaves us. `marks`: variables of
 // its workers. As pid 1 we also adopt what does not belong to a run.
-asio::awaitable<void> Supervisors::sweep(SupervisorFiles files, std::vector<std::string> marks) {
+asio::awaitable<void> Supervisors::reap_leftovers(SupervisorFiles files,
+                                                  std::vector<std::string> marks) {
   const bool ours = files.uid == ::geteuid();
   const auto cgroup = Cgroup::existing(files.cgroup);
   const auto kill_orphans = [&] {
@@ -288,10 +289,10 @@ asio::awaitable<void> Supervisors::sweep(SupervisorFiles files, std::vector<std:
     return cgroup || others ? 0 : kill_adopted_of(files.uid);
   };
   if (cgroup) cgroup->kill();
-  const TimePoint give_up = clock_.now() + kSweepLimit;
+  const TimePoint give_up = clock_.now() + kReapLimit;
   while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
     if (clock_.now() >= give_up) break;
-    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
+    const auto paused = co_await pause_for(kReapEvery);  // named: g++ 12
     if (paused.has_error()) break;
   }
   if (cgroup) cgroup->remove();

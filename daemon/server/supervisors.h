@@ -1,5 +1,5 @@
 // Starts the supervisors of this node, finds them again after our own restart, listens to them, and
-// sweeps up after them. NodeAgent decides what follows from their news.
+// reaps what they leave. NodeAgent decides what follows from their news.
 #pragma once
 
 #include <sys/types.h>
@@ -57,8 +57,8 @@ class Supervisors {
   /// Return the link to a supervisor, or null if it is not in reach.
   Link link(const AttemptKey& key) const;
   void prepare(const AttemptKey& key, const PrepareAttempt& message);
-  /// Kill what is left of the attempt, then feed AttemptSwept.
-  void sweep(const AttemptKey& key);
+  /// Kill what is left of the attempt, then feed AttemptLeftoversReaped.
+  void reap_leftovers(const AttemptKey& key);
 
   /// Return the runs whose supervisors live.
   std::set<std::string> living_runs() const;
@@ -76,8 +76,8 @@ class Supervisors {
   asio::awaitable<void> adopt(SupervisorFiles files);
   asio::awaitable<Link> reach(SupervisorFiles files);
   asio::awaitable<std::optional<SupervisorHello>> hear(Link link, SupervisorFiles files);
-  asio::awaitable<void> sweep_attempt(AttemptKey key, SupervisorFiles files);
-  asio::awaitable<void> sweep(SupervisorFiles files, std::vector<std::string> marks);
+  asio::awaitable<void> reap_attempt_leftovers(AttemptKey key, SupervisorFiles files);
+  asio::awaitable<void> reap_leftovers(SupervisorFiles files, std::vector<std::string> marks);
 
   asio::any_io_executor executor_;
   Scope& scope_;

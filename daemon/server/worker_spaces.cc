@@ -72,14 +72,14 @@ WorkerSpace& WorkerSpaces::add(const UserAccount& user) {
   return *space;
 }
 
-void WorkerSpaces::sweep_old(const std::set<uid_t>& living) {
+void WorkerSpaces::remove_old_leftovers(const std::set<uid_t>& living) {
   for (auto& [uid, space] : spaces_) {
-    if (!living.contains(uid)) space->data.sweep_old();
+    if (!living.contains(uid)) space->data.remove_old_leftovers();
   }
 }
 
-void WorkerSpaces::sweep(const std::set<std::string>& living) {
-  for (auto& [uid, space] : spaces_) space->data.sweep(living);
+void WorkerSpaces::remove_leftovers(const std::set<std::string>& living) {
+  for (auto& [uid, space] : spaces_) space->data.remove_leftovers(living);
 }
 
 }  // namespace train

@@ -53,9 +53,9 @@ class WorkerSpaces {
   /// earlier traind left.
   WorkerSpace& of(uid_t uid);
   /// Remove what nobody has come back to, except for the users in `living`.
-  void sweep_old(const std::set<uid_t>& living);
+  void remove_old_leftovers(const std::set<uid_t>& living);
   /// Remove what ended runs have left, except for the runs in `living`.
-  void sweep(const std::set<std::string>& living);
+  void remove_leftovers(const std::set<std::string>& living);
 
  private:
   WorkerSpace& add(const UserAccount& user);

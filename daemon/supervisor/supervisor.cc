@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <set>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/core/worker_ending.h"
@@ -22,6 +21,7 @@
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/adopted.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/leftover_reaper.h"
 #include "daemon/supervisor/workers/spawn.h"
 #include "daemon/supervisor/workers/validation_runner.h"
 #include "daemon/supervisor/workers/worker_environment.h"
@@ -50,34 +50,9 @@ using LauncherMessage =
           ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
-constexpr Duration kSweepEvery = milliseconds(10);
-constexpr int kQuietSweeps = 10, kLastSweeps = 100;
-
-/// Return the variables of our account, as traind gave them to us.
-std::map<std::string, std::string> own_account() {
-  std::map<std::string, std::string> own;
-  for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"}) {
-    if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
-  }
-  return own;
-}
 
 StartFailed start_failed(Rank rank, const Error& error) {
   return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
-}
-
-/// Check the limit on open files now, so that the error names it, and not whatever fails first for
-/// lack of a descriptor.
-Result<Unit> check_open_files_for(int workers) {
-  constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
-  rlimit limit{};
-  const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return Unit{};
-  return Error{Errc::InvalidArgument,
-               fmt::format("{} workers on a node need some {} open files, and its limit is {}",
-                           workers, needed, limit.rlim_cur),
-               "raise the hard limit of its traind (ulimit -Hn, systemd's LimitNOFILE=), or have "
-               "fewer workers on a node"};
 }
 
 class Supervisor {
@@ -96,6 +71,7 @@ class Supervisor {
                   {scope_, changed_, slots_, uplink_, checkpoints_,
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }}),
         output_(executor_, scope_, changed_, uplink_),
+        leftovers_(scope_),
         validations_(executor_, scope_, uplink_) {}
 
   int run();
@@ -133,8 +109,6 @@ class Supervisor {
   NodeEnvironment node_environment(const StartWorkers& start) const;
   asio::awaitable<void> watch(Rank rank, pid_t pid);
   void send_exit(WorkerSlot& slot);
-  void sweep(WorkerSlot& slot);
-  asio::awaitable<void> sweep_again();
   Task<Welcome> welcome(WorkerHello hello);
   Task<Rank> rank_for(const WorkerHello& hello);
   asio::awaitable<void> tick_loop();
@@ -153,19 +127,18 @@ class Supervisor {
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSlot> slots_;
-  std::set<std::string> sweeping_;  // variables of ranks that are gone, where there is no cgroup
-  int quiet_sweeps_ = 0;            // since one of them was found
   StandbyProcesses standbys_;
   AnsweredCollectives answered_;
-  std::optional<Frame> pause_;            // the newest, for those that connect later
-  std::uint64_t generation_ = 0;          // the highest of a launcher that we have heard of
-  std::uint64_t settled_checkpoint_ = 0;  // the newest of which we have heard
+  std::optional<Frame> pause_;             // the newest, for those that connect later
+  std::uint64_t generation_ = 0;           // the highest of a launcher that we have heard of
+  std::uint64_t resolved_checkpoint_ = 0;  // the newest of which we have heard
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
   WorkerMessages messages_;
   OutputPump output_;
+  LeftoverReaper leftovers_;
   ValidationRunner validations_;
 };
 
@@ -233,7 +206,7 @@ AttemptSnapshot Supervisor::snapshot() const {
   AttemptSnapshot snapshot{prepare_ ? std::string(to_string(phase)) : "spawned",
                            master_port_ ? master_port_->port() : 0u,
                            {},
-                           settled_checkpoint_};
+                           resolved_checkpoint_};
   for (const auto& [rank, pid] : group_.alive()) {
     const WorkerSlot& slot = slots_.at(rank);
     snapshot.alive.push_back({rank.value, pid, slot.connected, slot.reports.last_report_seq()});
@@ -260,10 +233,10 @@ void Supervisor::received(const Frame& frame) {
                    changed_.notify();
                  },
                  [&](const CheckpointOutcome& m) {
-                   settled_checkpoint_ = std::max(settled_checkpoint_, m.checkpoint_seq);
-                   for (auto& [rank, slot] : slots_) slot.unsettled_shards.erase(m.checkpoint_seq);
+                   resolved_checkpoint_ = std::max(resolved_checkpoint_, m.checkpoint_seq);
+                   for (auto& [rank, slot] : slots_) slot.unresolved_shards.erase(m.checkpoint_seq);
                    if (workers_) workers_->send_to_all(frame);
-                   checkpoints_.tell([&](CheckpointTransport& way) { way.settled(m); });
+                   checkpoints_.tell([&](CheckpointTransport& way) { way.resolved(m); });
                  },
                  [&](CollectiveResult& m) {
                    for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
@@ -324,7 +297,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   generation_ = std::max(generation_, message.generation);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   for (const auto& checked :
-       {confinement_.set(message), check_open_files_for(message.local_world_size)}) {
+       {confinement_.set(message), check_open_files(message.local_world_size)}) {
     if (checked) continue;
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
     return;
@@ -361,7 +334,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
 }
 
 void Supervisor::on_start(StartWorkers message) {
-  if (options_.account) use_account(message, own_account());
+  if (options_.account) use_account(message, account_environment());
   learn_secrets(message.env);
   if (start_) return;
   if (message.standby > 0) return on_stand_by(message);
@@ -455,13 +428,13 @@ void Supervisor::perform(const GroupAction& action) {
           },
           [&](const SignalWorker& signal) {
             WorkerSlot& slot = slots_.at(signal.rank);
-            if (signal.signal == SIGKILL) sweep(slot);
+            if (signal.signal == SIGKILL) leftovers_.reap(slot);
             if (slot.pid > 0) {
               ::kill(static_cast<pid_t>(-slot.pid), signal.signal);  // its session's process group
               ::kill(static_cast<pid_t>(slot.pid), signal.signal);
             }
           },
-          [&](const SweepWorker& swept) { sweep(slots_.at(swept.rank)); },
+          [&](const ReapRankLeftovers& reap) { leftovers_.reap(slots_.at(reap.rank)); },
           [&](const TellStarted& started) {
             WorkersStarted message;
             for (const auto& [rank, pid] : started.pids) {
@@ -482,27 +455,6 @@ void Supervisor::perform(const GroupAction& action) {
             finishing_ = true;
           }},
       action);
-}
-
-void Supervisor::sweep(WorkerSlot& slot) {
-  if (slot.cgroup) return slot.cgroup->kill();
-  const std::string mark = slot.standby ? fmt::format("TRAINRUN_STANDBY={}", slot.standby->number)
-                                        : fmt::format("RANK={}", slot.plan.rank);
-  kill_adopted({mark});
-  quiet_sweeps_ = 0;
-  if (sweeping_.empty()) scope_.spawn("sweep", sweep_again());
-  sweeping_.insert(mark);
-}
-
-// A process that has just been killed may have left children, which come to us only once it is
-// gone.
-asio::awaitable<void> Supervisor::sweep_again() {
-  for (; quiet_sweeps_ < kQuietSweeps; ++quiet_sweeps_) {
-    const auto paused = co_await pause_for(kSweepEvery);  // named: g++ 12
-    if (paused.has_error()) co_return;
-    if (kill_adopted_with_any(sweeping_) > 0) quiet_sweeps_ = 0;
-  }
-  sweeping_.clear();
 }
 
 asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
@@ -653,8 +605,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   (void)standbys_.close();
   validations_.kill();
   confinement_.end();
-  for (int round = 0; round < kLastSweeps && kill_adopted({}) > 0; ++round)
-    (void)co_await pause_for(kSweepEvery);  // all that we have is the attempt's
+  co_await LeftoverReaper::reap_all();
   checkpoints_.clean_up();
   (void)remove_own_folder(options_.spool_dir);
   listener_->close();

@@ -38,7 +38,7 @@ void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
   // Send reports and shards first: an exit or the group's end says that none of them is missing.
   for (auto& [rank, slot] : slots_) {
     for (const auto& [report_seq, frame] : slot.reports.frames()) send(frame);
-    for (const auto& [checkpoint_seq, frame] : slot.unsettled_shards) send(frame);
+    for (const auto& [checkpoint_seq, frame] : slot.unresolved_shards) send(frame);
     for (const auto& [sequence, frame] : slot.unanswered_collectives) send(frame);
     for (const auto& [request, frame] : slot.unanswered_asks) send(frame);
     OutputPump::send_again(slot);

@@ -39,21 +39,22 @@ void CheckpointCoordinator::begin_attempt(Attempt attempt, int world_size) {
 
 void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   attempt_ = living.id;
-  tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.settled_seq,
-                                        living.settled_path);
+  tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.resolved_seq,
+                                        living.resolved_path);
   commit_.reset();
 }
 
 CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard shard, TimePoint now) {
   const Rank rank = shard.rank;
-  const auto settled = tracker_.add(std::move(shard), now);
-  if (!settled) return {};
-  return {Tell{*settled, rank}};
+  const auto resolved = tracker_.add(std::move(shard), now);
+  if (!resolved) return {};
+  return {Tell{*resolved, rank}};
 }
 
-CheckpointCoordinator::Effects CheckpointCoordinator::settled_before(std::uint64_t checkpoint_seq) {
+CheckpointCoordinator::Effects CheckpointCoordinator::resolved_before(
+    std::uint64_t checkpoint_seq) {
   Effects effects;
-  for (CheckpointTracker::Outcome& outcome : tracker_.settled_before(checkpoint_seq))
+  for (CheckpointTracker::Outcome& outcome : tracker_.resolved_before(checkpoint_seq))
     effects.push_back(Tell{std::move(outcome)});
   return effects;
 }
@@ -176,7 +177,7 @@ void CheckpointCoordinator::watch_commit(Effects& effects, const Situation& situ
   if (!commit_ || commit_->given_up) return;
   CommitUnderWay& commit = *commit_;
   const std::string so_far = format_duration(now - commit.since);
-  const bool awaited = commit.awaited_since && now >= *commit.awaited_since + kStoragePatience;
+  const bool awaited = commit.awaited_since && now >= *commit.awaited_since + kStorageTimeout;
   const bool tearing_down = situation.state == RunState::TearingDown;
   const auto give_up_commit = [&](std::string reason) {
     commit.given_up = true;
@@ -219,7 +220,7 @@ std::optional<TimePoint> CheckpointCoordinator::next_deadline(RunState state) co
   consider(commit_->since + upload_timeout_);
   if (!commit_->warned) consider(commit_warn_at());
   if (commit_->awaited_since && commit_->wait_said_in != state)
-    consider(*commit_->awaited_since + kStoragePatience);
+    consider(*commit_->awaited_since + kStorageTimeout);
   return next;
 }
 

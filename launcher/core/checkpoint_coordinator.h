@@ -19,7 +19,7 @@ namespace train {
 inline constexpr int kWithoutSpaceMax =
     3;  // checkpoints in a row not kept for lack of space; then the run fails
 inline constexpr Duration kCommitWarnAfter = seconds(60);
-inline constexpr Duration kStoragePatience =
+inline constexpr Duration kStorageTimeout =
     seconds(1);  // once all else is done: the wait for a commit before we say so, and before it is
                  // given up where the run is asked to stop immediately
 
@@ -67,7 +67,7 @@ class CheckpointCoordinator {
   Effects staged(StagedShard shard, TimePoint now);
   /// A supervisor has heard from an earlier launcher what became of all checkpoints up to
   /// `checkpoint_seq`.
-  Effects settled_before(std::uint64_t checkpoint_seq);
+  Effects resolved_before(std::uint64_t checkpoint_seq);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);
   /// Begin the next commit where a checkpoint is complete. To be called after every event.
   Effects advance(const Situation& situation, TimePoint now);
@@ -76,7 +76,7 @@ class CheckpointCoordinator {
   std::optional<TimePoint> next_deadline(RunState state) const;
 
   bool committing() const { return tracker_.committing(); }
-  std::uint64_t settled() const { return tracker_.settled(); }
+  std::uint64_t resolved() const { return tracker_.resolved(); }
   /// Nothing is left to do but to wait for the commit.
   void await_commit(TimePoint now);
   bool commit_awaited() const { return commit_ && commit_->awaited_since; }

@@ -8,20 +8,20 @@
 
 namespace train {
 
-CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t settled,
+CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t resolved,
                                              const std::string& path) {
   CheckpointTracker tracker(world_size);
-  tracker.settled_ = settled;
-  if (settled > 0) tracker.remember({settled, path, ""});
+  tracker.resolved_ = resolved;
+  if (resolved > 0) tracker.remember({resolved, path, ""});
   return tracker;
 }
 
 std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard shard, TimePoint now) {
-  if (shard.checkpoint_seq <= settled_) {
+  if (shard.checkpoint_seq <= resolved_) {
     if (committing_ == shard.checkpoint_seq) return std::nullopt;  // everybody hears of it soon
     const auto known = outcomes_.find(shard.checkpoint_seq);
     return known != outcomes_.end() ? known->second
-                                    : Outcome{shard.checkpoint_seq, "", "it was settled before"};
+                                    : Outcome{shard.checkpoint_seq, "", "it was resolved before"};
   }
   Waiting& waiting =
       waiting_.try_emplace(shard.checkpoint_seq, Waiting{{}, now, false}).first->second;
@@ -29,21 +29,21 @@ std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard sha
   return std::nullopt;
 }
 
-std::vector<CheckpointTracker::Outcome> CheckpointTracker::settled_before(
+std::vector<CheckpointTracker::Outcome> CheckpointTracker::resolved_before(
     std::uint64_t checkpoint_seq) {
   std::vector<Outcome> unheard;
   while (!waiting_.empty() && waiting_.begin()->first <= checkpoint_seq) {
     unheard.push_back({waiting_.begin()->first, "", "an earlier launcher gave it up"});
     waiting_.erase(waiting_.begin());
   }
-  settled_ = std::max(settled_, checkpoint_seq);
+  resolved_ = std::max(resolved_, checkpoint_seq);
   return unheard;
 }
 
 std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
-  if (first->first != settled_ + 1) return std::nullopt;  // an earlier one is on its way
+  if (first->first != resolved_ + 1) return std::nullopt;  // an earlier one is on its way
   if (static_cast<int>(first->second.shards.size()) < world_size_) return std::nullopt;
   Ready ready{first->first, {}, {}, false};
   for (auto& [rank, shard] : first->second.shards) {
@@ -54,7 +54,7 @@ std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
     }
     ready.shards.push_back(std::move(shard));
   }
-  settled_ = ready.checkpoint_seq;
+  resolved_ = ready.checkpoint_seq;
   waiting_.erase(first);
   if (ready.error.empty())
     committing_ = ready.checkpoint_seq;

@@ -15,15 +15,15 @@ namespace train {
 
 inline constexpr Duration kPartWarnAfter = seconds(60);
 inline constexpr std::size_t kOutcomesKept =
-    256;  // of settled checkpoints, for shards that are sent again
+    256;  // of resolved checkpoints, for shards that are sent again
 
 class CheckpointTracker {
  public:
   explicit CheckpointTracker(int world_size = 0) : world_size_(world_size) {}
   /// Return the tracker for an attempt that an earlier launcher began. The newest of its
-  /// checkpoints that is committed is the `settled`-th, at `path`. settled_before() tells of later
-  /// ones that the earlier launcher gave up.
-  static CheckpointTracker adopted(int world_size, std::uint64_t settled, const std::string& path);
+  /// checkpoints that is committed is the `resolved`-th, at `path`. resolved_before() tells of
+  /// later ones that the earlier launcher gave up.
+  static CheckpointTracker adopted(int world_size, std::uint64_t resolved, const std::string& path);
 
   struct Ready {  // to be committed, or given up with the error to tell the ranks
     std::uint64_t checkpoint_seq = 0;
@@ -37,13 +37,13 @@ class CheckpointTracker {
     bool operator==(const Outcome&) const = default;
   };
   /// Take in a shard. A second one of the same rank and checkpoint_seq replaces it: it was sent
-  /// again. Return the outcome where the checkpoint is settled already: the sender has not heard of
-  /// it.
+  /// again. Return the outcome where the checkpoint is resolved already: the sender has not heard
+  /// of it.
   std::optional<Outcome> add(StagedShard shard, TimePoint now);
-  /// An earlier launcher had settled all up to `checkpoint_seq`, according to a supervisor that it
+  /// An earlier launcher had resolved all up to `checkpoint_seq`, according to a supervisor that it
   /// told. Return the outcomes of those that still wait here for shards: their ranks have not heard
   /// of them.
-  std::vector<Outcome> settled_before(std::uint64_t checkpoint_seq);
+  std::vector<Outcome> resolved_before(std::uint64_t checkpoint_seq);
   /// Return the next checkpoint in order whose shards are complete; none while one is being
   /// committed.
   std::optional<Ready> take_ready();
@@ -53,7 +53,7 @@ class CheckpointTracker {
 
   bool committing() const { return committing_.has_value(); }
   /// Return the index of the newest checkpoint that is committed, given up or being committed.
-  std::uint64_t settled() const { return settled_; }
+  std::uint64_t resolved() const { return resolved_; }
   /// Return how many checkpoints wait for shards.
   std::size_t incomplete() const { return waiting_.size(); }
   std::vector<std::string> overdue(TimePoint now);
@@ -71,7 +71,7 @@ class CheckpointTracker {
   std::map<std::uint64_t, Waiting> waiting_;
   std::map<std::uint64_t, Outcome> outcomes_;  // the newest kOutcomesKept
   std::optional<std::uint64_t> committing_;
-  std::uint64_t settled_ = 0;
+  std::uint64_t resolved_ = 0;
 };
 
 }  // namespace train

@@ -13,7 +13,7 @@ std::optional<int> GroupGrowth::advance(const RankTable& ranks, const std::funct
                                         TimePoint now) {
   const int world_size = static_cast<int>(ranks.size());
   if (std::exchange(room_changed_, false)) {
-    grow_at_ = room() > world_size ? std::optional(now + kGrowSettle) : std::nullopt;
+    grow_at_ = room() > world_size ? std::optional(now + kGrowDelay) : std::nullopt;
   }
   // A program without the SDK, or before its first report, cannot be asked to stop without losing
   // work.

@@ -11,7 +11,7 @@
 
 namespace train {
 
-inline constexpr Duration kGrowSettle =
+inline constexpr Duration kGrowDelay =
     seconds(3);  // from the last news of more room to asking the group to resize
 
 class GroupGrowth {

@@ -81,7 +81,7 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
   // A rank that ended earlier makes no checkpoint here, so that of the others never becomes whole.
   const bool hopeless = ranks.any_ended() && now >= *advance.all_arrived_at + kStragglerPause;
-  if (around.settled_checkpoint < common_checkpoint && !hopeless) return Next::Wait;
+  if (around.resolved_checkpoint < common_checkpoint && !hopeless) return Next::Wait;
   deadline_ = std::min(deadline_, now + kFinishGrace);
   step_ = Finish{advance.meeting};
   return Next::Send;

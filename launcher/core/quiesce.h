@@ -29,7 +29,7 @@ class Quiesce {
 
   /// What Quiesce needs to know of the rest of the attempt.
   struct Surroundings {
-    std::uint64_t settled_checkpoint = 0;  // the newest that is committed, given up or under way
+    std::uint64_t resolved_checkpoint = 0;  // the newest that is committed, given up or under way
     bool committing = false;
     bool for_good =
         false;  // the ranks leave for good: where one came to its end by itself, all may

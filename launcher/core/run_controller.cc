@@ -221,7 +221,7 @@ void RunController::on(const CollectiveJoined& event) {
   }
 }
 
-void RunController::on(const CollectiveSettled& event) {
+void RunController::on(const CollectiveResolved& event) {
   if (!current(event.attempt)) return;
   if (const auto release =
           attempt_.collectives.answered({event.sequence, event.parts, event.error}))

@@ -139,7 +139,7 @@ class RunController {
   void on(const CommitFinished&);
   void on(const ValidationFinished&);
   void on(const CollectiveJoined&);
-  void on(const CollectiveSettled&);
+  void on(const CollectiveResolved&);
   void on(const StopAsked&);
   void on(const Tick&) {}
 

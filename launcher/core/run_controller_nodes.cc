@@ -66,7 +66,7 @@ void RunController::on(const SupervisorAttached& event) {
     entry->joined |= rank.joined;
     entry->reported = std::max(entry->reported, rank.reported);
   }
-  perform(checkpoints_.settled_before(event.settled_checkpoint));
+  perform(checkpoints_.resolved_before(event.resolved_checkpoint));
   if (!attempt_.hosts.is_gone(event.node)) send_again(event.node);
   validate_again(event.node);
 }

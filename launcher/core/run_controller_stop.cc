@@ -106,7 +106,7 @@ void RunController::advance_pausing() {
       attempt_.cause.resize.reset();  // they had come to their end by themselves
     return change_state(RunTrigger::GroupEnding, "every rank ended");
   }
-  const Quiesce::Surroundings around{.settled_checkpoint = checkpoints_.settled(),
+  const Quiesce::Surroundings around{.resolved_checkpoint = checkpoints_.resolved(),
                                      .committing = checkpoints_.committing(),
                                      .for_good = stop_ || attempt_.was_pausing};
   switch (quiesce.advance(attempt_.ranks, around, now_)) {

@@ -61,7 +61,7 @@ struct SupervisorAttached {
   /// again.
   std::vector<RankState> ranks = {};
   /// The newest checkpoint whose outcome it has heard; 0: none.
-  std::uint64_t settled_checkpoint = 0;
+  std::uint64_t resolved_checkpoint = 0;
 };
 /// A node's traind was told to leave: it takes no new workers, and those it has must leave within
 /// `grace`.
@@ -147,7 +147,7 @@ struct CollectiveJoined {
   std::string name, data;
 };
 /// An earlier launcher had answered a call, and perhaps not everybody heard of it.
-struct CollectiveSettled {
+struct CollectiveResolved {
   Attempt attempt;
   std::uint64_t sequence = 0;
   std::vector<std::string> parts;
@@ -163,7 +163,7 @@ using RunEvent =
     std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
                  StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
                  RankPaused, ShardStaged, CommitFinished, ValidationFinished, CollectiveJoined,
-                 CollectiveSettled, StopAsked, Tick>;
+                 CollectiveResolved, StopAsked, Tick>;
 
 // ---- actions
 
@@ -305,8 +305,8 @@ struct LivingAttempt {
   bool pausing = false;                       // its ranks had been asked to stop
   bool ending = false;                        // its workers were being stopped, or had ended
   std::optional<std::string> stop_condition;  // the one that had been met
-  std::uint64_t settled_seq = 0;  // of its newest committed checkpoint, at `settled_path`
-  std::string settled_path;
+  std::uint64_t resolved_seq = 0;  // of its newest committed checkpoint, at `resolved_path`
+  std::string resolved_path;
 };
 
 }  // namespace train

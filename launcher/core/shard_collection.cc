@@ -10,16 +10,16 @@ void ShardCollection::attempt_begins(Attempt attempt, const Placement& placement
   group.nodes = static_cast<int>(placement.nodes.size());
 }
 
-void ShardCollection::settled(Attempt attempt, std::uint64_t checkpoint_seq) {
+void ShardCollection::resolved(Attempt attempt, std::uint64_t checkpoint_seq) {
   if (is_over(attempt)) return;
   Group& group = groups_[attempt];
-  group.settled = std::max(group.settled, checkpoint_seq);
+  group.resolved = std::max(group.resolved, checkpoint_seq);
 }
 
 ShardCollection::Next ShardCollection::written(const Shard& shard, NodeId node, bool brings) {
   if (is_over(shard.attempt)) return Next::Tell;
   Group& group = groups_[shard.attempt];
-  if (shard.checkpoint_seq <= group.settled) return Next::Tell;
+  if (shard.checkpoint_seq <= group.resolved) return Next::Tell;
   group.seen[shard.checkpoint_seq].insert(shard.rank);
   if (!brings || here_.contains(shard)) return Next::Tell;
   return bringing_.emplace(shard, node).second ? Next::Bring : Next::Wait;

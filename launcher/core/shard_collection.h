@@ -25,9 +25,9 @@ class ShardCollection {
   };
 
   void attempt_begins(Attempt attempt, const Placement& placement);
-  /// All checkpoints up to `checkpoint_seq` are settled, under an earlier launcher or according to
+  /// All checkpoints up to `checkpoint_seq` are resolved, under an earlier launcher or according to
   /// a supervisor.
-  void settled(Attempt attempt, std::uint64_t checkpoint_seq);
+  void resolved(Attempt attempt, std::uint64_t checkpoint_seq);
 
   enum class Next {
     Tell,   // the controller is told now
@@ -58,7 +58,7 @@ class ShardCollection {
   struct Group {
     int world_size = 0, nodes = 0;                 // 0: not known
     std::map<std::uint64_t, std::set<Rank>> seen;  // by checkpoint: whose shards were named
-    std::uint64_t settled = 0;
+    std::uint64_t resolved = 0;
     std::set<NodeId> gone;  // no more shards come from there
   };
   bool brings_from(const Source& source) const;

@@ -6,7 +6,7 @@ namespace train {
 
 bool StandbyPool::due(const RankTable& ranks, bool progressed, TimePoint now) {
   if (wanted_ == 0 || asked_ || !ranks.all_joined()) return false;
-  if (!ask_at_) ask_at_ = now + kStandbySettle;
+  if (!ask_at_) ask_at_ = now + kStandbyDelay;
   if (!progressed && now < *ask_at_) return false;
   return asked_ = true;
 }

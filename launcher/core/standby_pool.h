@@ -12,7 +12,7 @@
 
 namespace train {
 
-inline constexpr Duration kStandbySettle =
+inline constexpr Duration kStandbyDelay =
     seconds(3);  // from the last rank's hello to standby processes, without progress
 
 class StandbyPool {

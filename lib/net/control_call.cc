@@ -18,8 +18,8 @@ constexpr Duration kPollEvery = milliseconds(20);
 constexpr Duration kConnectLimit = seconds(5);
 
 Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
-                                          const std::string& runtime_dir, Duration patience) {
-  const TimePoint until = std::chrono::steady_clock::now() + patience;
+                                          const std::string& runtime_dir, Duration timeout) {
+  const TimePoint until = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     auto connection =
         co_await Connection::connect(executor, control_endpoint(runtime_dir), kConnectLimit);
@@ -39,8 +39,8 @@ Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
 
 Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
                                               const std::string& runtime_dir,
-                                              const std::string& build, Duration patience) {
-  CO_TRY(auto connection, co_await connect(executor, runtime_dir, patience));
+                                              const std::string& build, Duration timeout) {
+  CO_TRY(auto connection, co_await connect(executor, runtime_dir, timeout));
   const Identity self{build, "control", "", ::getpid(), ""};
   const std::optional<TlsContext> no_tls;
   CO_TRY_VOID(co_await connect_handshake(*connection, self, no_tls));

@@ -9,11 +9,11 @@
 
 namespace train {
 
-/// Connect to the traind of this runtime folder and greet it, waiting for it up to `patience`.
+/// Connect to the traind of this runtime folder and greet it, waiting for it up to `timeout`.
 /// Errc::Unavailable when none runs there: the caller adds the hint. credentials() tells whose
 /// traind it is. The strings must outlive the flow.
 Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
                                               const std::string& runtime_dir,
-                                              const std::string& build, Duration patience = {});
+                                              const std::string& build, Duration timeout = {});
 
 }  // namespace train

@@ -60,7 +60,7 @@ std::string make_owner_key() { return hex_of(random_bytes(kKeyBytes)); }
 
 bool is_owner_key(std::string_view text) { return is_hex(text, kKeyBytes); }
 
-std::string owner_mark(std::string_view owner_key) {
+std::string owner_digest(std::string_view owner_key) {
   return mark_of(public_key_of(private_key(owner_key).get()));
 }
 

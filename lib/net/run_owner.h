@@ -16,7 +16,7 @@ std::string make_owner_key();
 /// Return whether a file's text is such a key. What a crash left of one does not count.
 bool is_owner_key(std::string_view text);
 /// Return the mark in which the id of a run with that key ends: 32 hex digits.
-std::string owner_mark(std::string_view owner_key);
+std::string owner_digest(std::string_view owner_key);
 
 struct OwnerProof {
   std::string public_key, signature;  // 32 and 64 bytes

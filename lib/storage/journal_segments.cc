@@ -124,7 +124,7 @@ Error JournalSegments::taken() const {
 
 /// Find out whether a segment is there after an error. If it is, the next one comes after it and
 /// begins with the same record, so readers drop it.
-Result<Unit> JournalSegments::settle_doubt() {
+Result<Unit> JournalSegments::resolve_doubt() {
   if (in_doubt_.empty()) return Unit{};
   const auto there = store_.get(key_of(next_), kJournalBytesMax);
   if (there.has_error() && there.error().code == Errc::NotFound) return Unit{};
@@ -138,7 +138,7 @@ Result<Unit> JournalSegments::settle_doubt() {
 
 Result<Unit> JournalSegments::append(std::string_view lines,
                                      const std::function<Result<std::string>()>& whole) {
-  TRY_VOID(settle_doubt());
+  TRY_VOID(resolve_doubt());
   const bool anew = first_own_ == 0 || next_ - base_ >= segments_max_;
   std::string text(lines);
   if (anew) {
@@ -147,7 +147,7 @@ Result<Unit> JournalSegments::append(std::string_view lines,
   auto put = store_.put_new(key_of(next_), text);
   if (put.has_error() && put.error().code == Errc::AlreadyExists && !in_doubt_.empty()) {
     // One of our own segments that was given up may have arrived just now.
-    TRY_VOID(settle_doubt());
+    TRY_VOID(resolve_doubt());
     put = store_.put_new(key_of(next_), text);
   }
   if (put.has_error()) {
@@ -184,7 +184,7 @@ void JournalSegments::remove_replaced() {
 }
 
 Result<Unit> JournalSegments::check() {
-  TRY_VOID(settle_doubt());
+  TRY_VOID(resolve_doubt());
   const auto there = store_.get(key_of(next_), 0);
   if (there.has_error() && there.error().code == Errc::NotFound) return Unit{};
   if (there.has_error() && there.error().code != Errc::ResourceExhausted) return there.error();

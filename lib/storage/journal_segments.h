@@ -39,7 +39,7 @@ class JournalSegments {
   Result<Unit> check();
 
  private:
-  Result<Unit> settle_doubt();
+  Result<Unit> resolve_doubt();
   Result<Unit> check_newest();
   Error taken() const;
   void remove_replaced();

@@ -5,7 +5,8 @@
 //
 // Keys are relative to the place that was opened, with '/' between components. All calls block.
 // While the other side is slow, throttles or does not answer, they try again with growing pauses
-// for as long as `patience` allows; then the error is Unavailable or Timeout. Any thread may call.
+// for as long as `retry_timeout` allows; then the error is Unavailable or Timeout. Any thread may
+// call.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +73,7 @@ struct ObjectStoreOptions {
   /// AWS_…, GOOGLE_…, HADOOP_… variables of whoever submitted the run. What is not in it is looked
   /// up as the store's own tools do (profile, role of the machine).
   std::map<std::string, std::string> environment = {};
-  Duration patience = seconds(300);
+  Duration retry_timeout = seconds(300);
   /// Called for each try that failed: "503 Slow Down; trying again". Called on the caller's thread,
   /// or on one of the store's own; one call at a time, and none after the store is gone.
   std::function<void(const std::string&)> on_retry = {};

@@ -61,7 +61,7 @@ Result<FileDescriptor> open_ours(const std::string& path) {
 
 Result<FileDescriptor> open_marked(const std::string& path) {
   TRY(FileDescriptor folder, open_ours(path));
-  const std::string name(kOwnFolderMark);
+  const std::string name(kOwnFolderMarker);
   const FileDescriptor mark(
       ::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat found {};
@@ -170,7 +170,7 @@ Result<Unit> make_own_folder(const std::string& path) {
   // Mark the folder before it gets its name, so that it never exists without the mark.
   std::string fresh = join_path(parent_path(path), ".trainrun-XXXXXX");
   if (::mkdtemp(fresh.data()) == nullptr) return path_error("making the folder", path);
-  const std::string mark = join_path(fresh, kOwnFolderMark);
+  const std::string mark = join_path(fresh, kOwnFolderMarker);
   const FileDescriptor file(
       ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   int failed = file.get() < 0 ? errno : 0;
@@ -225,8 +225,8 @@ Result<bool> remove_own_folder(const std::string& path) {
     return folder.error();
   }
   TRY_VOID(check_no_home(folder->get(), path));
-  TRY_VOID(Remover(folder->get(), path, kOwnFolderMark).run());
-  if (::unlinkat(folder->get(), std::string(kOwnFolderMark).c_str(), 0) != 0 ||
+  TRY_VOID(Remover(folder->get(), path, kOwnFolderMarker).run());
+  if (::unlinkat(folder->get(), std::string(kOwnFolderMarker).c_str(), 0) != 0 ||
       ::rmdir(path.c_str()) != 0)
     return path_error("removing the folder", path);
   return true;

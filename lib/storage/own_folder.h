@@ -11,7 +11,7 @@
 namespace train {
 
 /// The mark: a regular file of this user's in the folder, which no other user may write.
-inline constexpr std::string_view kOwnFolderMark = ".made-by-trainrun";
+inline constexpr std::string_view kOwnFolderMarker = ".made-by-trainrun";
 
 /// Make a marked folder of mode 0700, whole or not at all; its parent must exist. AlreadyExists if
 /// anything has that name.

@@ -143,11 +143,11 @@ Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
 // Wait until woken, or until nothing has come for so long that open requests may be lost; then
 // repeat them.
 Task<bool> FileFetcher::wait() {
-  const TimePoint until =
-      asked_.empty() ? TimePoint::max()
-                     : std::max(heard_at_, clock_.now() - kAnswerPatience) + kAnswerPatience;
+  const TimePoint until = asked_.empty()
+                              ? TimePoint::max()
+                              : std::max(heard_at_, clock_.now() - kAnswerTimeout) + kAnswerTimeout;
   CO_TRY(const bool woken, co_await changed_.wait_until(until));
-  if (!woken && !asked_.empty() && clock_.now() >= heard_at_ + kAnswerPatience) ask_again();
+  if (!woken && !asked_.empty() && clock_.now() >= heard_at_ + kAnswerTimeout) ask_again();
   co_return woken;
 }
 

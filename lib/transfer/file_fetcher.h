@@ -22,7 +22,7 @@
 
 namespace train {
 
-inline constexpr Duration kAnswerPatience = seconds(10);  // then it is asked again
+inline constexpr Duration kAnswerTimeout = seconds(10);  // then it is asked again
 
 struct FetchRequest {
   std::string folder;  // as the other side knows it

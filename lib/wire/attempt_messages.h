@@ -232,8 +232,9 @@ struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attach
   std::string phase;  // spawned | prepared | starting | running | stopping | gone
   std::uint32_t master_port = 0;
   std::vector<LivingWorker> alive;
-  std::uint64_t settled_checkpoint = 0;  // the newest whose CheckpointOutcome has come; 0: none yet
-  TRAIN_FIELDS(phase, master_port, alive, settled_checkpoint)
+  std::uint64_t resolved_checkpoint =
+      0;  // the newest whose CheckpointOutcome has come; 0: none yet
+  TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint)
 };
 
 struct ReadFile {  // of a part: launcher → supervisor; of the checkpoint to restore: supervisor →

@@ -44,7 +44,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
                              // are on one node
   std::uint64_t generation = 0;  // under which the attempt was begun; names its pending checkpoints
   std::string run_dir;           // in storage, a path or an URL; shards go there
-  std::string storage_mark;      // what the launcher left there; empty: nothing
+  std::string storage_marker;    // what the launcher left there; empty: nothing
   std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
   bool may_relay = false;  // where that is not there, checkpoints go by ReadFile
   bool no_access = false;  // and it was not there for an attempt before: do not wait for it
@@ -58,7 +58,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
-               run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_mark,
+               run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits)
 };
 

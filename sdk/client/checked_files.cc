@@ -72,7 +72,7 @@ void FileScan::State::pull(std::uint64_t begin, std::uint64_t end, char* to) con
   }
 }
 
-/// Read on to `end`, into `to`, or nowhere.
+/// Read on to `end`, into `to` if it is not null.
 void FileScan::State::advance(std::uint64_t end, char* to) {
   if (to == nullptr && position < end) gap.resize(std::min(kPieceBytes, bytes));
   while (position < end) {

@@ -1,6 +1,6 @@
-// Files of a checkpoint, or of any folder, read once from their beginning to their end: straight to
-// where the bytes are wanted, and digested on the way where a manifest says what they must be. Used
-// by sdk/client and sdk/torch. Errors are thrown as Failure.
+// Reads files of a checkpoint, or of any folder, once from beginning to end: straight to where the
+// bytes are wanted, and digests them on the way when a manifest says what they must be. sdk/client
+// and sdk/torch use this. Errors are thrown as Failure.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace train::sdk {
 /// One file. Not thread-safe.
 class FileScan {
  public:
-  /// Of a folder without a manifest: nothing is digested.
+  /// Open a file of a folder without a manifest: nothing is digested.
   explicit FileScan(std::string path);
   FileScan(FileScan&&) noexcept;
   FileScan& operator=(FileScan&&) = delete;
@@ -25,11 +25,11 @@ class FileScan {
 
   const std::string& path() const;
   std::uint64_t bytes() const;
-  /// Bytes [begin, end) into `to`. In ascending order each byte of the file is read once; what lies
-  /// before `begin` and was not read yet is read to be digested.
+  /// Read bytes [begin, end) into `to`. If calls come in ascending order, each byte of the file is
+  /// read once. Bytes before `begin` that were not read yet are read to be digested.
   void read(std::uint64_t begin, std::uint64_t end, char* to);
-  /// Read the rest. Throws Failure("corrupt") unless all is as the manifest says; what read() gave
-  /// counts only now.
+  /// Read the rest. Throws Failure("corrupt") unless all is as the manifest says. What read() gave
+  /// is valid only after this.
   void finish();
 
  private:
@@ -42,20 +42,21 @@ class FileScan {
 /// A folder's files. Any thread.
 class CheckedFiles {
  public:
-  /// Any folder: nothing is digested.
+  /// Use any folder: nothing is digested.
   explicit CheckedFiles(std::string folder);
-  /// A committed checkpoint's.
+  /// Use a committed checkpoint's folder.
   CheckedFiles(std::string folder, std::vector<ManifestFile> files);
   ~CheckedFiles();
 
   const std::string& folder() const;
   std::string path_of(const std::string& name) const;
-  /// Whether the file is there; of a checkpoint: whether it belongs to it.
+  /// Return whether the file is there; in a checkpoint, whether the file belongs to it.
   bool has(const std::string& name) const;
   FileScan open(const std::string& name) const;
-  /// A small file, whole.
+  /// Return the whole of a small file.
   std::string read(const std::string& name) const;
-  /// Those of the manifest that no scan has verified yet, for whoever reads them by himself.
+  /// Verify the manifest's files that no scan has verified yet, for callers that read them on their
+  /// own.
   void verify_rest() const;
 
  private:

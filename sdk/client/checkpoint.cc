@@ -104,7 +104,7 @@ const Dict& Checkpoint::metrics() const { return impl_->metrics; }
 std::optional<Checkpoint> get_checkpoint() {
   const std::string& folder = sdk::worker_info().restore_dir;
   if (folder.empty()) return std::nullopt;
-  // What was verified is remembered with it. What failed is tried again by the next call.
+  // The checkpoint remembers what was verified. The next call tries again what failed.
   static std::mutex mutex;
   static std::optional<Checkpoint> verified;
   const std::lock_guard lock(mutex);

@@ -1,4 +1,4 @@
-// What stands behind a train::Checkpoint.
+// The implementation of train::Checkpoint.
 #pragma once
 
 #include <train/checkpoint.h>

@@ -23,7 +23,7 @@ Failed failed_by(const Error& error) {
   return {error.describe(), std::string(to_string(error.code))};
 }
 
-// It is said at the end.
+// Remove the hint, which is added again at the end.
 std::string without_hint(std::string text) {
   const std::string hint = fmt::format(" ({})", kOverQuotaHint);
   if (text.ends_with(hint)) text.resize(text.size() - hint.size());
@@ -48,7 +48,7 @@ std::optional<Failed> call_writer(const CheckpointStager::Job& job) {
 }
 
 // The writer is user code: whatever it throws fails this checkpoint, and only this one. So does a
-// full disk, of which a stream that nobody asks says nothing: its file is only short.
+// full disk: a stream that nobody checks does not report it, and its file is just too short.
 std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
   if (const auto made = make_empty_folder(job.staged.dir); made.has_error())
     return failed_by(with_free_space(made.error(), job.staged.dir));

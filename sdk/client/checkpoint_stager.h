@@ -1,6 +1,6 @@
-// Checkpoints between report() and the supervisor, in the order of their reports: on a thread of
-// its own it lets writers make their files, and hands each finished folder on. At most two are
-// unsettled; then the next report with a checkpoint waits.
+// Brings checkpoints from report() to the supervisor, in the order of their reports. A thread of
+// its own lets writers make their files, and hands each finished folder on. At most two checkpoints
+// are unresolved; then the next report with a checkpoint waits.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@
 
 namespace train::sdk {
 
-inline constexpr int kUnsettledCheckpointsMax =
-    2;  // staged or being staged, no CheckpointOutcome yet: bounds the staging disk
+inline constexpr int kUnresolvedCheckpointsMax =
+    2;  // staged or being staged, without a CheckpointOutcome: bounds the staging disk space
 
 class CheckpointStager {
  public:
@@ -26,8 +26,8 @@ class CheckpointStager {
     CheckpointStaged staged;  // `dir`: where the files are, or shall be written
     std::function<void(const std::filesystem::path&)> write;  // empty: the files are there
   };
-  /// `hand_over` is called on the stager's thread, in order; the job's error is set when its writer
-  /// threw.
+  /// Call `hand_over` for each job, in order, on the stager's thread. The job's error is set when
+  /// its writer threw.
   explicit CheckpointStager(std::function<void(CheckpointStaged)> hand_over)
       : hand_over_(std::move(hand_over)) {}
   ~CheckpointStager();
@@ -35,8 +35,8 @@ class CheckpointStager {
   CheckpointStager& operator=(const CheckpointStager&) = delete;
 
   void add(Job job);
-  /// Wait until all jobs are handed over, however long writers take. Not from within a writer:
-  /// returns at once there.
+  /// Wait until all jobs are handed over, however long writers take. Returns at once when a writer
+  /// calls it.
   void drain();
 
  private:
@@ -50,11 +50,11 @@ class CheckpointStager {
   std::thread thread_;  // started by the first job
 };
 
-/// `checkpoint`, to be handed over without a copy (Upload::None). Throws Failure where this
-/// worker's storage is nothing that a folder can be moved into.
+/// Return `checkpoint` as one that is handed over without a copy (Upload::None). Throws Failure
+/// when no folder can be moved into this worker's storage.
 Checkpoint to_be_moved(const Checkpoint& checkpoint, const WorkerInfo& info);
-/// Put the files of `checkpoint`, where it is a directory, into the folder `to`. Throws Failure;
-/// then `to` is not there.
+/// Put the files of `checkpoint`, if it is a directory, into the folder `to`. Throws Failure; then
+/// `to` does not exist.
 void stage_directory(const Checkpoint::Impl& checkpoint, const std::string& to);
 
 }  // namespace train::sdk

@@ -38,7 +38,7 @@ double number_of(const MetricValue& value) {
   return std::get<double>(value);
 }
 
-/// The metrics of all ranks, by rank, checked to have rank 0's keys.
+/// Return the metrics of all ranks, by rank, after checking that they have rank 0's keys.
 std::vector<Metrics> gather(const Dict& metrics) {
   const Metrics mine = sdk::flatten(metrics);
   for (const auto& [name, value] : mine) {

@@ -1,5 +1,5 @@
-// What a worker says when it dies of a bug: a native stack on stderr (the supervisor keeps the last
-// lines of it), and the exception, where there is one, to the launcher. The process still ends by
+// Reports why a worker dies of a bug: writes a native stack to stderr (the supervisor keeps its
+// last lines), and sends the exception, if there is one, to the launcher. The process still ends by
 // the true signal.
 #pragma once
 
@@ -9,12 +9,13 @@
 
 namespace train::sdk {
 
-/// Install handlers for SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL where the program has none of
-/// its own (nor a sanitizer), and the terminate handler for exceptions that leave a thread. Called
-/// by train::run(), on the main thread.
+/// Install handlers for SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL where neither the program nor a
+/// sanitizer has one, and the terminate handler for exceptions that leave a thread. train::run()
+/// calls it on the main thread.
 void install_crash_reporter(int rank);
 
-/// What the exception says, its type as written in C++, and where it was thrown if that is known.
+/// Return what the exception says, its type as written in C++, and where it was thrown if that is
+/// known.
 UserError describe_exception(const std::exception_ptr& exception);
 
 }  // namespace train::sdk

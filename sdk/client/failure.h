@@ -1,4 +1,4 @@
-// An Error, as used inside, becomes the exception that user code gets. Called where the SDK's
+// Turns an Error, as used inside, into the exception that user code gets. Called where the SDK's
 // public face begins.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace train::sdk {
 
 [[noreturn]] void throw_failure(const Error& error);
 
-/// The value, or its error thrown as a Failure.
+/// Return the value, or throw its error as a Failure.
 template <class T>
 T value_or_throw(Result<T> result) {
   if (result.has_error()) throw_failure(result.error());

@@ -1,5 +1,5 @@
-// What a file is, found out while it is written into a staging folder: whoever takes it over from
-// there need not read it again (lib/storage/staged_files.h). Used by sdk/torch.
+// Digests a file while it is written into a staging folder, so that whoever takes it over from
+// there need not read it again (lib/storage/staged_files.h). sdk/torch uses this.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace train::sdk {
 
-/// Of one file. Not thread-safe.
+/// The digest of one file. Not thread-safe.
 class FileDigest {
  public:
   FileDigest();
   ~FileDigest();
-  /// The file's next bytes.
+  /// Add the file's next bytes.
   void update(std::string_view bytes);
-  /// Of all its bytes: the line for the file `path` in digests_file().
+  /// Return the line for the file `path` in digests_file(), once all its bytes are added.
   std::string line(const std::string& path) const;
 
  private:
@@ -24,7 +24,7 @@ class FileDigest {
   const std::unique_ptr<State> state_;
 };
 
-/// In the staging folder, written last.
+/// Return the name of the file with the digests. It is written last into the staging folder.
 std::string digests_file();
 
 }  // namespace train::sdk

@@ -1,5 +1,5 @@
-// What user code reports ↔ what travels: a Dict, perhaps nested, and flat names with plain values.
-// Pure.
+// Converts between what user code reports, a Dict that may be nested, and what travels, flat names
+// with plain values. Pure.
 #pragma once
 
 #include <train/config.h>
@@ -8,11 +8,11 @@
 
 namespace train::sdk {
 
-/// Nested dicts become dotted names ({"val": {"acc": 0.9}} is "val.acc"). Throws Failure for a
-/// null, a list, an empty or repeated name.
+/// Turn nested dicts into dotted names ({"val": {"acc": 0.9}} is "val.acc"). Throws Failure for a
+/// null, a list, or an empty or repeated name.
 Metrics flatten(const Dict& metrics);
 Dict to_dict(const Metrics& metrics);
-/// "epoch=3 loss=0.25 note=\"warm-up\"": for a terminal.
+/// Return "epoch=3 loss=0.25 note=\"warm-up\"", for a terminal.
 std::string to_line(const Metrics& metrics);
 
 }  // namespace train::sdk

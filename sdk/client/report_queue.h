@@ -1,7 +1,7 @@
-// Reports between report() and the launcher's acknowledgement, in order, as the bytes of batches.
-// Pure: whoever owns it locks it. Sent batches are counted, not kept: the link to the supervisor
+// Holds reports between report() and the launcher's acknowledgement, in order, as the bytes of
+// batches. Pure: its owner locks it. Sent batches are counted, not kept: the link to the supervisor
 // lives as long as the supervisor, and this process does not outlive it, so nothing is ever sent
-// twice. The count is what bounds how far a worker runs ahead of the disk.
+// twice. The count bounds how far a worker runs ahead of the disk.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ class ReportQueue {
   bool has_room(std::size_t bytes) const {
     return held_bytes_ == 0 || held_bytes_ + bytes <= kReportQueueBytesMax;
   }
-  /// Add the bytes of one report (append_report); returns its report_seq, from 1.
+  /// Add the bytes of one report (append_report) and return its report_seq, from 1.
   std::uint64_t append(std::string_view report);
-  /// The oldest batch that was not taken yet, to be sent now.
+  /// Take the oldest batch that was not taken yet, to send it now.
   std::optional<Batch> take();
   /// Give a sent batch's buffer back: the next batch needs no allocation.
   void recycle(std::string buffer);
-  /// `report_seq` and all before it are on disk.
+  /// Note that `report_seq` and all before it are on disk.
   void acknowledge(std::uint64_t report_seq);
 
   std::uint64_t last_report_seq() const { return last_report_seq_; }

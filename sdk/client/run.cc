@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-/// Nothing, or what is wrong with a --trainrun- flag.
+/// Return what is wrong with a --trainrun- flag, or nothing.
 std::string check_flags(int argc, char** argv) {
   for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     const std::string flag = argv[i];

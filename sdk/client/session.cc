@@ -1,5 +1,5 @@
-// The one session of this process: the public functions are free functions, so it has to be found
-// from everywhere.
+// Holds the one session of this process. The public functions are free functions, so they must find
+// it from everywhere.
 #include "sdk/client/session.h"
 
 #include <pthread.h>
@@ -29,8 +29,8 @@ int int_variable(const char* name, int otherwise) {
   return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
 }
 
-/// Waits, where this process was started ahead of its attempt, until it has a rank; the program
-/// then finds in its environment what it would have been started with.
+/// Join the run. If this process was started ahead of its attempt, wait until it has a rank; the
+/// program then finds in its environment what it would have been started with.
 std::unique_ptr<WorkerSession> join_run(const char* socket) {
   WorkerHello hello;
   hello.build = TRAINRUN_BUILD;

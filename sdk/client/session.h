@@ -1,5 +1,5 @@
-// What the parts of the SDK (client, data, torch) know of this worker: the one connection to the
-// supervisor, or the world of one. Not installed: user code sees include/train only.
+// Tells the parts of the SDK (client, data, torch) about this worker: the one connection to the
+// supervisor, or the world of one. Not installed: user code sees only include/train.
 #pragma once
 
 #include <chrono>
@@ -39,13 +39,14 @@ struct WorkerInfo {
   std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
 };
 
-/// Connect on the first call (Failure when TRAINRUN_SOCKET is set and nobody answers), and
-/// remember. Any thread.
+/// Connect on the first call, and remember what came of it. Throws Failure when TRAINRUN_SOCKET is
+/// set and nobody answers. Any thread.
 const WorkerInfo& worker_info();
 
-/// Exchange bytes of one collective: every rank's bytes, by rank, on every rank. Blocks; throws as
-/// train::barrier() does. `name` says what it is for ("row counts of 'train'"), in the text when
-/// ranks disagree or are missing. All ranks call in the same order. ≤ 64 KiB a rank.
+/// Exchange the bytes of one collective: every rank gets every rank's bytes, by rank. Blocks;
+/// throws as train::barrier() does. `name` says what the collective is for ("row counts of
+/// 'train'"), in the text when ranks disagree or are missing. All ranks call in the same order. ≤
+/// 64 KiB per rank.
 std::vector<std::string> all_gather(
     const std::string& name, const std::string& mine,
     std::chrono::milliseconds timeout = std::chrono::milliseconds::max());

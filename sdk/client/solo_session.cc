@@ -15,8 +15,8 @@
 namespace train::sdk {
 namespace {
 
-// Pending checkpoints of this program; those that an earlier one left behind are of the same
-// generation, and go when the store opens.
+// The generation of this program's pending checkpoints. Those that an earlier program left behind
+// have the same generation, and are removed when the store opens.
 constexpr Generation kGeneration{1};
 
 std::string staging_folder(const std::string& checkpoints) {
@@ -42,7 +42,7 @@ void find_restorable(const std::string& checkpoints, WorkerInfo& info) {
 SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)
     : WorkerSession(std::move(info)),
       store_(fs_, std::move(checkpoints)),
-      stager_([this](CheckpointStaged staged) { settle(std::move(staged)); }) {}
+      stager_([this](CheckpointStaged staged) { resolve(std::move(staged)); }) {}
 
 void SoloSession::print(const std::string& line) const {
   if (info().world_size > 1) {
@@ -63,7 +63,7 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
   ++report_seq_;
   print(fmt::format("report {}: {}", report_seq_, to_line(flat)));
-  if (job) stager_.add(std::move(*job));  // behind the report's line: settle() prints one too
+  if (job) stager_.add(std::move(*job));  // behind the report's line: resolve() prints one too
   if (checkpoint != nullptr && !kept && checkpoint_seq_++ == 0) {
     std::fprintf(
         stderr,
@@ -72,14 +72,15 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   }
 }
 
-/// Files into the staging folder; the rest is a job for the stager's thread. report_order_ is held.
+/// Put the files into the staging folder; the rest is a job for the stager's thread. report_order_
+/// is held.
 CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t report_seq,
                                          const Checkpoint& checkpoint) {
   if (!folder_lock_) open_store();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] {
-      return unsettled_.size() < static_cast<std::size_t>(kUnsettledCheckpointsMax);
+      return unresolved_.size() < static_cast<std::size_t>(kUnresolvedCheckpointsMax);
     });
   }
   CheckpointStaged staged;
@@ -92,7 +93,7 @@ CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t r
   checkpoint_seq_ = staged.checkpoint_seq;
   {
     const std::lock_guard lock(mutex_);
-    unsettled_.emplace(staged.checkpoint_seq, metrics);
+    unresolved_.emplace(staged.checkpoint_seq, metrics);
   }
   return {.staged = std::move(staged),
           .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr};
@@ -100,11 +101,11 @@ CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t r
 
 std::optional<std::filesystem::path> SoloSession::wait_for_checkpoint() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return unsettled_.empty(); });
+  changed_.wait(lock, [this] { return unresolved_.empty(); });
   return newest_kept_;
 }
 
-/// Of this folder; nobody validates them.
+/// Return the checkpoints of this folder; nobody validates them.
 std::vector<AnsweredCheckpoint> SoloSession::reported_checkpoints(bool, std::chrono::milliseconds) {
   (void)wait_for_checkpoint();
   std::vector<AnsweredCheckpoint> reported;
@@ -134,12 +135,12 @@ void SoloSession::open_store() {
   folder_lock_ = std::move(*lock);
 }
 
-/// On the stager's thread.
-void SoloSession::settle(CheckpointStaged staged) {
+/// Commit what was staged, on the stager's thread.
+void SoloSession::resolve(CheckpointStaged staged) {
   Metrics metrics;
   {
     const std::lock_guard lock(mutex_);
-    metrics = unsettled_.at(staged.checkpoint_seq);
+    metrics = unresolved_.at(staged.checkpoint_seq);
   }
   const auto committed = commit(staged, std::move(metrics));
   remove_folder(staged.dir);
@@ -152,7 +153,7 @@ void SoloSession::settle(CheckpointStaged staged) {
   }
   {
     const std::lock_guard lock(mutex_);
-    unsettled_.erase(staged.checkpoint_seq);
+    unresolved_.erase(staged.checkpoint_seq);
     newest_kept_.reset();
     if (committed) newest_kept_ = *committed;
   }

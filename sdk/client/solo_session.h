@@ -1,6 +1,7 @@
-// A worker without a supervisor: started by hand, or by torchrun. Reports are lines on stdout;
-// checkpoints are committed into a folder of the working directory, in lib/storage's format, in the
-// background. Under torchrun rank 0's alone are kept: nobody is there to gather the others' parts.
+// A worker without a supervisor, started by hand or by torchrun. It prints reports as lines on
+// stdout, and commits checkpoints in the background into a folder of the working directory, in
+// lib/storage's format. Under torchrun it keeps only rank 0's, because nobody gathers the other
+// ranks' shards.
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@
 
 namespace train::sdk {
 
-/// Find the newest checkpoint under `checkpoints` that verifies, as the one to restore from; warns
-/// on stderr of broken ones.
+/// Find the newest checkpoint under `checkpoints` that verifies, as the one to restore from, and
+/// warn on stderr of broken ones.
 void find_restorable(const std::string& checkpoints, WorkerInfo& info);
 
 class SoloSession final : public WorkerSession {
@@ -43,7 +44,7 @@ class SoloSession final : public WorkerSession {
   CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t report_seq,
                               const Checkpoint& checkpoint);
   void open_store();
-  void settle(CheckpointStaged staged);
+  void resolve(CheckpointStaged staged);
   Result<std::string> commit(const CheckpointStaged& staged, Metrics metrics);
   void print(const std::string& line) const;
 
@@ -56,9 +57,9 @@ class SoloSession final : public WorkerSession {
   std::uint64_t checkpoint_seq_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Metrics> unsettled_;  // by checkpoint_seq
-  std::optional<std::string> newest_kept_;      // its folder
-  std::map<std::string, bool> once_done_;       // by name; false: running
+  std::map<std::uint64_t, Metrics> unresolved_;  // by checkpoint_seq
+  std::optional<std::string> newest_kept_;       // its folder
+  std::map<std::string, bool> once_done_;        // by name; false: running
   std::map<std::string, std::thread::id> once_runner_;
   std::optional<std::string> result_;
   bool finished_ = false;

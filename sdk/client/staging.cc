@@ -32,7 +32,7 @@ struct Descriptor {
 
 std::string shown(const fs::path& path) { return fmt::format("'{}'", path.native()); }
 
-/// What this user may still write there.
+/// Return how much this user may still write there.
 std::optional<std::uint64_t> free_bytes(const fs::path& folder) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
@@ -68,7 +68,8 @@ Result<Unit> copy_bytes(int from, int to, const fs::path& path) {
     }
     break;  // EXDEV, EINVAL, ENOSYS, EOPNOTSUPP: not between these two file systems
   }
-  // what copy_file_range left: nothing, or all (some kernels answer 0 for files of /proc and FUSE)
+  // Copy what copy_file_range left: nothing, or all (some kernels answer 0 for files of /proc and
+  // FUSE).
   return copy_by_reading(from, to, path);
 }
 
@@ -80,7 +81,7 @@ Result<Unit> copy_one_file(const fs::path& from, const fs::path& to) {
   return copy_bytes(source.fd, target.fd, from);
 }
 
-// Before anything is copied or moved, so that a refusal leaves the caller's folder as it was.
+// Check before anything is copied or moved, so that a refusal leaves the caller's folder as it was.
 Result<Unit> check_tree(const fs::path& from) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(from, error);
@@ -107,7 +108,7 @@ Result<Unit> check_tree(const fs::path& from) {
   return Unit{};
 }
 
-/// What belongs to a committed checkpoint, or has the run's checkpoints in it, stays where it is.
+/// Refuse to move what belongs to a committed checkpoint, or what has the run's checkpoints in it.
 Result<Unit> check_movable(const fs::path& from, const fs::path& to) {
   std::error_code error;
   const fs::path folder = fs::canonical(from, error);
@@ -130,7 +131,7 @@ Result<Unit> check_movable(const fs::path& from, const fs::path& to) {
 
 enum class Moved { Yes, OtherFileSystem };
 
-/// Where it does not succeed, `to` is not there.
+/// Rename `from` to `to`. When that does not succeed, `to` does not exist.
 Result<Moved> try_rename(const fs::path& from, const fs::path& to) {
   TRY_VOID(check_tree(from));
   TRY_VOID(check_movable(from, to));

@@ -1,4 +1,4 @@
-// The worker's side of stopping gracefully (lib/wire/PROTOCOL.md): what a report() that has
+// The worker's side of stopping gracefully (lib/wire/PROTOCOL.md): decides what a report() that has
 // queued report n does next. Pure.
 #pragma once
 
@@ -9,15 +9,16 @@ namespace train::sdk {
 
 class StopGate {
  public:
-  /// The three steps of PauseWorkers. A step that comes late, or again, never goes back; but a stop
-  /// takes the place of a meeting at a checkpoint. True where it did: all begins anew.
+  /// Take the three steps of PauseWorkers. A step that comes late, or again, never goes back; but a
+  /// stop takes the place of a meeting at a checkpoint. Return true when it did: then all begins
+  /// anew.
   bool pause(bool at_checkpoint = false);
   bool advance(std::uint64_t target, bool at_checkpoint = false);
   void finish(std::string reason);
 
-  /// Whether after_report() may say anything but GoOn.
+  /// Return whether after_report() may say anything but GoOn.
   bool closed() const { return step_ != Step::None; }
-  /// Whether user code should come to an end: not while ranks only meet at a checkpoint.
+  /// Return whether user code should come to an end: not while ranks only meet at a checkpoint.
   bool stopping() const { return step_ != Step::None && !at_checkpoint_; }
   bool finished() const { return step_ == Step::Finish; }
   const std::string& reason() const { return reason_; }
@@ -28,7 +29,8 @@ class StopGate {
     Checkpoint,  // this is the report where all ranks stop: make the checkpoint (once), then wait
     Stop,        // throw Stopped
   };
-  /// `has_checkpoint`: the last report carries one, or on_stop's function can make it.
+  /// Return what report() does next. `has_checkpoint`: the last report carries a checkpoint, or
+  /// on_stop's function can make one.
   Next after_report(std::uint64_t last_report_seq, bool has_checkpoint) const;
 
  private:

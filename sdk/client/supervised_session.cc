@@ -151,7 +151,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     staged.report_seq = queue_report(lock, packed);
     checkpoint_seq_ = staged.checkpoint_seq;
     last_checkpoint_report_seq_ = staged.report_seq;
-    unsettled_.insert(staged.checkpoint_seq);
+    unresolved_.insert(staged.checkpoint_seq);
     lock.unlock();
     link_->wake();
     add_checkpoint_job(checkpoint, std::move(staged), metrics);
@@ -163,7 +163,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
 /// Wait for room, and name the next checkpoint. checkpoint_order_ is held.
 std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
   check_usable();
-  while (unsettled_.size() >= kUnsettledCheckpointsMax) {
+  while (unresolved_.size() >= kUnresolvedCheckpointsMax) {
     changed_.wait(lock);
     check_usable();
   }
@@ -179,8 +179,7 @@ void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, Checkpo
                 .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
 }
 
-/// Where a report() stays while the run is being stopped gracefully. The report itself is
-/// queued.
+/// Keep a report() here while the run is being stopped gracefully. The report itself is queued.
 void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function
   while (true) {
@@ -234,7 +233,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   lock.lock();
   checkpoint_seq_ = staged.checkpoint_seq;
   last_checkpoint_report_seq_ = report_seq;
-  unsettled_.insert(staged.checkpoint_seq);
+  unresolved_.insert(staged.checkpoint_seq);
   lock.unlock();
   add_checkpoint_job(checkpoint, std::move(staged), metrics);
 }
@@ -242,9 +241,9 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
 std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
   Lock lock(mutex_);
   const std::uint64_t newest = checkpoint_seq_;
-  const auto settled = [&] { return unsettled_.empty() || *unsettled_.begin() > newest; };
-  changed_.wait(lock, [&] { return settled() || closed_ || gate_.finished(); });
-  if (!settled()) check_usable();
+  const auto resolved = [&] { return unresolved_.empty() || *unresolved_.begin() > newest; };
+  changed_.wait(lock, [&] { return resolved() || closed_ || gate_.finished(); });
+  if (!resolved()) check_usable();
   if (newest == 0 || newest_outcome_.checkpoint_seq != newest || newest_outcome_.path.empty())
     return std::nullopt;
   return newest_outcome_.path;
@@ -270,7 +269,7 @@ std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
     if (!reached()) check_usable();
   };
   const std::uint64_t newest = checkpoint_seq_;
-  wait([&] { return unsettled_.empty() || *unsettled_.begin() > newest; });
+  wait([&] { return unresolved_.empty() || *unresolved_.begin() > newest; });
   const std::uint64_t request = ++ask_request_;
   const auto entry = asks_.emplace(request, std::nullopt).first;
   struct Forget {
@@ -425,7 +424,7 @@ void SupervisedSession::finish() {
   link_->stop();
 }
 
-/// Throws when nothing can be handed over any more. The mutex is held.
+/// Throw when nothing can be handed over any more. The mutex is held.
 void SupervisedSession::check_usable() const {
   if (gate_.finished()) throw Stopped(gate_.reason());
   if (closed_) throw Failure("unavailable", *closed_);
@@ -507,7 +506,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
     }
     case MessageType::CheckpointOutcome: {
       TRY(auto message, decode<CheckpointOutcome>(frame));
-      unsettled_.erase(message.checkpoint_seq);
+      unresolved_.erase(message.checkpoint_seq);
       if (message.checkpoint_seq >= newest_outcome_.checkpoint_seq) newest_outcome_ = message;
       if (!message.error.empty() && info().world_rank == 0) {
         std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",

@@ -17,7 +17,7 @@
 
 namespace train::sdk {
 
-/// What the welcome says, as the SDK's parts read it. Throws Failure for JSON that is none.
+/// Return what the welcome says, as the SDK's parts read it. Throws Failure for invalid JSON.
 WorkerInfo to_worker_info(const Welcome& welcome);
 
 class SupervisedSession final : public WorkerSession {
@@ -88,7 +88,7 @@ class SupervisedSession final : public WorkerSession {
       announced_;                // the last WorkerPaused: report_seq, and whether at the target
   std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
   std::uint64_t checkpoint_seq_ = 0;
-  std::set<std::uint64_t> unsettled_;  // checkpoints without an outcome
+  std::set<std::uint64_t> unresolved_;  // checkpoints without an outcome
   CheckpointOutcome newest_outcome_;
   std::uint64_t collective_sequence_ = 0;
   std::map<std::uint64_t, std::optional<CollectiveResult>> collectives_;

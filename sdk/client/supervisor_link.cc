@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kWelcomeWithin = std::chrono::seconds(60);
 // After bytes went out, collect more reports for this long: a loop that reports every few µs then
-// costs the link's thread one wake-up a millisecond instead of one a report. Urgent frames wake it
-// at once.
+// costs the link's thread one wake-up per millisecond instead of one per report. Urgent frames wake
+// it at once.
 constexpr int kLingerMs = 1;
 
 int poll_retrying(pollfd* fds, nfds_t count, int timeout_ms) {
@@ -47,7 +47,7 @@ Result<Unit> send_all(int fd, std::string_view bytes) {
   return Unit{};
 }
 
-/// Milliseconds until then, for poll(); −1: without end.
+/// Return the milliseconds until then, for poll(); −1: without end.
 int poll_time(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -122,7 +122,7 @@ Result<int> connect_supervisor(const std::string& path) {
   while (connected < 0 && errno == EINTR);
   const int error_number = errno;
   if (connected == 0) {
-    // Whoever may write the folder of a socket can put another there.
+    // Whoever may write to the folder of a socket can put another socket there.
     ucred peer{};
     socklen_t size = sizeof peer;
     const bool asked = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;

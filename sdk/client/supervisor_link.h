@@ -1,6 +1,6 @@
-// The worker's end of its supervisor's Unix socket, on a thread of its own ("trainrun-sdk"): bytes
-// in and out. What is sent and what a frame means is its owner's (supervised_session.h). Plain
-// POSIX: user programs link this.
+// The worker's end of its supervisor's Unix socket, on a thread of its own ("trainrun-sdk"). It
+// moves bytes in and out; its owner decides what is sent and what a frame means
+// (supervised_session.h). Plain POSIX, because user programs link this.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,22 @@ struct JoinedSocket {
   Welcome welcome;
   FrameReader reader;  // what came behind the welcome
 };
-/// Connect to the Unix socket at `path`. Unavailable when nobody answers there.
+/// Connect to the Unix socket at `path`. Fails with Unavailable when nobody answers there.
 Result<int> connect_supervisor(const std::string& path);
-/// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without end where `hello`
-/// is of one that stands by. Closes `fd` when it fails.
+/// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without end when `hello`
+/// is from a standby. Closes `fd` when it fails.
 Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello);
 
 class SupervisorLink {
  public:
-  /// All three are called on the link's thread, without any lock of the link held.
+  /// The link calls all three on its thread, while it holds none of its locks.
   struct Owner {
-    /// Put the bytes to be sent next into the empty `out`; nothing: the link sleeps until wake().
+    /// Put the bytes to be sent next into the empty `out`. If there are none, the link sleeps until
+    /// wake().
     std::function<void(std::string& out)> fill;
-    /// An Error closes the link.
+    /// Handle a frame. An Error closes the link.
     std::function<Result<Unit>(const Frame&)> on_frame;
-    /// The last call: why the link is gone. Not called by stop().
+    /// Take note of why the link is gone. This is the last call; stop() does not make it.
     std::function<void(const Error&)> on_closed;
   };
 
@@ -41,11 +42,11 @@ class SupervisorLink {
   SupervisorLink(const SupervisorLink&) = delete;
   SupervisorLink& operator=(const SupervisorLink&) = delete;
 
-  /// Look at fill() now. Any thread, also after stop(); one system call.
+  /// Make the link look at fill() now. Any thread, also after stop(). Costs one system call.
   void wake();
-  /// End the thread, without sending anything more, and close the socket.
+  /// End the thread without sending anything more, and close the socket.
   void stop();
-  /// In the child of a fork, where the thread does not exist: close the descriptors, so that the
+  /// Close the descriptors in the child of a fork, where the thread does not exist, so that the
   /// supervisor sees the parent's end. Async-signal-safe.
   void abandon_in_fork_child();
 
@@ -55,7 +56,7 @@ class SupervisorLink {
   Result<Unit> receive();
   Result<Unit> take_frames();
 
-  // −1 once closed: their numbers are the program's then, and other threads may still wake() or
+  // −1 once closed: the program may then reuse the numbers, and other threads may still wake() or
   // fork.
   std::atomic<int> fd_;
   std::atomic<int> wake_fd_;

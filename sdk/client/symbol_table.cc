@@ -49,7 +49,8 @@ class ElfFile {
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
-  /// The name of the function that holds `address`, which counts from where the file is loaded.
+  /// Return the name of the function that holds `address`, which counts from where the file is
+  /// loaded.
   std::string function_at(std::size_t address) const {
     const std::span<const ElfW(Ehdr)> header = at<ElfW(Ehdr)>(0, 1);
     if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return {};
@@ -89,7 +90,7 @@ bool is_program(const Dl_info& module) {
          program.dli_fbase == module.dli_fbase;
 }
 
-/// What was added to the file's addresses when it was loaded.
+/// Return what was added to the file's addresses when it was loaded.
 std::size_t load_offset(const Dl_info& module) {
   const auto base = reinterpret_cast<std::size_t>(module.dli_fbase);
   const auto* header = static_cast<const ElfW(Ehdr)*>(module.dli_fbase);

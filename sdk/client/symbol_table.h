@@ -1,5 +1,5 @@
-// Names of the program's functions, from the symbol tables of its files: -rdynamic is not needed,
-// and a program that was stripped has none. Not for signal handlers.
+// Finds the names of the program's functions in the symbol tables of its files: -rdynamic is not
+// needed, and a stripped program has no names. Not for signal handlers.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct CodePlace {
 /// Return where `address` lies.
 CodePlace place_of(const void* address);
 
-/// Whether the place is the program's own: not of the libraries below it (C, C++, LibTorch, Arrow,
-/// the SDK), nor what they put between its functions.
+/// Return whether the place is the program's own: it is not in the libraries below the program (C,
+/// C++, LibTorch, Arrow, the SDK), nor in what they put between its functions.
 bool is_programs_own(const CodePlace& place);
 
 }  // namespace train::sdk

@@ -76,8 +76,8 @@ std::string throw_stack(const std::exception_ptr& exception) {
   return describe_frames(last_trace.frames, last_trace.count);
 }
 
-/// Remember the stack of a throw; returns the function to pass it on to. Not inlined: two frames
-/// are left out.
+/// Remember the stack of a throw, and return the function to pass it on to. Not inlined, because it
+/// leaves out exactly two frames.
 __attribute__((noinline)) ThrowFunction note_throw(const void* exception) {
   const ThrowFunction next = pass_on.load(std::memory_order_relaxed);
   if (next == nullptr) return runtime_throw();

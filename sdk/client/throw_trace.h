@@ -1,7 +1,6 @@
-// Where an exception was thrown: by the time a catch clause runs, its stack is gone. So the throw
-// itself is watched
-// (__cxa_throw, passed on to the C++ runtime), and the addresses are remembered until somebody
-// asks.
+// Finds out where an exception was thrown. By the time a catch clause runs, the stack is gone, so
+// this watches the throw itself (__cxa_throw, passed on to the C++ runtime) and remembers the
+// addresses until somebody asks.
 #pragma once
 
 #include <exception>
@@ -13,12 +12,12 @@ namespace train::sdk {
 /// that throws in a hot loop does not pay for ever.
 void watch_throws();
 
-/// The stack of the throw of `exception`, a line a frame, innermost first. Empty when it was not
-/// watched, or was thrown on another thread.
+/// Return the stack of the throw of `exception`, one line per frame, innermost first. Empty when
+/// the throw was not watched, or was on another thread.
 std::string throw_stack(const std::exception_ptr& exception);
 
-/// Return "#0 function(int) (module+0x12)" lines of return addresses: of the program's own
-/// functions, or of all where none is its own. Names come from the modules' symbol tables
+/// Return "#0 function(int) (module+0x12)" lines for return addresses: for the program's own
+/// functions, or for all when none is its own. Names come from the modules' symbol tables
 /// (symbol_table.h).
 std::string describe_frames(void* const* frames, int count);
 

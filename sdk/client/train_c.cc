@@ -50,7 +50,7 @@ int guarded(Call&& call) {
   }
 }
 
-/// A number of the context, or −1.
+/// Return a number of the context, or −1.
 template <class Read>
 int number(Read&& read) {
   int value = -1;
@@ -58,7 +58,7 @@ int number(Read&& read) {
   return value;
 }
 
-/// A text kept in `kept` (of this thread, or of a handle), or NULL.
+/// Return a text that `kept` (of this thread, or of a handle) keeps, or NULL.
 template <class Read>
 const char* text(std::string& kept, Read&& read) {
   return guarded([&] { kept = read(); }) == TRAINRUN_OK ? kept.c_str() : nullptr;

@@ -32,13 +32,13 @@ class WorkerSession {
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
   virtual void set_result(std::string json) = 0;
   virtual void send_error(const UserError& error) = 0;
-  /// Wait until all that was queued is sent, for a process that is about to die. At most `within`.
+  /// Wait until all that was queued is sent, at most `within`. For a process that is about to die.
   virtual void flush(std::chrono::milliseconds within) = 0;
-  /// Finish the checkpoints being written, hand everything over, say goodbye. Later calls of the
-  /// session fail. Never throws: what could not be handed over is said on stderr. Calling it again
-  /// does nothing.
+  /// Finish the checkpoints being written, hand everything over, and say goodbye. Later calls of
+  /// the session fail. Never throws: it reports on stderr what could not be handed over. Calling it
+  /// again does nothing.
   virtual void finish() = 0;
-  /// The session is in the child of a fork now.
+  /// Tell the session that it is now in the child of a fork.
   virtual void abandon_in_fork_child() = 0;
 
   void on_stop(std::function<Checkpoint()> make);
@@ -47,7 +47,7 @@ class WorkerSession {
 
  protected:
   std::function<Checkpoint()> stop_function() const;
-  /// The spec's metadata, the checkpoint's own, and the datasets' positions as they are now.
+  /// Return the spec's metadata, the checkpoint's own, and the datasets' positions as they are now.
   Dict checkpoint_metadata(const Checkpoint::Impl& checkpoint) const;
 
  private:
@@ -57,10 +57,10 @@ class WorkerSession {
   Dict data_positions_;
 };
 
-/// This process's session, made by the first call. Throws Failure when the supervisor cannot be
-/// joined (again on each call), and in the child of a fork.
+/// Return this process's session, which the first call makes. Throws Failure when the supervisor
+/// cannot be joined (again on each call), and in the child of a fork.
 WorkerSession& current_session();
-/// The same, but nothing when there is none yet, or this is the child of a fork.
+/// Return this process's session; null when there is none yet, or when this is the child of a fork.
 WorkerSession* existing_session();
 
 inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's part
@@ -69,7 +69,7 @@ inline constexpr std::size_t kResultBytesMax = 1u << 20;
 inline constexpr std::size_t kMetadataBytesMax = 1u << 20;  // of a checkpoint, as JSON
 inline constexpr std::size_t kErrorBytesMax = 1u << 20;     // of what is told of an exception
 
-/// Throws Failure where a part of a collective call is too large to travel.
+/// Throw Failure when a part of a collective call is too large to travel.
 void check_collective(const std::string& name, const std::string& mine);
 
 }  // namespace train::sdk

@@ -1,4 +1,4 @@
-// What the ranks tell each other before the first step of a pass over a split dataset, so that
+// Lets the ranks compare their views before the first step of a pass over a split dataset, so that
 // different files on two nodes, or another epoch on one rank, are an error now and not a hang at
 // the last step. Pure.
 #pragma once
@@ -20,11 +20,12 @@ struct PassView {
   std::int64_t rows_consumed = 0;
 };
 
-/// A few bytes that stand for `view`.
+/// Return a few bytes that stand for `view`.
 std::string encode(const PassView& view);
 
-/// The batch sizes by rank, when all ranks see the same rows, epoch and cursor. Else an error that
-/// names what differs on which ranks. `views`: by rank, as encode() made them.
+/// Return the batch sizes by rank when all ranks see the same rows, epoch and cursor. Otherwise
+/// return an error that names what differs on which ranks. `views` are by rank, as encode() made
+/// them.
 Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views);
 
 }  // namespace train::sdk

@@ -61,8 +61,8 @@ void BatchStream::supersede() {
   over_ = true;
 }
 
-/// Memory may run out in Arrow and in the plan alike: an error of this batch, not the end of the
-/// process.
+/// Read a batch. Both Arrow and the plan may run out of memory; that is an error of this batch, not
+/// the end of the process.
 Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
   try {
     return reader_.read(index);

@@ -1,5 +1,5 @@
-// One pass over a shard: batches made ready by a thread of its own, in a bounded queue. Owned by
-// the BatchRange that user code holds; made by DatasetShard. The user's thread calls everything
+// One pass over a shard: a thread of its own prepares batches in a bounded queue. DatasetShard
+// makes it, and the BatchRange that user code holds owns it. The user's thread calls everything
 // here.
 #pragma once
 
@@ -25,17 +25,17 @@ class BatchStream {
   };
 
   BatchStream(Pass pass, data::BatchReader reader);
-  /// Stops and joins the thread, at most after the row group that it is decoding. A pass that was
-  /// left early is over then, unless an exception is what left it: the position stays where a
-  /// checkpoint of this moment should say.
+  /// Stop and join the thread, which finishes at most the row group that it is decoding. A pass
+  /// that was left early is then over, unless an exception left it: then the position stays where a
+  /// checkpoint of this moment should put it.
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
   /// Start reading. Throws Failure when called again.
   void begin();
-  /// The next batch, or nothing at the end; tells the session how far the pass is. Throws Failure
-  /// on what could not be read.
+  /// Return the next batch, or nothing at the end, and tell the session how far the pass is. Throws
+  /// Failure when the batch cannot be read.
   std::optional<Batch> next();
   /// End the pass because another one begins: later calls of next() throw.
   void supersede();

@@ -42,7 +42,7 @@ std::optional<ElementType> element_type(arrow::Type::type id) {
                 fmt::format("column '{}' does not fit a tensor: {} ({})", column, why, hint));
 }
 
-/// The values of lists that all have the same length, which is appended to the shape.
+/// Return the values of lists that all have the same length, and append that length to the shape.
 template <class Lists>
 std::shared_ptr<arrow::Array> flatten(const std::string& column, const Lists& lists,
                                       std::vector<std::int64_t>& shape) {

@@ -1,5 +1,6 @@
-// A column of a batch as plain memory, the seam to sdk/torch: shape, element type and address, and
-// who keeps it alive. No Arrow and no Torch type, so that neither side includes the other.
+// A column of a batch as plain memory: shape, element type, address, and who keeps it alive. This
+// is the seam to sdk/torch. It has no Arrow and no Torch type, so that neither side includes the
+// other.
 #pragma once
 
 #include <train/dataset.h>
@@ -23,12 +24,13 @@ struct ColumnView {
 };
 
 /// View each column of a batch, in the order of the schema. Numbers, fixed-size lists and lists of
-/// equal length, nested too, are views without a copy; bools, which Arrow packs eight to a byte,
-/// are copied to a byte each. Throws Failure naming the column on nulls, lists of unequal length
-/// (with the row) and types that tensors lack (strings, dates: leave them out with `columns`).
+/// equal length, also nested, are views without a copy. Bools, which Arrow packs eight to a byte,
+/// are copied to one byte each. Throws a Failure that names the column for nulls, lists of unequal
+/// length (with the row) and types that tensors lack (strings, dates: leave them out with
+/// `columns`).
 std::vector<ColumnView> column_views(const Batch& batch);
 
-/// "float32", "uint8", …
+/// Return "float32", "uint8", …
 const char* to_string(ElementType type);
 
 }  // namespace train::sdk

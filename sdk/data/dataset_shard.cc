@@ -16,9 +16,9 @@
 namespace train {
 namespace {
 
-/// The opened datasets of this process. One for all, as the session is: get_dataset_shard() inside
-/// the epoch loop gives the shard whose epochs count on. Never destroyed: user threads may still
-/// read when main returns.
+/// The opened datasets of this process. Like the session, there is one for all: get_dataset_shard()
+/// inside the epoch loop returns the shard whose epochs count on. Never destroyed, because user
+/// threads may still read when main returns.
 struct OpenShards {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<DatasetShard::Impl>> by_name;
@@ -45,8 +45,8 @@ const Dict& spec_entry(const std::string& name) {
              : throw Failure("invalid_argument", fmt::format("dataset '{}' is not a dict", name));
 }
 
-/// Where the first pass begins: where the restored checkpoint left the dataset, else at the epoch
-/// after the checkpoint's.
+/// Let the first pass begin where the restored checkpoint left the dataset, else at the epoch after
+/// the checkpoint's.
 void restore_position(DatasetShard::Impl& shard) {
   const auto restored_epoch = sdk::worker_info().restored_epoch;
   shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
@@ -102,7 +102,8 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
   }
 }
 
-/// The batch sizes of all ranks that read this dataset together, once they agree on what they read.
+/// Return the batch sizes of all ranks that read this dataset together, once they agree on what
+/// they read.
 std::vector<std::int64_t> agree_with_peers(const DatasetShard::Impl& shard,
                                            const BatchOptions& options) {
   if (shard.world_size == 1) return {options.batch_size};

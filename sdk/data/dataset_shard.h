@@ -1,5 +1,6 @@
-// What stands behind train::DatasetShard: the opened dataset of this process and where its next
-// pass begins. torch.h's range wraps iter_batches and column_view.h, and needs nothing from here.
+// The implementation of train::DatasetShard: the dataset that this process opened, and where its
+// next pass begins. torch.h's range wraps iter_batches and column_view.h, and needs nothing from
+// here.
 #pragma once
 
 #include <train/dataset.h>
@@ -27,7 +28,7 @@ struct DatasetShard::Impl {
 
 namespace sdk {
 
-/// Forget all opened datasets, as at the start of the process: for tests that are several workers
+/// Forget all opened datasets, as at the start of the process. For tests that play several workers
 /// one after the other.
 void forget_dataset_shards();
 

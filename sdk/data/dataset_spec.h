@@ -1,5 +1,5 @@
-// One entry of the spec's `datasets`, as the supervisor hands it over (WorkerInfo::datasets), and
-// what it opens.
+// Reads one entry of the spec's `datasets`, as the supervisor hands it over (WorkerInfo::datasets),
+// and opens the dataset.
 #pragma once
 
 #include <train/config.h>
@@ -27,8 +27,8 @@ struct DatasetSpec {
 /// type.
 DatasetSpec dataset_spec_from(const Dict& entry);
 
-/// Open the files, or lay the items out as columns. Fails too when there are no rows at all:
-/// training on nothing is a mistake.
+/// Open the files, or lay the items out as columns. Also fails when there are no rows at all,
+/// because training on nothing is a mistake.
 Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& spec);
 
 }  // namespace train::sdk

@@ -1,4 +1,4 @@
-// Errors of lib/data as user code sees them.
+// Turns errors of lib/data into the exception that user code sees.
 #pragma once
 
 #include <train/error.h>

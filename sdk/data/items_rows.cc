@@ -23,7 +23,7 @@ const char* kind_of(const Value& value) {
   return kKinds[value.storage().index()];
 }
 
-/// The type that holds both; arrow::null() stands for "no value seen yet".
+/// Return the type that holds both; arrow::null() stands for "no value seen yet".
 Result<std::shared_ptr<arrow::DataType>> widen(const std::shared_ptr<arrow::DataType>& a,
                                                const std::shared_ptr<arrow::DataType>& b) {
   if (a->Equals(*b) || b->id() == arrow::Type::NA) return a;
@@ -90,7 +90,7 @@ arrow::Status append(arrow::ArrayBuilder& builder, const Value& value) {
   }
 }
 
-/// The value of `column` in `item`; null when it has none.
+/// Return the value of `column` in `item`; null when it has none.
 const Value& cell(const Value& item, const std::string& column) {
   static const Value kNull;
   if (!item.is_dict()) return item;

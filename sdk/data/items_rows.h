@@ -1,4 +1,4 @@
-// Rows that stand in the spec itself (`format: items`) as Arrow columns.
+// Turns the rows in the spec itself (`format: items`) into Arrow columns.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -12,11 +12,11 @@
 
 namespace train::sdk {
 
-/// One row an item. Items are dicts, key → column, a missing key being null; or they are plain
-/// values or lists, which become the column "item" (as Ray's from_items). Types follow the values:
-/// bool, int64, float64 (also where integers and floats mix), string, and lists of one of these, to
-/// any depth. Fails naming the item and the column. `columns`: those to keep, in this order; empty:
-/// all, by name.
+/// Make one row per item. Items are dicts, key → column, where a missing key is null; or they are
+/// plain values or lists, which become the column "item" (as in Ray's from_items). Types follow the
+/// values: bool, int64, float64 (also where integers and floats mix), string, and lists of one of
+/// these, to any depth. The error of a failure names the item and the column. `columns`: those to
+/// keep, in this order; empty: all, by name.
 Result<std::shared_ptr<arrow::RecordBatch>> rows_from_items(
     const List& items, const std::vector<std::string>& columns);
 

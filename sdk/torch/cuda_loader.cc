@@ -13,7 +13,7 @@ namespace {
 
 #ifdef TRAIN_CUDA_MODULE
 const CudaModule* load() {
-  // Where the RUNPATH of the program leads, or the loader looks.
+  // The loader finds it by the program's RUNPATH, or where it looks otherwise.
   void* handle = ::dlopen("libtrainrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();

@@ -1,6 +1,6 @@
-// The GPU part of the SDK: a module that is loaded only where this process sees a GPU, so that one
-// executable serves both and a CPU run never loads libtorch_cuda. cuda/cuda_module.cc is the other
-// side of this table.
+// Loads the GPU part of the SDK, a module, only where this process sees a GPU, so that one
+// executable serves both CPU and GPU, and a CPU run never loads libtorch_cuda. cuda/cuda_module.cc
+// is the other side of this table.
 #pragma once
 
 #include <torch/torch.h>
@@ -22,12 +22,13 @@ struct CudaModule {
 
 constexpr const char* kCudaModuleEntry = "trainrun_cuda_module";  // extern "C" const CudaModule* ()
 
-/// The module, loaded on the first call; null where no GPU is visible. Throws
-/// Failure("unavailable") where one is, and the module or libtorch_cuda cannot be loaded. Any
-/// thread.
+/// Return the module, which the first call loads; null when no GPU is visible. Throws
+/// Failure("unavailable") when one is visible, but the module or libtorch_cuda cannot be loaded.
+/// Any thread.
 const CudaModule* cuda_module();
 
-/// Decide by the environment and the driver's device file whether there is a GPU to look for.
+/// Return whether there is a GPU to look for, judging by the environment and the driver's device
+/// file.
 bool gpu_visible(const char* cuda_visible_devices, bool driver_present);
 
 }  // namespace train::sdk

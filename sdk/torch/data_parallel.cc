@@ -39,7 +39,7 @@ Named trained_parameters(torch::nn::Module& module) {
   return found;
 }
 
-// Parameters (also those that are not trained) and buffers, as the broadcast writes them.
+// Return parameters (also those that are not trained) and buffers, as the broadcast writes them.
 std::vector<at::Tensor> whole_state(torch::nn::Module& module) {
   std::vector<at::Tensor> state;
   for (const at::Tensor& parameter : module.parameters()) state.push_back(parameter.detach());
@@ -51,8 +51,8 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Named& parameters,
                                             c10::intrusive_ptr<c10d::ProcessGroup> group,
                                             const DataParallelOptions& options) {
   const std::vector<bool> sparse(parameters.tensors.size(), false);
-  // One bucket at first: the true order of gradients is known after one pass, and the reducer then
-  // cuts its buckets by it. With find_unused_parameters it never does that, so the order of
+  // Use one bucket at first: the true order of gradients is known after one pass, and the reducer
+  // then cuts its buckets by it. With find_unused_parameters it never does that, so the order of
   // definition has to serve.
   std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
   if (options.find_unused_parameters) {
@@ -83,7 +83,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
 
   ~ReducerSync() override = default;
 
-  /// Hang on the gradients. Apart from the constructor, since the hooks point back weakly.
+  /// Hook into the gradients. This is not in the constructor, because the hooks point back weakly.
   void hang_on() {
     for (std::size_t i = 0; i < parameters_.tensors.size(); ++i) {
       accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_.tensors[i]));
@@ -103,7 +103,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   bool set_enabled(bool enabled) override { return enabled_.exchange(enabled); }
 
  private:
-  // Before parameter i's gradient of this pass is accumulated. On the autograd engine's threads.
+  // Called before parameter i's gradient of this pass is accumulated, on the autograd engine's
+  // threads.
   void on_gradient(std::size_t i) {
     if (!enabled_.load(std::memory_order_relaxed)) return;
     const int pass = torch::autograd::get_current_graph_task_id();
@@ -139,7 +140,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   }
 
   // The reducer searches "outputs" for the parameters under them. A view of each parameter that
-  // this pass reaches tells it exactly those, where a search from the model's outputs would count
+  // this pass reaches tells it exactly those. A search from the model's outputs would also count
   // what the loss then does not use.
   std::vector<at::Tensor> views_of_used() const {
     const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
@@ -152,8 +153,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     return views;
   }
 
-  // All gradients of the pass are there and their reductions are under way. The reducer's own
-  // callback, which waits for them, was queued before the one that is queued here.
+  // Called when all gradients of the pass are there and their reductions are under way. The
+  // reducer's own callback, which waits for them, was queued before the one that is queued here.
   void on_pass_end() {
     if (!options_.find_unused_parameters) check_all_seen();
     if (options_.gradient_as_bucket_view) {
@@ -162,7 +163,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     }
     if (buffers_.empty()) return;
     guarded("broadcasting buffers from rank 0", [&] {
-      // New version counters: a second pass over the same graph may still want to see its saved
+      // Use new version counters: a second pass over the same graph may still want to see its saved
       // statistics untouched.
       std::vector<at::Tensor> targets;
       for (const at::Tensor& buffer : buffers_) targets.push_back(buffer.variable_data());
@@ -170,8 +171,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     });
   }
 
-  // C++'s Optimizer::zero_grad() calls detach_() on each gradient, which autograd refuses for
-  // views, as the reducer's are. A tensor of its own over the same bytes is as good to the reducer,
+  // C++'s Optimizer::zero_grad() calls detach_() on each gradient, which autograd refuses for views
+  // such as the reducer's. A tensor of its own over the same bytes is just as good for the reducer,
   // which compares storages.
   void free_from_views() {
     const torch::NoGradGuard no_grad;

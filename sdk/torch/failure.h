@@ -1,5 +1,4 @@
-// How sdk/torch fails: an Error of ours, or an exception of LibTorch, becomes the train::Failure
-// that user code gets.
+// Turns an Error of ours, or an exception of LibTorch, into the train::Failure that user code gets.
 #pragma once
 
 #include <train/error.h>
@@ -20,10 +19,11 @@ namespace train::sdk {
 /// full disk, else our own bug or the caller's.
 Error classify_torch_error(const std::string& what);
 
-/// The text of a LibTorch exception without its C++ stack; of any other std::exception, what().
+/// Return the text of a LibTorch exception without its C++ stack; for any other std::exception,
+/// what().
 std::string torch_error_text(const std::exception& error);
 
-/// Call f; a LibTorch exception in it leaves as a Failure that begins with `doing`.
+/// Call f. A LibTorch exception in it becomes a Failure that begins with `doing`.
 template <class F>
 auto guarded(const std::string& doing, F&& f) -> decltype(f()) {
   try {

@@ -39,7 +39,7 @@ struct Socket {
   }
 };
 
-// 0, or the errno of the attempt.
+// Return 0, or the errno of the attempt.
 int connect_once(const addrinfo& to, Clock::time_point deadline, std::string& local) {
   Socket socket{::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (socket.fd < 0) return errno;

@@ -1,5 +1,6 @@
-// Which options and which state LibTorch's optimizers have, once for writing and for reading:
-// options() and state() hand each member to `visit` with its name. Used by optimizer_state.cc.
+// Lists the options and the state that LibTorch's optimizers have, once for both writing and
+// reading: options() and state() hand each member to `visit` with its name. optimizer_state.cc uses
+// this.
 #pragma once
 
 #include <torch/torch.h>
@@ -8,7 +9,7 @@
 
 namespace train::sdk {
 
-/// What a tensor of the state is as large as.
+/// What gives a tensor of the state its size.
 enum class Extent {
   Parameter,
   AllParameters,  // in one row
@@ -20,7 +21,7 @@ struct OptimizerFields {
   using Optimizer = OptimizerType;
   using Options = OptionsType;
   using State = StateType;
-  /// What LibTorch would stumble over; null where all is well.
+  /// Return what LibTorch would stumble over; null when all is well.
   static const char* wrong(const Options&, const State&) { return nullptr; }
 };
 
@@ -103,7 +104,7 @@ struct LbfgsFields : OptimizerFields<torch::optim::LBFGS, torch::optim::LBFGSOpt
     visit("history_size", of.history_size());
     visit("line_search_fn", of.line_search_fn());
   }
-  /// Without `al`, which each step fills before it reads it.
+  /// Visit all members except `al`, which each step fills before it reads it.
   static void state(const Options&, auto& of, auto&& visit) {
     visit("func_evals", of.func_evals());
     visit("n_iter", of.n_iter());

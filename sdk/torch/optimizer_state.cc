@@ -105,7 +105,7 @@ void from_value(const Value& value, std::optional<T>& maybe) {
 
 // ---- writing
 
-/// Numbers into JSON, tensors into a list.
+/// Writes numbers into JSON, and tensors into a list.
 struct Writer {
   Dict& numbers;
   NamedTensors* tensors = nullptr;
@@ -129,7 +129,7 @@ std::string prefix_of(std::size_t parameter) { return std::to_string(parameter) 
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
-/// What a file says of one optimizer, and what of it is used up.
+/// What a file says of one optimizer, and which parts of that are used up.
 class Reader {
  public:
   explicit Reader(FileScan scan) : file_(std::move(scan)) {
@@ -156,7 +156,7 @@ class Reader {
     return as<Dict>(states_[parameter], "the state of parameter " + std::to_string(parameter));
   }
 
-  /// A number of `of`, which is taken out of it.
+  /// Take a number out of `of`.
   void number(Dict& of, const std::string& where, const char* name, auto& to) const {
     const Value value = entry_of(of, name, where);
     of.erase(name);
@@ -170,7 +170,7 @@ class Reader {
     if (!of.empty()) corrupt(where + " has the unexpected entry " + quoted(of.begin()->first));
   }
 
-  /// Undefined where there is none of this name, and none is needed.
+  /// Take the tensor `name`. Undefined when there is none of this name and none is needed.
   torch::Tensor tensor(const std::string& name, const torch::Tensor& parameter,
                        std::int64_t all_parameters, Extent extent, bool needed) {
     const auto found = unused_.find(name);

@@ -1,7 +1,7 @@
-// State of LibTorch's optimizers to a safetensors file and back. Tensors are named
-// "<parameter>.<name>", parameters numbered over all groups; the groups' options and the
-// parameters' numbers are JSON in the header's metadata. Such a file holds nothing that could run.
-// Called by state_io.cc.
+// Writes the state of LibTorch's optimizers to a safetensors file and reads it back. Tensors are
+// named "<parameter>.<name>", where parameters are numbered over all groups. The groups' options
+// and the parameters' numbers are JSON in the header's metadata. Such a file holds nothing that
+// could run. state_io.cc calls this.
 #pragma once
 
 #include <train/torch.h>
@@ -10,16 +10,16 @@
 
 namespace train::sdk {
 
-/// What a saved optimizer and the one that loads it have in common: the type, and the parameters'
-/// shapes by group.
+/// Return what a saved optimizer and the optimizer that loads it have in common: the type, and the
+/// parameters' shapes by group.
 Dict describe(const torch::optim::Optimizer& optimizer);
 
-/// Throws Failure("invalid_argument") for an optimizer that is, or derives from, none of
-/// LibTorch's.
+/// Copy the optimizer's state. Throws Failure("invalid_argument") for an optimizer that neither is
+/// nor derives from one of LibTorch's.
 StagedFile stage_optimizer(const torch::optim::Optimizer& optimizer);
 
-/// Into an optimizer as describe() has it for the saved one. Throws Failure("corrupt") that names
-/// file and entry; the optimizer is then as it was.
+/// Load into an optimizer for which describe() returns the same as for the saved one. Throws
+/// Failure("corrupt") that names the file and the entry; the optimizer is then as it was.
 void load_optimizer(FileScan scan, torch::optim::Optimizer& optimizer);
 
 }  // namespace train::sdk

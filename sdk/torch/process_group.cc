@@ -38,8 +38,8 @@ c10::intrusive_ptr<c10d::Store> make_store(const WorkerInfo& info) {
   options.waitWorkers = false;  // the backends below wait for every rank anyway
   options.timeout = info.collective_timeout;
   if (options.isServer && info.master_listen_fd >= 0) {
-    // A copy, since the store closes what it is given. Bound already, so nobody can take the port
-    // meanwhile; it listens by itself.
+    // Pass a copy, since the store closes what it is given. The socket is bound already, so nobody
+    // can take the port meanwhile; the store itself listens on it.
     const int fd = ::fcntl(info.master_listen_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) raise(system_error(errno, "taking over the listening socket of the store"));
     options.masterListenFd = fd;
@@ -51,7 +51,7 @@ std::string store_address(const WorkerInfo& info) {
   return info.master_addr + ":" + std::to_string(info.master_port);
 }
 
-// The address that Gloo binds, on the way waiting until rank 0's store listens.
+// Return the address that Gloo binds, after waiting until rank 0's store listens.
 std::string peer_address(const WorkerInfo& info) {
   const auto towards = address_towards(info.master_addr, info.master_port, info.collective_timeout);
   if (towards.has_error()) raise(towards.error());
@@ -98,14 +98,14 @@ Group make_group(const WorkerInfo& info) {
                                          info.collective_timeout));
     made.group->setDefaultBackend(BackendType::NCCL);
   }
-  // Nobody leaves before all are connected to all: a rank that ends at once would take the store
+  // No rank leaves before all are connected to all: a rank that ends at once would take the store
   // with it.
   gloo->barrier()->wait();
   return made;
 }
 
-// Ends the group before LibTorch's own statics go. A thread that hangs in a collective of a broken
-// group is left behind.
+// Ends the group before LibTorch's own statics go. It leaves behind a thread that hangs in a
+// collective of a broken group.
 class GroupOwner {
  public:
   const c10::intrusive_ptr<c10d::ProcessGroup>& get() {

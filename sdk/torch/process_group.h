@@ -1,5 +1,6 @@
-// From what the supervisor told this worker to the c10d group of all ranks. Called by torch.h's
-// process_group() and by prepare_model; owns the group and its store until the process ends.
+// Makes the c10d group of all ranks from what the supervisor told this worker. torch.h's
+// process_group() and prepare_model call this; it owns the group and its store until the process
+// ends.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,9 +13,9 @@
 
 namespace train::sdk {
 
-/// Make the Gloo backend of one rank. `address`: the numeric local address to bind, used unless
+/// Make the Gloo backend of one rank. `address` is the numeric local address to bind, used unless
 /// GLOO_SOCKET_IFNAME names interfaces (a comma between several). Blocks until all ranks have come.
-/// In a file of its own for Gloo's headers, which are an older version than the library inside
+/// It has a file of its own because Gloo's headers are an older version than the library inside
 /// libtorch_cpu: only types that both have alike pass through it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int world_size,

@@ -17,7 +17,8 @@ struct SplitMix64 {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
   }
-  /// Uniform in [0, bound) by a multiplication (Lemire 2019); its bias is below bound / 2^64.
+  /// Return a number uniform in [0, bound), by a multiplication (Lemire 2019); its bias is below
+  /// bound / 2^64.
   std::size_t below(std::size_t bound) {
     return static_cast<std::size_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
   }

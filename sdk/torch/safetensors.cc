@@ -18,7 +18,8 @@ constexpr std::array kDtypes{Dtype{"F64", 8}, Dtype{"F32", 4}, Dtype{"F16", 2}, 
 
 Error corrupt(std::string why) { return {Errc::Corrupt, "safetensors header: " + std::move(why)}; }
 
-// The size that a shape and a dtype ask for; nothing where it overflows or a part is negative.
+// Return the size that a shape and a dtype ask for; nothing when it overflows or a part is
+// negative.
 Result<std::uint64_t> bytes_of(const TensorEntry& entry) {
   std::uint64_t bytes = dtype_bytes(entry.dtype);
   if (bytes == 0)

@@ -31,18 +31,20 @@ struct TensorFile {
 constexpr std::size_t kHeaderLengthBytes = 8;
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own limit
 
-/// Bytes of one element, 0 for a dtype that the format does not have.
+/// Return the bytes of one element; 0 for a dtype that the format does not have.
 std::uint64_t dtype_bytes(std::string_view dtype);
 
-/// Lay the tensors out one after another (begin and end are set here), and give the file's
+/// Lay the tensors out one after another (this sets begin and end), and return the file's
 /// beginning: length and header, padded with spaces so that the data is aligned to 8 bytes.
 std::string make_header(TensorFile& file);
 
-/// What a file's first bytes say of the header's length, without them; 0 where there are too few.
+/// Return the header's length that a file's first bytes state, without these bytes; 0 when there
+/// are too few of them.
 std::uint64_t header_length(std::string_view bytes);
 
-/// Read a header from the file's first bytes; `file_bytes` is the size of all. Checks what the
-/// format asks for: no holes, no overlap, and each length equal to its shape's. Errors: Corrupt.
+/// Read a header from the file's first bytes; `file_bytes` is the size of the whole file. Checks
+/// what the format requires: no holes, no overlap, and each length equal to its shape's. Errors:
+/// Corrupt.
 Result<TensorFile> parse_header(std::string_view bytes, std::uint64_t file_bytes);
 
 }  // namespace train::sdk

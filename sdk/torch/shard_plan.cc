@@ -31,7 +31,7 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
   return both;
 }
 
-// Slabs are cut off one dimension after the other, until only the intersection is left.
+// Cut slabs off in one dimension after the other, until only the intersection is left.
 std::vector<Box> difference(const Box& a, const Box& b) {
   const auto both = intersection(a, b);
   if (!both) return {a};

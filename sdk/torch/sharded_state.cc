@@ -140,7 +140,7 @@ void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
     reads.push_back(plan_copy(entry, pieces[copy.piece], copy));
 }
 
-/// In the order in which they lie there, and verify the file.
+/// Run the reads in the order in which their rows lie in the file, and verify the file.
 void read_file(std::vector<PlannedRead>& reads) {
   std::stable_sort(reads.begin(), reads.end(),
                    [](const PlannedRead& a, const PlannedRead& b) { return a.offset < b.offset; });
@@ -148,7 +148,8 @@ void read_file(std::vector<PlannedRead>& reads) {
   reads.front().file->finish();
 }
 
-/// Where the caller's copies to the device are queued: those of other threads must follow them.
+/// Return the stream in which the caller's copies to the device are queued: those of other threads
+/// must follow them.
 std::optional<c10::Stream> stream_of(const ShardedState& state) {
   for (const auto& entry : state.entries()) {
     const c10::Device device = entry.local.device();
@@ -157,7 +158,7 @@ std::optional<c10::Stream> stream_of(const ShardedState& state) {
   return std::nullopt;
 }
 
-/// Files at once: no two reads fill the same place.
+/// Read several files at once: no two reads fill the same place.
 void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
   std::map<sdk::TensorReader*, std::vector<PlannedRead>> by_file;
   for (PlannedRead& read : reads) by_file[read.file].push_back(std::move(read));
@@ -180,7 +181,7 @@ void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
     if (one) std::rethrow_exception(one);
 }
 
-/// Names in the checkpoint, by rank.
+/// Return names in the checkpoint, by rank.
 std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name) {
   std::vector<std::string> names;
   std::error_code ignored;

@@ -1,5 +1,5 @@
-// ShardedState to files and back: rank-0003/sharded.safetensors holds what rank 3 wrote. Called by
-// state_io.cc.
+// Writes a ShardedState to files and reads it back: rank-0003/sharded.safetensors holds what rank 3
+// wrote. state_io.cc calls this.
 #pragma once
 
 #include <train/torch.h>
@@ -10,13 +10,14 @@
 
 namespace train::sdk {
 
-/// What this rank writes: its pieces, and the tensors of all ranks that are dealt to it.
+/// Copy what this rank writes: its pieces, and those of the replicated tensors that are dealt to
+/// it.
 StagedFile stage_sharded(const ShardedState& state, int rank, int world_size);
 
 /// Fill the pieces of `state` from the files of this name in the folders `rank-*` of a checkpoint,
-/// however many ranks wrote them. Reads only what it needs, or, to verify them, all of the files in
-/// which that lies. Throws Failure("not_found", "corrupt"), or, before anything is changed,
-/// "invalid_argument" with all that does not fit.
+/// however many ranks wrote them. Reads only what it needs, or, when it has to verify files, the
+/// whole of those that hold it. Throws Failure("not_found", "corrupt"), or, before it changes
+/// anything, "invalid_argument" with all that does not fit.
 void load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,
                   const ShardedState& state);
 

@@ -1,5 +1,5 @@
-// save_state, load_state and stage_state: modules, optimizers, places of samplers and random number
-// generators as files of a checkpoint.
+// Saves modules, optimizers, places of samplers and random number generators as files of a
+// checkpoint, and loads them (save_state, load_state, stage_state).
 #include <ATen/CPUGeneratorImpl.h>
 #include <fcntl.h>
 #include <train/torch.h>
@@ -129,7 +129,8 @@ Staged stage(const StateRefs& state) {
 constexpr std::size_t kPieceBytes = 256u << 10;  // is still in the processor's cache when digested
 constexpr std::size_t kWritebackBytes = 16u << 20;
 
-// The disk begins with what is there already: whoever syncs the file waits for the rest only.
+// Write all bytes. The disk begins with what is there already, so whoever syncs the file waits only
+// for the rest.
 void write_all(int fd, std::string_view bytes, const std::string& path, sdk::FileDigest* digest) {
   std::size_t unstarted = 0;
   while (!bytes.empty()) {
@@ -152,7 +153,8 @@ std::string_view bytes_of(const torch::Tensor& tail) {
           static_cast<std::size_t>(tail.numel())};
 }
 
-// A reader sees the whole file under its name, or none. Synced, unless it is only digested.
+// Write a file. A reader sees the whole file under its name, or none. It is synced, unless it is
+// digested.
 void write_file(const fs::path& path, const StagedBytes& bytes, sdk::FileDigest* digest) {
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
@@ -171,7 +173,7 @@ void write_file(const fs::path& path, const StagedBytes& bytes, sdk::FileDigest*
     raise(system_error(errno, "renaming " + partial));
 }
 
-/// What they are is written last, for who takes them over.
+/// Write the files, and last their digests, for whoever takes them over.
 void write_digested(const fs::path& folder, const Staged& staged) {
   std::string lines;
   for (const StagedBytes& file : staged) {
@@ -228,7 +230,7 @@ void load_module(sdk::FileScan scan, torch::nn::Module& module) {
   file.finish();
 }
 
-/// Of the format before this one: LibTorch's reader runs what the archive says.
+/// Load a file of the format before this one: LibTorch's reader runs what the archive says.
 void load_archive(sdk::FileScan scan, torch::optim::Optimizer& optimizer) {
   const std::string path = scan.path();
   const char* allowed = std::getenv(kAllowCode);
@@ -322,7 +324,8 @@ Dict read_index(const sdk::CheckedFiles& files) {
   }
 }
 
-/// LibTorch takes any place for the next number, and would read it behind its table.
+/// Return whether the next number lies inside the table: LibTorch accepts any place for it, and
+/// would read behind the table.
 bool is_sound_cpu_state(const torch::Tensor& state) {
   at::Generator probe = at::detail::createCPUGenerator();
   probe.set_state(state);

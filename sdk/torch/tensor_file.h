@@ -1,4 +1,5 @@
-// Named tensors to a safetensors file and back. Called by state_io.cc; knows nothing of modules.
+// Writes named tensors to a safetensors file and reads them back. state_io.cc calls this; it knows
+// nothing of modules.
 #pragma once
 
 #include <torch/torch.h>
@@ -34,8 +35,8 @@ struct LoadedFile {
 /// Read and check a whole file. Throws Failure("not_found", "corrupt", "io") that names it.
 LoadedFile read_tensor_file(FileScan scan);
 
-/// A file of which only some rows are read, at best in the order in which they lie there. Throws as
-/// read_tensor_file.
+/// A file of which only some rows are read, preferably in the order in which they lie there. Throws
+/// as read_tensor_file does.
 class TensorReader {
  public:
   explicit TensorReader(FileScan scan);
@@ -44,17 +45,19 @@ class TensorReader {
   const std::vector<TensorEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   static torch::ScalarType type(const TensorEntry& entry);
-  /// Where a row of its first dimension begins in the file; of a scalar, itself.
+  /// Return where a row of the tensor's first dimension begins in the file; for a scalar, where the
+  /// scalar begins.
   std::uint64_t offset(const TensorEntry& entry, std::int64_t row) const;
 
-  /// Rows [begin, end) into `target`, a tensor of their shape and type on any device. A scalar is
-  /// its row 0.
+  /// Read rows [begin, end) into `target`, a tensor of their shape and type on any device. A scalar
+  /// is its own row 0.
   void read(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
             const torch::Tensor& target);
-  /// A few rows at a time, on the CPU and only for the call: the first one's number, and the rows.
+  /// Call `use` with a few rows at a time: the first one's number, and the rows, which are on the
+  /// CPU and valid only for the call.
   void each(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
             const std::function<void(std::int64_t, const torch::Tensor&)>& use);
-  /// As FileScan's: what was read counts only now.
+  /// Finish the scan, as FileScan does: what was read is valid only after this.
   void finish() { scan_.finish(); }
 
  private:

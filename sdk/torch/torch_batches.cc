@@ -1,5 +1,5 @@
-// iter_torch_batches: the columns of sdk/data as tensors. Of Arrow only forward declarations come
-// through dataset.h.
+// Turns the columns of sdk/data into tensors, for iter_torch_batches. dataset.h brings in only
+// forward declarations of Arrow.
 #include <train/torch.h>
 
 #include "sdk/data/column_view.h"

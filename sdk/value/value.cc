@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kShownBytesMax = 60;  // of a value, in a message
 
-/// "the string \"abc\"", "a list of 3": what was found, for a message.
+/// Return what was found, for a message: "the string \"abc\"", "a list of 3".
 std::string describe(const Value& value) {
   if (value.is_null()) return "null";
   if (value.is_list()) return "a list of " + std::to_string(std::get<List>(value.storage()).size());

@@ -271,7 +271,7 @@ void check_leftovers(World& world, Findings& findings) {
   std::vector<std::string> left;
   (void)e2e::wait_until(
       [&] {
-        (void)world.tick();  // a traind that is to come back sweeps, too
+        (void)world.tick();  // a traind that is to come back reaps leftovers, too
         left = left_of_run(world, attempts);
         return left.empty();
       },

@@ -19,7 +19,7 @@
 namespace train::e2e {
 
 using Seconds = std::chrono::duration<double>;
-inline constexpr Seconds kPatience{
+inline constexpr Seconds kWaitTimeout{
     120};  // far more than any step takes on a slow disk; only a broken one waits so long
 
 /// How a process is started, beside its argv.
@@ -42,7 +42,7 @@ class Process {
   void signal(int number) const;
   bool running();
   /// Its exit code, 128+signal for a signal; nothing when the deadline passed first.
-  std::optional<int> wait(Seconds limit = kPatience);
+  std::optional<int> wait(Seconds limit = kWaitTimeout);
 
  private:
   friend class Cluster;
@@ -122,7 +122,7 @@ bool nothing_left(const Cluster& cluster);
 /// kill(2) on one process of a test: 0 and −1, which are many others, fail the test instead.
 void send_signal(pid_t pid, int number);
 /// Look until `condition` holds; false when it did not in time.
-bool wait_until(const std::function<bool()>& condition, Seconds limit = kPatience);
+bool wait_until(const std::function<bool()>& condition, Seconds limit = kWaitTimeout);
 /// The path of one of tests/e2e/programs, and of the built programs.
 std::string program(const std::string& name);
 std::string built(const std::string& name);

@@ -305,7 +305,7 @@ TEST(MultiNodeSecurity, ADaemonOfAnotherProtocolEndsTheRunWith76AndBothVersions)
   asio::co_spawn(context, answer(), [](std::exception_ptr) {});
 
   Process& run = cluster.train_run({hello_job(cluster), "--hosts", endpoint.text()});
-  context.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(kPatience));
+  context.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(kWaitTimeout));
 
   EXPECT_EQ(run.wait(), 76) << run.out() << run.err();
   ASSERT_TRUE(caller) << "nobody called";

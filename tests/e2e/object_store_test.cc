@@ -20,12 +20,12 @@ class Stores : public ::testing::TestWithParam<StoreKind> {
   void SetUp() override {
     if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
   }
-  std::shared_ptr<ObjectStore> open(Duration patience = seconds(20)) {
-    return open_at(server.place("some folder/runs"), patience);
+  std::shared_ptr<ObjectStore> open(Duration retry_timeout = seconds(20)) {
+    return open_at(server.place("some folder/runs"), retry_timeout);
   }
-  std::shared_ptr<ObjectStore> open_at(const std::string& url, Duration patience) {
+  std::shared_ptr<ObjectStore> open_at(const std::string& url, Duration retry_timeout) {
     auto opened = open_object_store(url, {.environment = server.environment(),
-                                          .patience = patience,
+                                          .retry_timeout = retry_timeout,
                                           .on_retry = [this](const std::string& text) {
                                             const std::lock_guard lock(mutex);
                                             retries.push_back(text);
@@ -191,9 +191,9 @@ TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
   if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
   std::vector<std::string> retries;
   bool away = false;
-  const auto open = [&](Duration patience) {
+  const auto open = [&](Duration retry_timeout) {
     return *open_object_store(server.place("runs"), {.environment = server.environment(),
-                                                     .patience = patience,
+                                                     .retry_timeout = retry_timeout,
                                                      .on_retry = [&](const std::string& text) {
                                                        retries.push_back(text);
                                                        if (!away) return;

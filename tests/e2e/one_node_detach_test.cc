@@ -231,7 +231,7 @@ TEST_F(Detach, WhatKeepsItFromStartingIsSaidHere) {
   expect_nothing_left();
 }
 
-TEST_F(Detach, ADefaultNameIsSettledBefore) {
+TEST_F(Detach, ADefaultNameIsChosenBefore) {
   const std::string job = cluster.write(
       "my.yaml",
       "command: [\"true\"]\nscaling_config: {num_workers: 1}\nrun_config: {storage_path: " +

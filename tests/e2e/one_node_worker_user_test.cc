@@ -277,7 +277,7 @@ TEST_F(WorkerUser, WhatTheUserClaimsIsWhatTheUserGets) {
       << text_of(cluster.exit_json("job"), "cause");
 }
 
-TEST_F(WorkerUser, TheUsersSupervisorIsFoundAgainAndSweptByTheNextTraind) {
+TEST_F(WorkerUser, TheUsersSupervisorIsFoundAgainAndReapedByTheNextTraind) {
   Process& first = start_traind();
   const std::string path = job("[" + program("plain_worker") + ", family, hang]");
   Process& run = cluster.train_run({path});
@@ -300,7 +300,7 @@ TEST_F(WorkerUser, TheUsersSupervisorIsFoundAgainAndSweptByTheNextTraind) {
 
   Process& third = start_traind();
   EXPECT_TRUE(wait_until([&] {
-    return contains(third.err(), "sweeping what a dead supervisor left");
+    return contains(third.err(), "killing what a dead supervisor left");
   })) << third.err();
   EXPECT_TRUE(wait_until([&] {
     return cluster.processes("family hang").empty() && left({"spool"}).empty();

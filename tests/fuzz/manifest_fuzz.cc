@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/storage/manifest.h"
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 #include "lib/storage/validation_record.h"
 
 namespace {

@@ -23,7 +23,7 @@ LivenessLimits limits_of(const Sim& sim) {
   }
   if (sim.mutant == Mutant::VerdictIsEarly)
     limits.dead_after = limits.away_limit = limits.dead_after / 2;
-  if (sim.mutant == Mutant::SilenceIsPatience)
+  if (sim.mutant == Mutant::SilenceIsNoTimeout)
     limits.dead_after = limits.away_limit = Duration::max();
   return limits;
 }

@@ -226,8 +226,8 @@ void make_lasting(Plan& plan, Duration lasts) {
 
 std::string_view to_string(Site site) {
   static constexpr std::string_view kNames[] = {
-      "ReportsPoured",   "SyncSlow",    "ReapedLate", "HelloLate",
-      "AdoptedLate",     "SpawnedLate", "SweptLate",  "OutputKeptOpen",
+      "ReportsPoured",   "SyncSlow",    "ReapedLate",    "HelloLate",
+      "AdoptedLate",     "SpawnedLate", "LeftoversLate", "OutputKeptOpen",
       "StoredOutOfTurn", "CommitSlow",  "StartSlow"};
   return kNames[static_cast<int>(site)];
 }

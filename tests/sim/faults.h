@@ -73,7 +73,7 @@ enum class Site {
   HelloLate,        // a worker's first words
   AdoptedLate,      // a traind that is back finds its supervisors slowly
   SpawnedLate,      // a supervisor's first words
-  SweptLate,        // what a supervisor left is not gone at once
+  LeftoversLate,    // what a supervisor left is not gone at once
   OutputKeptOpen,   // a dead worker's pipes, by what it left
   StoredOutOfTurn,  // one rank's part is much later than the others'
   CommitSlow,

@@ -226,7 +226,7 @@ void SimLauncher::perform(const RunAction& action) {
             }
             if (sim_.mutant != Mutant::EndBeforeReports) {
               ++journal_holds_;
-              when_settled([this] {
+              when_flushed([this] {
                 --journal_holds_;
                 write_journal();
               });
@@ -236,7 +236,7 @@ void SimLauncher::perform(const RunAction& action) {
           [&](const Note& note) { sim_.timeline.trace("note: {}", note.text); },
           [&](const RunEnded& ended) {
             ending_ = true;
-            when_settled([this, ended] {
+            when_flushed([this, ended] {
               run_ended_ = record_of(ended);
               finish();
             });
@@ -290,7 +290,7 @@ void SimLauncher::send_collective(const SendCollective& what) {
 
 void SimLauncher::commit(Commit what) {
   if (sim_.mutant == Mutant::ShardMissing && what.shards.size() > 1) what.shards.pop_back();
-  when_settled([this, what = std::make_shared<const Commit>(std::move(what))] {
+  when_flushed([this, what = std::make_shared<const Commit>(std::move(what))] {
     Duration takes = sim_.between(milliseconds(1), milliseconds(100)) +
                      sim_.between(Duration{0}, sim_.disk_extra);
     if (sim_.unlucky(Site::CommitSlow)) takes += sim_.between(Duration{0}, seconds(5));
@@ -330,7 +330,7 @@ void SimLauncher::commit_now(const Commit& what) {
 
 void SimLauncher::release(const Release& what) {
   ++releases_;
-  when_settled([this, what] {
+  when_flushed([this, what] {
     when_journaled([this, what] {
       send(what.node, frame_of(what.attempt, ReleaseAttempt{}));
       --releases_;
@@ -363,7 +363,7 @@ void SimLauncher::finish() {
 // ---- reports
 
 void SimLauncher::add(Item item) {
-  if (sim_.mutant == Mutant::AckBeforeWrite && !item.settled)
+  if (sim_.mutant == Mutant::AckBeforeWrite && !item.flushed)
     acknowledge(item.attempt, {{Rank{item.batch.rank}, item.batch.first_report_seq}});
   queue_.push_back(std::move(item));
   sim_.check.reports_waiting(queue_.size(), said_again_);
@@ -380,13 +380,13 @@ void SimLauncher::write() {
   const std::deque<Item> items = std::exchange(queue_, {});
   said_again_ = 0;
   for (const Item& item : items) {
-    if (!item.settled) take(item);
+    if (!item.flushed) take(item);
   }
   if (sim_.mutant != Mutant::AcksForgotten) {
     for (auto& [attempt, ledger] : ledgers_) acknowledge(attempt, ledger.synced());
   }
   for (const Item& item : items) {
-    if (item.settled) item.settled();
+    if (item.flushed) item.flushed();
   }
   writing_ = !queue_.empty();
   if (writing_) write_soon();

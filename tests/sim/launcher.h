@@ -61,14 +61,14 @@ class SimLauncher {
   struct Item {
     Attempt attempt;
     ReportBatch batch;
-    std::function<void()> settled;  // instead of a batch
+    std::function<void()> flushed;  // instead of a batch
   };
   void add(Item item);
   void write_soon();
   void write();
   void take(const Item& item);
   void acknowledge(Attempt attempt, const std::vector<std::pair<Rank, std::uint64_t>>& acks);
-  void when_settled(std::function<void()> what) { add({{}, {}, std::move(what)}); }
+  void when_flushed(std::function<void()> what) { add({{}, {}, std::move(what)}); }
   template <class F>
   void later(Duration delay, F&& what) {
     sim_.after(delay, [this, what = std::forward<F>(what)]() mutable {

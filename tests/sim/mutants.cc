@@ -25,7 +25,7 @@ std::string_view to_string(Mutant mutant) {
       "KillNotSent",
       "SuspectIsDead",
       "VerdictIsEarly",
-      "SilenceIsPatience",
+      "SilenceIsNoTimeout",
       "AcksForgotten",
       "JournalNotSynced",
       "ValidationForgotten",

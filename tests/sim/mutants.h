@@ -28,7 +28,7 @@ enum class Mutant {
   KillNotSent,          // L2: nobody sends SIGKILL
   SuspectIsDead,        // L3: one missing heartbeat is a death
   VerdictIsEarly,       // L3: a silent node is given half of its time
-  SilenceIsPatience,    // L3: silence is never a death
+  SilenceIsNoTimeout,   // L3: silence is never a death
   AcksForgotten,        // L4: reports are never acknowledged
   JournalNotSynced,     // S2: what the journal holds is lost with the launcher
   ValidationForgotten,  // L5: nobody orders one

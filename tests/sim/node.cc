@@ -235,7 +235,7 @@ void SimNode::perform(const NodeAction& action) {
                               StopWorkers{ms(stop.at_once ? Duration{0} : kDrainStopGrace),
                                           stop.reason}));
           },
-          [&](const SweepAttempt& swept) { sweep(swept.key); },
+          [&](const ReapAttemptLeftovers& reap) { reap_leftovers(reap.key); },
           [&](const TellDraining& draining) {
             const Duration left = std::max(Duration{0}, *drain_until_ - sim_.timeline.now());
             to_launcher(draining.link, frame_of({}, NodeDraining{ms(left), draining.reason}));
@@ -245,12 +245,12 @@ void SimNode::perform(const NodeAction& action) {
 
 // ---- supervisors
 
-void SimNode::sweep(const AttemptKey& key) {
+void SimNode::reap_leftovers(const AttemptKey& key) {
   Duration takes = sim_.between(Duration{0}, milliseconds(2));
-  if (sim_.unlucky(Site::SweptLate)) takes = sim_.between(Duration{0}, milliseconds(500));
+  if (sim_.unlucky(Site::LeftoversLate)) takes = sim_.between(Duration{0}, milliseconds(500));
   later(takes, [this, key] {
     files_.erase(key);
-    feed(AttemptSwept{key});
+    feed(AttemptLeftoversReaped{key});
   });
 }
 

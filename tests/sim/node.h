@@ -50,7 +50,7 @@ class SimNode {
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   void spawn(const SpawnSupervisor& action);
-  void sweep(const AttemptKey& key);
+  void reap_leftovers(const AttemptKey& key);
   void expire_drain(int times_left);
   void leave_when_drained();
   void to_launcher(LinkId id, SimFrame frame);

@@ -22,8 +22,8 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
     start.last_checkpoint_number = one.info.number;
     if (!folder.validated.contains(one.info.number)) start.unvalidated.push_back(one.info);
     if (!start.living || start.living->id != one.attempt) continue;
-    start.living->settled_seq = one.checkpoint_seq;
-    start.living->settled_path = one.info.path;
+    start.living->resolved_seq = one.checkpoint_seq;
+    start.living->resolved_path = one.info.path;
   }
   return start;
 }

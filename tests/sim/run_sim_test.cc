@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::WindowNotKept, "S12"}, Found{Mutant::WallClockInTimers, "S14"},
                     Found{Mutant::DeadlinesForgotten, "L1"}, Found{Mutant::KillNotSent, "L2"},
                     Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::VerdictIsEarly, "L3"},
-                    Found{Mutant::SilenceIsPatience, "L3"}, Found{Mutant::AcksForgotten, "L4"},
+                    Found{Mutant::SilenceIsNoTimeout, "L3"}, Found{Mutant::AcksForgotten, "L4"},
                     Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
                     Found{Mutant::GenerationNotRaised, "S1"},
                     Found{Mutant::EndBeforeReports, "L4"}),

@@ -46,7 +46,7 @@ void SimSupervisor::say(SimFrame frame) {
 void SimSupervisor::say_everything_again() {
   AttemptSnapshot snapshot;
   snapshot.phase = std::string(to_string(group_.began() ? group_.phase() : GroupPhase::Prepared));
-  snapshot.settled_checkpoint = settled_checkpoint_;
+  snapshot.resolved_checkpoint = resolved_checkpoint_;
   for (const auto& [rank, pid] : group_.alive()) {
     const Seat& seat = seats_.at(rank);
     snapshot.alive.push_back(
@@ -104,7 +104,7 @@ void SimSupervisor::received(const SimFrame& frame) {
   } else if (const auto* acks = frame.get<AckReports>()) {
     on_acks(*acks);
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
-    settled_checkpoint_ = std::max(settled_checkpoint_, outcome->checkpoint_seq);
+    resolved_checkpoint_ = std::max(resolved_checkpoint_, outcome->checkpoint_seq);
     for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->checkpoint_seq);
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {
@@ -200,41 +200,42 @@ void SimSupervisor::arm() {
 }
 
 void SimSupervisor::perform(const GroupAction& action) {
-  std::visit(Overloaded{[&](const SpawnWorker& spawned) {
-                          const bool at_once = seats_.at(spawned.rank).from_standby;
-                          const Duration takes =
-                              at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
-                          sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
-                            if (alive_) spawn(rank);
-                          });
-                        },
-                        [&](const SignalWorker& wanted) { signal(wanted); },
-                        [](const SweepWorker&) {},  // a simulated worker leaves nothing behind
-                        [&](const TellStarted& started) {
-                          WorkersStarted message;
-                          for (const auto& [rank, pid] : started.pids) {
-                            message.workers.push_back({rank.value, pid});
-                            message.from_standby += seats_.at(rank).from_standby ? 1 : 0;
-                          }
-                          say(frame(message));
-                        },
-                        [&](const TellStartFailed& failed) {
-                          say(frame(StartFailed{failed.rank.value,
-                                                std::string(to_string(failed.error.code)),
-                                                failed.error.message, ""}));
-                        },
-                        [&](const TellExited& exited) { exits_[exited.rank] = exited; },
-                        [&](const TellGone&) { say(frame(GroupGone{})); },
-                        [&](const EndSupervisor& over) {
-                          if (over.reason != "released")
-                            sim_.check.supervisor_gave_up(
-                                key_.attempt, host_.index);  // what nobody has taken is lost
-                          sim_.after(sim_.between(Duration{0}, milliseconds(2)),
-                                     [this, released = over.reason == "released"] {
-                                       if (alive_) end(released);
-                                     });
-                        }},
-             action);
+  std::visit(
+      Overloaded{
+          [&](const SpawnWorker& spawned) {
+            const bool at_once = seats_.at(spawned.rank).from_standby;
+            const Duration takes =
+                at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
+            sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
+              if (alive_) spawn(rank);
+            });
+          },
+          [&](const SignalWorker& wanted) { signal(wanted); },
+          [](const ReapRankLeftovers&) {},  // a simulated worker leaves nothing behind
+          [&](const TellStarted& started) {
+            WorkersStarted message;
+            for (const auto& [rank, pid] : started.pids) {
+              message.workers.push_back({rank.value, pid});
+              message.from_standby += seats_.at(rank).from_standby ? 1 : 0;
+            }
+            say(frame(message));
+          },
+          [&](const TellStartFailed& failed) {
+            say(frame(StartFailed{failed.rank.value, std::string(to_string(failed.error.code)),
+                                  failed.error.message, ""}));
+          },
+          [&](const TellExited& exited) { exits_[exited.rank] = exited; },
+          [&](const TellGone&) { say(frame(GroupGone{})); },
+          [&](const EndSupervisor& over) {
+            if (over.reason != "released")
+              sim_.check.supervisor_gave_up(key_.attempt,
+                                            host_.index);  // what nobody has taken is lost
+            sim_.after(sim_.between(Duration{0}, milliseconds(2)),
+                       [this, released = over.reason == "released"] {
+                         if (alive_) end(released);
+                       });
+          }},
+      action);
 }
 
 void SimSupervisor::signal(const SignalWorker& wanted) {

@@ -38,7 +38,7 @@ class SimSupervisor {
     LinkPtr link;
     std::vector<std::pair<std::uint64_t, SimFrame>>
         reports;                                    // by last report_seq; not acknowledged
-    std::map<std::uint64_t, SimFrame> parts;        // not settled
+    std::map<std::uint64_t, SimFrame> parts;        // not resolved
     std::map<std::uint64_t, SimFrame> collectives;  // not answered
     std::uint64_t last_report_seq = 0;
     int staging = 0;
@@ -81,7 +81,7 @@ class SimSupervisor {
   WorkerGroup group_;
   Duration orphan_timeout_, stop_grace_ = seconds(30);
   std::uint64_t generation_ = 0;           // the highest that it has heard of
-  std::uint64_t settled_checkpoint_ = 0;   // the newest of which it has heard
+  std::uint64_t resolved_checkpoint_ = 0;  // the newest of which it has heard
   std::optional<TimePoint> absent_since_;  // of a launcher, as far as it was told
   LinkPtr link_;
   std::function<void()> on_exit_;

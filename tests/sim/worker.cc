@@ -7,7 +7,7 @@
 namespace train::sim {
 namespace {
 
-constexpr std::uint64_t kUnsettledCheckpointsMax = 2;  // as sdk/client/checkpoint_stager.h
+constexpr std::uint64_t kUnresolvedCheckpointsMax = 2;  // as sdk/client/checkpoint_stager.h
 constexpr int kPouredMax = 20;
 
 }  // namespace
@@ -60,14 +60,14 @@ bool SimWorker::checkpoint_due(std::int64_t step) const {
 }
 
 // report() waits for room: of reports that are not on disk, and of checkpoints that are not
-// settled.
+// resolved.
 void SimWorker::report() {
   if (gate_.finished()) return leave(0);
   const Habits& habits = sim_.plan.habits;
   const bool room =
       unacknowledged_.size() < sim_.plan.report_window || sim_.mutant == Mutant::WindowNotKept;
   const bool stager_free =
-      !checkpoint_due(step_ + 1) || checkpoint_seq_ - settled_ < kUnsettledCheckpointsMax;
+      !checkpoint_due(step_ + 1) || checkpoint_seq_ - resolved_ < kUnresolvedCheckpointsMax;
   waits_for_room_ = !room || !stager_free;
   if (waits_for_room_) return;
   std::int64_t count = 1;
@@ -128,7 +128,7 @@ void SimWorker::received(const SimFrame& frame) {
       std::erase_if(unacknowledged_, [&](std::uint64_t last) { return last <= ack.report_seq; });
     if (waits_for_room_) report();
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
-    settled_ = std::max(settled_, outcome->checkpoint_seq);
+    resolved_ = std::max(resolved_, outcome->checkpoint_seq);
     if (waits_for_room_) report();
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     if (!in_barrier_ || result->sequence != barriers_) return;  // answered twice
@@ -193,7 +193,7 @@ void SimWorker::signal(int number) {
 void SimWorker::orphaned() {
   kill_sent_ = true;
   sim_.check.worker_killed(*this);
-  reaped_ = [this](SimEnd) { host_.remove_process(pid_); };  // traind's sweep reaps it
+  reaped_ = [this](SimEnd) { host_.remove_process(pid_); };  // traind reaps it as a leftover
   die({{.signaled = true, .status = SIGKILL}}, milliseconds(20));
 }
 

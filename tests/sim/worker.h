@@ -80,7 +80,7 @@ class SimWorker {
   std::uint64_t report_seq_ = 0, checkpoint_seq_ = 0, last_checkpoint_report_seq_ = 0,
                 barriers_ = 0;
   std::vector<std::uint64_t> unacknowledged_;  // last report_seqs of batches
-  std::uint64_t settled_ = 0;                  // checkpoints
+  std::uint64_t resolved_ = 0;                 // checkpoints
   std::optional<std::pair<std::uint64_t, bool>> announced_;
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
   bool stop_checkpoint_made_ = false, said_hello_ = false;

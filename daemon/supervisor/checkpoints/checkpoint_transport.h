@@ -33,7 +33,7 @@ class CheckpointTransport {
   virtual void launcher_attached() {}
   virtual void serve(const ReadFile& /*request*/) {}
   virtual void bytes(FileBytes /*answer*/) {}
-  virtual void settled(const CheckpointOutcome& /*outcome*/) {}
+  virtual void resolved(const CheckpointOutcome& /*outcome*/) {}
   virtual void keep(KeepShard /*order*/) {}
   /// Return whether the launcher has to fetch shards from this node.
   virtual bool relayed() const { return false; }

@@ -11,7 +11,7 @@
 #include "lib/net/blocking.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/own_folder.h"
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
@@ -138,8 +138,8 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
 
 // ---- what the launcher says
 
-void LauncherStorage::settled(const CheckpointOutcome& outcome) {
-  asio::post(pool_, [this, outcome] { settle(outcome); });
+void LauncherStorage::resolved(const CheckpointOutcome& outcome) {
+  asio::post(pool_, [this, outcome] { resolve(outcome); });
 }
 
 void LauncherStorage::serve(const ReadFile& request) {
@@ -154,7 +154,7 @@ void LauncherStorage::serve(const ReadFile& request) {
   server_.serve(checkpoints_, join_path(request.folder, request.path), request, reply);
 }
 
-void LauncherStorage::settle(const CheckpointOutcome& outcome) {
+void LauncherStorage::resolve(const CheckpointOutcome& outcome) {
   const PendingCheckpoint which{Generation{prepare_.generation}, attempt_,
                                 CheckpointSeq{outcome.checkpoint_seq}};
   const std::string pending = join_path(checkpoints_, pending_name(which));

@@ -31,13 +31,13 @@ class LauncherStorage : public CheckpointTransport {
   void launcher_attached() override { fetcher_.ask_again(); }
   void serve(const ReadFile& request) override;
   void bytes(FileBytes answer) override { fetcher_.received(std::move(answer)); }
-  void settled(const CheckpointOutcome& outcome) override;
+  void resolved(const CheckpointOutcome& outcome) override;
   bool relayed() const override { return true; }
   void clean_up() override;
 
  protected:
   /// Remove what nobody needs any more once a checkpoint is committed, or will not be. Blocks.
-  virtual void settle(const CheckpointOutcome& outcome);
+  virtual void resolve(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
   struct Found {
     std::string text;  // of the manifest

@@ -17,7 +17,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kProbePatience = seconds(15);
+constexpr Duration kProbeTimeout = seconds(15);
 constexpr int kNice =
     10;  // an upload gets a tenth of what a worker gets where processors are short
 
@@ -57,11 +57,11 @@ Result<std::shared_ptr<ObjectStore>> ObjectStorage::opened() {
 /// Check that this node reaches the launcher's store, and may write there.
 Result<Unit> ObjectStorage::look() {
   ObjectStoreOptions options = options_;
-  options.patience = kProbePatience;
+  options.retry_timeout = kProbeTimeout;
   TRY(auto store, open_object_store(prepare_.run_dir, options));
   const std::string mark = fmt::format("probe-{}", prepare_.generation);
   TRY(const std::string text, store->get(mark, 256));
-  if (text != prepare_.storage_mark)
+  if (text != prepare_.storage_marker)
     return Error{Errc::InvalidArgument,
                  fmt::format("'{}' is not the launcher's storage: it has the mark of another "
                              "launcher",

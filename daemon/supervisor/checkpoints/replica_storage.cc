@@ -19,8 +19,8 @@ namespace train {
 namespace {
 
 /// Move a shard from where it was written to where it stays, and return that place.
-Result<std::string> settle_shard(FileSystem& fs, const std::string& checkpoints,
-                                 const PendingCheckpoint& pending, const CheckpointShard& shard) {
+Result<std::string> place_shard(FileSystem& fs, const std::string& checkpoints,
+                                const PendingCheckpoint& pending, const CheckpointShard& shard) {
   const std::string data = join_path(checkpoints, data_name(pending));
   const std::string place = join_path(data_name(pending), shard_name(shard.rank));
   TRY_VOID(make_folders(fs, data));
@@ -72,7 +72,7 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   ShardWritten shard = co_await std::move(storing);
   if (!shard.error.empty()) co_return shard;
   auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = shard.dir] {
-    return settle_shard(files_, checkpoints_, pending, {rank, folder, {}});
+    return place_shard(files_, checkpoints_, pending, {rank, folder, {}});
   });
   const auto place = co_await std::move(settling);
   if (place) {
@@ -118,7 +118,7 @@ Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
 }
 
 /// Remove what nobody needs any more. Blocks.
-void ReplicaStorage::settle(const CheckpointOutcome& outcome) {
+void ReplicaStorage::resolve(const CheckpointOutcome& outcome) {
   const auto entries = files_.list(checkpoints_);
   if (!entries) return;
   const std::set<std::string> keep(outcome.keep.begin(), outcome.keep.end());

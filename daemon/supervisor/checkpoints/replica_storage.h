@@ -24,7 +24,7 @@ class ReplicaStorage final : public LauncherStorage {
   bool relayed() const override { return false; }
 
  private:
-  void settle(const CheckpointOutcome& outcome) override;
+  void resolve(const CheckpointOutcome& outcome) override;
   /// Bring the checkpoint as LauncherStorage does, but keep what this node fetches of files that
   /// are only on nodes.
   Task<std::string> bring_checkpoint(const std::string& from, const Found& found) override;

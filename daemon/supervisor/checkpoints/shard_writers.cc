@@ -16,7 +16,7 @@ struct ShardWriters::Job {
   explicit Job(ShardOrder asked) : order(std::move(asked)) {}
   const ShardOrder order;
   std::stop_source stop = {};
-  std::atomic_flag settled = {};  // by its thread (it is stored, or failed), or by giving it up
+  std::atomic_flag resolved = {};  // by its thread (it is stored, or failed), or by giving it up
   std::optional<Result<CheckpointShard>> result = std::nullopt;
 };
 
@@ -58,8 +58,8 @@ Task<CheckpointShard> ShardWriters::write(ShardOrder order) {
     const auto woken = co_await changed_.wait_until(wake);
     if (woken.has_error()) co_return woken.error();
     if (!given_up_ && clock_.now() < deadline) continue;
-    late = !job->settled.test_and_set();
-    wake = TimePoint::max();  // if settled by its thread, the result is on its way
+    late = !job->resolved.test_and_set();
+    wake = TimePoint::max();  // if resolved by its thread, the result is on its way
   }
   --writing_;
   changed_.notify();
@@ -75,7 +75,7 @@ Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
     auto written = write_shard(*files, job->order.checkpoints, job->order.pending, job->order.rank,
                                job->order.staged, {}, job->stop.get_token());
     if (written) (void)remove_tree(*files, job->order.staged);
-    const bool in_time = !job->settled.test_and_set();
+    const bool in_time = !job->resolved.test_and_set();
     if (!in_time) remove_late(*files, job->order, written);
     asio::post(executor_, [this, job, in_time, written = std::move(written)]() mutable {
       if (in_time)

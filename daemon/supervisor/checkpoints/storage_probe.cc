@@ -16,10 +16,10 @@ constexpr Duration kLookAgainAfter = milliseconds(100);
 }  // namespace
 
 Task<Unit> StorageProbe::run(PrepareAttempt message) {
-  if (message.storage_mark.empty()) co_return Unit{};
+  if (message.storage_marker.empty()) co_return Unit{};
   const StorageCheck check{.run_dir = message.run_dir,
                            .generation = Generation{message.generation},
-                           .mark = message.storage_mark,
+                           .mark = message.storage_marker,
                            .prober = fmt::format("{}-{}", host_name(), ::getpid())};
   const TimePoint began = clock_.now();
   for (;;) {

@@ -9,7 +9,7 @@
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
 #include "lib/storage/posix_file_system.h"
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 #include "lib/wire/daemon_messages.h"
 
 namespace train {

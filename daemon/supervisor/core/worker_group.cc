@@ -87,7 +87,7 @@ void WorkerGroup::on(const WorkerSpawnFailed& event) {
 void WorkerGroup::on(const WorkerReaped& event) {
   Worker& worker = workers_.at(event.rank);
   worker.ended = event.status;
-  actions_.push_back(SweepWorker{event.rank});
+  actions_.push_back(ReapRankLeftovers{event.rank});
   if (!start_failure_)
     actions_.push_back(TellExited{event.rank, worker.pid, event.status, worker.stop_requested});
 }

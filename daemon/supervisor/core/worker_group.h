@@ -65,9 +65,9 @@ struct SignalWorker {
   int signal = 0;
   bool operator==(const SignalWorker&) const = default;
 };  // to its whole tree when KILL
-struct SweepWorker {
+struct ReapRankLeftovers {
   Rank rank;
-  bool operator==(const SweepWorker&) const = default;
+  bool operator==(const ReapRankLeftovers&) const = default;
 };  // kill what it left behind
 struct TellStarted {
   std::map<Rank, std::int64_t> pids;
@@ -92,7 +92,7 @@ struct EndSupervisor {
   std::string reason;
   bool operator==(const EndSupervisor&) const = default;
 };
-using GroupAction = std::variant<SpawnWorker, SignalWorker, SweepWorker, TellStarted,
+using GroupAction = std::variant<SpawnWorker, SignalWorker, ReapRankLeftovers, TellStarted,
                                  TellStartFailed, TellExited, TellGone, EndSupervisor>;
 
 enum class GroupPhase { Prepared, Starting, Running, Stopping, Gone };

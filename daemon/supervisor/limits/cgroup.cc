@@ -133,7 +133,7 @@ std::optional<Cgroup> Cgroup::delegate_to(uid_t uid, gid_t gid) const {
     first = Cgroup(path_ + "/" + std::string(kDaemonGroup));
     if (!make_group(first->path_)) return std::nullopt;
     first->v1_ = v1_;
-    // traind walks through all of it when it sweeps.
+    // traind walks through all of it when it reaps leftovers.
     write_file(path_ + "/cgroup.max.descendants", "10000");
     write_file(path_ + "/cgroup.max.depth", "32");
   }

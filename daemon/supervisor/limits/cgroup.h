@@ -33,7 +33,7 @@ class Cgroup {
   /// Return nothing if no hierarchy lets us.
   static std::optional<Cgroup> create(const std::string& name);
   static std::optional<Cgroup> create_in(CgroupVersion version, const std::string& name);
-  /// Return the same group, without making it, for sweeping what another process left.
+  /// Return the same group, without making it, for killing what another process left.
   static std::optional<Cgroup> existing(const std::string& name);
   /// Make a child of this group.
   std::optional<Cgroup> create_child(const std::string& name) const;

@@ -114,6 +114,18 @@ Result<Unit> check_limits(const ProcessRules& rules) {
 }
 
 // A process that somebody chose to be killed before others stays so.
+Result<Unit> check_open_files(int workers) {
+  constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
+  rlimit limit{};
+  const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return Unit{};
+  return Error{Errc::InvalidArgument,
+               fmt::format("{} workers on a node need some {} open files, and its limit is {}",
+                           workers, needed, limit.rlim_cur),
+               "raise the hard limit of its traind (ulimit -Hn, systemd's LimitNOFILE=), or have "
+               "fewer workers on a node"};
+}
+
 void ask_to_be_spared(int oom_score_adj) {
   std::fstream file("/proc/self/oom_score_adj");
   int now = 0;

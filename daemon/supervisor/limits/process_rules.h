@@ -35,6 +35,10 @@ Result<ProcessRules> worker_rules(const ProcessLimits& limits);
 /// Check whether this process may give such limits to a child.
 Result<Unit> check_limits(const ProcessRules& rules);
 
+/// Check the limit on open files for a supervisor of so many workers, so that the error names it,
+/// and not whatever fails first for lack of a descriptor.
+Result<Unit> check_open_files(int workers);
+
 /// Ask that this process be one of the last to be killed when memory is short, as far as we may.
 /// `oom_score_adj`: −1000 to 1000.
 void ask_to_be_spared(int oom_score_adj);

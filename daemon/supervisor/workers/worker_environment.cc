@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace train {
 namespace {
@@ -40,6 +41,14 @@ Environment common_environment(const NodeEnvironment& node) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> account_environment() {
+  std::map<std::string, std::string> own;
+  for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"}) {
+    if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
+  }
+  return own;
+}
 
 void use_account(StartWorkers& start, const Environment& own) {
   const auto set_by_job = [&](const std::string& name) {

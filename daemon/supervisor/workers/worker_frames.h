@@ -18,7 +18,7 @@ inline constexpr std::size_t kWorkerBytesMax = 64u << 20;
 inline constexpr std::size_t kWorkerTextBytesMax = 1u << 20;
 inline constexpr std::size_t kUnansweredCallsMax = 256;
 inline constexpr std::size_t kCallBytesMax = 128u << 10;  // the SDK: 64 KiB of data, and a name
-inline constexpr std::size_t kUnsettledShardsMax = 64;    // the SDK waits with the third
+inline constexpr std::size_t kUnresolvedShardsMax = 64;   // the SDK waits with the third
 
 /// Decode the message, and put the rank of the connection into it and into `frame`.
 template <class Message>

@@ -35,9 +35,9 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
     case MessageType::CheckpointStaged: {
       TRY(CheckpointStaged message, decode<CheckpointStaged>(frame));
       TRY_VOID(check_staged(parts_.checkpoints.staging_folder(rank), message));
-      if (slot.staging + slot.unsettled_shards.size() >= kUnsettledShardsMax)
+      if (slot.staging + slot.unresolved_shards.size() >= kUnresolvedShardsMax)
         return Error{Errc::ResourceExhausted,
-                     fmt::format("more than {} checkpoints at a time", kUnsettledShardsMax)};
+                     fmt::format("more than {} checkpoints at a time", kUnresolvedShardsMax)};
       ++slot.staging;
       parts_.scope.spawn("stage", stage(rank, std::move(message)));
       return Unit{};
@@ -101,7 +101,7 @@ asio::awaitable<void> WorkerMessages::stage(Rank rank, CheckpointStaged message)
   const ShardWritten part = co_await parts_.checkpoints.store(rank, std::move(message));
   WorkerSlot& slot = parts_.slots.at(rank);
   const Frame frame = encode(part, attempt_);
-  slot.unsettled_shards[part.checkpoint_seq] = frame;
+  slot.unresolved_shards[part.checkpoint_seq] = frame;
   parts_.uplink.send(frame);
   --slot.staging;
   parts_.changed.notify();

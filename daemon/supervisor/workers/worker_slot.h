@@ -1,5 +1,5 @@
 // Everything the supervisor keeps for one worker: its output on the way to the launcher, its
-// reports until they are on disk, its checkpoints until they are settled, and what is known of its
+// reports until they are on disk, its checkpoints until they are resolved, and what is known of its
 // end. State only; supervisor.cc moves the bytes.
 #pragma once
 
@@ -64,7 +64,7 @@ struct WorkerSlot {
   std::vector<OutputStream> streams;         // stdout, stderr
   LastLines last_lines;                      // of both
   UnackedReports reports;
-  std::map<std::uint64_t, Frame> unsettled_shards;  // by checkpoint_seq, until CheckpointOutcome
+  std::map<std::uint64_t, Frame> unresolved_shards;  // by checkpoint_seq, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
   std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end

@@ -38,13 +38,13 @@ class CommitFence {
  public:
   /// Called by the thread, as the last step before the checkpoint appears. Return false where the
   /// commit was given up: the checkpoint must not appear.
-  bool pass() { return settle(State::Passed); }
+  bool pass() { return decide(State::Passed); }
   /// Give the commit up. Return false where the checkpoint may still appear.
-  bool close() { return settle(State::Closed); }
+  bool close() { return decide(State::Closed); }
 
  private:
   enum class State { Open, Passed, Closed };
-  bool settle(State wanted) {
+  bool decide(State wanted) {
     State found = State::Open;
     return state_.compare_exchange_strong(found, wanted) || found == wanted;
   }

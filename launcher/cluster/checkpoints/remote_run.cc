@@ -257,7 +257,7 @@ Result<Unit> RemoteRun::check_owner() {
   return journal_->check();
 }
 
-Result<Unit> RemoteRun::leave_mark(Generation generation, const std::string& text) {
+Result<Unit> RemoteRun::leave_marker(Generation generation, const std::string& text) {
   return store_->put(fmt::format("probe-{}", generation.value), text);
 }
 

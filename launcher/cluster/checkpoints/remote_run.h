@@ -60,7 +60,7 @@ class RemoteRun {
   /// Check that the run is still ours. Fenced once another launcher owns it.
   Result<Unit> check_owner();
   /// Leave a mark by which a node can tell that it reaches the same store.
-  Result<Unit> leave_mark(Generation generation, const std::string& text);
+  Result<Unit> leave_marker(Generation generation, const std::string& text);
 
   /// From now on, tell others that we are alive, pass on `train-run stop` from other machines, and
   /// put what is new in `folder`. Both callbacks run on a thread of ours; `fenced` is called once,

@@ -54,7 +54,7 @@ ShardTransfer::ShardTransfer(asio::any_io_executor executor, Scope& scope, const
   const std::optional<LivingAttempt>& living = record_.start().living;
   if (!living) return;
   collection_.attempt_begins(living->id, living->placement);
-  collection_.settled(living->id, living->settled_seq);
+  collection_.resolved(living->id, living->resolved_seq);
   copies_.group(living->id, living->node_names);
   if (living->restored) restored_.insert(living->restored->path);
 }
@@ -92,7 +92,7 @@ void ShardTransfer::kept(const Sender& from, const ShardKept& answer) {
 }
 
 void ShardTransfer::attached(const Sender& from, const AttemptSnapshot& snapshot) {
-  collection_.settled(from.attempt, snapshot.settled_checkpoint);
+  collection_.resolved(from.attempt, snapshot.resolved_checkpoint);
   if (const auto found = fetchers_.find(from); found != fetchers_.end()) found->second->ask_again();
   copies_.ask_again(from.attempt, handlers_.name(from.node));
 }

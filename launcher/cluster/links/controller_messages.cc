@@ -98,7 +98,7 @@ CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message) {
   return {from.attempt, Rank{message.rank}, message.sequence, message.name, message.data};
 }
 
-CollectiveSettled to_event(const Sender& from, const CollectiveAnswered& message) {
+CollectiveResolved to_event(const Sender& from, const CollectiveAnswered& message) {
   return {from.attempt, message.sequence, message.parts, message.error};
 }
 
@@ -107,7 +107,7 @@ SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message) 
                            message.phase != "spawned" && message.phase != "prepared"};
   for (const LivingWorker& worker : message.alive)
     event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
-  event.settled_checkpoint = message.settled_checkpoint;
+  event.resolved_checkpoint = message.resolved_checkpoint;
   return event;
 }
 

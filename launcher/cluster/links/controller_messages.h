@@ -40,7 +40,7 @@ RankPaused to_event(const Sender& from, const WorkerPaused& message);
 RankReported to_event(const Sender& from, const ReportBatch& message);
 ShardStaged to_event(const Sender& from, const StagedShard& message);
 CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message);
-CollectiveSettled to_event(const Sender& from, const CollectiveAnswered& message);
+CollectiveResolved to_event(const Sender& from, const CollectiveAnswered& message);
 SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message);
 SupervisorLost to_event(const Sender& from, const AttemptLost& message);
 NodeDrain to_event(const Sender& from, const NodeDraining& message);

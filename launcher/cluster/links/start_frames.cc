@@ -74,7 +74,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunRecord& record, con
   message.upload_timeout_ms = to_ms(spec.run_config.checkpoint_config.upload_timeout);
   message.replicas = spec.run_config.checkpoint_config.replicas;
   message.standby = action.standby;
-  message.storage_mark = record.storage_mark();
+  message.storage_marker = record.storage_marker();
   message.may_relay = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
                       !is_object_url(spec.run_config.storage_path);
   return message;

@@ -63,11 +63,11 @@ std::size_t ReportPipeline::queued_bytes() const {
   return bytes;
 }
 
-std::uint64_t ReportPipeline::settle() {
+std::uint64_t ReportPipeline::flush() {
   const std::lock_guard lock(mutex_);
-  work_.items.push_back({.settle = ++settle_count_});
+  work_.items.push_back({.flush = ++flush_count_});
   wake_.notify_one();
-  return settle_count_;
+  return flush_count_;
 }
 
 Metrics ReportPipeline::last_metrics() const {
@@ -103,19 +103,19 @@ void ReportPipeline::run() {
     News news;
     const auto began = std::chrono::steady_clock::now();
     for (Item& item : work.items) {
-      if (item.settle != 0)
-        news.settled = item.settle;
+      if (item.flush != 0)
+        news.flushed = item.flush;
       else
         take(item, news);
     }
     news.warnings.insert(news.warnings.end(), work.gaps.begin(), work.gaps.end());
     sync(news);
-    const bool waited_for = news.settled != 0;
+    const bool waited_for = news.flushed != 0;
     post_(std::move(news));
     if (!waited_for) {
       std::unique_lock lock(mutex_);
       wake_.wait_until(lock, began + kSyncEvery, [this] {
-        return finishing_ || (!work_.items.empty() && work_.items.back().settle != 0);
+        return finishing_ || (!work_.items.empty() && work_.items.back().flush != 0);
       });
     }
   }

@@ -41,7 +41,7 @@ class ReportPipeline {
     std::vector<std::pair<Attempt, ReportAck>> acks;  // on disk now
     std::optional<std::string> stop;                  // a stop rule is met
     std::vector<std::string> warnings;                // a sink failed, a batch could not be read
-    std::uint64_t settled = 0;                        // the n-th call of settle() is done
+    std::uint64_t flushed = 0;                        // the n-th call of flush() is done
   };
 
   /// `last_metrics`: rank 0's newest metrics under earlier launchers.
@@ -53,8 +53,8 @@ class ReportPipeline {
   /// often a link breaks, no more waits for the disk than workers hold unacknowledged.
   void add(Attempt attempt, ReportBatch batch);
   std::size_t queued_bytes() const;
-  /// Ask for everything added so far to be on disk; News.settled says when it is.
-  std::uint64_t settle();
+  /// Ask for everything added so far to be on disk; News.flushed says when it is.
+  std::uint64_t flush();
   /// Return rank 0's newest metrics so far.
   Metrics last_metrics() const;
   /// End the thread; afterwards the fields below may be read.
@@ -68,8 +68,8 @@ class ReportPipeline {
   struct Item {
     Attempt attempt = {};
     ReportBatch batch = {};
-    std::uint32_t known = 0;   // how many at its front came before
-    std::uint64_t settle = 0;  // or a request
+    std::uint32_t known = 0;  // how many at its front came before
+    std::uint64_t flush = 0;  // or a request
   };
   /// The work that is taken with one lock of the mutex.
   struct Work {
@@ -93,7 +93,7 @@ class ReportPipeline {
   std::condition_variable wake_;
   std::map<Attempt, SequenceTracker> sequences_;
   Work work_;
-  std::uint64_t settle_count_ = 0;
+  std::uint64_t flush_count_ = 0;
   bool finishing_ = false;
   Metrics last_metrics_;
   std::thread thread_;

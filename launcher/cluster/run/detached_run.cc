@@ -29,7 +29,7 @@ constexpr Duration kPollEvery = milliseconds(20);
 asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequest& request,
                                   Result<DetachOutcome>* result) {
   auto connection =
-      co_await call_traind(executor, request.runtime_dir, request.build, request.patience);
+      co_await call_traind(executor, request.runtime_dir, request.build, request.timeout);
   if (!connection) {
     Error error = connection.error();
     if (error.hint.empty()) error.hint = "start one, or leave --runtime-dir out";

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "launcher/cluster/links/private_daemon.h"
-#include "launcher/cluster/run/run_driver.h"
+#include "launcher/cluster/run/run_job.h"
 #include "lib/base/time.h"
 #include "lib/storage/run_folder.h"
 #include "lib/wire/daemon_messages.h"
@@ -40,7 +40,7 @@ struct KeepRequest {
   std::string runtime_dir;  // of the traind
   DetachController message;
   std::string build;
-  Duration patience{};  // for the traind to answer at all
+  Duration timeout{};  // for the traind to answer at all
   std::function<bool(pid_t controller)> owns_run;
 };
 /// Ask a traind to keep a controller, and wait until it owns the run or has ended. Unavailable

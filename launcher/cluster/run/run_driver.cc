@@ -2,52 +2,22 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json.hpp>
-#include <filesystem>
 
-#include "launcher/cluster/checkpoints/checkpoint_committer.h"
-#include "launcher/cluster/checkpoints/checkpoint_manager.h"
-#include "launcher/cluster/checkpoints/replica_downloader.h"
-#include "launcher/cluster/checkpoints/shard_transfer.h"
-#include "launcher/cluster/checkpoints/validation_executor.h"
-#include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/controller_messages.h"
-#include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_frames.h"
-#include "launcher/cluster/reports/output_log.h"
-#include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
-#include "launcher/cluster/run/journal_writer.h"
-#include "launcher/cluster/run/run_log.h"
-#include "launcher/cluster/run/run_news.h"
-#include "launcher/cluster/run/run_record.h"
-#include "launcher/cluster/run/run_screen.h"
-#include "launcher/cluster/run/run_summary_builder.h"
-#include "launcher/cluster/run/shutdown_flush.h"
-#include "launcher/cluster/run/stop_requests.h"
-#include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
-#include "lib/base/exit_code.h"
-#include "lib/base/leave.h"
 #include "lib/base/overloaded.h"
-#include "lib/base/print.h"
 #include "lib/net/blocking.h"
-#include "lib/net/notifier.h"
-#include "lib/net/scope.h"
 #include "lib/net/within.h"
-#include "lib/storage/storage_mark.h"
-#include "lib/wire/attempt_messages.h"
+#include "lib/storage/storage_marker.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
 #include "lib/wire/link_messages.h"
@@ -59,81 +29,7 @@ constexpr Duration kLastWritesMin = seconds(30);  // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
-class RunDriver {
- public:
-  RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
-            std::optional<PrivateDaemon> daemon, TlsFiles tls,
-            std::map<std::string, std::string> worker_env, Log log);
-
-  Result<Unit> open_sinks();
-  int run();
-
- private:
-  // links
-  void connect();
-  void refused(const Error& error);
-  void received(NodeId node, const Frame& frame);
-  asio::awaitable<void> keep_private_daemon();
-
-  // the controller
-  void feed(const RunEvent& event);
-  void perform(const RunAction& action);
-  void on_state_changed(const StateChanged& change);
-  void on_attempt_ended(const AttemptEnded& ended);
-  asio::awaitable<void> tick_loop();
-
-  // what it asks for
-  asio::awaitable<void> start_workers(std::vector<Start> actions);
-  asio::awaitable<void> commit(Commit action);
-  asio::awaitable<void> release(Release action);
-  asio::awaitable<void> finish(RunEnded ended);
-  Result<Unit> put_end(const RunSummary& summary);
-  Task<Unit> all_released();
-  Task<Unit> disk_is_idle();
-  Task<Unit> settled(std::uint64_t number);
-
-  // what comes in
-  void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
-  void on_report_news(ReportPipeline::News news);
-  void on_stop_asked(const StopAsked& stop);
-
-  std::vector<WaitingNode> missing_nodes() const;
-
-  const RunOptions& options_;
-  const JobSpec& spec_;
-  SystemClock clock_;
-  asio::io_context context_;
-  asio::any_io_executor executor_;
-  std::unique_ptr<RunRecord> record_;
-  std::optional<PrivateDaemon> daemon_;
-  std::map<std::string, std::string> worker_env_;
-  CheckpointManager checkpoints_;  // on the disk thread, once commits begin
-  RunController controller_;
-  RunLog log_;
-  RunSummaryBuilder summary_builder_;  // for the summary
-  RunScreen screen_;
-  JournalWriter journal_;
-  OutputLog output_log_;
-  bool output_was_removed_ = false;
-  std::unique_ptr<ReportPipeline> pipeline_;
-  ClusterLinks links_;
-  ShardTransfer shards_;
-  int ranks_ = 0;  // that there can be in an attempt
-  std::uint64_t settled_ = 0;
-  std::vector<Start> starts_;  // of one event: sent together
-  int releases_ = 0;
-  int exit_code_ = exit_code::kBug;
-  bool ending_ = false, finished_ = false, stop_asked_ = false;
-  asio::thread_pool disk_{1};  // commits
-  ReplicaDownloader downloader_;
-  Notifier changed_;
-  StopRequests stop_requests_;
-  Scope scope_;
-  ShutdownFlush shutdown_flush_;
-  RunNews news_;
-  ValidationExecutor validations_;
-  CheckpointCommitter commits_;
-};
+}  // namespace
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
                      std::optional<PrivateDaemon> daemon, TlsFiles tls,
@@ -441,7 +337,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   shards_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
-  journal_.hold_until([this, number = pipeline_->settle()] { return settled_ >= number; });
+  journal_.hold_until([this, number = pipeline_->flush()] { return flushed_ >= number; });
   journal_.remember(record_of(ended, summary_builder_.last_cause()));
   output_log_.close(ended.attempt);
 }
@@ -477,15 +373,15 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   if (actions.size() > 1000) ::malloc_trim(0);
 }
 
-Task<Unit> RunDriver::settled(std::uint64_t number) {
-  while (settled_ < number) {
+Task<Unit> RunDriver::flushed(std::uint64_t number) {
+  while (flushed_ < number) {
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
   }
   co_return Unit{};
 }
 
 asio::awaitable<void> RunDriver::commit(Commit action) {
-  const auto reports = co_await settled(pipeline_->settle());
+  const auto reports = co_await flushed(pipeline_->flush());
   if (!reports) co_return;  // then rank 0's metrics of that report are here
   auto committing = commits_.commit(std::move(action), pipeline_->last_metrics());
   co_await std::move(committing);
@@ -493,7 +389,7 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
 
 asio::awaitable<void> RunDriver::release(Release action) {
   // Acknowledge its last reports and record its end before the supervisor may forget them.
-  (void)co_await settled(pipeline_->settle());
+  (void)co_await flushed(pipeline_->flush());
   (void)co_await journal_.written();
   links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
   --releases_;
@@ -501,7 +397,7 @@ asio::awaitable<void> RunDriver::release(Release action) {
 }
 
 Task<Unit> RunDriver::all_released() {
-  CO_TRY_VOID(co_await settled(pipeline_->settle()));
+  CO_TRY_VOID(co_await flushed(pipeline_->flush()));
   while (releases_ > 0) {
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
   }
@@ -556,7 +452,7 @@ Result<Unit> RunDriver::put_end(const RunSummary& summary) {
   if (!record_->check_owner()) return Unit{};  // the run is another launcher's by now, and goes on
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
   (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
-  remove_storage_marks(record_->files(), record_->folder().path());
+  remove_storage_markers(record_->files(), record_->folder().path());
   if (options_.detached) end_detached(record_->folder());
   return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
 }
@@ -582,7 +478,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
       acks[{attempt, *node}].acks.push_back(ack);
   }
   for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
-  settled_ = std::max(settled_, news.settled);
+  flushed_ = std::max(flushed_, news.flushed);
   journal_.look_again();
   for (ReportRecord& record : news.with_checkpoint) commits_.reported(std::move(record));
   for (const std::string& warning : news.warnings) screen_.warn(warning);
@@ -605,62 +501,6 @@ std::vector<WaitingNode> RunDriver::missing_nodes() const {
   const RunState state = controller_.state();
   if (state != RunState::Scheduling && state != RunState::Attaching) return {};
   return links_.away();
-}
-
-int refuse(const RunOptions& options, const Error& error, int code) {
-  print_error("train-run", error);
-  if (options.output == OutputMode::Json) {
-    print_json(boost::json::serialize(
-        boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}}));
-  }
-  return code;
-}
-
-}  // namespace
-
-int run_job(const RunOptions& options) {
-  ::signal(SIGPIPE, SIG_IGN);
-  const JobSpec& spec = options.parsed.spec;
-  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
-  auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
-  if (!tls) return refuse(options, tls.error(), 77);
-  if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
-    print_err("train-run: {}\n", soon);
-  if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
-    return refuse(options, safe.error(), 77);
-  auto env = worker_environment_base(spec, options.environment);
-  if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
-  if (const auto fits = check_start_size(spec, *env); !fits)
-    return refuse(options, fits.error(), exit_code::kBadSpec);
-  // The private traind starts while the run's folder is made and synced.
-  auto found = private_daemon_of(options);
-  if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
-  std::optional<PrivateDaemon> daemon = std::move(*found);
-  auto record = RunRecord::open(
-      spec, {.unique_name = options.unique_name,
-             .force = options.force,
-             .changed = !options.changed_keys.empty(),
-             .build = options.build,
-             .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});
-  if (!record) {
-    if (daemon) daemon->stop();
-    return refuse(options, record.error(),
-                  exit_code_of(Ending{Outcome::Refused, {}, record.error().code}));
-  }
-  const RunFolder folder = (*record)->folder();
-  if (daemon) remember_daemon(*daemon, folder);
-  if (options.detached) {
-    if (const auto begun = begin_detached(folder); !begun)
-      return refuse(options, begun.error(), 74);
-  } else {
-    end_detached(folder);
-  }
-  auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
-  if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
-  RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
-                   log ? std::move(*log) : Log());
-  if (const auto opened = driver.open_sinks(); !opened) return refuse(options, opened.error(), 74);
-  leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
 }
 
 }  // namespace train

@@ -1,31 +1,118 @@
 // Performs a run: the shell around RunController. It owns the links to the daemons, the run's
-// record, the report pipeline, the commits and the screen, and decides nothing about training.
+// record, the report pipeline, the commits and the screen, and decides nothing about training. All
+// of it runs on the thread that calls run(), except where a member says otherwise.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "launcher/report/progress.h"
-#include "launcher/spec/job_spec_parser.h"
-#include "lib/observe/log.h"
+#include "launcher/cluster/checkpoints/checkpoint_committer.h"
+#include "launcher/cluster/checkpoints/checkpoint_manager.h"
+#include "launcher/cluster/checkpoints/replica_downloader.h"
+#include "launcher/cluster/checkpoints/shard_transfer.h"
+#include "launcher/cluster/checkpoints/validation_executor.h"
+#include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/reports/output_log.h"
+#include "launcher/cluster/reports/report_pipeline.h"
+#include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/run_job.h"
+#include "launcher/cluster/run/run_log.h"
+#include "launcher/cluster/run/run_news.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_screen.h"
+#include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/cluster/run/shutdown_flush.h"
+#include "launcher/cluster/run/stop_requests.h"
+#include "launcher/core/run_controller.h"
+#include "lib/base/exit_code.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+#include "lib/wire/attempt_messages.h"
 
 namespace train {
 
-struct RunOptions {
-  ParsedSpec parsed;
-  std::string spec_text;
-  bool unique_name = false;                    // the run's name is a default
-  bool force = false;                          // take the run over
-  std::vector<std::string> changed_keys = {};  // where the spec differs from the run's earlier one
-  bool detached = false;                       // a traind keeps this controller
-  std::string private_daemon;  // the runtime folder of that traind, if it is private
-  OutputMode output = OutputMode::Plain;
-  bool color = false;
-  LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
-  std::map<std::string, std::string> environment;  // of the submitter; workers get it
-  std::string build;
-};
+class RunDriver {
+ public:
+  RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
+            std::optional<PrivateDaemon> daemon, TlsFiles tls,
+            std::map<std::string, std::string> worker_env, Log log);
 
-/// Run the job to its end. Print as it goes, and return train-run's exit code.
-int run_job(const RunOptions& options);
+  /// Open what reports go to. Call it once, before run().
+  Result<Unit> open_sinks();
+  /// Perform the run to its end, and return the exit code.
+  int run();
+
+ private:
+  // links
+  void connect();
+  void refused(const Error& error);
+  void received(NodeId node, const Frame& frame);
+  asio::awaitable<void> keep_private_daemon();
+
+  // the controller
+  void feed(const RunEvent& event);
+  void perform(const RunAction& action);
+  void on_state_changed(const StateChanged& change);
+  void on_attempt_ended(const AttemptEnded& ended);
+  asio::awaitable<void> tick_loop();
+
+  // what it asks for
+  asio::awaitable<void> start_workers(std::vector<Start> actions);
+  asio::awaitable<void> commit(Commit action);
+  asio::awaitable<void> release(Release action);
+  asio::awaitable<void> finish(RunEnded ended);
+  Result<Unit> put_end(const RunSummary& summary);
+  Task<Unit> all_released();
+  Task<Unit> disk_is_idle();
+  Task<Unit> flushed(std::uint64_t number);
+
+  // what comes in
+  void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
+  void on_report_news(ReportPipeline::News news);
+  void on_stop_asked(const StopAsked& stop);
+
+  std::vector<WaitingNode> missing_nodes() const;
+
+  const RunOptions& options_;
+  const JobSpec& spec_;
+  SystemClock clock_;
+  asio::io_context context_;
+  asio::any_io_executor executor_;
+  std::unique_ptr<RunRecord> record_;
+  std::optional<PrivateDaemon> daemon_;
+  std::map<std::string, std::string> worker_env_;
+  CheckpointManager checkpoints_;  // on the disk thread, once commits begin
+  RunController controller_;
+  RunLog log_;
+  RunSummaryBuilder summary_builder_;  // for the summary
+  RunScreen screen_;
+  JournalWriter journal_;
+  OutputLog output_log_;
+  bool output_was_removed_ = false;
+  std::unique_ptr<ReportPipeline> pipeline_;
+  ClusterLinks links_;
+  ShardTransfer shards_;
+  int ranks_ = 0;  // that there can be in an attempt
+  std::uint64_t flushed_ = 0;
+  std::vector<Start> starts_;  // of one event: sent together
+  int releases_ = 0;
+  int exit_code_ = exit_code::kBug;
+  bool ending_ = false, finished_ = false, stop_asked_ = false;
+  asio::thread_pool disk_{1};  // commits
+  ReplicaDownloader downloader_;
+  Notifier changed_;
+  StopRequests stop_requests_;
+  Scope scope_;
+  ShutdownFlush shutdown_flush_;
+  RunNews news_;
+  ValidationExecutor validations_;
+  CheckpointCommitter commits_;
+};
 
 }  // namespace train

@@ -153,7 +153,7 @@ void RunLog::event(const RunEvent& event) const {
                                                {"sequence", e.sequence},
                                                {"name", utf8_text(e.name, kErrorBytesMax)}});
           },
-          [&](const CollectiveSettled& e) {
+          [&](const CollectiveResolved& e) {
             if (debug)
               log_.debug("collective answered earlier",
                          {{"attempt", e.attempt.value}, {"sequence", e.sequence}});

@@ -19,7 +19,7 @@
 #include "lib/net/run_owner.h"
 #include "lib/storage/object_checkpoint.h"
 #include "lib/storage/object_checkpoint_store.h"
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 
 namespace train {
 namespace {
@@ -267,7 +267,7 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
     }
   }
   TRY_VOID(take_owner_key());
-  const std::string mark = "-" + owner_mark(owner_key_);
+  const std::string mark = "-" + owner_digest(owner_key_);
   if (run_id_.empty()) run_id_ = name_ + mark;
   if (!run_id_.ends_with(mark)) {
     return Error{
@@ -281,9 +281,9 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
       journal_->take_generation(
           now_text(),
           {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
-  storage_mark_ = fmt::format("{} {}", run_id_, random_hex());
-  return remote_ ? remote_->leave_mark(generation_, storage_mark_)
-                 : leave_storage_mark(files_, folder_.path(), generation_, storage_mark_);
+  storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
+  return remote_ ? remote_->leave_marker(generation_, storage_marker_)
+                 : leave_storage_marker(files_, folder_.path(), generation_, storage_marker_);
 }
 
 Generation RunRecord::attempt_generation(Attempt attempt) const {
@@ -317,15 +317,15 @@ Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
 
 /// Find the newest committed checkpoint of the living attempt, whether or not the journal mentions
 /// it.
-void RunRecord::find_settled() {
+void RunRecord::find_resolved() {
   const auto listed = store_->list();
   if (!listed || !start_.living) return;
   for (const ListedCheckpoint& one : *listed) {
     if (one.manifest.has_error() || one.manifest->attempt != start_.living->id ||
         one.manifest->generation != start_.living->generation)
       continue;
-    start_.living->settled_seq = one.manifest->checkpoint_seq.value;
-    start_.living->settled_path = one.path;
+    start_.living->resolved_seq = one.manifest->checkpoint_seq.value;
+    start_.living->resolved_path = one.path;
   }
 }
 
@@ -371,7 +371,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
     store_ = std::make_unique<CheckpointStore>(files_, folder_.checkpoints());
   TRY(const auto keep, pending_of_living());
   TRY_VOID(store_->open(generation_, keep));
-  find_settled();
+  find_resolved();
   if (resumed_) {
     TRY(auto choice, store_->open_for_restore());
     warnings_ = std::move(choice.warnings);

@@ -51,8 +51,8 @@ class RunRecord {
   /// log, and in no file but its own.
   const std::string& owner_key() const { return owner_key_; }
   Generation generation() const { return generation_; }
-  /// Return the mark that nodes look for in the run's folder (lib/storage/storage_mark.h).
-  const std::string& storage_mark() const { return storage_mark_; }
+  /// Return the mark that nodes look for in the run's folder (lib/storage/storage_marker.h).
+  const std::string& storage_marker() const { return storage_marker_; }
   /// Return the generation of the launcher that began the attempt: the attempt's checkpoints are
   /// named after it.
   Generation attempt_generation(Attempt attempt) const;
@@ -85,13 +85,13 @@ class RunRecord {
   void read_history(const JobSpec& spec);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& place);
-  void find_settled();
+  void find_resolved();
   Result<Unit> read_older();
 
   PosixFileSystem files_;
   RunFolder folder_;
   std::unique_ptr<RemoteRun> remote_;
-  std::string name_, run_id_, owner_key_, storage_mark_;
+  std::string name_, run_id_, owner_key_, storage_marker_;
   bool resumed_ = false;
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;

@@ -110,7 +110,7 @@ Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
   }
   fs::GcsOptions gcs = arrow_options(emulator, service.credentials.get());
   if (!emulator.empty()) service.base = fmt::format("{}://{}", gcs.scheme, gcs.endpoint_override);
-  gcs.retry_limit_seconds = std::chrono::duration<double>(options.patience).count();
+  gcs.retry_limit_seconds = std::chrono::duration<double>(options.retry_timeout).count();
   auto files = fs::GcsFileSystem::Make(gcs);
   if (!files.ok()) return error_from(files.status(), "opening", url, kGcsHints);
   return std::make_shared<GcsStore>(*files, url.substr(std::string_view("gs://").size()), url,

@@ -37,10 +37,10 @@ bool worth_another_try(long status);
 /// Escape `text` for use in a URL; '/' is escaped too.
 std::string escaped(const std::string& text);
 
-/// Ask until there is an answer that more tries cannot change, or `patience` ends. Each try uses a
-/// new request from `make`, since signatures expire. Return the body, or AlreadyExists (412),
-/// NotFound (404), Permission (401, 403), Unavailable or Io. `message_of` finds the store's own
-/// words in a body.
+/// Ask until there is an answer that more tries cannot change, or `retry_timeout` ends. Each try
+/// uses a new request from `make`, since signatures expire. Return the body, or AlreadyExists
+/// (412), NotFound (404), Permission (401, 403), Unavailable or Io. `message_of` finds the store's
+/// own words in a body.
 Result<std::string> ask_until(const std::function<Result<HttpRequest>()>& make,
                               const std::function<std::string(const std::string& body)>& message_of,
                               const StoreHints& hints, const ObjectStoreOptions& options);

@@ -31,20 +31,20 @@ inline Duration with_chance(Duration pause) {
 /// Set when the program ends, so that background work of abandoned calls is not repeated.
 inline std::atomic<bool> no_more_tries = false;
 /// Return whether the pauses so far leave room for one more.
-inline bool may_try_again(std::int64_t tries, Duration patience) {
+inline bool may_try_again(std::int64_t tries, Duration retry_timeout) {
   if (no_more_tries) return false;
   Duration waited{};
-  for (std::int64_t i = 0; i < tries && waited < patience; ++i) waited += pause_before(i);
-  return waited < patience;
+  for (std::int64_t i = 0; i < tries && waited < retry_timeout; ++i) waited += pause_before(i);
+  return waited < retry_timeout;
 }
 
-/// Repeat `once` until it works, fails with an error other than Unavailable, or patience ends.
+/// Repeat `once` until it works, fails with an error other than Unavailable, or retry_timeout ends.
 /// After each failed try, call on_retry and sleep.
 auto insist(const ObjectStoreOptions& options, const auto& once) -> decltype(once()) {
   for (std::int64_t tries = 0;; ++tries) {
     auto done = once();
     if (!done.has_error() || done.error().code != Errc::Unavailable ||
-        !may_try_again(tries, options.patience))
+        !may_try_again(tries, options.retry_timeout))
       return done;
     if (options.on_retry) options.on_retry(done.error().message + "; trying again");
     std::this_thread::sleep_for(with_chance(pause_before(tries)));

@@ -22,7 +22,7 @@ class ShownRetries final : public fs::S3RetryStrategy {
   explicit ShownRetries(const ObjectStoreOptions& options) : options_(options) {}
 
   bool ShouldRetry(const AWSErrorDetail& error, std::int64_t tries) override {
-    if (!error.should_retry || !may_try_again(tries, options_.patience)) return false;
+    if (!error.should_retry || !may_try_again(tries, options_.retry_timeout)) return false;
     if (options_.on_retry)
       options_.on_retry(fmt::format(
           "{}{}{}; trying again", error.exception_name,

@@ -43,9 +43,9 @@ class Value {
   bool is_list() const { return storage_.index() == 5; }
   bool is_dict() const { return storage_.index() == 6; }
 
-  /// Convert: T is bool, an integer, a float, std::string, List, Dict, std::vector of these, or
+  /// Convert to T: bool, an integer, a float, std::string, List, Dict, std::vector of these, or
   /// Value. Integers convert to floats; a float converts to an integer only when it is whole (1e3
-  /// is 1000). Throws train::Failure that names what was found and what was asked for.
+  /// is 1000). Throws a train::Failure that names what was found and what was asked for.
   template <class T>
   T as() const;
 
@@ -57,11 +57,12 @@ class Value {
 
 /// Write as JSON. NaN and infinities, which JSON lacks, become null.
 std::string to_json(const Value& value);
-/// Parse JSON. Throws train::Failure with the offset of the mistake.
+/// Parse JSON. Throws a train::Failure with the offset of the mistake.
 Value parse_json(std::string_view text);
 
-/// `train_loop_config` of the job, read typed. A missing key without a default, or a value of
-/// another type, is a train::Failure that names the key, what was found and what was asked for.
+/// Typed access to the job's `train_loop_config`. For a missing key without a default, or a value
+/// of another type, get() throws a train::Failure that names the key, what was found and what was
+/// asked for.
 class Config {
  public:
   Config() = default;
@@ -76,7 +77,7 @@ class Config {
     if (value == nullptr) throw_missing(key);
     return convert<T>(key, *value);
   }
-  /// Read `key`, or give `fallback` when it is absent or null.
+  /// Read `key`, or return `fallback` when it is absent or null.
   template <class T>
   T get(std::string_view key, T fallback) const {
     const Value* value = find(key);

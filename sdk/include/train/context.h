@@ -1,6 +1,6 @@
-// Who this worker is. All calls may be made from any thread, inside train::run() or before it; they
-// never block, but for the first one, which connects to the supervisor (a world of one, when there
-// is none).
+// Tells a worker who it is, and lets the ranks act together. Any thread may make these calls,
+// inside train::run() or before it. The calls that ask about the worker never block, except the
+// first one, which connects to the supervisor (or becomes a world of one when there is none).
 #pragma once
 
 #include <train/config.h>
@@ -29,29 +29,31 @@ class Context {
   const Config& config() const;      // the spec's `train_loop_config`
 };
 
-/// The worker's own context; the reference stays valid until the process ends.
+/// Return the worker's own context. The reference stays valid until the process ends.
 const Context& get_context();
 
-/// The workers' share of a global batch at this world size: rank r gets global/world_size, and the
-/// first global % world_size ranks one more. Throws Failure when global_batch < world_size.
+/// Return this worker's share of a global batch at this world size: global_batch / world_size, and
+/// one more on the first global_batch % world_size ranks. Throws Failure when global_batch <
+/// world_size.
 int per_worker_batch(int global_batch);
 
-/// Wait until every rank has called it. Throws Failure("timeout") after `timeout` (default: none; a
-/// line after 60 s names the missing ranks), Stopped when the run is stopped meanwhile. All ranks
-/// must make the same collective calls in the same order.
+/// Wait until every rank has called it. Throws Failure("timeout") after `timeout` (default: none;
+/// after 60 s a line names the missing ranks), and Stopped when the run is stopped meanwhile. All
+/// ranks must make the same collective calls in the same order.
 void barrier(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
 
-/// Rank 0's value, on every rank. For small values (≤ 64 KiB as JSON). Collective: see barrier().
+/// Return rank 0's value on every rank. For small values (≤ 64 KiB as JSON). Collective: see
+/// barrier().
 Value broadcast_from_rank_zero(const Value& value);
 
 enum class Reduce { Mean, Sum, Min, Max };
-/// Combine each metric over all ranks; every rank gets the same result. All ranks give the same
-/// keys with numbers. Collective: see barrier().
+/// Combine each metric over all ranks; every rank gets the same result. All ranks must pass the
+/// same keys, with numbers as values. Collective: see barrier().
 Dict reduce(const Dict& metrics, Reduce how = Reduce::Mean);
 
 /// Run f on one rank of each node while that node's other ranks wait; afterwards the name counts as
-/// done for this attempt, and later calls return at once. When f throws, the exception leaves on
-/// the rank that ran it, and the others get a Failure with its text.
+/// done for this attempt, and later calls return at once. When f throws, the rank that ran it gets
+/// the exception, and the others get a Failure with its text.
 void once_per_node(const std::string& name, const std::function<void()>& f);
 
 }  // namespace train

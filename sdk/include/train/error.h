@@ -1,4 +1,5 @@
-// What the SDK throws. Inside trainrun an error is a value; user code gets one exception type.
+// The exceptions that the SDK throws. Inside trainrun an error is a value; user code gets one
+// exception type.
 #pragma once
 
 #include <stdexcept>
@@ -6,9 +7,9 @@
 
 namespace train {
 
-/// Something that a call could not do: what(), where, why and what to do are in its text. `kind()`
-/// is a stable name
-/// ("invalid_argument", "unavailable", "timeout", "corrupt", …; the list is lib/base/error.h).
+/// The failure of a call. The text in what() says what failed, where, why, and what to do. `kind()`
+/// is a stable name ("invalid_argument", "unavailable", "timeout", "corrupt", …; the list is in
+/// lib/base/error.h).
 class Failure : public std::runtime_error {
  public:
   Failure(std::string kind, const std::string& message)
@@ -20,9 +21,9 @@ class Failure : public std::runtime_error {
 };
 
 /// Thrown by report() and by the collectives when the run is being stopped gracefully (Ctrl-C, a
-/// stop condition, a preemption): the checkpoint is kept, and leaving the loop is all that is left
-/// to do. train::run() turns it into a clean end of the worker. Not a Failure, so that `catch
-/// (const train::Failure&)` does not swallow it.
+/// stop condition, a preemption): the checkpoint is kept, and the loop only has to be left.
+/// train::run() turns it into a clean end of the worker. It is not a Failure, so that `catch (const
+/// train::Failure&)` does not swallow it.
 class Stopped : public std::runtime_error {
  public:
   explicit Stopped(const std::string& reason) : std::runtime_error(reason) {}

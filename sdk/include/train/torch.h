@@ -1,10 +1,10 @@
 // The SDK for programs that train with LibTorch: data parallelism, the process group, samplers,
-// state on disk, datasets as tensors. Link trainrun::torch. Errors are train::Failure, unless a
-// line says otherwise; an exception of LibTorch leaves only from code of the user's own (forward,
+// state on disk, datasets as tensors. Link trainrun::torch. Errors are train::Failure unless a
+// comment says otherwise; LibTorch's own exceptions come only from the user's code (forward,
 // backward, step).
 //
-// Collective calls (prepare_model, process_group, and the backward passes of a prepared model) are
-// made by every rank in the same order. Where a peer dies, or does not come within the job's
+// Every rank must make the collective calls (prepare_model, process_group, and the backward passes
+// of a prepared model) in the same order. When a peer dies, or does not come within the job's
 // backend_config.timeout, they throw Failure("unavailable" or "timeout").
 #pragma once
 
@@ -31,15 +31,15 @@ class ProcessGroup;
 
 namespace train {
 
-/// This rank's device: GPU local_rank (modulo the GPUs that it may see), or the CPU where none is
-/// visible. Any thread.
+/// Return this rank's device: GPU local_rank (modulo the number of GPUs that it may see), or the
+/// CPU when none is visible. Any thread may call it.
 torch::Device device();
 
-/// The group of all ranks: NCCL where device() is a GPU, else Gloo, or as
-/// backend_config.collectives says. Made by the first call, which is collective (prepare_model
-/// makes it, too). Null in a world of one. Use it from one thread at a time; include
-/// <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. It is taken down at the
-/// process's end.
+/// Return the group of all ranks: NCCL when device() is a GPU, else Gloo, or as
+/// backend_config.collectives says. The first call makes the group and is collective (prepare_model
+/// makes it, too). Null in a world of one. Use the group from one thread at a time; include
+/// <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is taken down when
+/// the process ends.
 c10::intrusive_ptr<c10d::ProcessGroup> process_group();
 
 // ---- data parallelism
@@ -47,23 +47,23 @@ c10::intrusive_ptr<c10d::ProcessGroup> process_group();
 struct DataParallelOptions {
   std::int64_t first_bucket_bytes = 1 << 20;  // small: reduction starts early in the backward pass
   std::int64_t bucket_bytes_max = 25 << 20;
-  /// Gradients live in the buckets themselves: no copy after the reduction, and no second set of
-  /// them. Do not put other tensors in their place; zero_grad() is fine either way.
+  /// Gradients live in the buckets themselves, which avoids a copy after the reduction and a second
+  /// set of gradients. Do not replace them with other tensors; zero_grad() is fine either way.
   bool gradient_as_bucket_view = true;
   /// Parameters that a backward pass does not reach take part with zeros, so that ranks may take
-  /// different branches. Costs a look at the graph in each step. Without it such a pass throws, and
-  /// names the parameters.
+  /// different branches. This costs a look at the graph in each step. Without it, such a pass
+  /// throws and names the parameters.
   bool find_unused_parameters = false;
-  /// Every synchronized backward pass ends with rank 0's buffers (BatchNorm's statistics) on all
-  /// ranks.
+  /// At the end of every synchronized backward pass all ranks have rank 0's buffers (BatchNorm's
+  /// statistics).
   bool broadcast_buffers = true;
 };
 
 namespace detail {
 
-/// Averages gradients over the ranks during backward passes. It hangs on the parameters' gradients,
-/// so it does not matter how forward was called: model(x), model->forward(x), or a part of the
-/// module alone.
+/// Averages gradients over the ranks during backward passes. It hooks into the parameters'
+/// gradients, so it does not matter how forward was called: model(x), model->forward(x), or a part
+/// of the module alone.
 class GradientSync {
  public:
   /// Move `module` to the device, check that all ranks have the same parameters, and broadcast rank
@@ -71,7 +71,8 @@ class GradientSync {
   static std::shared_ptr<GradientSync> attach(torch::nn::Module& module,
                                               const DataParallelOptions& options);
   virtual ~GradientSync() = default;
-  /// Off: backward passes only accumulate on this rank. Returns what it was.
+  /// Turn the averaging on or off. When off, backward passes only accumulate on this rank. Returns
+  /// the previous setting.
   virtual bool set_enabled(bool enabled) = 0;
 };
 
@@ -91,7 +92,8 @@ struct ModuleOf<Holder, std::void_t<typename Holder::ContainedType>> {
 }  // namespace detail
 
 /// While it lives, backward passes of the model add to this rank's gradients and do not talk to the
-/// others. The first pass after it reduces what has been gathered. All ranks must do alike.
+/// other ranks. The first pass after it reduces what has been accumulated. All ranks must do the
+/// same.
 class NoSync {
  public:
   explicit NoSync(std::shared_ptr<detail::GradientSync> sync)
@@ -107,10 +109,10 @@ class NoSync {
   bool before_;
 };
 
-/// A module whose gradients are averaged over the ranks. Used like the holder it was made from:
+/// A module whose gradients are averaged over the ranks. Use it like the holder it was made from:
 /// model->forward(x), model(x), model->parameters(), torch::save(model.module(), …). Copies share
-/// it; keep one as long as you train: a backward pass of the bare module after the last copy is
-/// gone throws, rather than train ranks apart.
+/// the module. Keep one as long as you train: once the last copy is gone, a backward pass of the
+/// bare module throws, because the ranks would train apart.
 template <class Impl>
 class DataParallel {
  public:
@@ -128,7 +130,7 @@ class DataParallel {
 
   const std::shared_ptr<Impl>& module() const { return module_; }
   const std::shared_ptr<Impl>& ptr() const { return module_; }
-  /// `auto guard = model.no_sync();`
+  /// Stop the averaging while the result lives: `auto guard = model.no_sync();`
   NoSync no_sync() const { return NoSync(sync_); }
 
  private:
@@ -136,11 +138,12 @@ class DataParallel {
   std::shared_ptr<detail::GradientSync> sync_;  // null in a world of one
 };
 
-/// Make `model` (a TORCH_MODULE holder, or a std::shared_ptr to a module) ready for this rank:
-/// moved to device(), parameters and buffers set to rank 0's, gradients averaged over the ranks
-/// from then on, overlapping with the backward pass. Call it before the optimizer is made. In a
-/// world of one it only moves the module. Collective. Throws Failure("invalid_argument") when ranks
-/// disagree about the parameters, or none needs a gradient.
+/// Make `model` (a TORCH_MODULE holder, or a std::shared_ptr to a module) ready for this rank: move
+/// it to device(), set its parameters and buffers to rank 0's, and from then on average its
+/// gradients over the ranks, overlapping with the backward pass. Call it before you make the
+/// optimizer. In a world of one it only moves the module. Collective. Throws
+/// Failure("invalid_argument") when ranks disagree about the parameters, or when none needs a
+/// gradient.
 template <class M>
 auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
   using Module = detail::ModuleOf<M>;
@@ -154,8 +157,8 @@ auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
 struct ShardOptions {
   bool shuffle = true;  // by (seed, epoch): the same order on every rank, another one in each epoch
   std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out rows that do not divide by the ranks; else shares are filled
-                           // up with repeats
+  bool drop_last = false;  // leave out the rows that do not divide evenly by the ranks; else
+                           // repeats fill up the shares
 };
 
 namespace detail {
@@ -163,8 +166,8 @@ template <class Dataset>
 class RestartableLoader;
 }
 
-/// Where a DistributedSampler stands, and in which order of rows: what its save() keeps. The same
-/// on all ranks that have consumed equally many rows.
+/// Where a DistributedSampler stands, and in which order of rows: this is what its save() keeps. It
+/// is the same on all ranks that have consumed equally many rows.
 struct SamplerState {
   std::uint64_t epoch = 0;
   std::size_t rows_done = 0;  // rows of the epoch's order that all ranks together have consumed
@@ -174,25 +177,25 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 };
 
-/// A sampler for torch::data::make_data_loader: each row once an epoch over all ranks together.
-/// Copies share all of their state, so set_epoch, save and load work on the one you kept after the
-/// loader took its own. Without set_epoch, epochs count up by themselves from start_epoch(). Not
-/// for use by several loaders at once. Functions may be called from any thread.
+/// A sampler for torch::data::make_data_loader that gives out each row once per epoch over all
+/// ranks together. Copies share all of their state, so set_epoch, save and load work on the one you
+/// kept after the loader took its own. Without set_epoch, epochs count up by themselves from
+/// start_epoch(). Do not use it in several loaders at once. Any thread may call its functions.
 ///
-/// A pass (one time through an epoch) is under way from reset(), which a loader's begin() calls, to
-/// its last row, or to end_pass() or set_epoch(). A loop that is left early leaves it under way.
+/// A pass (one time through an epoch) is under way from reset(), which a loader's begin() calls,
+/// until its last row, end_pass() or set_epoch(). Leaving a loop early leaves the pass under way.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
-  /// For ranks other than this worker's own.
+  /// Make a sampler for a rank other than this worker's own.
   DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
                      std::size_t rank, std::uint64_t first_epoch = 0);
 
-  /// Set the epoch that the next pass shows. It shows all of it, unless a state was loaded in the
-  /// middle of this same epoch: then it still shows the rest.
+  /// Set the epoch that the next pass shows. The pass shows all of the epoch, unless a state was
+  /// loaded in the middle of this same epoch: then it still shows the rest.
   void set_epoch(std::uint64_t epoch);
-  /// Return the epoch of the pass that is under way; where none is, of the next one (after load()
-  /// the saved one: begin your loop over the epochs there, not at start_epoch()).
+  /// Return the epoch of the pass that is under way, or of the next pass when none is. After load()
+  /// that is the saved epoch: begin your loop over the epochs there, not at start_epoch().
   std::uint64_t epoch() const;
   /// Return how many rows each rank has in a whole epoch.
   std::size_t rows_per_rank() const;
@@ -202,36 +205,40 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   /// Return the next rows of this rank, at most `batch_size` of them; none at the pass's end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
-  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads it goes on
-  /// with the others. A row is consumed once the loop has its batch: save after the step that
-  /// trained on it. Batches that prepare_data_loader's loader has read ahead are not consumed.
-  /// LibTorch's own loader with workers does not tell which it has given out: see mark_consumed.
-  /// Where all rows are consumed, but the loop has not ended, the rest is a pass without a batch;
-  /// after the loop it is the next epoch. Throws Failure("invalid_argument") in the middle of a
-  /// pass whose batches come in any order (enforce_ordering(false) with several workers).
+  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads it
+  /// continues with the other rows. A row is consumed once the loop has its batch: save after the
+  /// step that trained on it. Batches that prepare_data_loader's loader has read ahead are not
+  /// consumed. LibTorch's own loader with workers does not tell which batches it has given out: see
+  /// mark_consumed. When all rows are consumed but the loop has not ended, the rest is a pass
+  /// without a batch; after the loop it is the next epoch. Throws Failure("invalid_argument") in
+  /// the middle of a pass whose batches come in any order (enforce_ordering(false) with several
+  /// workers).
   void save(torch::serialize::OutputArchive& archive) const override;
-  /// Go on where save() was called: the next pass shows the rows of its epoch that were not
-  /// consumed, each once over all ranks. To be called before a loop, by every rank. With as many
-  /// ranks as before, each may load what it saved itself. With any other number, or where a rank
-  /// has no archive of its own, all load the same one; ranks must have saved after equally many
-  /// rows each, as those of one report() have. The rest is dealt out to the ranks there are:
-  /// exactly, but for drop_last and the repeats that fill up shares, which are counted anew for the
-  /// rest. Throws Failure("invalid_argument") for a state of another size, shuffle or seed, and for
-  /// an archive that is none. LibTorch can run code that is in an archive: read only those you
-  /// trust (Checkpoint::from_state takes a sampler, too, and its files hold no code).
+  /// Continue where save() was called: the next pass shows the rows of its epoch that were not
+  /// consumed, each once over all ranks. Every rank must call it, before a loop. With as many ranks
+  /// as before, each rank may load what it saved itself. With any other number, or when a rank has
+  /// no archive of its own, all ranks load the same archive; the ranks must have saved after
+  /// equally many rows each, as those of one report() have. The rest is dealt out to the present
+  /// ranks exactly, except for drop_last and the repeats that fill up shares, which are counted
+  /// anew for the rest. Throws Failure("invalid_argument") for a state of another size, shuffle or
+  /// seed, and for an archive that holds no state of a sampler. LibTorch can run code that is in an
+  /// archive: load only archives that you trust (Checkpoint::from_state takes a sampler, too, and
+  /// its files hold no code).
   void load(torch::serialize::InputArchive& archive) override;
 
-  /// Return what save() writes. Throws as it does.
+  /// Return what save() writes. Throws as save() does.
   SamplerState state() const;
-  /// As load().
+  /// Continue at `state`, as load() does.
   void restore(const SamplerState& state);
 
-  /// Count `rows` more of this rank as consumed. For loaders that ask for rows ahead, such as
-  /// LibTorch's own with workers: from the first call on, save() counts these rows, and not those
-  /// that were asked for; call it with 0 before the first pass. prepare_data_loader's loader does.
+  /// Count `rows` more of this rank's rows as consumed. This is for loaders that ask for rows
+  /// ahead, such as LibTorch's own with workers: from the first call on, save() counts these rows,
+  /// and not those that were asked for. Call it with 0 before the first pass. prepare_data_loader's
+  /// loader does all this itself.
   void mark_consumed(std::size_t rows);
-  /// End the pass that is under way for good: after it save() and epoch() say the next epoch. For a
-  /// loop that was left early and whose rest is not wanted. Nothing where none is under way.
+  /// End the pass that is under way for good: afterwards save() and epoch() give the next epoch.
+  /// This is for a loop that was left early and whose rest is not wanted. Does nothing when no pass
+  /// is under way.
   void end_pass();
 
  private:
@@ -268,8 +275,8 @@ std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
 
 namespace detail {
 
-/// LibTorch's loader, whose passes need not be read to their ends, and whose sampler is told what
-/// was given out.
+/// LibTorch's loader, except that passes need not be read to their ends, and that it tells the
+/// sampler what it has given out.
 template <class Dataset>
 class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, DistributedSampler> {
  public:
@@ -282,8 +289,8 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
     sampler_.set_in_order(this->options().enforce_ordering || this->options().workers <= 1);
   }
 
-  /// Begin the next pass. Of one that was left early, drop what was read ahead, and wait for the
-  /// batches that worker threads are reading.
+  /// Begin the next pass. If the pass before was left early, drop what it read ahead, and wait for
+  /// the batches that worker threads are reading.
   auto begin_pass() {
     this->shuttle_.drain();
     ++pass_;
@@ -302,17 +309,17 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
 }  // namespace detail
 
 /// torch::data's loader over this rank's share, with its batches on device(). Each begin() starts
-/// the next epoch, also where the loop over the one before was left early (break, an exception of a
-/// worker thread): batches that were read ahead are dropped, after a wait for those being read. Use
-/// it from one thread.
+/// the next epoch, also when the loop over the one before was left early (break, an exception of a
+/// worker thread): it waits for the batches that are being read, and drops those that were read
+/// ahead. Use the loader from one thread.
 template <class Dataset>
 class DataLoader {
  public:
   using Batch = typename Dataset::BatchType;
   using Loader = detail::RestartableLoader<Dataset>;
 
-  /// One pass. It ends where another begin() is called: ++ throws Failure("invalid_argument")
-  /// from then on.
+  /// One pass. It ends when begin() is called again: from then on ++ throws
+  /// Failure("invalid_argument").
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -370,8 +377,8 @@ class DataLoader {
   std::unique_ptr<Loader> loader_;
 };
 
-/// Load `dataset` (sized, as torch::data's map-style datasets are) with this rank's rows in each
-/// epoch. `batch_size` in the options is this rank's.
+/// Return a loader for `dataset` (sized, as torch::data's map-style datasets are) that reads this
+/// rank's rows in each epoch. `batch_size` in the options is this rank's.
 template <class Dataset>
 DataLoader<Dataset> prepare_data_loader(Dataset dataset,
                                         const torch::data::DataLoaderOptions& options = {},
@@ -382,9 +389,9 @@ DataLoader<Dataset> prepare_data_loader(Dataset dataset,
 
 // ---- datasets of the job's spec as tensors
 
-/// Columns of one batch on device(): numbers are [rows], lists of equal length [rows, n], of the
-/// column's own dtype. On the CPU they are views of the reader's memory, which stays alive as long
-/// as a tensor of it: clone() before writing into one.
+/// The columns of one batch on device(). A column of numbers is [rows], a column of lists of equal
+/// length [rows, n]; each has the column's own dtype. On the CPU the tensors are views of the
+/// reader's memory, which lives as long as any of them: clone() a tensor before you write into it.
 struct TorchBatch {
   std::map<std::string, torch::Tensor> columns = {};
   std::int64_t valid_rows = 0;  // rows after these repeat others, so that all ranks make the same
@@ -392,7 +399,7 @@ struct TorchBatch {
   std::int64_t row_count = 0;
 
   std::int64_t rows() const { return row_count; }
-  /// Throws Failure that lists the columns, for an unknown name.
+  /// Return the column `name`. Throws a Failure that lists the columns when the name is unknown.
   torch::Tensor& operator[](const std::string& name);
 };
 
@@ -400,8 +407,9 @@ namespace detail {
 TorchBatch to_torch(const Batch& batch);
 }
 
-/// What iter_torch_batches gives: one pass, begin() may be called once. Errors as BatchRange's, and
-/// Failure naming the column that does not fit a tensor (nulls, strings, lists of unequal length).
+/// What iter_torch_batches returns: one pass; begin() may be called once. Throws as BatchRange
+/// does, and a Failure that names the column when it does not fit a tensor (nulls, strings, lists
+/// of unequal length).
 template <>
 class TorchBatchRangeOf<void> {
  public:
@@ -438,7 +446,7 @@ class TorchBatchRangeOf<void> {
   explicit TorchBatchRangeOf(BatchRange batches) : batches_(std::move(batches)) {}
   Iterator begin() { return {batches_.begin(), batches_.end()}; }
   Iterator end() { return {batches_.end(), batches_.end()}; }
-  /// How many batches this pass has: the same on all ranks.
+  /// Return how many batches this pass has. It is the same on all ranks.
   std::int64_t size() const { return batches_.size(); }
 
  private:
@@ -447,9 +455,9 @@ class TorchBatchRangeOf<void> {
 
 // ---- optimizers
 
-/// torch::optim::AdamW with LibTorch's fused kernel: one pass over parameters, gradients and
-/// moments where torch::optim::AdamW makes ten. The same options and state: each loads what the
-/// other saved. Dense gradients only.
+/// torch::optim::AdamW with LibTorch's fused kernel, which makes one pass over parameters,
+/// gradients and moments where torch::optim::AdamW makes ten. The options and the state are the
+/// same: each loads what the other saved. Dense gradients only.
 class FusedAdamW : public torch::optim::AdamW {
  public:
   using torch::optim::AdamW::AdamW;
@@ -467,22 +475,23 @@ struct Share {
 Share even_share(std::int64_t size);  // this rank's
 Share even_share(std::int64_t size, int rank, int world_size);
 
-/// State that no rank holds whole: pieces of tensors, each rank its own, and tensors that all hold
-/// alike. Each rank writes its pieces, and its part of what is alike (every tensor once over all
-/// ranks); at another world size, or split otherwise, each reads what its pieces need. Names are
-/// unique, and the same on all ranks for what is alike. Tensors on any device; they are only
-/// referred to: replace one, and the state must be made anew.
+/// State that no rank holds whole: pieces of tensors, of which each rank has its own, and
+/// replicated tensors, which all ranks hold alike. Each rank writes its pieces and its part of the
+/// replicated tensors (every tensor once over all ranks). At another world size, or with another
+/// split, each rank reads what its pieces need. Names are unique; for replicated tensors they are
+/// the same on all ranks. The tensors may be on any device. ShardedState only refers to them: if
+/// you replace a tensor, make the state anew.
 class ShardedState {
  public:
-  /// The same on all ranks.
+  /// Add a tensor that is the same on all ranks.
   ShardedState& replicated(std::string name, torch::Tensor tensor);
-  /// A module's parameters and buffers as "<prefix>.<dotted name>".
+  /// Add a module's parameters and buffers as "<prefix>.<dotted name>".
   ShardedState& replicated(const std::string& prefix, const torch::nn::Module& module);
-  /// This rank's rows of dimension `dim`, of which all ranks together have `size`: even_share(size)
-  /// of them. Throws Failure("invalid_argument") for another number.
+  /// Add this rank's rows of dimension `dim`, of which all ranks together have `size`:
+  /// even_share(size) of them. Throws Failure("invalid_argument") for another number of rows.
   ShardedState& split(std::string name, torch::Tensor local, std::int64_t dim, std::int64_t size);
-  /// Any piece of a tensor of `shape`: it begins at `offset`. Pieces that several ranks hold are
-  /// written by each of them.
+  /// Add any piece of a tensor of `shape`; the piece begins at `offset`. When several ranks hold a
+  /// piece, each of them writes it.
   ShardedState& piece(std::string name, torch::Tensor local, std::vector<std::int64_t> shape,
                       std::vector<std::int64_t> offset);
 
@@ -499,7 +508,7 @@ class ShardedState {
   std::vector<Entry> entries_;
 };
 
-/// What is saved and loaded together; filled by from_state(model, optimizer, …) from its arguments.
+/// What is saved and loaded together. from_state(model, optimizer, …) fills it from its arguments.
 struct StateRefs {
   std::vector<torch::nn::Module*> modules = {};
   std::vector<torch::optim::Optimizer*> optimizers = {};
@@ -509,36 +518,38 @@ struct StateRefs {
       std::nullopt;  // saved with the rest, given back by load_state
 };
 
-/// What load_state found beside modules and optimizers.
+/// What load_state found besides modules and optimizers.
 struct LoadedState {
   std::optional<std::int64_t> epoch;
   bool rng_restored = false;  // false where this rank had no part in the save (a larger world)
 };
 
-/// Write state into `directory` (made where missing), each file by a rename. Files of rank 0 only:
-/// model.safetensors (parameters and buffers by their dotted names; Python's `safetensors` reads
-/// it), optimizer.safetensors ("<parameter>.exp_avg"; options and step counts are in the header's
-/// "__metadata__"); a second module is model_1.safetensors. Of every rank:
-/// rank-0003/rng.safetensors and, of a ShardedState, rank-0003/sharded.safetensors (pieces under
-/// their tensors' names; where they lie is in the header's "__metadata__"). Where samplers stand is
-/// in torch_state.json: rank 0's, which holds for all that have consumed equally many rows.
-/// Optimizers are those of torch::optim and train; of one that derives from them, what it inherits.
-/// Not collective. Throws Failure("io", "no_space"), "invalid_argument" for another optimizer.
+/// Write state into `directory`, which is made if missing; each file gets its name by a rename.
+/// Only rank 0 writes model.safetensors (parameters and buffers by their dotted names; Python's
+/// `safetensors` reads it) and optimizer.safetensors ("<parameter>.exp_avg"; options and step
+/// counts are in the header's "__metadata__"); a second module goes to model_1.safetensors. Every
+/// rank writes rank-0003/rng.safetensors (rank 3) and, for a ShardedState,
+/// rank-0003/sharded.safetensors (pieces under their tensors' names; the header's "__metadata__"
+/// says where they lie). torch_state.json says where rank 0's samplers stand, which holds for all
+/// ranks that have consumed equally many rows. Optimizers must be those of torch::optim and train;
+/// of an optimizer that derives from one of them, only what it inherits is saved. Not collective.
+/// Throws Failure("io", "no_space"), and "invalid_argument" for another optimizer.
 void save_state(const std::string& directory, const StateRefs& state);
-/// Read what save_state wrote, into modules and optimizers that exist: on whatever device they are.
-/// Every rank reads for itself. No file of it can run code; optimizer.pt of earlier versions could,
-/// and is read only where the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers go on
-/// as after DistributedSampler::load, at any number of ranks. Throws Failure("not_found",
-/// "corrupt"), or "invalid_argument" with all names that are missing, unexpected, or of other
-/// shape, and for a sampler of another order of rows.
+/// Read what save_state wrote into existing modules and optimizers, on whatever device they are.
+/// Every rank reads for itself. None of these files can run code; optimizer.pt of earlier versions
+/// could, and is read only when the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers
+/// continue as after DistributedSampler::load, at any number of ranks. Throws Failure("not_found",
+/// "corrupt"), or "invalid_argument" with all names that are missing, unexpected or of another
+/// shape, and for a sampler with another order of rows.
 LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {
 
-/// As load_state; of a committed checkpoint each file is verified while it is read.
+/// Do as load_state does. Verify each file of a committed checkpoint while it is read.
 LoadedState load_checked(const sdk::CheckedFiles& files, const StateRefs& state);
 
-/// A copy of state in memory of its own, to be written later on any thread.
+/// Copy state into memory of its own. The returned function writes the copy, later and on any
+/// thread.
 std::function<void(const std::string& directory)> stage_state(const StateRefs& state);
 
 inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
@@ -567,7 +578,7 @@ StateRefs state_of(State&&... state) {
 
 }  // namespace detail
 
-/// Modules, optimizers, sharded states and samplers in any number and order: from_state(model,
+/// Save modules, optimizers, sharded states and samplers in any number and order: from_state(model,
 /// optimizer, loader.sampler()). The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
@@ -575,7 +586,7 @@ Checkpoint Checkpoint::from_state(State&&... state) {
                          const std::filesystem::path& directory) { write(directory.string()); });
 }
 
-/// The same arguments in the same order as from_state's.
+/// Load into the same arguments, in the same order, as from_state's.
 template <class... State>
 void Checkpoint::load(State&&... state) const {
   detail::load_checked(checked_files(), detail::state_of(state...));

@@ -1,5 +1,5 @@
-// The SDK's one header for programs without LibTorch. With it: <train/torch.h>; datasets:
-// <train/dataset.h>.
+// The one header of the SDK that programs without LibTorch need. Programs with LibTorch include
+// <train/torch.h>, programs with datasets <train/dataset.h>.
 #pragma once
 
 #include <train/checkpoint.h>
@@ -15,12 +15,12 @@
 namespace train {
 
 /// Run the training loop and return the process's exit code: 0 when it returns or is stopped in
-/// good order (train::Stopped), 1 when it throws. The error's text, type and stack reach the
-/// launcher as this rank's cause before the process ends, and all reports and checkpoints handed
-/// over are flushed (up to 30 s). `loop` takes `const train::Config&` or nothing. When it returns
-/// something that converts to train::Value, that is set_result()'s value; when it returns int, that
-/// is the exit code. Call it once, from main. Flags that begin with --trainrun- are the SDK's own,
-/// all others are the program's.
+/// good order (train::Stopped), 1 when it throws. Before the process ends, the error's text, type
+/// and stack reach the launcher as this rank's cause, and all reports and checkpoints handed over
+/// are flushed (up to 30 s). `loop` takes `const train::Config&` or nothing. If it returns int,
+/// that is the exit code; any other value that converts to train::Value goes to set_result(). Call
+/// run() once, from main. Flags that begin with --trainrun- are the SDK's own; all others are the
+/// program's.
 namespace detail {
 int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loop);
 }

@@ -1,10 +1,10 @@
 /* trainrun for other languages: the SDK of <train/train.h> behind C functions. Dicts and values are
  * JSON texts (UTF-8).
  *
- * Every function may be called from any thread. Those that return int give 0, or a TRAINRUN_… code;
- * the text of the calling thread's last failure is trainrun_last_error(). Strings that are returned
- * stay valid until the same thread calls the same function again. A fork's child must not call.
- * Link with libtrainrun.so, or in C++ programs with the static library. */
+ * Any thread may call any function. Functions that return int return 0 or a TRAINRUN_… code;
+ * trainrun_last_error() is the text of the calling thread's last failure. Returned strings stay
+ * valid until the same thread calls the same function again. The child of a fork must not call any
+ * function. Link with libtrainrun.so, or in C++ programs with the static library. */
 #ifndef TRAIN_TRAIN_C_H_
 #define TRAIN_TRAIN_C_H_
 
@@ -26,18 +26,19 @@ enum {
 /* A checkpoint that is about to be reported, or was restored. */
 typedef struct trainrun_checkpoint trainrun_checkpoint;
 
-/* Connect to the supervisor, or become a world of one. Optional: the first other call does it too.
- */
+/* Connect to the supervisor, or become a world of one. Optional: the first other call does it
+ * too. */
 int trainrun_start(void);
-/* Hand over all that was reported (up to 30 s), and say goodbye. `error`: NULL, or the text of what
- * went wrong, which becomes this rank's cause. The program then exits with a code of its own: not 0
- * when there was an error. At exit() it is called for programs that did not. */
+/* Hand over all that was reported (up to 30 s), and say goodbye. `error`: NULL, or the text of
+ * what went wrong, which becomes this rank's cause. The program then exits with a code of its
+ * own, which must not be 0 when there was an error. At exit() the SDK calls this for programs
+ * that did not. */
 int trainrun_finish(const char* error);
 
 const char* trainrun_last_error(void);
 const char* trainrun_last_error_kind(void);
 
-/* The context. −1 when there is none (see trainrun_last_error). */
+/* Return facts of the context; −1 when there is none (see trainrun_last_error). */
 int trainrun_world_size(void);
 int trainrun_world_rank(void);
 int trainrun_local_rank(void);
@@ -48,31 +49,31 @@ int trainrun_attempt(void);
 int trainrun_supervised(void); /* 1 or 0 */
 int trainrun_start_epoch(void);
 int trainrun_restored_world_size(void); /* of the checkpoint to start from; 0: none */
-/* Texts; NULL when there is no context. */
+/* Return texts of the context; NULL when there is none. */
 const char* trainrun_run_name(void);
 const char* trainrun_run_id(void);
 const char* trainrun_storage_path(void);
 const char* trainrun_config_json(void); /* train_loop_config */
 const char* trainrun_metadata_json(void);
 
-/* report(metrics): a JSON dict. With a directory: its files are copied before the call returns;
- * `metadata_json` may be NULL. */
+/* Report metrics, a JSON dict. With a directory, also report a checkpoint: the directory's files
+ * are copied before the call returns; `metadata_json` may be NULL. */
 int trainrun_report(const char* metrics_json);
 int trainrun_report_directory(const char* metrics_json, const char* directory,
                               const char* metadata_json);
-/* The same with a checkpoint made by trainrun_checkpoint_from_json or _from_directory; it may be
- * freed afterwards. */
+/* Report metrics with a checkpoint made by trainrun_checkpoint_from_json or _from_directory. The
+ * checkpoint may be freed afterwards. */
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint);
-/* The same, returning once the checkpoint is committed, or was given up (the run says why). */
+/* Do the same, but return once the checkpoint is committed, or was given up (the run says why). */
 int trainrun_report_checkpoint_sync(const char* metrics_json,
                                     const trainrun_checkpoint* checkpoint);
-/* The same for a directory in the run's storage: it is moved, nothing is copied (Upload::None in
- * <train/report.h>). The directory is gone from its place afterwards. */
+/* Do the same for a directory in the run's storage, which is moved: nothing is copied
+ * (Upload::None in <train/report.h>). The directory is gone from its place afterwards. */
 int trainrun_report_checkpoint_no_upload(const char* metrics_json,
                                          const trainrun_checkpoint* checkpoint);
 
-/* Wait until all that this rank has reported with a checkpoint is committed or given up. *out: the
- * newest one's folder; NULL where it was given up, or there is none. */
+/* Wait until every checkpoint that this rank has reported is committed or given up. *out is the
+ * folder of the newest one; NULL when that was given up, or when there is none. */
 int trainrun_wait_for_checkpoint(const char** out);
 
 trainrun_checkpoint* trainrun_checkpoint_from_directory(
@@ -82,46 +83,46 @@ int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char
 /* The checkpoint to resume from, verified. *out is NULL when there is none. Free it with
  * trainrun_checkpoint_free. */
 int trainrun_get_checkpoint(trainrun_checkpoint** out);
-/* Of a restored one. NULL where there is nothing: see trainrun_last_error. Valid until it is freed,
- * or asked again. */
+/* Return texts of a restored checkpoint; NULL when there is nothing: see trainrun_last_error. A
+ * text is valid until the checkpoint is freed, or asked for it again. */
 const char* trainrun_checkpoint_directory(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_value_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint);
 void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
 
-/* With checkpoint_config.validation the program may be started once more for a committed
- * checkpoint, beside the workers: then trainrun_validating() is 1, trainrun_get_checkpoint() gives
- * that checkpoint, and the program says what it found with trainrun_validation_result (a JSON dict
- * of metrics), and exits with 0. */
+/* With checkpoint_config.validation, the program may be started once more for a committed
+ * checkpoint, beside the workers. Then trainrun_validating() is 1 and trainrun_get_checkpoint()
+ * gives that checkpoint. The program passes what it found to trainrun_validation_result (a JSON
+ * dict of metrics), and exits with 0. */
 int trainrun_validating(void); /* 1 or 0 */
 int trainrun_validation_result(const char* metrics_json);
-/* Checkpoints of the run that are kept, the oldest first, as a JSON list of {"number", "directory",
- * "status", "metrics", "error"}; status: committed, pending_validation, validated, timeout or
- * failed. `validated`: 1 waits until what is committed is validated, 0 does not. timeout_ms < 0:
- * none. */
+/* List the checkpoints of the run that are kept, oldest first, as a JSON list of {"number",
+ * "directory", "status", "metrics", "error"}; status: committed, pending_validation, validated,
+ * timeout or failed. `validated`: 1 waits until what is committed is validated, 0 does not.
+ * timeout_ms < 0: no timeout. */
 int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json);
 
-/* 1 once the run is being stopped. */
+/* Return 1 once the run is being stopped. */
 int trainrun_should_stop(void);
-/* Where the run stops gracefully at a report that carried no checkpoint, `make` is called by the
- * thread that reports, and its checkpoint (any of the makers above) is kept; the SDK frees it.
- * NULL: there is none, and that report fails. A later call replaces the function, make = NULL
- * removes it.
- */
+/* Set the function that saves the last step. When the run stops gracefully at a report that
+ * carried no checkpoint, the thread that reports calls `make`, and its checkpoint (from any of
+ * the makers above) is kept; the SDK frees it. When `make` returns NULL there is none, and that
+ * report fails. A later call replaces the function; make = NULL removes it. */
 typedef trainrun_checkpoint* (*trainrun_stop_function)(void* user);
 int trainrun_on_stop(trainrun_stop_function make, void* user);
 int trainrun_set_result(const char* value_json);
 
-/* Run `f` on one rank of each node while that node's other ranks wait; later calls with the name
- * return at once. `f` returns 0, or another number after it wrote why into `error` (a text that
- * ends with 0, at most error_size bytes with it): then the call fails on all ranks of the node. */
+/* Run `f` on one rank of each node while that node's other ranks wait; later calls with the same
+ * name return at once. `f` returns 0, or another number after it has written the reason into
+ * `error` (a text that ends with 0, at most error_size bytes including it): then the call fails
+ * on all ranks of the node. */
 typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size);
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
-/* Collective: all ranks make the same calls in the same order. timeout_ms < 0: none. */
+/* Collectives: all ranks make the same calls in the same order. timeout_ms < 0: no timeout. */
 int trainrun_barrier(int64_t timeout_ms);
-/* Rank 0's JSON value on every rank; ranks other than 0 may give NULL. */
+/* Give rank 0's JSON value to every rank; ranks other than 0 may pass NULL. */
 int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_json);
 /* how: "mean", "sum", "min" or "max". */
 int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json);

@@ -44,8 +44,8 @@ struct Node {
     return {};
   }
   /// Its supervisor ends. Returns the event that all it left is gone.
-  AttemptSwept down(const AttemptKey& key, const std::string& reason = "exit code 0") {
-    EXPECT_EQ(one<SweepAttempt>(SupervisorDown{key, reason}).key, key);
+  AttemptLeftoversReaped down(const AttemptKey& key, const std::string& reason = "exit code 0") {
+    EXPECT_EQ(one<ReapAttemptLeftovers>(SupervisorDown{key, reason}).key, key);
     return {key};
   }
 };
@@ -241,16 +241,16 @@ TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
   const auto down = node.handle(SupervisorDown{{"r1", kFirst}, "killed by signal 9"});
 
   ASSERT_EQ(down.size(), 1u);
-  EXPECT_EQ(std::get<SweepAttempt>(down[0]).key, (AttemptKey{"r1", kFirst}));
+  EXPECT_EQ(std::get<ReapAttemptLeftovers>(down[0]).key, (AttemptKey{"r1", kFirst}));
   EXPECT_TRUE(node.handle(SupervisorDown{{"r1", kFirst}, "its link closed"}).empty());
   EXPECT_EQ(node.agent.route_up({"r1", kFirst}, MessageType::AttemptSnapshot), std::nullopt);
   EXPECT_EQ(node.one<RefuseAttempt>(ask(kOther, kFirst, 1, 1)).error.message,
             "node-a has too little free: GPU 1 wanted, 0 free");
-  const auto lost = node.one<TellAttemptLost>(AttemptSwept{{"r1", kFirst}});
+  const auto lost = node.one<TellAttemptLost>(AttemptLeftoversReaped{{"r1", kFirst}});
   EXPECT_EQ(lost.reason, "killed by signal 9");
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpu_ids,
             (std::vector<std::int32_t>{0}));
-  EXPECT_TRUE(node.handle(AttemptSwept{{"r1", kFirst}}).empty());
+  EXPECT_TRUE(node.handle(AttemptLeftoversReaped{{"r1", kFirst}}).empty());
 }
 
 TEST(NodeAgent, AnAttemptWaitsUntilNothingIsLeftOfAnOlderOnesDeadSupervisor) {
@@ -261,7 +261,7 @@ TEST(NodeAgent, AnAttemptWaitsUntilNothingIsLeftOfAnOlderOnesDeadSupervisor) {
 
   EXPECT_TRUE(node.handle(ask(kLink, kSecond, 1)).empty());
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptSwept{{"r1", kFirst}}).key,
+  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptLeftoversReaped{{"r1", kFirst}}).key,
             (AttemptKey{"r1", kSecond}));
 }
 
@@ -275,7 +275,7 @@ TEST(NodeAgent, AnAttemptWhoseStandbyHasDiedWaitsUntilNothingIsLeftOfIt) {
 
   EXPECT_TRUE(node.handle(ask(kLink, kSecond, 1)).empty());
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptSwept{{"r1", kSecond}}).key,
+  EXPECT_EQ(node.one<SpawnSupervisor>(AttemptLeftoversReaped{{"r1", kSecond}}).key,
             (AttemptKey{"r1", kSecond}));
 }
 
@@ -285,11 +285,11 @@ TEST(NodeAgent, IsNeitherDrainedNorIdleWhileWhatASupervisorLeftIsBeingKilled) {
   node.handle(ask(kLink, kFirst, 1));
   node.handle(DrainAsked{"SIGTERM"});
   node.handle(LauncherDetached{kLink});
-  const AttemptSwept swept = node.down({"r1", kFirst});
+  const AttemptLeftoversReaped reaped = node.down({"r1", kFirst});
 
   EXPECT_FALSE(node.agent.drained() || node.agent.idle());
 
-  node.handle(swept);
+  node.handle(reaped);
   EXPECT_TRUE(node.agent.drained() && node.agent.idle());
 }
 

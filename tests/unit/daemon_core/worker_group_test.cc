@@ -53,9 +53,9 @@ TEST(WorkerGroup, TellsEachEndAndThatNobodyIsLeft) {
   Group g;
   g.running();
   EXPECT_EQ(g.handle(WorkerReaped{Rank{0}, kClean}),
-            (Actions{SweepWorker{Rank{0}}, TellExited{Rank{0}, 100, kClean, false}}));
+            (Actions{ReapRankLeftovers{Rank{0}}, TellExited{Rank{0}, 100, kClean, false}}));
   EXPECT_EQ(g.handle(WorkerReaped{Rank{1}, {.status = 3}}),
-            (Actions{SweepWorker{Rank{1}}, TellExited{Rank{1}, 101, {.status = 3}, false}}));
+            (Actions{ReapRankLeftovers{Rank{1}}, TellExited{Rank{1}, 101, {.status = 3}, false}}));
   EXPECT_EQ(g.handle(WorkerDrained{Rank{0}}), Actions{});
   EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}), (Actions{TellGone{}}));
   EXPECT_EQ(g.handle(GroupRelease{}), (Actions{EndSupervisor{"released"}}));
@@ -68,7 +68,7 @@ TEST(WorkerGroup, SendsTermAndAfterTheGraceKill) {
   EXPECT_EQ(g.handle(GroupStop{seconds(5), "Ctrl-C"}),
             (Actions{SignalWorker{Rank{0}, SIGTERM}, SignalWorker{Rank{1}, SIGTERM}}));
   EXPECT_EQ(g.handle(WorkerReaped{Rank{0}, kTerminated}, seconds(1)),
-            (Actions{SweepWorker{Rank{0}}, TellExited{Rank{0}, 100, kTerminated, true}}));
+            (Actions{ReapRankLeftovers{Rank{0}}, TellExited{Rank{0}, 100, kTerminated, true}}));
   EXPECT_EQ(g.group.next_deadline(), kStart + seconds(5));
   EXPECT_EQ(g.handle(GroupTick{}, seconds(5)), (Actions{SignalWorker{Rank{1}, SIGKILL}}));
 }

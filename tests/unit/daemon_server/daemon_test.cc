@@ -21,7 +21,7 @@
 namespace train {
 namespace {
 
-constexpr auto kPatience = seconds(60);  // far more than any step takes
+constexpr auto kWaitTimeout = seconds(60);  // far more than any step takes
 
 /// A socket's file is there a moment before anybody listens.
 bool answers(const std::string& path) {
@@ -55,7 +55,7 @@ class TraindProcess {
     options.listen = {listen};
     options.runtime_dir = runtime_dir();
     options.spool_dir = dir_ + "/spool";
-    options.drain_grace = kPatience;
+    options.drain_grace = kWaitTimeout;
     options.build = "test";
     options.allow_root = true;
     options.token_file = dir_ + "/token";
@@ -75,7 +75,7 @@ class TraindProcess {
   int wait() {
     const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
     pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
-    const bool ended = ::poll(&ready, 1, std::chrono::milliseconds(kPatience).count()) == 1;
+    const bool ended = ::poll(&ready, 1, std::chrono::milliseconds(kWaitTimeout).count()) == 1;
     ::close(pidfd);
     if (!ended) return -1;
     int status = 0;
@@ -90,7 +90,8 @@ class TraindProcess {
 };
 
 DrainRequest request(const std::string& runtime_dir) {
-  return {.runtime_dir = runtime_dir, .grace = kPatience, .reason = "maintenance", .build = "test"};
+  return {
+      .runtime_dir = runtime_dir, .grace = kWaitTimeout, .reason = "maintenance", .build = "test"};
 }
 
 TEST(Daemon, AnAddressInUseIs69) {

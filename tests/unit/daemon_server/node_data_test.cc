@@ -67,9 +67,9 @@ TEST_F(NodeDataTest, RemovesWhatAnEndedRunLeftOnceNobodyLivesThere) {
     NodeData data(executor_, root_, {}, say_);
     data.run_ended("r1");
 
-    data.sweep({"r1"});
+    data.remove_leftovers({"r1"});
     EXPECT_TRUE(is_there("r1"));
-    data.sweep({});
+    data.remove_leftovers({});
     EXPECT_FALSE(is_there("r1"));
   }
   EXPECT_TRUE(is_there("r2"));
@@ -81,7 +81,7 @@ TEST_F(NodeDataTest, KeepsWhatARunThatBeganAgainLeft) {
   data.run_ended("r1");
 
   data.run_began("r1");
-  data.sweep({});
+  data.remove_leftovers({});
 
   EXPECT_TRUE(is_there("r1"));
 }
@@ -94,7 +94,7 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   fs::create_directories(root_ / "not ours");
   NodeData data(executor_, root_, {}, say_);
 
-  data.sweep_old();
+  data.remove_old_leftovers();
 
   EXPECT_FALSE(is_there("old"));
   EXPECT_TRUE(is_there("new"));
@@ -119,11 +119,11 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
   fs::create_directory_symlink("target", root_ / "link");
   {
     NodeData data(executor_, root_, {}, say_);
-    data.sweep_old();
+    data.remove_old_leftovers();
     data.run_ended("r1");
     data.run_ended("link");
     data.run_ended("never there");
-    data.sweep({});
+    data.remove_leftovers({});
   }
 
   for (const char* name : {"thesis", ".trash-of-mine", "r1", "elsewhere", "target", "link"})
@@ -233,7 +233,7 @@ TEST_F(UsersNodeData, RemovesWhatTheOwnerCouldRemove) {
     NodeData data(executor_, own_, user_, say_);
     data.run_ended("r1");
     data.run_ended("r2");
-    data.sweep({});
+    data.remove_leftovers({});
   }
   EXPECT_FALSE(fs::exists(own_ / "r1"));
   EXPECT_TRUE(fs::exists(own_ / "r2" / "thesis"));

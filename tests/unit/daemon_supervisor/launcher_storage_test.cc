@@ -167,7 +167,7 @@ TEST_F(OlderData, AFolderThatOthersMayChangeIsNotUsed) {
   supervisor_.attach(5);
   PrepareAttempt order{.local_world_size = 1, .generation = 5};
   order.run_dir = supervisor_.dir() + "/nowhere";
-  order.storage_mark = "mark";
+  order.storage_marker = "mark";
   relay(order);
 
   supervisor_.send(order);

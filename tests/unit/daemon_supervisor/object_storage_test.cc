@@ -27,7 +27,7 @@ class ObjectStorageTest : public testing::Test {
     dir_ = ::mkdtemp(name);
     prepare_.run_dir = url_;
     prepare_.generation = 4;
-    prepare_.storage_mark = "vit 1";
+    prepare_.storage_marker = "vit 1";
   }
   ~ObjectStorageTest() override { fs::remove_all(dir_); }
 

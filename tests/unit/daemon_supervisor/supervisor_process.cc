@@ -22,7 +22,7 @@
 namespace train {
 namespace {
 
-constexpr int kPatienceMs = 60000;  // far more than any step takes
+constexpr int kTimeoutMs = 60000;  // far more than any step takes
 
 }  // namespace
 
@@ -77,12 +77,12 @@ void SupervisorProcess::attach(std::uint64_t generation) {
   send(LauncherState{.present = true, .generation = generation, .orphan_timeout_ms = 600000});
 }
 
-void SupervisorProcess::prepare(int workers, bool standby, const std::string& storage_mark) {
+void SupervisorProcess::prepare(int workers, bool standby, const std::string& storage_marker) {
   PrepareAttempt message = order_;
   message.standby = standby;
   message.local_world_size = workers;
   message.run_dir = dir_ + "/run";
-  message.storage_mark = storage_mark;
+  message.storage_marker = storage_marker;
   send(message);
 }
 
@@ -124,7 +124,7 @@ Frame SupervisorProcess::next() {
     if (!frame) throw std::runtime_error(frame.error().describe());
     if (*frame) return std::move(**frame);
     pollfd ready{.fd = link_, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, kPatienceMs) != 1)
+    if (::poll(&ready, 1, kTimeoutMs) != 1)
       throw std::runtime_error("the supervisor sends nothing");
     char buffer[65536];
     const ssize_t size = ::read(link_, buffer, sizeof(buffer));
@@ -144,7 +144,7 @@ std::vector<Frame> SupervisorProcess::until(MessageType type) {
 std::optional<int> SupervisorProcess::wait_for_end() {
   const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
-  const bool ended = ::poll(&ready, 1, kPatienceMs) == 1;
+  const bool ended = ::poll(&ready, 1, kTimeoutMs) == 1;
   ::close(pidfd);
   if (!ended) return std::nullopt;
   int status = 0;
@@ -167,7 +167,7 @@ bool ends(pid_t pid) {
   const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) return errno == ESRCH;
   pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
-  const bool ended = ::poll(&ready, 1, kPatienceMs) == 1;
+  const bool ended = ::poll(&ready, 1, kTimeoutMs) == 1;
   ::close(pidfd);
   return ended;
 }
@@ -176,7 +176,7 @@ Prepared SupervisorWithData::prepare(const std::function<void(PrepareAttempt&)>&
   supervisor_.attach(5);
   PrepareAttempt prepare{.local_world_size = 1, .generation = 5};
   prepare.run_dir = supervisor_.dir() + "/nowhere";
-  prepare.storage_mark = "mark";
+  prepare.storage_marker = "mark";
   add(prepare);
   supervisor_.send(prepare);
   return supervisor_.wait_for<Prepared>();

@@ -39,7 +39,7 @@ class SupervisorProcess {
   }
   /// A launcher of this generation is there.
   void attach(std::uint64_t generation);
-  void prepare(int workers, bool standby = false, const std::string& storage_mark = "");
+  void prepare(int workers, bool standby = false, const std::string& storage_marker = "");
   /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
   WorkersStarted start(const std::vector<std::string>& scripts);
   /// PrepareAttempt and StartWorkers for processes that wait, by sh.

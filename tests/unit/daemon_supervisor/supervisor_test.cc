@@ -86,16 +86,16 @@ TEST(Supervisor, StoppedBeforeItWasToldToStartItHasNoWorkersToTellOf) {
   EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().phase, "prepared");
 }
 
-TEST(Supervisor, TellsALauncherWhichCheckpointsAreSettled) {
+TEST(Supervisor, TellsALauncherWhichCheckpointsAreResolved) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
-  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 0u);
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().resolved_checkpoint, 0u);
   supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "", .error = "the disk is full"});
   supervisor.send(CheckpointOutcome{.checkpoint_seq = 2, .path = "checkpoint_000001", .error = ""});
 
   supervisor.attach(2);
 
-  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().settled_checkpoint, 2u);
+  EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().resolved_checkpoint, 2u);
 }
 
 TEST(Supervisor, TellsARestartedTraindTheHighestGeneration) {
@@ -136,11 +136,11 @@ TEST(Supervisor, SaysThatTheGroupIsGoneBehindAllOutput) {
   EXPECT_EQ(supervisor.wait_for_end(), 0);
 }
 
-constexpr int kPatienceMs = 60000;
+constexpr int kTimeoutMs = 60000;
 
 bool readable(int fd) {
   pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&ready, 1, kPatienceMs) == 1;
+  return ::poll(&ready, 1, kTimeoutMs) == 1;
 }
 
 /// A pipe in the supervisor's folder, into which a script writes its pid.

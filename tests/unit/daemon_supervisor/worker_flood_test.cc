@@ -47,7 +47,7 @@ TEST_F(WorkerFlood, OfResultsEndsItsConnection) {
   expect_ended_for("more than 67108864 bytes that nobody has acknowledged");
 }
 
-TEST_F(WorkerFlood, OfCheckpointsThatNobodySettlesEndsItsConnection) {
+TEST_F(WorkerFlood, OfCheckpointsThatNobodyResolvesEndsItsConnection) {
   std::uint64_t count = 0;
   CheckpointStaged staged;
   staged.error = "the worker could not write it";

@@ -11,7 +11,7 @@
 namespace train {
 namespace {
 
-constexpr timeval kPatience{60, 0};  // far more than any step takes
+constexpr timeval kWaitTimeout{60, 0};  // far more than any step takes
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void WorkerLink::SetUp() {
   const std::string path = supervisor_.dir() + "/spool/worker.sock";
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   link_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ::setsockopt(link_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(link_.get(), SOL_SOCKET, SO_RCVTIMEO, &kWaitTimeout, sizeof kWaitTimeout);
   ASSERT_EQ(::connect(link_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   WorkerHello hello;
   hello.rank = 0;

@@ -181,7 +181,7 @@ TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
   (void)supervisor_.wait_for<GroupGone>();
 }
 
-TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled) {
+TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsResolved) {
   say(staged(1, "hello"));
 
   const auto part = supervisor_.wait_for<ShardWritten>();
@@ -198,7 +198,7 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
   EXPECT_TRUE(std::filesystem::exists(pending + part.dir + "/state")) << part.dir;
   EXPECT_FALSE(std::filesystem::exists(staging_ + "/ckpt-1"));
   EXPECT_EQ(names(told(2)), Names{"ShardWritten"});
-  EXPECT_EQ(snapshot_.settled_checkpoint, 0u);
+  EXPECT_EQ(snapshot_.resolved_checkpoint, 0u);
 
   supervisor_.send(
       CheckpointOutcome{.checkpoint_seq = 1, .path = "checkpoint_000001", .error = ""});
@@ -207,7 +207,7 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsSettled)
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->path, "checkpoint_000001");
   EXPECT_EQ(names(told(2)), Names{});
-  EXPECT_EQ(snapshot_.settled_checkpoint, 1u);
+  EXPECT_EQ(snapshot_.resolved_checkpoint, 1u);
 }
 
 TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy) {

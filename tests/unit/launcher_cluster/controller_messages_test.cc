@@ -147,7 +147,7 @@ TEST(ControllerMessages, AnEndIsToldAsTheSupervisorSawIt) {
 TEST(ControllerMessages, WhoLivesIsToldByWhoIsAttached) {
   AttemptSnapshot snapshot;
   snapshot.alive = {{1, 100, true, 7}, {2, 101, false, 0}};
-  snapshot.settled_checkpoint = 4;
+  snapshot.resolved_checkpoint = 4;
   const std::vector<std::pair<std::string, bool>> phases{
       {"spawned", false}, {"prepared", false}, {"running", true}, {"gone", true}};
   for (const auto& [phase, has_workers] : phases) {
@@ -155,7 +155,7 @@ TEST(ControllerMessages, WhoLivesIsToldByWhoIsAttached) {
     EXPECT_EQ(event_of<SupervisorAttached>(snapshot).has_workers, has_workers) << phase;
   }
   const auto attached = event_of<SupervisorAttached>(snapshot);
-  EXPECT_EQ(attached.settled_checkpoint, 4u);
+  EXPECT_EQ(attached.resolved_checkpoint, 4u);
   ASSERT_EQ(attached.ranks.size(), 2u);
   EXPECT_EQ(attached.ranks[0].rank, Rank{1});
   EXPECT_TRUE(attached.ranks[0].joined);
@@ -200,11 +200,11 @@ TEST(ControllerMessages, CollectiveCallsAndTheirAnswers) {
   EXPECT_EQ(joined.sequence, 4u);
   EXPECT_EQ(joined.name, "sum");
   EXPECT_EQ(joined.data, "x");
-  const auto settled = event_of<CollectiveSettled>(
+  const auto resolved = event_of<CollectiveResolved>(
       CollectiveAnswered{{.sequence = 4, .parts = {"y"}, .error = "no"}});
-  EXPECT_EQ(settled.sequence, 4u);
-  EXPECT_EQ(settled.parts, std::vector<std::string>{"y"});
-  EXPECT_EQ(settled.error, "no");
+  EXPECT_EQ(resolved.sequence, 4u);
+  EXPECT_EQ(resolved.parts, std::vector<std::string>{"y"});
+  EXPECT_EQ(resolved.error, "no");
 }
 
 TEST(ControllerMessages, WhatTheControllerAsksFor) {

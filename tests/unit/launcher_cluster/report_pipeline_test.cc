@@ -36,19 +36,19 @@ class NewsBox {
       for (auto& ack : news.acks) acks.push_back(ack);
       for (auto& warning : news.warnings) warnings.push_back(std::move(warning));
       if (news.stop && stop.empty()) stop = *news.stop;
-      settled = std::max(settled, news.settled);
+      flushed = std::max(flushed, news.flushed);
       changed_.notify_all();
     };
   }
-  bool wait_settled(std::uint64_t number) {
+  bool wait_flushed(std::uint64_t number) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kDeadline, [&] { return settled >= number; });
+    return changed_.wait_for(lock, kDeadline, [&] { return flushed >= number; });
   }
   std::vector<ReportRecord> shown;
   std::vector<std::pair<Attempt, ReportAck>> acks;
   std::vector<std::string> warnings;
   std::string stop;
-  std::uint64_t settled = 0;
+  std::uint64_t flushed = 0;
 
  private:
   std::mutex mutex_;
@@ -78,7 +78,7 @@ TEST(ReportPipeline, AcknowledgesWhatIsOnDisk) {
 
   pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
   pipeline->add(kAttempt, batch(1, 1, {0.6}));
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
 
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {1, 1}}));
@@ -94,7 +94,7 @@ TEST(ReportPipeline, WritesAReportThatComesAgainOnce) {
 
   pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
   pipeline->add(kAttempt, batch(0, 2, {0.4, 0.3}));
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
 
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
@@ -116,7 +116,7 @@ TEST(ReportPipeline, TellsTheNewestMetricsAtAnyTime) {
     EXPECT_GE(loss, newest);
     newest = loss;
   }
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
 
   EXPECT_EQ(pipeline->last_metrics(), (Metrics{{"loss", static_cast<double>(kReports)}}));
 }
@@ -130,7 +130,7 @@ TEST(ReportPipeline, GoesOnWithWhatTheFileHoldsAfterARestartOfTheLauncher) {
 
   auto second = make_pipeline(temp.path(), after);
   second->add(kAttempt, batch(0, 1, {0.5, 0.4, 0.3}));
-  ASSERT_TRUE(after.wait_settled(second->settle()));
+  ASSERT_TRUE(after.wait_flushed(second->flush()));
 
   EXPECT_EQ(written(temp.path()),
             (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 3}}));
@@ -144,7 +144,7 @@ TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
   auto pipeline = make_pipeline(temp.path(), box);
 
   pipeline->add(kAttempt, batch(0, 3, {0.3}));
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
 
   EXPECT_EQ(box.warnings, std::vector<std::string>{"reports 1 to 2 of rank 0 are missing"});
   EXPECT_TRUE(box.acks.empty());
@@ -171,7 +171,7 @@ TEST(ReportPipeline, KeepsOnceWhatComesAgainWhileItWaits) {
 
   EXPECT_LE(pipeline.queued_bytes(), first.data.size() + second.data.size());
   stall.set_value();
-  ASSERT_TRUE(box.wait_settled(pipeline.settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline.flush()));
   pipeline.finish();
   EXPECT_EQ(box.acks.back().second.report_seq, 3u);
   EXPECT_EQ(written(temp.path()),
@@ -183,7 +183,7 @@ TEST(ReportPipeline, AcknowledgesAgainWhatComesAgainAfterItWasWritten) {
   NewsBox box;
   auto pipeline = make_pipeline(temp.path(), box);
   pipeline->add(kAttempt, batch(0, 1, {0.5, 0.4}));
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
   box.acks.clear();
 
   pipeline->add(kAttempt, batch(0, 1, {0.5}));
@@ -200,7 +200,7 @@ TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {
 
   pipeline->add(kAttempt, batch(1, 1, {0.95}));
   pipeline->add(kAttempt, batch(0, 1, {0.1, 0.92}));
-  ASSERT_TRUE(box.wait_settled(pipeline->settle()));
+  ASSERT_TRUE(box.wait_flushed(pipeline->flush()));
 
   EXPECT_EQ(box.stop, "loss is 0.92, and stop asks for 0.9");
 }

@@ -101,8 +101,8 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   ASSERT_TRUE(second) << second.error().describe();
   const std::optional<LivingAttempt>& living = (*second)->start().living;
   ASSERT_TRUE(living.has_value());
-  EXPECT_EQ(living->settled_seq, 2u);
-  EXPECT_EQ(living->settled_path, newest);
+  EXPECT_EQ(living->resolved_seq, 2u);
+  EXPECT_EQ(living->resolved_path, newest);
 }
 
 TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
@@ -110,7 +110,7 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(first);
   const std::string key = (*first)->owner_key();
-  EXPECT_EQ((*first)->run_id(), "vit-" + owner_mark(key));
+  EXPECT_EQ((*first)->run_id(), "vit-" + owner_digest(key));
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
@@ -213,15 +213,15 @@ TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {
 TEST_F(RunRecordTest, LeavesItsMarkForTheNodesAndTakesThatOfTheLauncherBefore) {
   auto record = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(record);
-  const std::string first = (*record)->storage_mark();
+  const std::string first = (*record)->storage_marker();
   EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-1"), first);
   record->reset();
 
   record = RunRecord::open(job_in(temp_.path()), kOptions);
 
   ASSERT_TRUE(record);
-  EXPECT_NE((*record)->storage_mark(), first);
-  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-2"), (*record)->storage_mark());
+  EXPECT_NE((*record)->storage_marker(), first);
+  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-2"), (*record)->storage_marker());
   EXPECT_FALSE(std::filesystem::exists(temp_.path() + "/vit/.probe-1"));
 }
 

@@ -205,6 +205,18 @@ TEST_F(RunSummaryBuilderTest, ACommandThatIsNotThereIsTheCause) {
   EXPECT_EQ(exit_code_of(told), 127);
 }
 
+TEST_F(RunSummaryBuilderTest, ARankThatCannotStartGivesTheExitCodeOfAShell) {
+  begin(0, seconds(0));
+  AttemptEnded ended = failed(0, 0);
+  ended.root_end.reset();
+  for (const auto& [code, exit] : {std::pair(Errc::NotFound, 127), std::pair(Errc::Permission, 126),
+                                   std::pair(Errc::InvalidArgument, 1), std::pair(Errc::Io, 1)}) {
+    ended.start_error = Error{code, "it does not start", ""};
+    ledger_->attempt_ended(ended);
+    EXPECT_EQ(exit_code_of(summary(RunState::Errored)), exit) << to_string(code);
+  }
+}
+
 TEST_F(RunSummaryBuilderTest, ARunWhoseFirstAttemptNeverBeganWasRefused) {
   ledger_->refuse(Error{Errc::Unavailable, "no node answers", "start traind"});
   const RunSummary told = summary(RunState::Errored);

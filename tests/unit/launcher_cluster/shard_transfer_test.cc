@@ -1,6 +1,8 @@
 // Parts on the disks of nodes 1 and 2, which the test plays: it answers what the collector asks.
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 
+#include <fmt/format.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
@@ -105,7 +107,10 @@ class ShardTransferTest : public testing::Test {
     const auto request = *decode<ReadFile>(frame);
     if (frame.attempt == kNoAttempt) passed_on_.emplace_back(node, request);
     asked_.push_back(request.path);
-    if (silent_) return;
+    if (silent_) return unanswered_.emplace_back(node, request), void();
+    answer(node, request);
+  }
+  void answer(NodeId node, const ReadFile& request) {
     boost::asio::post(io_, [this, node, request] {
       FileBytes answer;
       answer.id = request.id;
@@ -123,13 +128,14 @@ class ShardTransferTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
   /// A rank's shard on its node's disk, and what the supervisor says of it.
-  Frame shard(int rank, const std::string& text) const {
+  Frame shard(int rank, const std::string& text, std::uint64_t checkpoint_seq = 1) const {
+    const std::string pending = fmt::format(".tmp-1-0.{}", checkpoint_seq);
     const std::string dir = ".rank-000" + std::to_string(rank);
     const std::string path = "r" + std::to_string(rank) + "/state.bin";
-    write(there() + "/" + kPending + "/" + dir + "/" + path, text);
+    write(there() + "/" + pending + "/" + dir + "/" + path, text);
     ShardWritten message;
     message.rank = Rank{rank};
-    message.checkpoint_seq = 1;
+    message.checkpoint_seq = checkpoint_seq;
     message.dir = dir;
     message.files = {{path, text.size(), digest_of(text)}};
     message.on_node = true;
@@ -162,7 +168,7 @@ class ShardTransferTest : public testing::Test {
   std::vector<std::string> asked_, said_;
   std::vector<FileBytes> answers_;
   std::vector<std::pair<NodeId, KeepShard>> orders_;
-  std::vector<std::pair<NodeId, ReadFile>> passed_on_;
+  std::vector<std::pair<NodeId, ReadFile>> passed_on_, unanswered_;
   bool silent_ = false;
 };
 
@@ -180,6 +186,20 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
   // Said again by a supervisor that has not heard of an outcome yet.
   EXPECT_FALSE(take(kNode, shard(1, text)));
+}
+
+TEST_F(ShardTransferTest, FetchesSoManyAtOnceAndTheOthersInTheirTurn) {
+  constexpr int kShards = kFetchedAtOnce + 3;
+  silent_ = true;
+  for (int seq = 1; seq <= kShards; ++seq) take(kNode, shard(1, "hello", seq));
+  run_until([this] { return asked_.size() >= kFetchedAtOnce; });
+  for (int i = 0; i < 20; ++i) io_.restart(), io_.run_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(asked_.size(), static_cast<std::size_t>(kFetchedAtOnce));
+
+  silent_ = false;
+  for (const auto& [node, request] : unanswered_) answer(node, request);
+  run_until([this] { return only<ShardStaged>().size() == kShards; });
+  for (const ShardStaged& staged : only<ShardStaged>()) EXPECT_EQ(staged.shard.error, "");
 }
 
 TEST_F(ShardTransferTest, OneThatIsInStorageIsNoneOfItsBusiness) {

@@ -110,7 +110,7 @@ TEST_F(StartFramesTest, ANodeIsToldWhatItsWorkersMayHave) {
   EXPECT_EQ(message.bind_address, "10.0.0.1");
   EXPECT_EQ(message.generation, 1u);
   EXPECT_EQ(message.run_dir, temp_.path() + "/vit");
-  EXPECT_EQ(message.storage_mark, record_->storage_mark());
+  EXPECT_EQ(message.storage_marker, record_->storage_marker());
   EXPECT_EQ(message.stop_grace_ms, 7000);
   EXPECT_EQ(message.upload_timeout_ms, 9000);
   EXPECT_EQ(message.replicas, 2);

@@ -76,7 +76,7 @@ TEST(NodeLiveness, ANodeWithoutWorkersIsNeverLost) {
   EXPECT_TRUE(adopted.disconnected(Cause::Silent, kStart + seconds(10)).lost);
 }
 
-TEST(NodeLiveness, DialsLessAndLessOftenAndAKnownNodeWithLittlePatience) {
+TEST(NodeLiveness, DialsLessAndLessOftenAndAKnownNodeWithAShortTimeout) {
   NodeLiveness node(kLimits, false, kStart);
   EXPECT_EQ(node.connect_limit(), seconds(5));
   EXPECT_EQ(node.handshake_limit(), std::nullopt);

@@ -40,7 +40,7 @@ std::pair<Pause::Step, std::uint64_t> step(Pause::Step step, std::uint64_t repor
   return {step, report_seq};
 }
 
-TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsSettled) {
+TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsResolved) {
   Group g;
   EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
   g.pause(0, 6);
@@ -55,7 +55,7 @@ TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsSettle
   g.pause(0, 7, 3, true);
   g.around.committing = true;
   EXPECT_EQ(g.advance(), Next::AwaitCommit);
-  g.around = {.settled_checkpoint = 3};
+  g.around = {.resolved_checkpoint = 3};
   EXPECT_EQ(g.advance(seconds(4)), Next::Send);
   EXPECT_EQ(g.told(), step(Pause::Step::Finish, 7));
   EXPECT_TRUE(g.quiesce.finishing());

@@ -18,8 +18,8 @@ RunStart with_living(bool pausing = false) {
                                .restored = {},
                                .restart_count = 1,
                                .pausing = pausing,
-                               .settled_seq = 5,
-                               .settled_path = "checkpoint_3"};
+                               .resolved_seq = 5,
+                               .resolved_path = "checkpoint_3"};
   return start;
 }
 
@@ -167,7 +167,7 @@ TEST(RunControllerAttach, CheckpointsThatTheEarlierLauncherGaveUpAreToldToTheOth
             (std::vector{TellCheckpoint{kFirst, kNodeA, 6, "", why},
                          TellCheckpoint{kFirst, kNodeB, 6, "", why}}));
   EXPECT_EQ(d.handle(staged(kFirst, 0, 7, 30)),
-            (Actions{TellCheckpoint{kFirst, kNodeA, 7, "", "it was settled before"}}));
+            (Actions{TellCheckpoint{kFirst, kNodeA, 7, "", "it was resolved before"}}));
   d.handle(staged(kFirst, 0, 8, 40));
   EXPECT_EQ(only<Commit>(d.handle(staged(kFirst, 1, 8, 40))).size(), 1U);
 }
@@ -176,10 +176,10 @@ TEST(RunControllerAttach, ACallThatTheEarlierLauncherAnsweredIsAnsweredToTheOthe
   Taken d;
   d.attach_both();
   EXPECT_EQ(d.handle(CollectiveJoined{kFirst, Rank{1}, 12, "barrier", "b"}), Actions{});
-  EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}),
+  EXPECT_EQ(d.handle(CollectiveResolved{kFirst, 12, {"a", "b"}, ""}),
             (Actions{SendCollective{kFirst, kNodeA, 12, std::vector<std::string>{"a", "b"}, ""},
                      SendCollective{kFirst, kNodeB, 12, std::vector<std::string>{"a", "b"}, ""}}));
-  EXPECT_EQ(d.handle(CollectiveSettled{kFirst, 12, {"a", "b"}, ""}), Actions{});
+  EXPECT_EQ(d.handle(CollectiveResolved{kFirst, 12, {"a", "b"}, ""}), Actions{});
 }
 
 TEST(RunControllerAttach, RanksThatHadBeenAskedToStopFormAnew) {
@@ -288,7 +288,7 @@ TEST(RunController, RanksThatWaitForOneThatWasStoppedAreNotToldOfAnError) {
 TEST(RunController, ErrorsOfAnEarlierLauncherAreHeldBackUntilItIsKnownThatTheGroupGoesOn) {
   Taken taken;
   taken.attach(kNodeA);
-  EXPECT_EQ(taken.handle(CollectiveSettled{kFirst, 1, {}, "rank 1 has ended"}), Actions{});
+  EXPECT_EQ(taken.handle(CollectiveResolved{kFirst, 1, {}, "rank 1 has ended"}), Actions{});
   EXPECT_EQ(taken.handle(CollectiveJoined{kFirst, Rank{0}, 1, "barrier", "a"}), Actions{});
   taken.handle(node_up(kNodeB, {kFirst}));
 

@@ -39,12 +39,12 @@ struct Elastic : Driven {
   }
 };
 
-TEST(RunControllerGrow, AsksTheRanksToMeetAtACheckpointOnceTheRoomHasSettled) {
+TEST(RunControllerGrow, AsksTheRanksToMeetAtACheckpointOnceTheRoomIsStable) {
   Elastic d;
   EXPECT_EQ(d.handle(node_up(kNodeC)), Actions{});
-  EXPECT_EQ(d.run.next_deadline(), kStart + kGrowSettle);
+  EXPECT_EQ(d.run.next_deadline(), kStart + kGrowDelay);
   const std::string reason = "there is room for 3 workers instead of 2";
-  EXPECT_EQ(d.handle(Tick{}, kGrowSettle),
+  EXPECT_EQ(d.handle(Tick{}, kGrowDelay),
             (Actions{changed(S::Running, S::Pausing, T::PauseAsked, kFirst, reason),
                      Pause{kFirst, kNodeA, Pause::Step::Pause, 0, reason, true},
                      Pause{kFirst, kNodeB, Pause::Step::Pause, 0, reason, true}}));
@@ -54,7 +54,7 @@ TEST(RunControllerGrow, AsksTheRanksToMeetAtACheckpointOnceTheRoomHasSettled) {
 TEST(RunControllerGrow, TheLargerGroupBeginsFromTheCheckpointAndNoFailureIsCounted) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   d.leave(kFirst, 2, 12);
   EXPECT_EQ(d.run.attempt(), kSecond);
   EXPECT_EQ(d.run.world_size(), 3);
@@ -65,7 +65,7 @@ TEST(RunControllerGrow, TheLargerGroupBeginsFromTheCheckpointAndNoFailureIsCount
 TEST(RunControllerGrow, RanksThatMeetAtDifferentCheckpointsGoOnToTheLater) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
   const auto pauses = only<Pause>(d.handle(Tick{}, seconds(4) + kGatherPause));
   ASSERT_EQ(pauses.size(), 2U);  // rank 1 was past its checkpoint, and waits for rank 0 in its step
@@ -80,7 +80,7 @@ TEST(RunControllerGrow, RanksThatMeetAtDifferentCheckpointsGoOnToTheLater) {
 TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMeet) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
   ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kGatherPause)).size(), 2U);
 
@@ -98,7 +98,7 @@ TEST(RunControllerGrow, RanksThatHaveMetAreNotSentOnForOneThatNeverReported) {
   for (int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}});
   d.handle(RankReported{kFirst, Rank{0}, 1});
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
   ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kStragglerPause)).size(), 2U);
 
@@ -108,7 +108,7 @@ TEST(RunControllerGrow, RanksThatHaveMetAreNotSentOnForOneThatNeverReported) {
 TEST(RunControllerGrow, AGroupThatComesToItsEndMeanwhileHasFinished) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   for (int rank : {0, 1}) d.handle(RankExited{kFirst, Rank{rank}, exited(0)}, seconds(4));
   d.handle(NodeGroupGone{kFirst, kNodeA}, seconds(4));
   d.handle(NodeGroupGone{kFirst, kNodeB}, seconds(4));
@@ -119,7 +119,7 @@ TEST(RunControllerGrow, AGroupOfWhichARankHasEndedDoesNotGrow) {
   Elastic d;
   d.handle(RankExited{kFirst, Rank{1}, exited(0)});
   d.handle(node_up(kNodeC));
-  EXPECT_EQ(d.handle(Tick{}, kGrowSettle), Actions{});
+  EXPECT_EQ(d.handle(Tick{}, kGrowDelay), Actions{});
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
 }
 
@@ -127,7 +127,7 @@ TEST(RunControllerGrow, WaitsForTheFirstReportWithoutLookingAgainAndAgain) {
   Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2});
   d.running(/*reporting=*/false);
   d.handle(node_up(kNodeC));
-  EXPECT_EQ(d.handle(Tick{}, kGrowSettle), Actions{});
+  EXPECT_EQ(d.handle(Tick{}, kGrowDelay), Actions{});
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
   d.handle(RankJoined{kFirst, Rank{0}}, seconds(9));
   EXPECT_EQ(only<Pause>(d.handle(RankReported{kFirst, Rank{0}, 1}, seconds(9))).size(), 2U);
@@ -136,7 +136,7 @@ TEST(RunControllerGrow, WaitsForTheFirstReportWithoutLookingAgainAndAgain) {
 TEST(RunControllerGrow, CtrlCDoesNotWaitForTheCheckpoint) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
   const auto pauses = only<Pause>(d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"}, seconds(4)));
   ASSERT_EQ(pauses.size(), 2U);
   EXPECT_FALSE(pauses[0].at_checkpoint);
@@ -188,7 +188,7 @@ TEST(RunControllerDrain, OnlyANodeWithWorkersOfTheGroupMattersToIt) {
 TEST(RunControllerDrain, RanksThatWereToMeetAtACheckpointToGrowDoNotWaitForIt) {
   Elastic d;
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowSettle);
+  d.handle(Tick{}, kGrowDelay);
 
   const auto pauses = only<Pause>(d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"}, seconds(4)));
 
@@ -384,12 +384,12 @@ TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerQuarantined) {
   d.handle(AttemptPrepared{fourth, kNodeA, 41000}, d.at);
   d.handle(AttemptStarted{fourth, kNodeA, {{Rank{0}, 100}}}, d.at);
   d.handle(RankJoined{fourth, Rank{0}}, d.at);
-  d.handle(RankReported{fourth, Rank{0}, 1}, d.at + kGrowSettle);
+  d.handle(RankReported{fourth, Rank{0}, 1}, d.at + kGrowDelay);
   const auto readmitted = d.run.next_deadline();
   EXPECT_EQ(readmitted, kStart + seconds(200) + kNodeCooldown);
 
   d.handle(Tick{}, *readmitted - kStart);
-  d.handle(Tick{}, *readmitted - kStart + kGrowSettle);
+  d.handle(Tick{}, *readmitted - kStart + kGrowDelay);
 
   EXPECT_EQ(d.run.state(), S::Pausing);
 }

@@ -53,9 +53,9 @@ TEST(RunControllerStandby, IsAskedForAMomentAfterAllHaveJoinedWhereReportsAreRar
   d.running(/*reporting=*/false);
   d.handle(RankJoined{kFirst, Rank{0}}, seconds(1));
   d.handle(RankJoined{kFirst, Rank{1}}, seconds(2));
-  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(2) + kStandbySettle);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(2) + kStandbyDelay);
 
-  EXPECT_EQ(d.handle(Tick{}, seconds(2) + kStandbySettle), Actions{standby_on(kNodeA)});
+  EXPECT_EQ(d.handle(Tick{}, seconds(2) + kStandbyDelay), Actions{standby_on(kNodeA)});
 
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
 }

@@ -93,25 +93,25 @@ RankTable reporting() {
   return ranks;
 }
 
-TEST(GroupGrowth, AsksOnceTheNewsHaveSettledAndThereIsStillRoom) {
+TEST(GroupGrowth, AsksOnceTheNewsAreStableAndThereIsStillRoom) {
   GroupGrowth growth;
   const RankTable ranks = reporting();
   int fit = 3, counted = 0;
   const auto room = [&] { return ++counted, fit; };
   growth.attempt_began();
   EXPECT_EQ(growth.advance(ranks, room, kStart), std::nullopt);
-  EXPECT_EQ(growth.next_deadline(kStart), kStart + kGrowSettle);
+  EXPECT_EQ(growth.next_deadline(kStart), kStart + kGrowDelay);
   growth.room_changed();
   EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1)), std::nullopt);
-  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowDelay), std::nullopt);
   EXPECT_EQ(counted, 2);
   fit = 4;
-  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1) + kGrowSettle), 4);
+  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1) + kGrowDelay), 4);
 
   growth.room_changed();
   growth.advance(ranks, room, kStart);
   fit = 2;
-  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowDelay), std::nullopt);
   EXPECT_EQ(growth.next_deadline(kStart), std::nullopt);
 }
 
@@ -121,11 +121,11 @@ TEST(GroupGrowth, AsksNobodyWhoCannotStopWithoutLosingWork) {
   growth.attempt_began();
   const RankTable silent(both());
   growth.advance(silent, room, kStart);
-  EXPECT_EQ(growth.advance(silent, room, kStart + kGrowSettle), std::nullopt);
+  EXPECT_EQ(growth.advance(silent, room, kStart + kGrowDelay), std::nullopt);
   RankTable ended = reporting();
   ended.ended(*ended.find(Rank{0}), exited(0));
-  EXPECT_EQ(growth.advance(ended, room, kStart + kGrowSettle), std::nullopt);
-  EXPECT_EQ(growth.advance(reporting(), room, kStart + kGrowSettle), std::nullopt);  // not again
+  EXPECT_EQ(growth.advance(ended, room, kStart + kGrowDelay), std::nullopt);
+  EXPECT_EQ(growth.advance(reporting(), room, kStart + kGrowDelay), std::nullopt);  // not again
 }
 
 TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {
@@ -136,9 +136,9 @@ TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {
   EXPECT_TRUE(pool.advance(ranks, true, any, kStart).empty());
   ranks.find(Rank{1})->joined = true;
   EXPECT_TRUE(pool.advance(ranks, false, any, kStart).empty());
-  EXPECT_EQ(pool.next_deadline(), kStart + kStandbySettle);
+  EXPECT_EQ(pool.next_deadline(), kStart + kStandbyDelay);
 
-  EXPECT_EQ(pool.advance(ranks, false, any, kStart + kStandbySettle),
+  EXPECT_EQ(pool.advance(ranks, false, any, kStart + kStandbyDelay),
             (std::vector<NodeId>{kNodeA, kNodeB}));
 
   EXPECT_EQ(pool.waiting_on(kNodeA), 2);

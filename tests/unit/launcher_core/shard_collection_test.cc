@@ -44,10 +44,10 @@ TEST(ShardCollection, OneThatCouldNotBeBroughtIsTriedAgain) {
   EXPECT_EQ(shards.written(shard(1), kB, true), Next::Bring);
 }
 
-TEST(ShardCollection, OfASettledCheckpointNothingIsBrought) {
+TEST(ShardCollection, OfAResolvedCheckpointNothingIsBrought) {
   ShardCollection shards = two_nodes();
-  shards.settled(kNow, 2);
-  shards.settled(kNow, 1);
+  shards.resolved(kNow, 2);
+  shards.resolved(kNow, 1);
 
   EXPECT_EQ(shards.written(shard(0, 2), kA, true), Next::Tell);
   EXPECT_EQ(shards.written(shard(0, 3), kA, true), Next::Bring);
@@ -115,7 +115,7 @@ TEST(ShardCollection, OfAnAttemptThatIsOverNothingIsWaitedFor) {
   EXPECT_EQ(shards.written(shard(1), kB, true), Next::Tell);
   EXPECT_FALSE(shards.group_gone({kNow, kB}));
   shards.lost({kNow, kB});
-  shards.settled(kNow, 9);
+  shards.resolved(kNow, 9);
   EXPECT_EQ(shards.attempts(), std::set<Attempt>{});
   EXPECT_EQ(shards.written(shard(0, 1, kLater), kA, true), Next::Bring);
   EXPECT_EQ(shards.attempts(), std::set<Attempt>{kLater});

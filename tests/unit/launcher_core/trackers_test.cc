@@ -72,7 +72,7 @@ TEST(CheckpointTracker, GivesUpACheckpointWithABadPart) {
 
   EXPECT_EQ(tracker.take_ready()->error, "rank 1: the disk is full");
   EXPECT_FALSE(tracker.committing());
-  EXPECT_EQ(tracker.settled(), 1u);
+  EXPECT_EQ(tracker.resolved(), 1u);
   EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "", "rank 1: the disk is full"}));
 }
 

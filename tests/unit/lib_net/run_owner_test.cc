@@ -6,7 +6,7 @@ namespace train {
 namespace {
 
 const std::string kKey = make_owner_key();
-const std::string kRun = "mnist-" + owner_mark(kKey);
+const std::string kRun = "mnist-" + owner_digest(kKey);
 const std::string kBinding(32, 'b');
 
 TEST(RunOwner, IsWhoHasTheKey) {
@@ -27,8 +27,8 @@ TEST(RunOwner, AProofHoldsForOneConnectionRunAndGeneration) {
   EXPECT_FALSE(owns_run(kRun, 2, kBinding, proof));
   EXPECT_FALSE(owns_run(kRun, 1, std::string(32, 'c'), proof));
   EXPECT_FALSE(owns_run(kRun, 1, "", proof));
-  EXPECT_FALSE(owns_run("other-" + owner_mark(kKey), 1, kBinding, proof));
-  EXPECT_FALSE(owns_run(owner_mark(kKey), 1, kBinding, proof));
+  EXPECT_FALSE(owns_run("other-" + owner_digest(kKey), 1, kBinding, proof));
+  EXPECT_FALSE(owns_run(owner_digest(kKey), 1, kBinding, proof));
 }
 
 TEST(RunOwner, AProofOfOtherBytesIsNone) {
@@ -56,9 +56,9 @@ TEST(RunOwner, AnIdWithoutItsMarkIsNobodys) {
 }
 
 TEST(RunOwner, TheMarkOfAKeyStaysTheSame) {
-  EXPECT_EQ(owner_mark(std::string(64, '0')), "9527ea7ed3b2c4b0b70a7705572f5115");
+  EXPECT_EQ(owner_digest(std::string(64, '0')), "9527ea7ed3b2c4b0b70a7705572f5115");
   const std::string digits = "0123456789abcdef";
-  EXPECT_EQ(owner_mark(digits + digits + digits + digits), "a3490ba76893d7b73b52e0521126af1c");
+  EXPECT_EQ(owner_digest(digits + digits + digits + digits), "a3490ba76893d7b73b52e0521126af1c");
 }
 
 }  // namespace

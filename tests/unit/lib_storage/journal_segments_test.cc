@@ -286,7 +286,7 @@ class MutantSegments final : public Segments {
 
   Result<Unit> append(std::string_view lines,
                       const std::function<Result<std::string>()>& whole) override {
-    TRY_VOID(settle());
+    TRY_VOID(resolve());
     const bool anew = first_ == 0 || next_ - base_ >= kFewSegments;
     std::string text(lines);
     if (anew) {
@@ -298,7 +298,7 @@ class MutantSegments final : public Segments {
     if (put.has_error()) {
       if (put.error().code == Errc::AlreadyExists) {
         if (!doubt_.empty() && wrong_ != Wrong::SkipsANumberInDoubt) {
-          TRY_VOID(settle());
+          TRY_VOID(resolve());
           return append(lines, whole);
         }
         return Error{Errc::Fenced, "taken"};
@@ -323,7 +323,7 @@ class MutantSegments final : public Segments {
   }
 
   Result<Unit> check() override {
-    if (wrong_ != Wrong::ChecksItsDoubtOnly) TRY_VOID(settle());
+    if (wrong_ != Wrong::ChecksItsDoubtOnly) TRY_VOID(resolve());
     const auto there = store_.get(key_of(next_), kJournalBytesMax);
     if (there.has_error() && there.error().code == Errc::NotFound) return Unit{};
     if (there.has_error()) return there.error();
@@ -340,7 +340,7 @@ class MutantSegments final : public Segments {
       last = std::max<std::uint64_t>(last, std::stoull(one.key.substr(8, 6)));
     return last;
   }
-  Result<Unit> settle() {
+  Result<Unit> resolve() {
     if (doubt_.empty() || wrong_ == Wrong::SkipsANumberInDoubt) return Unit{};
     const auto there = store_.get(key_of(next_), kJournalBytesMax);
     if (there.has_error() && there.error().code != Errc::NotFound) return there.error();

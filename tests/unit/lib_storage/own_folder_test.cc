@@ -223,7 +223,7 @@ TEST_F(OwnFolder, OfRandomTreesNothingForeignIsEverGone) {
       write(folder / "checkpoints" / "deep" / "file");
       ::chmod(folder.c_str(), 0700);
       const int lacks = chance(5);
-      const fs::path mark = folder / std::string(kOwnFolderMark);
+      const fs::path mark = folder / std::string(kOwnFolderMarker);
       if (lacks == 1) fs::create_symlink(folder / "checkpoints/deep/file", mark);
       if (lacks == 2) fs::create_directory(mark);
       if (lacks >= 3) write(mark);

@@ -26,25 +26,25 @@ TEST(Retries, ChanceTakesUpToHalfOfAPause) {
   }
 }
 
-TEST(Retries, ThePausesUntilPatienceEndsTakeAsLongAsItAndOneMoreAtMost) {
-  for (const Duration patience : {Duration(seconds(300)), Duration(seconds(15))}) {
+TEST(Retries, ThePausesUntilTheTimeoutTakeAsLongAsItAndOneMoreAtMost) {
+  for (const Duration retry_timeout : {Duration(seconds(300)), Duration(seconds(15))}) {
     Duration waited{};
     std::int64_t tries = 0;
-    for (; may_try_again(tries, patience); ++tries) {
+    for (; may_try_again(tries, retry_timeout); ++tries) {
       ASSERT_LT(tries, 1000);
       waited += pause_before(tries);
     }
-    EXPECT_GE(waited, patience);
-    EXPECT_LE(waited, patience + seconds(10));
-    EXPECT_FALSE(may_try_again(tries + 1, patience)) << "and then never again";
+    EXPECT_GE(waited, retry_timeout);
+    EXPECT_LE(waited, retry_timeout + seconds(10));
+    EXPECT_FALSE(may_try_again(tries + 1, retry_timeout)) << "and then never again";
   }
 }
 
-TEST(Retries, WithoutPatienceNothingIsTriedTwice) {
+TEST(Retries, WithoutATimeoutNothingIsTriedTwice) {
   EXPECT_FALSE(may_try_again(0, Duration{0}));
   int calls = 0, told = 0;
   ObjectStoreOptions options;
-  options.patience = Duration{0};
+  options.retry_timeout = Duration{0};
   options.on_retry = [&](const std::string&) { ++told; };
   const auto done = insist(options, [&]() -> Result<Unit> {
     ++calls;

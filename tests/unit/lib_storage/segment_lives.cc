@@ -46,7 +46,7 @@ std::unique_ptr<Segments> right_segments(ObjectStore& store) {
   return std::make_unique<RightSegments>(store);
 }
 
-bool SegmentOwner::settle(const Result<Unit>& wrote, const std::vector<JournalRecord>& group) {
+bool SegmentOwner::resolve(const Result<Unit>& wrote, const std::vector<JournalRecord>& group) {
   if (!wrote.has_error()) {
     if (fenced_) note(fmt::format("owner {} was fenced, and its group is acknowledged", id_));
     certain_.insert(certain_.end(), group.begin(), group.end());
@@ -84,15 +84,15 @@ bool SegmentOwner::take_over() {
   journal_ = std::move(*journal);
   if (const auto& damage = journal_->replayed().damage; damage) note("found " + damage->what);
   const auto generation = journal_->take_generation(kTime, {{"owner", id_}, {"nonce", ++events_}});
-  if (generation.has_error()) return settle(generation.error(), {});
+  if (generation.has_error()) return resolve(generation.error(), {});
   generation_ = *generation;
   certain_ = journal_->replayed().records;  // before, the owner may have replaced the last group
-  return settle(Unit{},
-                {{.seq = certain_.size() + 1,
-                  .group = certain_.size() + 1,
-                  .generation = *generation,
-                  .time = kTime,
-                  .event = {{"event", kGenerationTaken}, {"owner", id_}, {"nonce", events_}}}});
+  return resolve(Unit{},
+                 {{.seq = certain_.size() + 1,
+                   .group = certain_.size() + 1,
+                   .generation = *generation,
+                   .time = kTime,
+                   .event = {{"event", kGenerationTaken}, {"owner", id_}, {"nonce", events_}}}});
 }
 
 bool SegmentOwner::append(int count) {
@@ -106,7 +106,7 @@ bool SegmentOwner::append(int count) {
                      .time = kTime,
                      .event = events.back()});
   }
-  return settle(journal_->append(events, kTime), group);
+  return resolve(journal_->append(events, kTime), group);
 }
 
 bool SegmentOwner::check() {

@@ -45,7 +45,7 @@ class SegmentOwner {
 
  private:
   friend class SegmentRun;
-  bool settle(const Result<Unit>& wrote, const std::vector<JournalRecord>& group);
+  bool resolve(const Result<Unit>& wrote, const std::vector<JournalRecord>& group);
   void note(std::string what) { violations_.push_back(std::move(what)); }
 
   const int id_;

@@ -64,7 +64,7 @@ inline std::vector<Frame> golden_frames() {
                             .bind_address = "a",
                             .generation = 5,
                             .run_dir = "d",
-                            .storage_mark = "m",
+                            .storage_marker = "m",
                             .storage_env = {{"E", "v"}},
                             .may_relay = true,
                             .no_access = true,
@@ -165,7 +165,7 @@ inline std::vector<Frame> golden_frames() {
       encode(AttemptSnapshot{.phase = "running",
                              .master_port = 1,
                              .alive = {{.rank = 2, .pid = 3, .joined = true, .reported = 4}},
-                             .settled_checkpoint = 5},
+                             .resolved_checkpoint = 5},
              attempt),
       encode(
           RunValidation{

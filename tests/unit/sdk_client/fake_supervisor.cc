@@ -77,7 +77,7 @@ void FakeSupervisor::answer(const Frame& frame) {
         {.rank = batch.rank, .report_seq = batch.first_report_seq + batch.count - 1});
     send(acks);
   }
-  if (frame.type == MessageType::CheckpointStaged && settle_checkpoints_) {
+  if (frame.type == MessageType::CheckpointStaged && resolve_checkpoints_) {
     send(CheckpointOutcome{.checkpoint_seq = decode<CheckpointStaged>(frame)->checkpoint_seq,
                            .path = "/checkpoint",
                            .error = ""});

@@ -30,7 +30,7 @@ class FakeSupervisor {
   void ack_reports(bool on) { ack_reports_ = on; }
   void answer_goodbye(bool on) { answer_goodbye_ = on; }
   void answer_collectives(bool on) { answer_collectives_ = on; }  // as the only rank
-  void settle_checkpoints(bool on) { settle_checkpoints_ = on; }
+  void resolve_checkpoints(bool on) { resolve_checkpoints_ = on; }
 
   template <class Message>
   void send(const Message& message) {
@@ -62,7 +62,7 @@ class FakeSupervisor {
   int listener_ = -1;
   std::atomic<int> connection_ = -1;
   std::atomic<bool> ack_reports_ = true, answer_goodbye_ = true, answer_collectives_ = false,
-                    settle_checkpoints_ = true;
+                    resolve_checkpoints_ = true;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Frame> frames_;

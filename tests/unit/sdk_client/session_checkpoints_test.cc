@@ -273,9 +273,9 @@ TEST(CheckpointStager, AWriterMayWaitForAllThatIsStaged) {  // as one does that 
   fs::remove_all(folder);
 }
 
-TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {
+TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnresolved) {
   Worker worker;
-  worker.supervisor.settle_checkpoints(false);
+  worker.supervisor.resolve_checkpoints(false);
   const Checkpoint checkpoint = writing("x");
   worker.session->report({}, &checkpoint);
   worker.session->report({}, &checkpoint);
@@ -293,7 +293,7 @@ TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnsettled) {
 
 TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
   Worker worker;
-  worker.supervisor.settle_checkpoints(false);
+  worker.supervisor.resolve_checkpoints(false);
   EXPECT_EQ(worker.session->wait_for_checkpoint(), std::nullopt);  // there is none
   const Checkpoint checkpoint = writing("x");
   worker.session->report({}, &checkpoint);
@@ -311,7 +311,7 @@ TEST(SupervisedSession, WaitsUntilItsCheckpointsAreCommitted) {
 
 TEST(SupervisedSession, ALateOutcomeReplacesNoLaterOne) {
   Worker worker;
-  worker.supervisor.settle_checkpoints(false);
+  worker.supervisor.resolve_checkpoints(false);
   const Checkpoint checkpoint = writing("x");
   worker.session->report({}, &checkpoint);
   worker.session->report({}, &checkpoint);
@@ -326,7 +326,7 @@ TEST(SupervisedSession, ALateOutcomeReplacesNoLaterOne) {
 TEST(SupervisedSession, WaitsForNoCheckpointOnceNobodyAnswers) {
   for (const bool stopped : {true, false}) {
     Worker worker;
-    worker.supervisor.settle_checkpoints(false);
+    worker.supervisor.resolve_checkpoints(false);
     const Checkpoint checkpoint = writing("x");
     worker.session->report({}, &checkpoint);
     worker.supervisor.wait_for<CheckpointStaged>();
@@ -352,7 +352,7 @@ TEST(SupervisedSession, WaitsForNoCheckpointOnceNobodyAnswers) {
 
 TEST(SupervisedSession, WaitsForACheckpointThatIsGivenUp) {
   Worker worker;
-  worker.supervisor.settle_checkpoints(false);
+  worker.supervisor.resolve_checkpoints(false);
   const Checkpoint checkpoint = writing("x");
   worker.session->report({}, &checkpoint);
   worker.supervisor.wait_for<CheckpointStaged>();
@@ -402,9 +402,9 @@ TEST(SupervisedSession, AsksWhichCheckpointsThereAre) {
   EXPECT_EQ(answer[0].status, "validated");
 }
 
-TEST(SupervisedSession, AsksOnlyOnceItsOwnCheckpointsAreSettled) {
+TEST(SupervisedSession, AsksOnlyOnceItsOwnCheckpointsAreResolved) {
   Worker worker;
-  worker.supervisor.settle_checkpoints(false);
+  worker.supervisor.resolve_checkpoints(false);
   worker.session->report({{"epoch", 1}}, nullptr);
   const Checkpoint checkpoint = writing("state");
   worker.session->report({{"epoch", 2}}, &checkpoint);

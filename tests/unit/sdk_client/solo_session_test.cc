@@ -69,7 +69,7 @@ TEST_F(Solo, KeepsACheckpointWithAllThatBelongsToIt) {
 
 TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {
   SoloSession solo = session();
-  for (int epoch = 0; epoch < 5; ++epoch) {  // more than may be unsettled
+  for (int epoch = 0; epoch < 5; ++epoch) {  // more than may be unresolved
     const Checkpoint checkpoint = writing(std::to_string(epoch));
     solo.report({{"epoch", epoch}}, &checkpoint);
   }

@@ -1,4 +1,4 @@
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 
 #include <gtest/gtest.h>
 
@@ -19,16 +19,16 @@ constexpr const char* kSameMount =
 const StorageCheck kCheck{
     .run_dir = kRun, .generation = Generation{2}, .mark = "vit-1 abc", .prober = "node-b-7"};
 
-class StorageMark : public testing::Test {
+class StorageMarker : public testing::Test {
  protected:
-  StorageMark() { disk.put("/shared/vit/events.jsonl", "x"); }
+  StorageMarker() { disk.put("/shared/vit/events.jsonl", "x"); }
   Result<Unit> leave(const std::string& text = kCheck.mark) {
-    return leave_storage_mark(disk, kRun, kCheck.generation, text);
+    return leave_storage_marker(disk, kRun, kCheck.generation, text);
   }
   MemoryFileSystem disk;
 };
 
-TEST_F(StorageMark, IsFoundAndNothingElseIsLeft) {
+TEST_F(StorageMarker, IsFoundAndNothingElseIsLeft) {
   disk.put("/shared/vit/.probe-1", "of an earlier launcher");
   disk.put("/shared/vit/.probe-1-node-b-5", "of a node that died");
 
@@ -37,12 +37,12 @@ TEST_F(StorageMark, IsFoundAndNothingElseIsLeft) {
 
   EXPECT_TRUE(checked) << checked.error().describe();
   EXPECT_EQ(disk.tree(kRun), (Paths{"/shared/vit/.probe-2", "/shared/vit/events.jsonl"}));
-  remove_storage_marks(disk, kRun);
+  remove_storage_markers(disk, kRun);
   EXPECT_EQ(disk.tree(kRun), (Paths{"/shared/vit/events.jsonl"}));
-  remove_storage_marks(disk, "/not/there");
+  remove_storage_markers(disk, "/not/there");
 }
 
-TEST_F(StorageMark, IsMissingInALocalFolderOfTheSameName) {
+TEST_F(StorageMarker, IsMissingInALocalFolderOfTheSameName) {
   EXPECT_EQ(check_storage(disk, kCheck).error(),
             (Error{Errc::InvalidArgument,
                    "'/shared/vit' is not the launcher's storage: it is there, but has no mark of "
@@ -50,21 +50,21 @@ TEST_F(StorageMark, IsMissingInALocalFolderOfTheSameName) {
                    kSameMount}));
 }
 
-TEST_F(StorageMark, IsMissingWithItsFolder) {
+TEST_F(StorageMarker, IsMissingWithItsFolder) {
   MemoryFileSystem other;
   EXPECT_EQ(check_storage(other, kCheck).error(),
             (Error{Errc::InvalidArgument,
                    "'/shared/vit' is not the launcher's storage: no such folder", kSameMount}));
 }
 
-TEST_F(StorageMark, OfAnotherLauncherIsNotOurs) {
+TEST_F(StorageMarker, OfAnotherLauncherIsNotOurs) {
   ASSERT_TRUE(leave("vit-1 other"));
 
   EXPECT_EQ(check_storage(disk, kCheck).error().message,
             "'/shared/vit' is not the launcher's storage: it has the mark of another launcher");
 }
 
-TEST_F(StorageMark, IsNoUseWhereNothingMayBeWritten) {
+TEST_F(StorageMarker, IsNoUseWhereNothingMayBeWritten) {
   ASSERT_TRUE(leave());
   disk.fail_at(1, EROFS);
 
@@ -75,7 +75,7 @@ TEST_F(StorageMark, IsNoUseWhereNothingMayBeWritten) {
                    "the user that workers run as must be able to write there"}));
 }
 
-TEST_F(StorageMark, IsNotEnoughOnAFullDisk) {
+TEST_F(StorageMarker, IsNotEnoughOnAFullDisk) {
   ASSERT_TRUE(leave());
   disk.set_space(kFreeBytesMin - 1);
 

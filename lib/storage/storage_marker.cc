@@ -1,4 +1,4 @@
-#include "lib/storage/storage_mark.h"
+#include "lib/storage/storage_marker.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ Result<Unit> write_file(FileSystem& fs, const std::string& path, std::string_vie
   return file->write(text);
 }
 
-Result<Unit> look_for_mark(FileSystem& fs, const StorageCheck& check) {
+Result<Unit> look_for_marker(FileSystem& fs, const StorageCheck& check) {
   const auto mark = read_small_file(fs, mark_path(check.run_dir, check.generation), kMarkBytesMax);
   if (mark && *mark == check.mark) return Unit{};
   if (mark)
@@ -61,13 +61,13 @@ Error cannot_write(Error error) {
 
 }  // namespace
 
-Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Generation generation,
-                                const std::string& text) {
-  remove_storage_marks(fs, run_dir);
+Result<Unit> leave_storage_marker(FileSystem& fs, const std::string& run_dir, Generation generation,
+                                  const std::string& text) {
+  remove_storage_markers(fs, run_dir);
   return write_file(fs, mark_path(run_dir, generation), text);
 }
 
-void remove_storage_marks(FileSystem& fs, const std::string& run_dir) {
+void remove_storage_markers(FileSystem& fs, const std::string& run_dir) {
   const auto entries = fs.list(run_dir);
   if (!entries) return;
   for (const FolderEntry& entry : *entries) {
@@ -77,7 +77,7 @@ void remove_storage_marks(FileSystem& fs, const std::string& run_dir) {
 }
 
 Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check) {
-  TRY_VOID(look_for_mark(fs, check));
+  TRY_VOID(look_for_marker(fs, check));
   if (const auto wrote = write_and_remove(fs, check); !wrote) return cannot_write(wrote.error());
   TRY(const std::uint64_t free, fs.free_bytes(check.run_dir));
   if (free < kFreeBytesMin)

@@ -17,10 +17,10 @@ inline constexpr std::uint64_t kFreeBytesMin = 1 << 20;
 
 /// Leave the mark `.probe-<generation>`, and remove those that earlier launchers left. Not synced:
 /// it only has to be seen.
-Result<Unit> leave_storage_mark(FileSystem& fs, const std::string& run_dir, Generation generation,
-                                const std::string& text);
+Result<Unit> leave_storage_marker(FileSystem& fs, const std::string& run_dir, Generation generation,
+                                  const std::string& text);
 /// Remove all marks; best effort.
-void remove_storage_marks(FileSystem& fs, const std::string& run_dir);
+void remove_storage_markers(FileSystem& fs, const std::string& run_dir);
 
 struct StorageCheck {
   std::string run_dir;

@@ -1,0 +1,79 @@
+#include "launcher/cluster/run/run_job.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <boost/json.hpp>
+#include <ctime>
+
+#include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/run_driver.h"
+#include "launcher/cluster/run/run_log.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/report/summary.h"
+#include "lib/base/exit_code.h"
+#include "lib/base/leave.h"
+#include "lib/base/print.h"
+
+namespace train {
+namespace {
+
+int refuse(const RunOptions& options, const Error& error, int code) {
+  print_error("train-run", error);
+  if (options.output == OutputMode::Json) {
+    print_json(boost::json::serialize(
+        boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}}));
+  }
+  return code;
+}
+
+}  // namespace
+
+int run_job(const RunOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const JobSpec& spec = options.parsed.spec;
+  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
+  auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
+  if (!tls) return refuse(options, tls.error(), 77);
+  if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
+    print_err("train-run: {}\n", soon);
+  if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
+    return refuse(options, safe.error(), 77);
+  auto env = worker_environment_base(spec, options.environment);
+  if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
+  if (const auto fits = check_start_size(spec, *env); !fits)
+    return refuse(options, fits.error(), exit_code::kBadSpec);
+  // The private traind starts while the run's folder is made and synced.
+  auto found = private_daemon_of(options);
+  if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
+  std::optional<PrivateDaemon> daemon = std::move(*found);
+  auto record = RunRecord::open(
+      spec, {.unique_name = options.unique_name,
+             .force = options.force,
+             .changed = !options.changed_keys.empty(),
+             .build = options.build,
+             .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});
+  if (!record) {
+    if (daemon) daemon->stop();
+    return refuse(options, record.error(),
+                  exit_code_of(Ending{Outcome::Refused, {}, record.error().code}));
+  }
+  const RunFolder folder = (*record)->folder();
+  if (daemon) remember_daemon(*daemon, folder);
+  if (options.detached) {
+    if (const auto begun = begin_detached(folder); !begun)
+      return refuse(options, begun.error(), 74);
+  } else {
+    end_detached(folder);
+  }
+  auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
+  if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
+  RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
+                   log ? std::move(*log) : Log());
+  if (const auto opened = driver.open_sinks(); !opened) return refuse(options, opened.error(), 74);
+  leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
+}
+
+}  // namespace train
