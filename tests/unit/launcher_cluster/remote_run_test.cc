@@ -36,7 +36,11 @@ class RemoteRunTest : public testing::Test {
   /// Its thread puts what is new; returns once the first round is over.
   void begin(RunRecord& record) {
     record.remote()->begin(
-        record.folder(), record.generation(), [](const std::string&) {},
+        record.folder(), record.generation(),
+        [this](const std::string& text) {
+          const std::lock_guard lock(mutex_);
+          warnings_.push_back(text);
+        },
         [this](const Error& error) {
           const std::lock_guard lock(mutex_);
           fenced_ = error.code;
@@ -54,6 +58,7 @@ class RemoteRunTest : public testing::Test {
   JobSpec spec_;
   std::mutex mutex_;
   std::optional<Errc> fenced_;
+  std::vector<std::string> warnings_;
 };
 
 TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
@@ -188,6 +193,8 @@ TEST_F(RemoteRunTest, TheOneWhoRunsItSaysThatItLives) {
   EXPECT_EQ(owner.at("beat").to_number<int>(), 1);
   EXPECT_LT(std::chrono::system_clock::now() - parse_utc(std::string(owner.at("at").as_string())),
             std::chrono::minutes(5));
+  ASSERT_TRUE((*record)->remote()->finish());
+  EXPECT_EQ(warnings_, std::vector<std::string>{});  // such as that nobody has asked it to stop
 }
 
 TEST_F(RemoteRunTest, ARequestToStopReachesTheWorkingFolder) {

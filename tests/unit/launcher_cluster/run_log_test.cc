@@ -29,6 +29,9 @@ class RunLogTest : public testing::Test {
     log.event(RankExited{Attempt{2}, Rank{3}, WorkerEnd{.signaled = true, .status = 9}});
     log.action(StateChanged{RunState::Running, RunState::TearingDown, RunTrigger::GroupEnding,
                             Attempt{2}, "rank 3 was killed", ""});
+    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Pause, 7, "the group grows"});
+    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Advance, 8, "the group grows"});
+    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Finish, 9, "the group grows"});
     log.action(Note{NoteLevel::Warning, "told as a warning"});
     log.warning("disk is nearly full");
     log.close()();
@@ -51,6 +54,7 @@ TEST_F(RunLogTest, InfoHasEventsAndDecisionsWithWhoTheyAreAbout) {
   EXPECT_THAT(text,
               HasSubstr("level=warn component=train-run run=vit msg=\"disk is nearly full\"\n"));
   EXPECT_THAT(text, Not(HasSubstr("msg=report")));
+  EXPECT_THAT(text, Not(HasSubstr("pause workers")));
   EXPECT_THAT(text, Not(HasSubstr("told as a warning")));  // its warning says it
   EXPECT_THAT(text, Not(HasSubstr("after the end")));
 }
@@ -59,6 +63,12 @@ TEST_F(RunLogTest, DebugHasReportsToo) {
   EXPECT_THAT(
       log_of("debug", LogFormat::Logfmt),
       HasSubstr("level=debug component=train-run run=vit msg=report attempt=2 rank=3 report=7\n"));
+}
+
+TEST_F(RunLogTest, DebugNamesTheSteps) {
+  const std::string text = log_of("debug", LogFormat::Logfmt);
+  for (const char* step : {"step=pause report=7", "step=advance report=8", "step=finish report=9"})
+    EXPECT_THAT(text, HasSubstr(std::string("msg=\"pause workers\" attempt=2 node=gpu-1 ") + step));
 }
 
 TEST_F(RunLogTest, ErrorHasFailuresOnly) {
