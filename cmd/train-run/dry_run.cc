@@ -26,13 +26,13 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   const int share =
       (spec.scaling_config.num_workers.max + static_cast<int>(spec.cluster.nodes.size()) - 1) /
       static_cast<int>(spec.cluster.nodes.size());
-  Resources room = spec.scaling_config.resources_per_worker;
-  room.cpu *= share;
-  room.gpu *= share;
-  room.memory_bytes *= static_cast<std::uint64_t>(share);
-  for (auto& [name, value] : room.custom) value *= share;
+  Resources capacity = spec.scaling_config.resources_per_worker;
+  capacity.cpu *= share;
+  capacity.gpu *= share;
+  capacity.memory_bytes *= static_cast<std::uint64_t>(share);
+  for (auto& [name, value] : capacity.custom) value *= share;
   for (const std::string& endpoint : spec.cluster.nodes)
-    nodes.push_back({NodeId{static_cast<int>(nodes.size())}, endpoint, room, room});
+    nodes.push_back({NodeId{static_cast<int>(nodes.size())}, endpoint, capacity, capacity});
   return nodes;
 }
 

@@ -44,13 +44,13 @@ std::optional<Cgroup> cgroup_for(const SupervisorFiles& files, const UserAccount
 }  // namespace
 
 void limit_attempt_of_user(const SupervisorFiles& files, const PrepareAttempt& message) {
-  constexpr std::uint64_t kRoomForSupervisor = 1u << 30;
+  constexpr std::uint64_t kSupervisorMemory = 1u << 30;
   if (files.uid == ::geteuid()) return;
   const auto group = Cgroup::existing(files.cgroup);
   if (!group) return;
   CgroupLimits limits = limits_of_all(message);
   if (message.claimed.memory_bytes > 0)
-    limits.memory_bytes = message.claimed.memory_bytes + kRoomForSupervisor;
+    limits.memory_bytes = message.claimed.memory_bytes + kSupervisorMemory;
   group->set_limits(limits);
 }
 

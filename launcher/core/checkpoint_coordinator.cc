@@ -93,7 +93,7 @@ CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const Comm
   if (!event.checkpoint) return give_up(outcome, event.no_space, event.may_come, situation);
   without_space_ = 0;
   Effects effects{Tell{outcome}};
-  if (auto note = little_room(event.room)) effects.push_back(std::move(*note));
+  if (auto note = little_space(event.space)) effects.push_back(std::move(*note));
   return effects;
 }
 
@@ -144,14 +144,14 @@ std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_res
                           error.message, newest_ ? name(*newest_) : "the beginning"))};
 }
 
-std::optional<Note> CheckpointCoordinator::little_room(const StorageRoom& room) {
-  const bool little = room.free && *room.free < room.needed;
-  const bool known = std::exchange(little_room_, little);
+std::optional<Note> CheckpointCoordinator::little_space(const FreeSpace& space) {
+  const bool little = space.free && *space.free < space.needed;
+  const bool known = std::exchange(little_space_, little);
   if (!little || known) return std::nullopt;
   return warning(
       fmt::format("the next checkpoint may not fit: the last one has {} bytes, {} are free in "
                   "'{}' (free some space, or lower checkpoint_config.num_to_keep)",
-                  room.needed, *room.free, room.where));
+                  space.needed, *space.free, space.where));
 }
 
 // ---- a commit that takes long

@@ -107,7 +107,7 @@ class CheckpointCoordinator {
   Effects give_up(const CheckpointTracker::Outcome& outcome, bool no_space, bool may_come,
                   const Situation& situation);
   void watch_commit(Effects& effects, const Situation& situation, TimePoint now);
-  std::optional<Note> little_room(const StorageRoom& room);
+  std::optional<Note> little_space(const FreeSpace& space);
   TimePoint commit_warn_at() const;
 
   Duration upload_timeout_;
@@ -115,8 +115,8 @@ class CheckpointCoordinator {
   std::optional<CheckpointInfo> newest_;
   std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be intact
   std::uint64_t last_number_ = 0;
-  int without_space_ = 0;     // checkpoints in a row given up for lack of space
-  bool little_room_ = false;  // for the next one, as far as is known
+  int without_space_ = 0;      // checkpoints in a row given up for lack of space
+  bool little_space_ = false;  // for the next one, as far as is known
 
   Attempt attempt_;
   CheckpointTracker tracker_{0};

@@ -6,21 +6,21 @@ namespace train {
 
 void GroupGrowth::attempt_began() {
   grow_at_.reset();
-  room_changed_ = true;
+  capacity_changed_ = true;
 }
 
-std::optional<int> GroupGrowth::advance(const RankTable& ranks, const std::function<int()>& room,
-                                        TimePoint now) {
+std::optional<int> GroupGrowth::advance(const RankTable& ranks,
+                                        const std::function<int()>& capacity, TimePoint now) {
   const int world_size = static_cast<int>(ranks.size());
-  if (std::exchange(room_changed_, false)) {
-    grow_at_ = room() > world_size ? std::optional(now + kGrowDelay) : std::nullopt;
+  if (std::exchange(capacity_changed_, false)) {
+    grow_at_ = capacity() > world_size ? std::optional(now + kGrowDelay) : std::nullopt;
   }
   // A program without the SDK, or before its first report, cannot be asked to stop without losing
   // work.
   if (!grow_at_ || now < *grow_at_ || !ranks.any_reports()) return std::nullopt;
   grow_at_.reset();
   if (ranks.any_ended()) return std::nullopt;  // no checkpoint will be complete any more
-  const int size = room();
+  const int size = capacity();
   return size > world_size ? std::optional(size) : std::nullopt;
 }
 

@@ -17,16 +17,16 @@ inline constexpr Duration kGrowDelay =
 class GroupGrowth {
  public:
   /// Nodes came, went, or may be used again.
-  void room_changed() { room_changed_ = true; }
+  void capacity_changed() { capacity_changed_ = true; }
   void attempt_began();
   /// Return the size to grow to now. `room` returns how many workers would fit; it is called only
   /// where that matters.
-  std::optional<int> advance(const RankTable& ranks, const std::function<int()>& room,
+  std::optional<int> advance(const RankTable& ranks, const std::function<int()>& capacity,
                              TimePoint now);
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 
  private:
-  bool room_changed_ = false;  // since room was counted
+  bool capacity_changed_ = false;  // since room was counted
   std::optional<TimePoint> grow_at_;
 };
 

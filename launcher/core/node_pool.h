@@ -45,7 +45,7 @@ class NodePool {
   /// Set the placement of the newest attempt.
   void placed(Placement placement) { placed_ = std::move(placement); }
   /// Return how many workers would fit now.
-  int room(const ScalingConfig& scaling, const FailurePolicy& policy) const {
+  int capacity(const ScalingConfig& scaling, const FailurePolicy& policy) const {
     return place(scaling, usable(scaling, policy), expected_, {}).world_size;
   }
 

@@ -23,36 +23,37 @@ int times_that_fit(double available, double claim, int max) {
 
 using Counts = std::vector<int>;
 
-Counts room_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, int max,
-               bool use_total) {
-  Counts room;
+Counts capacity_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, int max,
+                   bool use_total) {
+  Counts capacity;
   for (const NodeCapacity& node : nodes)
-    room.push_back(workers_that_fit(use_total ? node.total : node.free, claim, max));
-  return room;
+    capacity.push_back(workers_that_fit(use_total ? node.total : node.free, claim, max));
+  return capacity;
 }
 
 // PACK: use as few nodes as possible, the roomiest first; of equally roomy ones, the one listed
 // first.
-Counts pack(const Counts& room, int max) {
-  Counts order(room.size());
+Counts pack(const Counts& capacity, int max) {
+  Counts order(capacity.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return room[a] > room[b]; });
-  Counts taken(room.size(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return capacity[a] > capacity[b]; });
+  Counts taken(capacity.size(), 0);
   int left = max;
   for (int i : order) {
-    taken[i] = std::min(room[i], left);
+    taken[i] = std::min(capacity[i], left);
     left -= taken[i];
   }
   return taken;
 }
 
-Counts spread(const Counts& room, int max, int per_node_max) {
-  Counts taken(room.size(), 0);
+Counts spread(const Counts& capacity, int max, int per_node_max) {
+  Counts taken(capacity.size(), 0);
   int left = max;
   for (bool progress = true; left > 0 && progress;) {
     progress = false;
-    for (std::size_t i = 0; i < room.size() && left > 0; ++i) {
-      if (taken[i] >= std::min(room[i], per_node_max)) continue;
+    for (std::size_t i = 0; i < capacity.size() && left > 0; ++i) {
+      if (taken[i] >= std::min(capacity[i], per_node_max)) continue;
       ++taken[i];
       --left;
       progress = true;
@@ -61,19 +62,19 @@ Counts spread(const Counts& room, int max, int per_node_max) {
   return taken;
 }
 
-Counts choose(const ScalingConfig& scaling, const Counts& room) {
+Counts choose(const ScalingConfig& scaling, const Counts& capacity) {
   const int max = scaling.num_workers.max;
   switch (scaling.placement_strategy) {
     case PlacementStrategy::Pack:
-      return pack(room, max);
+      return pack(capacity, max);
     case PlacementStrategy::Spread:
-      return spread(room, max, std::numeric_limits<int>::max());
+      return spread(capacity, max, std::numeric_limits<int>::max());
     case PlacementStrategy::StrictSpread:
-      return spread(room, max, 1);
+      return spread(capacity, max, 1);
     case PlacementStrategy::StrictPack: {
-      Counts taken(room.size(), 0);
-      const auto best = std::max_element(room.begin(), room.end());
-      if (best != room.end()) taken[best - room.begin()] = std::min(*best, max);
+      Counts taken(capacity.size(), 0);
+      const auto best = std::max_element(capacity.begin(), capacity.end());
+      if (best != capacity.end()) taken[best - capacity.begin()] = std::min(*best, max);
       return taken;
     }
   }
@@ -140,7 +141,7 @@ std::string describe_claim(const Resources& claim) {
 }
 
 std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                          const Counts& room, int placed, bool of_total) {
+                          const Counts& capacity, int placed, bool of_total) {
   std::vector<std::string> offers;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Resources& has = of_total ? nodes[i].total : nodes[i].free;
@@ -154,7 +155,7 @@ std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCa
       const auto found = has.custom.find(name);
       text += fmt::format(", {} {}", name, amount(found == has.custom.end() ? 0 : found->second));
     }
-    offers.push_back(fmt::format("{} (room for {})", text, room[i]));
+    offers.push_back(fmt::format("{} (room for {})", text, capacity[i]));
   }
   static constexpr const char* kStrategies[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
   return fmt::format(
@@ -184,17 +185,17 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
   const int max = scaling.num_workers.max;
   const Resources& claim = scaling.resources_per_worker;
   const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
-  const Counts room = room_of(nodes, claim, max, false);
-  const Counts taken = choose(scaling, room);
+  const Counts capacity = capacity_of(nodes, claim, max, false);
+  const Counts taken = choose(scaling, capacity);
   const int placed = std::accumulate(taken.begin(), taken.end(), 0);
 
   Placement placement;
   if (placed < scaling.num_workers.min) {
-    const Counts total_room = room_of(nodes, claim, max, true);
-    const Counts at_best = choose(scaling, total_room);
+    const Counts total_capacity = capacity_of(nodes, claim, max, true);
+    const Counts at_best = choose(scaling, total_capacity);
     const int possible = std::accumulate(at_best.begin(), at_best.end(), 0);
     placement.never = nodes.size() >= expected_nodes && possible < scaling.num_workers.min;
-    placement.reason = describe_lack(scaling, nodes, placement.never ? total_room : room,
+    placement.reason = describe_lack(scaling, nodes, placement.never ? total_capacity : capacity,
                                      placement.never ? possible : placed, placement.never);
     return placement;
   }

@@ -14,7 +14,7 @@ namespace train {
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   nodes_.up(event);
-  growth_.room_changed();
+  growth_.capacity_changed();
   bool standby_is_there = false;
   for (Attempt attempt : event.attempts) {
     if (stands_by(attempt, node)) {
@@ -96,7 +96,7 @@ void RunController::on(const NodeDown& event) {
   }
   nodes_.down(event.node);
   standbys_.forget(event.node);
-  growth_.room_changed();
+  growth_.capacity_changed();
 }
 
 void RunController::on(const SupervisorLost& event) {
@@ -139,7 +139,7 @@ bool RunController::may_be_used(NodeId node) {
 
 // Readmit nodes whose cooldown is over: there is more room.
 void RunController::readmit_nodes() {
-  if (policy_.readmit(now_)) growth_.room_changed();
+  if (policy_.readmit(now_)) growth_.capacity_changed();
 }
 
 }  // namespace train

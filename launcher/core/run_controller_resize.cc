@@ -73,11 +73,11 @@ void RunController::begin_resize(Resize resize, TimePoint deadline, bool at_chec
 void RunController::consider_growth() {
   const WorkerCount& wanted = spec_.scaling_config.num_workers;
   if (!wanted.elastic() || attempt_.placement.world_size >= wanted.max) return;
-  const auto room = [this] {
+  const auto capacity = [this] {
     readmit_nodes();
-    return nodes_.room(spec_.scaling_config, policy_);
+    return nodes_.capacity(spec_.scaling_config, policy_);
   };
-  const std::optional<int> size = growth_.advance(attempt_.ranks, room, now_);
+  const std::optional<int> size = growth_.advance(attempt_.ranks, capacity, now_);
   if (!size) return;
   begin_resize({.reason = fmt::format("there is room for {} workers instead of {}", *size,
                                       attempt_.placement.world_size)},
@@ -86,7 +86,7 @@ void RunController::consider_growth() {
 
 void RunController::on(const NodeDrain& event) {
   if (!nodes_.drain(event.node)) return;
-  growth_.room_changed();
+  growth_.capacity_changed();
   release_standby(event.node);
   const std::string text =
       fmt::format("node {} is being drained: {}", nodes_.name(event.node), event.reason);

@@ -29,7 +29,7 @@ struct CheckpointInfo {
 };
 
 /// The room that one more checkpoint of this size would find.
-struct StorageRoom {
+struct FreeSpace {
   std::uint64_t needed = 0;           // bytes of the newest one
   std::optional<std::uint64_t> free;  // bytes; none where they are not known
   std::string where;
@@ -132,7 +132,7 @@ struct CommitFinished {
   std::optional<CheckpointInfo> checkpoint;
   std::string error;
   bool no_space = false;                    // is what the error is about
-  StorageRoom room = {};                    // once it is committed, and old ones are removed
+  FreeSpace space = {};                     // once it is committed, and old ones are removed
   std::vector<std::uint64_t> removed = {};  // their numbers
   bool may_come = false;  // given up, but may turn out to be committed all the same
 };

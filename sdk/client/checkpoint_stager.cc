@@ -56,9 +56,9 @@ std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
   const bool no_space = failed && failed->code == to_string(Errc::NoSpace);
   std::string what = failed ? failed->error : "";
   if (!no_space) {
-    const auto room = check_room(job.staged.dir);
-    if (!room.has_error()) return failed;
-    what = fmt::format("{}{}", failed ? failed->error + ": " : "", room.error().message);
+    const auto space = check_free_space(job.staged.dir);
+    if (!space.has_error()) return failed;
+    what = fmt::format("{}{}", failed ? failed->error + ": " : "", space.error().message);
     if (!failed) what += ", its files may be short";
   }
   return failed_by(with_free_space(

@@ -23,7 +23,7 @@ class ReportQueue {
     std::string data;
   };
 
-  bool has_room(std::size_t bytes) const {
+  bool has_capacity(std::size_t bytes) const {
     return held_bytes_ == 0 || held_bytes_ + bytes <= kReportQueueBytesMax;
   }
   /// Add the bytes of one report (append_report) and return its report_seq, from 1.

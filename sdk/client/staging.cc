@@ -18,7 +18,7 @@ namespace train::sdk {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kRoomBytes = 64 << 10;  // less is used up by names and by who else writes
+constexpr std::size_t kProbeBytes = 64 << 10;  // less is used up by names and by who else writes
 
 struct Descriptor {
   int fd = -1;
@@ -227,11 +227,11 @@ std::uint64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-Result<Unit> check_room(const fs::path& folder) {
-  const fs::path path = folder / ".room";
+Result<Unit> check_free_space(const fs::path& folder) {
+  const fs::path path = folder / ".free-space";
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   int failed = file.fd < 0 ? errno : 0;
-  const std::string bytes(kRoomBytes, '\0');
+  const std::string bytes(kProbeBytes, '\0');
   for (std::size_t done = 0; failed == 0 && done < bytes.size();) {
     const ssize_t put = ::write(file.fd, bytes.data() + done, bytes.size() - done);
     if (put >= 0)

@@ -28,7 +28,7 @@ void remove_folder(const std::filesystem::path& folder);
 std::uint64_t bytes_below(const std::filesystem::path& folder);
 /// Return NoSpace when nothing of any size fits there any more. Checks by writing, because only
 /// that reveals a quota.
-Result<Unit> check_room(const std::filesystem::path& folder);
+Result<Unit> check_free_space(const std::filesystem::path& folder);
 /// Add to an error for lack of space how much is left in the folder that `staged` is in, and what
 /// to do.
 Error with_free_space(Error error, const std::filesystem::path& staged);

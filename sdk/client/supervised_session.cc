@@ -120,7 +120,7 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
 
 std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packed) {
   check_usable();
-  while (!queue_.has_room(packed.size())) {
+  while (!queue_.has_capacity(packed.size())) {
     link_->wake();
     changed_.wait(lock);
     check_usable();

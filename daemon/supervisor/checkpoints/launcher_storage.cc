@@ -177,8 +177,8 @@ std::string LauncherStorage::folder_for(const std::string& checkpoint) const {
 }
 
 /// Make the folder, and remove what it has of another checkpoint of that name.
-Result<Unit> LauncherStorage::make_room_for(const std::string& folder,
-                                            const std::string& manifest) {
+Result<Unit> LauncherStorage::free_space_for(const std::string& folder,
+                                             const std::string& manifest) {
   const auto there = read_small_file(files_, join_path(folder, kManifestName), kManifestBytesMax);
   if (there && *there != manifest) TRY_VOID(remove_tree(files_, folder));
   return make_folders(files_, folder);
@@ -193,8 +193,8 @@ Task<LauncherStorage::Found> LauncherStorage::find(const std::string& from) {
 
 Task<std::string> LauncherStorage::bring_checkpoint(const std::string& from, const Found& found) {
   const std::string folder = folder_for(from);
-  auto making_room = run_on<Unit>(pool_, [&] { return make_room_for(folder, found.text); });
-  CO_TRY_VOID(co_await std::move(making_room));
+  auto freeing = run_on<Unit>(pool_, [&] { return free_space_for(folder, found.text); });
+  CO_TRY_VOID(co_await std::move(freeing));
   FetchRequest request{.folder = from,
                        .into = folder,
                        .files = {found.manifest.files.begin(), found.manifest.files.end()}};

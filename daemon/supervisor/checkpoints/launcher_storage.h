@@ -57,7 +57,7 @@ class LauncherStorage : public CheckpointTransport {
 
  private:
   Result<Unit> prepare_folder();
-  Result<Unit> make_room_for(const std::string& folder, const std::string& manifest);
+  Result<Unit> free_space_for(const std::string& folder, const std::string& manifest);
 
   FileServer server_;
 };

@@ -51,7 +51,7 @@ void CheckpointCommitter::committed(const Commit& action,
                             .checkpoint_seq = action.checkpoint_seq,
                             .checkpoint = outcome.committed.info,
                             .error = "",
-                            .room = outcome.room,
+                            .space = outcome.space,
                             .removed = outcome.removed});
 }
 

@@ -103,8 +103,8 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
   outcome.keep = keep_on_nodes(pinned);
   outcome.best = best();
   for (const ManifestFile& file : committed->files)
-    if (file.nodes.empty()) outcome.room.needed += file.bytes;
-  outcome.room.free = free_bytes();
+    if (file.nodes.empty()) outcome.space.needed += file.bytes;
+  outcome.space.free = free_bytes();
   return outcome;
 }
 

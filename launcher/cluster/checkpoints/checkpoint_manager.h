@@ -63,7 +63,7 @@ class CheckpointManager {
     std::optional<KeptCheckpoint> best;  // of all that are kept
     std::vector<std::string>
         warnings;  // a score that is missing, an old one that could not be removed
-    StorageRoom room;
+    FreeSpace space;
     std::vector<std::uint64_t> removed;  // numbers of those removed since the previous commit
     std::vector<std::string> keep;       // as keep_on_nodes() says
   };

@@ -17,8 +17,8 @@ Actions fail_one(Driven& d, std::uint64_t index) {
   d.handle(staged(kFirst, 0, index));
   return d.handle(without_space(1, index));
 }
-CommitFinished committed(std::uint64_t index, const StorageRoom& room = {}) {
-  return {kFirst, index, checkpoint(index), "", false, room};
+CommitFinished committed(std::uint64_t index, const FreeSpace& space = {}) {
+  return {kFirst, index, checkpoint(index), "", false, space};
 }
 void commit_one(Driven& d, std::uint64_t index) {
   d.handle(staged(kFirst, 0, index));
@@ -113,14 +113,14 @@ TEST(RunControllerCheckpoints, OtherErrorsAreNoWantOfSpace) {
 TEST(RunControllerCheckpoints, LittleRoomForTheNextIsSaidOnce) {
   Driven d;
   d.running();
-  const StorageRoom little{.needed = 5000, .free = 4999, .where = "/s/vit"};
-  const StorageRoom enough{.needed = 5000, .free = 5000, .where = "/s/vit"};
+  const FreeSpace little{.needed = 5000, .free = 4999, .where = "/s/vit"};
+  const FreeSpace enough{.needed = 5000, .free = 5000, .where = "/s/vit"};
   std::vector<Texts> said;
-  for (const StorageRoom& room : {little, little, enough, little, StorageRoom{}}) {
+  for (const FreeSpace& space : {little, little, enough, little, FreeSpace{}}) {
     const std::uint64_t index = said.size() + 1;
     d.handle(staged(kFirst, 0, index));
     d.handle(staged(kFirst, 1, index));
-    said.push_back(warnings(d.handle(committed(index, room))));
+    said.push_back(warnings(d.handle(committed(index, space))));
   }
 
   const Texts warning{

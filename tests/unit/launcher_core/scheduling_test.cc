@@ -97,35 +97,35 @@ TEST(GroupGrowth, AsksOnceTheNewsAreStableAndThereIsStillRoom) {
   GroupGrowth growth;
   const RankTable ranks = reporting();
   int fit = 3, counted = 0;
-  const auto room = [&] { return ++counted, fit; };
+  const auto capacity = [&] { return ++counted, fit; };
   growth.attempt_began();
-  EXPECT_EQ(growth.advance(ranks, room, kStart), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, capacity, kStart), std::nullopt);
   EXPECT_EQ(growth.next_deadline(kStart), kStart + kGrowDelay);
-  growth.room_changed();
-  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1)), std::nullopt);
-  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowDelay), std::nullopt);
+  growth.capacity_changed();
+  EXPECT_EQ(growth.advance(ranks, capacity, kStart + seconds(1)), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, capacity, kStart + kGrowDelay), std::nullopt);
   EXPECT_EQ(counted, 2);
   fit = 4;
-  EXPECT_EQ(growth.advance(ranks, room, kStart + seconds(1) + kGrowDelay), 4);
+  EXPECT_EQ(growth.advance(ranks, capacity, kStart + seconds(1) + kGrowDelay), 4);
 
-  growth.room_changed();
-  growth.advance(ranks, room, kStart);
+  growth.capacity_changed();
+  growth.advance(ranks, capacity, kStart);
   fit = 2;
-  EXPECT_EQ(growth.advance(ranks, room, kStart + kGrowDelay), std::nullopt);
+  EXPECT_EQ(growth.advance(ranks, capacity, kStart + kGrowDelay), std::nullopt);
   EXPECT_EQ(growth.next_deadline(kStart), std::nullopt);
 }
 
 TEST(GroupGrowth, AsksNobodyWhoCannotStopWithoutLosingWork) {
-  const auto room = [] { return 3; };
+  const auto capacity = [] { return 3; };
   GroupGrowth growth;
   growth.attempt_began();
   const RankTable silent(both());
-  growth.advance(silent, room, kStart);
-  EXPECT_EQ(growth.advance(silent, room, kStart + kGrowDelay), std::nullopt);
+  growth.advance(silent, capacity, kStart);
+  EXPECT_EQ(growth.advance(silent, capacity, kStart + kGrowDelay), std::nullopt);
   RankTable ended = reporting();
   ended.ended(*ended.find(Rank{0}), exited(0));
-  EXPECT_EQ(growth.advance(ended, room, kStart + kGrowDelay), std::nullopt);
-  EXPECT_EQ(growth.advance(reporting(), room, kStart + kGrowDelay), std::nullopt);  // not again
+  EXPECT_EQ(growth.advance(ended, capacity, kStart + kGrowDelay), std::nullopt);
+  EXPECT_EQ(growth.advance(reporting(), capacity, kStart + kGrowDelay), std::nullopt);  // not again
 }
 
 TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {

@@ -290,7 +290,7 @@ TEST_F(Files, OnAFullDiskSayWhatIsNeededAndLeaveNothing) {
     GTEST_SKIP() << "no right to mount";
   write_checkpoint(root / "mine");
   fs::create_directory(root / "mounted/staging");
-  ASSERT_FALSE(check_room(root / "mounted/staging").has_error());
+  ASSERT_FALSE(check_free_space(root / "mounted/staging").has_error());
 
   const auto refused = copy_tree(root / "mine", root / "mounted/staging/ckpt-1");
 
@@ -307,7 +307,7 @@ TEST_F(Files, OnAFullDiskSayWhatIsNeededAndLeaveNothing) {
   EXPECT_TRUE(fs::is_empty(root / "mounted/staging"));
 
   put(root / "mounted/other", std::string(600'000, 'x'));  // fills it
-  EXPECT_EQ(check_room(root / "mounted/staging").error().code, Errc::NoSpace);
+  EXPECT_EQ(check_free_space(root / "mounted/staging").error().code, Errc::NoSpace);
   EXPECT_TRUE(fs::is_empty(root / "mounted/staging"));
 }
 

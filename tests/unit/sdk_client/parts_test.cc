@@ -39,10 +39,10 @@ TEST(ReportQueue, BatchesUpToItsLimitAndFreesWhatIsAcknowledged) {
 
 TEST(ReportQueue, HasRoomForOneReportHoweverLarge) {
   ReportQueue queue;
-  EXPECT_TRUE(queue.has_room(9u << 20));
+  EXPECT_TRUE(queue.has_capacity(9u << 20));
   queue.append("x");
-  EXPECT_TRUE(queue.has_room((8u << 20) - 1));
-  EXPECT_FALSE(queue.has_room(8u << 20));
+  EXPECT_TRUE(queue.has_capacity((8u << 20) - 1));
+  EXPECT_FALSE(queue.has_capacity(8u << 20));
 }
 
 TEST(ReportQueue, CountsWhatIsNotSentYetAndKeepsALargeBuffer) {
