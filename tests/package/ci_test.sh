@@ -46,6 +46,8 @@ expect 3 'test' '' SUITE='exit 3'
 expect 1 'test asan' 'ci: the part asan: failed: make asan ended with 2' CI_PART=asan PART='exit 2'
 expect 0 'test' 'ci: the part lint: not begun' CI_PART=lint CI_SUITE_S_MAX=0 SUITE='sleep 1.1'
 expect 0 'test asan' 'not finished by minute' CI_PART=asan CI_END_S=1 PART='sleep 20'
+# no time is left when the part begins (a limit of 0 is none for timeout)
+expect 0 'test asan' 'not finished by minute' CI_PART=asan CI_END_S=1 SUITE='sleep 1.1' PART='sleep 20'
 expect 1 'test asan' 'failed before its time was over' CI_PART=asan CI_END_S=1 PART='echo "1/2 Test #1: lib_net_test ...***Failed 0.1 sec"; sleep 20'
 expect 1 'test lint' 'failed before its time was over' CI_PART=lint CI_END_S=1 PART='echo "/tree/a.cc:1:2: error: unused [misc]"; sleep 20'
 echo "ci_test: passed"
