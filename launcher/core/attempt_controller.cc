@@ -1,0 +1,385 @@
+#include "launcher/core/attempt_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/overloaded.h"
+
+namespace train {
+
+AttemptController::AttemptController(const RunContext& run, Attempt id, const Placement& placement,
+                                     int restart_count)
+    : run_(run),
+      group_(id, placement, run.checkpoints.newest()),
+      ending_(run_, group_),
+      restart_count_(restart_count),
+      collectives_(placement.world_size) {}
+
+AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
+    : run_(run),
+      group_(living),
+      ending_(run_, group_),
+      restart_count_(living.restart_count),
+      collectives_(living.placement.world_size) {}
+
+// ---- starting
+
+void AttemptController::begin() {
+  change_state(RunTrigger::NodesGranted,
+               fmt::format("attempt {}: {} workers on {} {}", group_.id.value,
+                           group_.placement.world_size, group_.placement.nodes.size(),
+                           group_.placement.nodes.size() == 1 ? "node" : "nodes"));
+  AttemptBegun begun{group_.id, group_.placement, {}, group_.restored, restart_count_};
+  for (const PlacedNode& placed : group_.placement.nodes)
+    begun.node_names.push_back(run_.nodes.name(placed.node));
+  run_.progress.add(std::move(begun));
+  for (const PlacedNode& placed : group_.placement.nodes) run_.progress.add(prepare_for(placed));
+}
+
+Prepare AttemptController::prepare_for(const PlacedNode& placed) const {
+  return {group_.id, placed,
+          placed.node_rank == NodeRank{0} && run_.spec.backend == Backend::Torch};
+}
+
+void AttemptController::on(const AttemptPrepared& event) {
+  if (!group_.hosts.has(event.node)) return;
+  group_.hosts.prepared(event.node);
+  if (group_.hosts.placed(event.node).node_rank == NodeRank{0}) master_port_ = event.master_port;
+}
+
+void AttemptController::advance_preparing() {
+  if (!group_.hosts.all_prepared()) return;
+  change_state(RunTrigger::AllPrepared, "");
+  const NodeId first = group_.placement.nodes.front().node;
+  const std::string master_addr =
+      group_.placement.nodes.size() == 1 ? "127.0.0.1" : run_.nodes.address(first);
+  const SharedValue<Placement> shared(group_.placement);
+  for (const PlacedNode& placed : group_.placement.nodes) {
+    Start start{group_.id,     placed, shared, master_addr, master_port_, run_.checkpoints.newest(),
+                restart_count_};
+    group_.hosts.ordered(placed.node, start);
+    run_.progress.add(std::move(start));
+  }
+}
+
+void AttemptController::on(const AttemptStarted& event) {
+  if (!group_.hosts.has(event.node)) return;
+  if (group_.hosts.started(event.node)) from_standby_ += event.from_standby;
+  if (state() == RunState::Starting && group_.hosts.all_started())
+    change_state(RunTrigger::AllStarted, "");
+}
+
+void AttemptController::on(const StartRefused& event) {
+  if (!group_.hosts.has(event.node) || group_.hosts.is_gone(event.node)) return;
+  group_.hosts.gone(event.node);
+  group_.ranks.node_lost(event.node);
+  // Whatever the reason was under the launcher that asked, the next attempt finds out for this one.
+  if (group_.adopted) return ending_.give_up(kNotStartedBefore);
+  // The checkpoint before it is restored: no failure is counted.
+  if (give_up_restored(event.error)) return ending_.give_up(event.error.message);
+  const bool permanent = event.error.code == Errc::NotFound ||
+                         event.error.code == Errc::Permission ||
+                         event.error.code == Errc::InvalidArgument;
+  // Before the node is prepared, the refusal is about the node, not about a rank.
+  std::optional<Rank> rank;
+  if (group_.hosts.is_prepared(event.node)) rank = event.rank;
+  const std::string name = run_.nodes.name(event.node);
+  const std::string what =
+      rank ? fmt::format("rank {} could not be started on {}", rank->value, name)
+           : fmt::format("no worker could be started on {}", name);
+  const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
+  ending_.fail({.kind = permanent ? FailureKind::Permanent : FailureKind::Start,
+                .cause = fmt::format("{}: {}{}", what, event.error.message, hint),
+                .rank = rank,
+                .node = event.node,
+                .start_error = event.error});
+}
+
+// ---- nodes
+
+void AttemptController::on(const NodeUp& event) {
+  const NodeId node = event.capacity.node;
+  if (!group_.hosts.has(node)) return;
+  if (std::count(event.attempts.begin(), event.attempts.end(), group_.id) != 0)
+    return;  // its supervisor will say so itself
+  if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // with its workers, before
+  if (group_.hosts.is_prepared(node)) {
+    host_lost(node,
+              fmt::format("the supervisor on {} ended while its node was out of reach",
+                          run_.nodes.name(node)),
+              FailureKind::Worker);
+  } else if (state() == RunState::Preparing) {
+    run_.progress.add(prepare_for(group_.hosts.placed(node)));
+  } else {
+    group_.hosts.gone(node);  // nothing was started there, and nothing will be
+  }
+}
+
+void AttemptController::on(const NodeDown& event) {
+  if (!is_supervised(event.node)) return;
+  host_lost(event.node,
+            fmt::format("node {} is lost: {}", run_.nodes.name(event.node), event.reason),
+            FailureKind::NodeLost);
+}
+
+void AttemptController::drain(const NodeDrain& event, const std::string& text) {
+  if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
+    ending_.drain(event.grace, text);
+}
+
+void AttemptController::on(const SupervisorLost& event) {
+  if (!group_.hosts.has(event.node)) return;
+  host_lost(
+      event.node,
+      fmt::format("the supervisor on {} ended: {}", run_.nodes.name(event.node), event.reason),
+      FailureKind::Worker);
+}
+
+void AttemptController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
+  const bool was_gone = group_.hosts.is_gone(node);
+  group_.hosts.lost(node);
+  if (was_gone) return;
+  const std::vector<Rank> ranks = group_.ranks.node_lost(node);
+  for (const Rank rank : ranks) release_collectives(collectives_.rank_ended(rank));
+  // The supervisor ended while no launcher was there, as it does when none comes back in time.
+  if (group_.adopted && !group_.hosts.is_attached(node) && kind == FailureKind::Worker)
+    return ending_.give_up(reason);
+  const std::optional<Rank> first = ranks.empty() ? std::nullopt : std::optional(ranks.front());
+  ending_.fail({.kind = kind, .cause = reason, .rank = first, .node = node});
+}
+
+void AttemptController::on(const SupervisorAttached& event) {
+  group_.hosts.attached(event.node, event.has_workers);
+  for (const RankState& rank : event.ranks) {
+    RankTable::Entry* entry = group_.ranks.find(rank.rank);
+    if (entry == nullptr) continue;
+    entry->joined |= rank.joined;
+    entry->reported = std::max(entry->reported, rank.reported);
+  }
+  perform(run_.checkpoints.resolved_before(event.resolved_checkpoint));
+  if (!group_.hosts.is_gone(event.node)) send_again(event.node);
+}
+
+// Send the orders again. Every order may be given twice: supervisors and workers know what they
+// have already done.
+void AttemptController::send_again(NodeId node) {
+  if (state() == RunState::TearingDown) return ending_.send_again(node);
+  if (state() == RunState::Preparing && !group_.hosts.is_prepared(node))
+    run_.progress.add(prepare_for(group_.hosts.placed(node)));
+  if (const Start* order = group_.hosts.unanswered_order(node)) run_.progress.add(*order);
+  ending_.send_again(node);
+}
+
+void AttemptController::advance_attaching() {
+  const HostTable::Found found = group_.hosts.found();
+  if (found == HostTable::Found::NotYet) return;
+  if (found == HostTable::Found::NotAllStarted) return ending_.give_up(kNotStartedBefore);
+  if (group_.was_ending) return ending_.take_down(kStoppedBefore);
+  if (group_.was_pausing) {
+    ending_.paused_before();
+  } else {
+    change_state(RunTrigger::GroupFound, "");
+  }
+  release_collectives(std::exchange(held_back_, {}));
+  if (state() == RunState::Running && run_.progress.stop()) ending_.stop_found();
+}
+
+// ---- ranks
+
+void AttemptController::on(const RankJoined& event) {
+  if (RankTable::Entry* rank = group_.ranks.find(event.rank)) rank->joined = true;
+}
+
+void AttemptController::on(const RankReported& event) {
+  RankTable::Entry* rank = group_.ranks.find(event.rank);
+  if (rank == nullptr) return;
+  progressed_ = true;
+  rank->reported = std::max(rank->reported, event.report_seq);
+}
+
+void AttemptController::on(const RankPaused& event) {
+  RankTable::Entry* rank = group_.ranks.find(event.rank);
+  if (rank == nullptr) return;
+  rank->reported = std::max(rank->reported, event.report_seq);
+  // A pause that is said again over a new link is from before the ranks were told how far to go.
+  const bool advancing =
+      state() == RunState::Pausing && ending_.quiesce()->to_send() == Pause::Step::Advance;
+  if (advancing && !event.arrived) return;
+  rank->paused = event.report_seq;
+  rank->checkpoint_seq = event.checkpoint_seq;
+  rank->arrived = event.arrived;
+  if (state() != RunState::Running) return;
+  // An earlier launcher asked for the pause and died before its journal recorded that.
+  ending_.paused_before();
+}
+
+void AttemptController::on(const RankExited& event) {
+  RankTable::Entry* rank = group_.ranks.find(event.rank);
+  if (rank == nullptr || !rank->alive()) return;
+  group_.ranks.ended(*rank, event.end);
+  ending_.rank_ended();
+  // A rank that waits for this one in a collective call has to be stopped as well, and must not
+  // fail first.
+  const bool by_us_now = state() == RunState::TearingDown;
+  if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
+  release_collectives(collectives_.rank_ended(event.rank));
+  // A supervisor stops its workers unasked when no launcher came back in time: that is no good end.
+  // Where there was no launcher, it is no failure either.
+  const bool stopped_by_us = event.end.stop_requested && (by_us_now || group_.was_ending);
+  if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
+  // For a group that an earlier launcher was stopping, we have still to find out why.
+  const bool ending = by_us_now && !group_.was_ending;
+  if (cause().failed() || ending) return;
+  const bool at_start = !progressed_ && rank->joined;
+  ending_.fail({.kind = at_start ? FailureKind::Start : FailureKind::Worker,
+                .rank = event.rank,
+                .end = event.end,
+                .node = rank->node});
+}
+
+void AttemptController::on(const NodeGroupGone& event) {
+  if (group_.hosts.has(event.node)) group_.hosts.gone(event.node);
+}
+
+// ---- collective calls
+
+void AttemptController::on(const CollectiveJoined& event) {
+  if (group_.ranks.find(event.rank) == nullptr) return;
+  if (auto release = collectives_.join(event.rank, event.sequence, event.name, event.data, now())) {
+    if (release->error.empty()) progressed_ = true;
+    release_collectives({*release});
+  }
+}
+
+void AttemptController::on(const CollectiveResolved& event) {
+  if (const auto release = collectives_.answered({event.sequence, event.parts, event.error}))
+    release_collectives({*release});
+}
+
+void AttemptController::release_collectives(const std::vector<CollectiveRelease>& releases) {
+  if (state() == RunState::Attaching) {  // whether the group goes on is not known yet
+    auto& held_back = held_back_;
+    held_back.insert(held_back.end(), releases.begin(), releases.end());
+    return;
+  }
+  for (const CollectiveRelease& release : releases) {
+    const auto send = [&](NodeId node) {
+      run_.progress.add(
+          SendCollective{group_.id, node, release.sequence, release.parts, release.error});
+    };
+    if (release.only_for)
+      send(group_.ranks.find(*release.only_for)->node);
+    else
+      group_.hosts.for_each_there(send);
+  }
+}
+
+// ---- checkpoints
+
+void AttemptController::on(const ShardStaged& event) {
+  if (group_.ranks.find(event.shard.rank) == nullptr) return;
+  StagedShard shard = event.shard;
+  const std::optional<Quiesce>& quiesce = ending_.quiesce();
+  if (quiesce && quiesce->is_past_the_end(shard.report_seq) && shard.error.empty()) {
+    shard.error = fmt::format("made at report {}, all ranks were to stop at {}", shard.report_seq,
+                              quiesce->meeting());
+  }
+  perform(run_.checkpoints.staged(std::move(shard), now()));
+}
+
+void AttemptController::on(const CommitFinished& event) {
+  perform(run_.checkpoints.commit_finished(event, situation()));
+}
+
+CheckpointCoordinator::Situation AttemptController::situation() const {
+  return {.state = state(),
+          .escalated = ending_.escalated(),
+          .quiescing = ending_.quiesce().has_value()};
+}
+
+void AttemptController::perform(CheckpointCoordinator::Effects effects) {
+  const auto tell = [this](NodeId node, const CheckpointTracker::Outcome& outcome) {
+    run_.progress.add(
+        TellCheckpoint{group_.id, node, outcome.checkpoint_seq, outcome.path, outcome.error});
+  };
+  const Overloaded perform_one{
+      [&](CheckpointCoordinator::Tell& effect) {
+        if (effect.only_for) return tell(group_.ranks.find(*effect.only_for)->node, effect.outcome);
+        group_.hosts.for_each_there([&](NodeId node) { tell(node, effect.outcome); });
+      },
+      [&](CheckpointCoordinator::BeginCommit& effect) {
+        run_.progress.add(
+            Commit{group_.id, effect.checkpoint_seq, effect.number, std::move(effect.shards)});
+      },
+      [&](CheckpointCoordinator::AbandonCommit& effect) {
+        run_.progress.add(GiveUpCommit{group_.id, effect.checkpoint_seq, std::move(effect.reason)});
+      },
+      [&](CheckpointCoordinator::OutOfSpace& effect) {
+        ending_.fail({.kind = FailureKind::Permanent, .cause = std::move(effect.cause)});
+      },
+      [&](Note& note) { run_.progress.add(std::move(note)); },
+  };
+  for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
+}
+
+// Give up the restored checkpoint: its bytes differ from those that were committed. A checkpoint
+// that the user named is not replaced.
+bool AttemptController::give_up_restored(const Error& error) {
+  auto effects = run_.checkpoints.give_up_restored(group_.restored, error);
+  if (!effects) return false;
+  perform(std::move(*effects));
+  return true;
+}
+
+// ---- what can go on now, whatever the event was
+
+void AttemptController::advance() {
+  perform(run_.checkpoints.advance(situation(), now()));
+  switch (state()) {
+    case RunState::Attaching:
+      return advance_attaching();
+    case RunState::Preparing:
+      return advance_preparing();
+    case RunState::Running:
+      if (!cause().failed() && group_.ranks.all_ended())
+        change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+      return;
+    case RunState::Pausing:
+      return ending_.advance_pausing();
+    case RunState::Starting:
+    case RunState::TearingDown:
+    case RunState::Scheduling:
+    case RunState::Finished:
+    case RunState::Errored:
+    case RunState::Stopped:
+      return;
+  }
+}
+
+void AttemptController::watch() {
+  perform(run_.checkpoints.watch(situation(), now()));
+  for (std::string& text : collectives_.overdue(now()))
+    run_.progress.note(NoteLevel::Warning, std::move(text));
+}
+
+std::optional<TimePoint> AttemptController::next_deadline() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&](std::optional<TimePoint> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  consider(collectives_.next_deadline());
+  consider(run_.checkpoints.next_deadline(state()));
+  consider(ending_.next_deadline());
+  return next;
+}
+
+AttemptEnded AttemptController::conclude() {
+  group_.hosts.for_each_supervised([this](NodeId node) {
+    run_.progress.add(Release{group_.id, node});
+  });
+  return ending_.describe();
+}
+
+}  // namespace train

@@ -1,0 +1,113 @@
+// Controls one attempt: its workers are prepared, started, run, and brought to their end. Events
+// in, actions out; RunController decides when an attempt begins and what follows its end.
+// AttemptGroup holds the facts, GroupEnding all that leads to the end.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/attempt_group.h"
+#include "launcher/core/collective_tracker.h"
+#include "launcher/core/group_ending.h"
+
+namespace train {
+
+class AttemptController {
+ public:
+  /// Make a new attempt. Precondition: the checkpoint coordinator has begun it.
+  AttemptController(const RunContext& run, Attempt id, const Placement& placement,
+                    int restart_count);
+  /// Take over a living attempt. Its supervisors say everything again once they hear of the new
+  /// launcher; the journal only says where to look.
+  AttemptController(const RunContext& run, const LivingAttempt& living);
+  AttemptController(const AttemptController&) = delete;
+  AttemptController& operator=(const AttemptController&) = delete;
+
+  /// Order the nodes to prepare.
+  void begin();
+
+  // ---- facts
+  const AttemptGroup& group() const { return group_; }
+  const AttemptCause& cause() const { return ending_.cause(); }
+  /// Return whether a report or a completed collective has come.
+  bool progressed() const { return progressed_; }
+  /// Return how many of its workers had waited for it.
+  int from_standby() const { return from_standby_; }
+  bool pauses_at_checkpoint() const {
+    return ending_.quiesce() && ending_.quiesce()->at_checkpoint();
+  }
+  /// Return whether the node has a supervisor of this attempt, as far as is known.
+  bool is_supervised(NodeId node) const {
+    return group_.hosts.has(node) && !group_.hosts.is_lost(node);
+  }
+
+  // ---- events. What is about a rank or a node that the attempt does not have is ignored.
+  /// A node is back, perhaps without the attempt's supervisor.
+  void on(const NodeUp& event);
+  void on(const NodeDown& event);
+  void on(const SupervisorAttached& event);
+  void on(const SupervisorLost& event);
+  void on(const AttemptPrepared& event);
+  void on(const AttemptStarted& event);
+  void on(const StartRefused& event);
+  void on(const NodeGroupGone& event);
+  void on(const RankJoined& event);
+  void on(const RankReported& event);
+  void on(const RankPaused& event);
+  void on(const RankExited& event);
+  void on(const CollectiveJoined& event);
+  void on(const CollectiveResolved& event);
+  void on(const ShardStaged& event);
+  void on(const CommitFinished& event);
+  /// A node is to be left within the event's grace. `text` tells why.
+  void drain(const NodeDrain& event, const std::string& text);
+  /// Somebody asked to stop; `again`: not for the first time.
+  void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
+  /// Do not wait for storage that hangs.
+  void escalate() { ending_.escalate(); }
+  /// End gracefully, without a loss of work, for a group of another size.
+  void grow(const std::string& reason) {
+    ending_.resize({.reason = reason}, TimePoint::max(), true);
+  }
+
+  /// Do what is due. To be called after every event, and at next_deadline().
+  void advance();
+  /// Warn of what takes long. To be called once nothing more is due.
+  void watch();
+  std::optional<TimePoint> next_deadline() const;
+
+  /// Return whether nothing is left to wait for: no worker, no shard, no commit.
+  bool torn_down() { return ending_.torn_down(); }
+  /// Release the supervisors. Return what to tell of the attempt's end.
+  AttemptEnded conclude();
+
+ private:
+  void advance_attaching();
+  void advance_preparing();
+  Prepare prepare_for(const PlacedNode& placed) const;
+  void send_again(NodeId node);
+  void host_lost(NodeId node, const std::string& reason, FailureKind kind);
+  void release_collectives(const std::vector<CollectiveRelease>& releases);
+  CheckpointCoordinator::Situation situation() const;
+  void perform(CheckpointCoordinator::Effects effects);
+  bool give_up_restored(const Error& error);
+
+  RunState state() const { return run_.progress.state(); }
+  TimePoint now() const { return run_.progress.now(); }
+  void change_state(RunTrigger trigger, const std::string& reason) {
+    run_.progress.change_state(trigger, group_.id, reason);
+  }
+
+  const RunContext run_;
+  AttemptGroup group_;
+  GroupEnding ending_;
+  const int restart_count_;
+  std::uint32_t master_port_ = 0;
+  CollectiveTracker collectives_;
+  std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
+  bool progressed_ = false;
+  int from_standby_ = 0;
+};
+
+}  // namespace train

@@ -1,0 +1,54 @@
+// The worker group of one attempt, and what its machines use of the run. Facts only.
+// AttemptController and GroupEnding share them.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "launcher/core/checkpoint_coordinator.h"
+#include "launcher/core/host_table.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/core/node_pool.h"
+#include "launcher/core/rank_table.h"
+#include "launcher/core/run_progress.h"
+
+namespace train {
+
+/// What an attempt uses of its run. All of it outlives the attempt.
+struct RunContext {
+  const JobSpec& spec;
+  const NodePool& nodes;
+  CheckpointCoordinator& checkpoints;
+  RunProgress& progress;
+};
+
+struct AttemptGroup {
+  AttemptGroup(Attempt attempt, Placement where, std::optional<CheckpointInfo> checkpoint)
+      : id(attempt),
+        placement(std::move(where)),
+        restored(std::move(checkpoint)),
+        hosts(placement),
+        ranks(placement) {}
+  /// Make the group of an attempt that an earlier launcher began.
+  explicit AttemptGroup(const LivingAttempt& living)
+      : id(living.id),
+        placement(living.placement),
+        restored(living.restored),
+        hosts(HostTable::adopted(living.placement)),
+        ranks(living.placement),
+        adopted(true),
+        was_ending(living.ending),
+        was_pausing(living.pausing) {}
+
+  const Attempt id;
+  const Placement placement;
+  const std::optional<CheckpointInfo> restored;  // the checkpoint that it begins from
+  HostTable hosts;
+  RankTable ranks;
+  // Under an earlier launcher:
+  const bool adopted = false;
+  bool was_ending = false;
+  bool was_pausing = false;  // it had asked the ranks to pause
+};
+
+}  // namespace train

@@ -1,0 +1,212 @@
+#include "launcher/core/group_ending.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace train {
+
+constexpr const char* kImmediately = "asked to stop immediately";
+
+// ---- by force
+
+void GroupEnding::fail(AttemptCause::Failure failure) {
+  const bool drained = failure.node && run_.nodes.draining(*failure.node);
+  if (drained && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
+  const std::string reason = failure.summary();
+  if (cause_.fail(std::move(failure))) take_down(reason);
+}
+
+void GroupEnding::give_up(const std::string& reason) {
+  if (!cause_.failed()) cause_.resize_unless_known(reason);
+  take_down(reason);
+}
+
+void GroupEnding::take_down(const std::string& reason) {
+  if (state() != RunState::TearingDown) begin_teardown(kSurvivorGrace, reason);
+}
+
+void GroupEnding::stopped_before() {
+  group_.was_ending = true;
+  if (state() == RunState::Attaching) return;  // the group is taken down once all of it is found
+  take_down(cause_.resize() ? cause_.resize()->reason : kStoppedBefore);
+}
+
+void GroupEnding::begin_teardown(Duration grace, const std::string& reason) {
+  run_.progress.change_state(RunTrigger::GroupEnding, group_.id, reason);
+  stop_hosts(grace, reason);
+}
+
+void GroupEnding::stop_hosts(Duration grace, const std::string& reason) {
+  teardown_.begin(grace, reason, now());
+  group_.hosts.for_each_there(
+      [this](NodeId node) { run_.progress.add(teardown_.order_for(group_.id, node, now())); });
+}
+
+// ---- gracefully
+
+void GroupEnding::stop(bool again, const std::string& reason) {
+  switch (state()) {
+    case RunState::Attaching:  // stop_found() follows, once all of the group is found
+      if (again) begin_teardown(Duration{0}, kImmediately);
+      return;
+    case RunState::Preparing:
+    case RunState::Starting:
+      return begin_teardown(stop_grace(), reason);
+    case RunState::Running:
+      return stop_found();
+    case RunState::Pausing:
+      if (again) return begin_teardown(Duration{0}, kImmediately);
+      return hurry_pause(now() + stop_grace());
+    case RunState::TearingDown:
+      if (again) stop_hosts(Duration{0}, kImmediately);
+      return;
+    case RunState::Scheduling:
+    case RunState::Finished:
+    case RunState::Errored:
+    case RunState::Stopped:
+      return;
+  }
+}
+
+void GroupEnding::stop_found() {
+  const std::string& reason = run_.progress.stop()->reason;
+  if (group_.ranks.any_reports()) return pause(reason, now() + stop_grace(), false);
+  begin_teardown(stop_grace(), reason);
+}
+
+void GroupEnding::resize(AttemptCause::Resize resize, TimePoint deadline, bool at_checkpoint) {
+  const std::string reason = resize.reason;
+  cause_.resize(std::move(resize));
+  if (group_.ranks.any_reports()) return pause(reason, deadline, at_checkpoint);
+  begin_teardown(kSurvivorGrace, reason);
+}
+
+void GroupEnding::paused_before() {
+  group_.was_pausing = true;
+  resize({.reason = "an earlier launcher had asked the ranks to stop"}, now() + stop_grace(),
+         false);
+}
+
+void GroupEnding::drain(Duration grace, const std::string& text) {
+  const AttemptCause::Resize preempted{.reason = text, .preempted = true};
+  // Some of the grace is left for what comes after: the checkpoint's commit and the workers' own
+  // end.
+  const TimePoint deadline = now() + grace * 3 / 4;
+  switch (state()) {
+    case RunState::Attaching:
+    case RunState::Preparing:
+    case RunState::Starting:
+      cause_.resize(preempted);
+      return begin_teardown(kSurvivorGrace, text);
+    case RunState::Running:
+      return resize(preempted, deadline, false);
+    case RunState::Pausing:
+      if (!run_.progress.stop()) cause_.resize(preempted);
+      return hurry_pause(deadline);
+    case RunState::TearingDown:
+    case RunState::Scheduling:
+    case RunState::Finished:
+    case RunState::Errored:
+    case RunState::Stopped:
+      return;
+  }
+}
+
+void GroupEnding::pause(const std::string& reason, TimePoint deadline, bool at_checkpoint) {
+  run_.progress.change_state(RunTrigger::PauseAsked, group_.id, reason);
+  quiesce_.emplace(now(), deadline, at_checkpoint);
+  send_pause();
+}
+
+// Hurry the pause: the ranks should have met at a checkpoint, and now there is no time for that.
+void GroupEnding::hurry_pause(TimePoint deadline) {
+  if (quiesce_->escalate(deadline, now())) send_pause();
+}
+
+void GroupEnding::send_pause() {
+  group_.hosts.for_each_there([this](NodeId node) { run_.progress.add(pause_for(node)); });
+}
+
+Pause GroupEnding::pause_for(NodeId node) const {
+  const std::string reason = run_.progress.stop() ? run_.progress.stop()->reason
+                             : cause_.resize()    ? cause_.resize()->reason
+                                                  : "";
+  return {group_.id,           node,   quiesce_->to_send(),
+          quiesce_->meeting(), reason, quiesce_->at_checkpoint()};
+}
+
+void GroupEnding::advance_pausing() {
+  if (cause_.failed()) return;
+  if (group_.ranks.all_ended()) {
+    // Unless they were told to leave, they came to their end by themselves.
+    if (!quiesce_->finishing() && !group_.was_pausing) cause_.forget_resize();
+    return run_.progress.change_state(RunTrigger::GroupEnding, group_.id, "every rank ended");
+  }
+  const Quiesce::Surroundings around{.resolved_checkpoint = run_.checkpoints.resolved(),
+                                     .committing = run_.checkpoints.committing(),
+                                     .for_good = run_.progress.stop() || group_.was_pausing};
+  switch (quiesce_->advance(group_.ranks, around, now())) {
+    case Quiesce::Next::Wait:
+      return;
+    case Quiesce::Next::Send:
+      return send_pause();
+    case Quiesce::Next::AwaitCommit:
+      return run_.checkpoints.await_commit(now());
+    case Quiesce::Next::TimedOut:
+      return begin_teardown(kSurvivorGrace, quiesce_->finishing()
+                                                ? "workers went on after the end was announced"
+                                            : run_.checkpoints.commit_awaited()
+                                                ? "their checkpoint was not committed in time"
+                                                : "the ranks did not meet at one report in time");
+  }
+}
+
+// ---- its end
+
+void GroupEnding::send_again(NodeId node) {
+  if (state() == RunState::TearingDown) {
+    run_.progress.add(teardown_.order_for(group_.id, node, now()));
+  } else if (state() == RunState::Pausing) {
+    run_.progress.add(pause_for(node));
+  }
+}
+
+bool GroupEnding::torn_down() {
+  if (!group_.hosts.all_gone() && !gives_up_shards()) return false;
+  if (run_.checkpoints.committing()) {
+    run_.checkpoints.await_commit(now());
+    return false;
+  }
+  // An earlier launcher knew why it stopped them; we see only that they did not end by themselves.
+  const bool by_themselves = group_.ranks.all_ended_by_themselves();
+  if (group_.was_ending && (group_.was_pausing || !by_themselves))
+    cause_.resize_unless_known(kStoppedBefore);
+  return true;
+}
+
+// Return whether to give up shards that supervisors may still be storing once the workers are gone:
+// a user who asked twice does not wait for storage that hangs.
+bool GroupEnding::gives_up_shards() {
+  const Teardown::Shards shards = teardown_.shards(!group_.ranks.all_ended(), now());
+  if (shards != Teardown::Shards::GivenUpNow) return shards == Teardown::Shards::GivenUp;
+  run_.progress.note(
+      NoteLevel::Warning,
+      fmt::format("not waiting for nodes to finish writing to '{}': the run was told to stop "
+                  "immediately",
+                  run_.spec.run_config.storage_path));
+  return true;
+}
+
+AttemptEnded GroupEnding::describe() const {
+  AttemptEnded ended =
+      cause_.describe(group_.id, run_.progress.stop(), group_.ranks, group_.restored);
+  if (ended.node) ended.root_node = run_.nodes.name(*ended.node);
+  return ended;
+}
+
+std::optional<TimePoint> GroupEnding::next_deadline() const {
+  return state() == RunState::Pausing ? quiesce_->next_deadline(now()) : teardown_.next_deadline();
+}
+
+}  // namespace train

@@ -1,0 +1,13 @@
+#include "launcher/core/run_progress.h"
+
+namespace train {
+
+void RunProgress::change_state(RunTrigger trigger, Attempt attempt, std::string reason) {
+  const RunState from = state_;
+  state_ = next_state(from, trigger);
+  const bool condition = !facts(state_).terminal && stop_ && !stop_requested();
+  add(StateChanged{from, state_, trigger, attempt, std::move(reason),
+                   condition ? stop_->reason : ""});
+}
+
+}  // namespace train
