@@ -14,6 +14,7 @@
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/core/worker_ending.h"
+#include "daemon/supervisor/group_messages.h"
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/network_interface.h"
@@ -50,10 +51,6 @@ using LauncherMessage =
           ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
-
-StartFailed start_failed(Rank rank, const Error& error) {
-  return {rank.value, std::string(to_string(error.code)), error.message, error.hint};
-}
 
 class Supervisor {
  public:
@@ -202,16 +199,12 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 AttemptSnapshot Supervisor::snapshot() const {
-  const GroupPhase phase = group_.began() ? group_.phase() : GroupPhase::Prepared;
-  AttemptSnapshot snapshot{prepare_ ? std::string(to_string(phase)) : "spawned",
-                           master_port_ ? master_port_->port() : 0u,
-                           {},
-                           resolved_checkpoint_};
-  for (const auto& [rank, pid] : group_.alive()) {
-    const WorkerSlot& slot = slots_.at(rank);
-    snapshot.alive.push_back({rank.value, pid, slot.connected, slot.reports.last_report_seq()});
-  }
-  return snapshot;
+  return snapshot_of(group_, prepare_.has_value(), master_port_ ? master_port_->port() : 0u,
+                     resolved_checkpoint_, [this](Rank rank) {
+                       const WorkerSlot& slot = slots_.at(rank);
+                       return LivingWorker{.joined = slot.connected,
+                                           .reported = slot.reports.last_report_seq()};
+                     });
 }
 
 // Do what a frame asks for; this is the only place that does. The visit has no default: a message
@@ -224,9 +217,7 @@ void Supervisor::received(const Frame& frame) {
                  [&](const LauncherState& m) { on_launcher_state(m); },
                  [&](const PrepareAttempt& m) { on_prepare(m); },
                  [&](StartWorkers& m) { on_start(std::move(m)); },
-                 [&](const StopWorkers& m) {
-                   feed(GroupStop{milliseconds(m.grace_ms), m.reason});
-                 },
+                 [&](const StopWorkers& m) { feed(to_event(m)); },
                  [&](const AckReports& m) { on_ack_reports(m); },
                  [&](const AckOutput& m) {
                    if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
@@ -348,15 +339,13 @@ asio::awaitable<void> Supervisor::start_group() {
     co_return;
   }
   if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
-  GroupStart group;
   for (const WorkerPlan& plan : start_->workers) {
     WorkerSlot& slot = slots_[Rank{plan.rank}];
     slot.plan = plan;
     slot.standby = standbys_.take(Rank{plan.rank});
-    group.ranks.push_back(Rank{plan.rank});
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
-  feed(group);
+  feed(to_event(*start_));
 }
 
 asio::awaitable<void> Supervisor::validate(RunValidation order) {
@@ -422,38 +411,37 @@ void Supervisor::feed(const GroupEvent& event) {
 
 void Supervisor::perform(const GroupAction& action) {
   std::visit(
-      Overloaded{
-          [&](const SpawnWorker& spawn) {
-            scope_.spawn(fmt::format("rank {}", spawn.rank.value), spawn_worker(spawn.rank));
-          },
-          [&](const SignalWorker& signal) {
-            WorkerSlot& slot = slots_.at(signal.rank);
-            if (signal.signal == SIGKILL) leftovers_.reap(slot);
-            if (slot.pid > 0) {
-              ::kill(static_cast<pid_t>(-slot.pid), signal.signal);  // its session's process group
-              ::kill(static_cast<pid_t>(slot.pid), signal.signal);
-            }
-          },
-          [&](const ReapRankLeftovers& reap) { leftovers_.reap(slots_.at(reap.rank)); },
-          [&](const TellStarted& started) {
-            WorkersStarted message;
-            for (const auto& [rank, pid] : started.pids) {
-              message.workers.push_back({rank.value, pid});
-              message.from_standby += slots_.at(rank).standby ? 1 : 0;
-            }
-            uplink_.say(message);
-          },
-          [&](const TellStartFailed& failed) {
-            uplink_.say_last(encode(start_failed(failed.rank, failed.error), options_.attempt));
-          },
-          [&](const TellExited& exited) {
-            slots_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
-          },
-          [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
-          [&](const EndSupervisor& end) {
-            if (!finishing_) scope_.spawn("finish", finish(end.reason));
-            finishing_ = true;
-          }},
+      Overloaded{[&](const SpawnWorker& spawn) {
+                   scope_.spawn(fmt::format("rank {}", spawn.rank.value), spawn_worker(spawn.rank));
+                 },
+                 [&](const SignalWorker& signal) {
+                   WorkerSlot& slot = slots_.at(signal.rank);
+                   if (signal.signal == SIGKILL) leftovers_.reap(slot);
+                   if (slot.pid > 0) {
+                     ::kill(static_cast<pid_t>(-slot.pid),
+                            signal.signal);  // its session's process group
+                     ::kill(static_cast<pid_t>(slot.pid), signal.signal);
+                   }
+                 },
+                 [&](const ReapRankLeftovers& reap) { leftovers_.reap(slots_.at(reap.rank)); },
+                 [&](const TellStarted& started) {
+                   const auto waited = std::count_if(
+                       started.pids.begin(), started.pids.end(), [this](const auto& worker) {
+                         return slots_.at(worker.first).standby.has_value();
+                       });
+                   uplink_.say(message_of(started, static_cast<std::int32_t>(waited)));
+                 },
+                 [&](const TellStartFailed& failed) {
+                   uplink_.say_last(encode(message_of(failed), options_.attempt));
+                 },
+                 [&](const TellExited& exited) {
+                   slots_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
+                 },
+                 [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
+                 [&](const EndSupervisor& end) {
+                   if (!finishing_) scope_.spawn("finish", finish(end.reason));
+                   finishing_ = true;
+                 }},
       action);
 }
 

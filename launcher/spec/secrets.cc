@@ -88,6 +88,21 @@ std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
 
 }  // namespace
 
+Result<std::map<std::string, std::string>> worker_environment(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
+  TRY(auto job_env, resolve_environment(spec, submitter));
+  std::map<std::string, std::string> env = submitter;
+  for (auto it = env.begin(); it != env.end();) {
+    // The cluster's token and our own settings are the launcher's. The ranks of an outer torchrun
+    // or train-run are not ours.
+    const bool ours = it->first.starts_with("TRAINRUN_") || it->first.starts_with("TORCHELASTIC_");
+    it = ours ? env.erase(it) : std::next(it);
+  }
+  for (auto& [name, value] : job_env) env[name] = std::move(value);
+  train::learn_secrets(env);
+  return env;
+}
+
 void learn_secrets(const JobSpec& spec) {
   std::map<std::string, std::string> literals = spec.env;
   std::erase_if(literals,

@@ -33,6 +33,11 @@ bool is_environment_name(std::string_view name);
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
 
+/// Return the submitter's environment with the job's `env` over it and secrets resolved, but
+/// without what only the launcher may know. Redacts from now on what may be a secret of it.
+Result<std::map<std::string, std::string>> worker_environment(
+    const JobSpec& spec, const std::map<std::string, std::string>& submitter);
+
 /// Make redacted() (lib/base/secrets.h) hide from now on the literals of secret-sounding names in
 /// `env`, `train_loop_config` and `metadata`.
 void learn_secrets(const JobSpec& spec);

@@ -247,6 +247,10 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
     fail("S5", "a checkpoint's number was given twice");
   newest_ = info;
   committed_.push_back(info.number);
+  without_space_ = 0;
+  std::erase_if(lacking_space_, [&](const auto& checkpoint) {
+    return checkpoint <= std::pair(commit.attempt, commit.checkpoint_seq);
+  });
   failures_.clear();
   progress();
 }

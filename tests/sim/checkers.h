@@ -53,6 +53,8 @@ class Checkers {
   // checkpoints: S5, S6, S7
   void stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq);
   void committed(const Commit& commit, const CheckpointInfo& info);
+  /// The launcher hears that a shard of the checkpoint, or its commit, found no space.
+  void lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint);
   void restored(const Start& start);
   void validated(std::uint64_t number);  // L5
 
@@ -116,6 +118,7 @@ class Checkers {
   void ends_well(Attempt last);
   void paused(const Pause& pause);
   void stopped(const StopGroup& stop);
+  void told(const TellCheckpoint& tell);
   void progress();
 
   Timeline& timeline_;
@@ -137,7 +140,11 @@ class Checkers {
   std::optional<Attempt> whole_;  // all its ranks were there when this launcher came
   bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};
-  std::set<Attempt> failures_;  // of the budget, since the last progress
+  std::set<std::pair<Attempt, std::uint64_t>> lacking_space_, resolved_;  // since the last commit
+  int without_space_ = 0;             // of those that this launcher gave up, the last ones in a row
+  bool may_be_out_of_space_ = false;  // enough lacked it
+  bool out_of_space_ = false;         // enough were given up for it while the group ran
+  std::set<Attempt> failures_;        // of the budget, since the last progress
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // of all nodes
   bool stop_asked_ = false;

@@ -25,7 +25,20 @@ std::vector<StopRule> rules_of(const JobSpec& spec) {
   return rules;
 }
 
-std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
+// Return the checkpoint that the event says cannot be stored for lack of space.
+std::optional<std::pair<Attempt, std::uint64_t>> checkpoint_without_space(const RunEvent& event) {
+  if (const auto* staged = std::get_if<ShardStaged>(&event); staged && staged->shard.no_space)
+    return std::pair(staged->attempt, staged->shard.checkpoint_seq);
+  if (const auto* finished = std::get_if<CommitFinished>(&event); finished && finished->no_space)
+    return std::pair(finished->attempt, finished->checkpoint_seq);
+  return std::nullopt;
+}
+
+RunEvent without_the_lack(RunEvent event) {
+  if (auto* staged = std::get_if<ShardStaged>(&event)) staged->shard.no_space = false;
+  if (auto* finished = std::get_if<CommitFinished>(&event)) finished->no_space = false;
+  return event;
+}
 
 }  // namespace
 
@@ -34,6 +47,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
       nodes_(nodes),
       folder_(folder),
       generation_(generation),
+      run_{"", "sim", generation_, "", ""},
       start_(start_from(folder, sim.plan)),
       controller_(spec_of(sim), start_, sim.timeline.now()),
       stop_rules_(rules_of(sim.plan.spec)) {
@@ -150,7 +164,10 @@ void SimLauncher::ask_to_stop(StopKind kind) {
 
 void SimLauncher::feed(const RunEvent& event) {
   if (finished_ || dead_) return;
-  for (const RunAction& action : controller_.handle(event, sim_.timeline.now())) {
+  if (const auto lacking = checkpoint_without_space(event)) sim_.check.lacked_space(*lacking);
+  const bool forgotten = sim_.mutant == Mutant::LackOfSpaceForgotten;
+  for (const RunAction& action :
+       controller_.handle(forgotten ? without_the_lack(event) : event, sim_.timeline.now())) {
     if (sim_.mutant == Mutant::WrongEnd && std::holds_alternative<RunEnded>(action)) {
       RunEnded wrong = std::get<RunEnded>(action);
       if (wrong.outcome == RunState::Stopped) wrong.outcome = RunState::Finished;
@@ -182,9 +199,8 @@ void SimLauncher::perform(const RunAction& action) {
           [&](const Prepare& what) { prepare(what); },
           [&](const Start& start) { start_workers(start); },
           [&](const StandBy& stand_by) {
-            StartWorkers message;
-            message.standby = stand_by.workers;
-            send(stand_by.node, frame_of(stand_by.attempt, std::move(message)));
+            send(stand_by.node, frame_of(stand_by.attempt, standby_message(sim_.plan.spec, run_,
+                                                                           stand_by.workers, {})));
           },
           [&](const StopGroup& stop) {
             send(stop.node, frame_of(stop.attempt, message_of(stop)));
@@ -245,14 +261,8 @@ void SimLauncher::perform(const RunAction& action) {
 }
 
 void SimLauncher::prepare(const Prepare& what) {
-  PrepareAttempt message;
-  message.node_rank = what.placed.node_rank.value;
-  message.local_world_size = what.placed.local_world_size;
-  message.per_worker.cpu = sim_.plan.spec.scaling_config.resources_per_worker.cpu;
-  message.bind_master = what.bind_master;
-  message.stop_grace_ms = ms(sim_.plan.spec.run_config.failure_config.stop_grace);
-  message.standby = what.standby;
-  send(what.placed.node, frame_of(what.attempt, message));
+  send(what.placed.node,
+       frame_of(what.attempt, prepare_message(sim_.plan.spec, run_, what, "", {})));
 }
 
 void SimLauncher::start_workers(Start start) {
@@ -260,16 +270,10 @@ void SimLauncher::start_workers(Start start) {
     --start.restore->number;
     sim_.check.restored(start);
   }
-  StartWorkers message;
-  const Placement& placement = *start.placement;
-  message.world_size = placement.world_size;
-  message.node_count = static_cast<std::int32_t>(placement.nodes.size());
-  const PlacedNode& placed = start.placed;
-  message.node_rank = placed.node_rank.value;
-  const bool shifted = sim_.mutant == Mutant::OffByOneRank && message.node_rank == 1;
-  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
-    message.workers.push_back({placed.first_rank.value + local + (shifted ? 1 : 0), local});
-  if (start.restore) message.restored_epoch = start.restore->epoch;
+  StartWorkers message = start_message(sim_.plan.spec, run_, start, {});
+  set_node(message, start);
+  if (sim_.mutant == Mutant::OffByOneRank && message.node_rank == 1)
+    for (WorkerPlan& worker : message.workers) ++worker.rank;
   Duration takes = sim_.between(Duration{0}, milliseconds(10));
   if (sim_.unlucky(Site::StartSlow)) takes += sim_.between(Duration{0}, seconds(2));
   when_journaled(
@@ -321,7 +325,9 @@ void SimLauncher::give_up_commit(const GiveUpCommit& what) {
 void SimLauncher::commit_now(const Commit& what) {
   if (sim_.disk_full || sim_.timeline.random.chance(sim_.plan.commit_fails)) {
     if (sim_.mutant == Mutant::CheckpointNumberTwice) ++numbers_skipped_;
-    return feed(CommitFinished{what.attempt, what.checkpoint_seq, {}, "the disk is full"});
+    CommitFinished finished{what.attempt, what.checkpoint_seq, {}, "it cannot be stored"};
+    finished.no_space = sim_.disk_full;
+    return feed(finished);
   }
   const CheckpointInfo info = put_checkpoint(what);
   remember(checkpoint_record(what.attempt, what.checkpoint_seq, info));

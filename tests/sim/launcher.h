@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/cluster/links/controller_messages.h"
+#include "launcher/cluster/links/start_messages.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/sequence_tracker.h"
 #include "lib/observe/stop_rules.h"
@@ -80,6 +81,7 @@ class SimLauncher {
   Nodes& nodes_;
   SimFolder& folder_;
   const Generation generation_;
+  const RunIdentity run_;
   const RunStart start_;
   RunController controller_;
   StopRules stop_rules_;

@@ -29,6 +29,7 @@ std::string_view to_string(Mutant mutant) {
       "AcksForgotten",
       "JournalNotSynced",
       "ValidationForgotten",
+      "LackOfSpaceForgotten",
       "GenerationNotRaised",
       "EndBeforeReports",
   };

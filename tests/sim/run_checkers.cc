@@ -1,6 +1,7 @@
 // Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11, L1 to L3 and L5.
 #include <algorithm>
 
+#include "launcher/core/checkpoint_coordinator.h"
 #include "launcher/core/validation_queue.h"
 #include "tests/sim/checkers.h"
 
@@ -52,6 +53,11 @@ void Checkers::launcher_died() {
   finish_checked_.reset();
   known_by_.clear();
   state_ = {};
+  lacking_space_.clear();
+  may_be_out_of_space_ = false;
+  resolved_.clear();
+  without_space_ = 0;
+  out_of_space_ = false;
 }
 
 // L4: workers that go on by themselves are found again: a launcher's death alone restarts nobody.
@@ -93,6 +99,7 @@ void Checkers::acted(const RunAction& action) {
   if (const auto* start = std::get_if<Start>(&action)) restored(*start);
   if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
+  if (const auto* tell = std::get_if<TellCheckpoint>(&action)) told(*tell);
   if (const auto* changed = std::get_if<StateChanged>(&action)) {
     state_ = changed->to;
     if (changed->to != RunState::Running) known_by_.erase(changed->attempt);
@@ -127,6 +134,7 @@ void Checkers::ends_well(Attempt last) {
 // with it, before its journal knew of it, is nobody's to count.
 void Checkers::restart_decided() {
   check_cause();
+  if (out_of_space_) fail("S15", "the run goes on, and its storage has been full for too long");
   const bool elastic = plan_.spec.scaling_config.num_workers.elastic();
   const auto& failure_kind = last_attempt_->failure;
   if (!failure_kind || failure_kind == FailureKind::Preempted ||
@@ -204,10 +212,28 @@ void Checkers::run_ended(const RunEnded& ended) {
     case RunState::Errored:
       if (last_attempt_ && !last_attempt_->failed)
         fail("S11", "the run is in error after an attempt that ended well");
+      if (last_attempt_ && last_attempt_->failure == FailureKind::Permanent &&
+          !plan_.command_missing && !may_be_out_of_space_)
+        fail("S15", "the run is given up, and nothing is wrong that another attempt cannot mend");
       return;
     default:
       return fail("S11", "the run ended in a state that is none of an end");
   }
+}
+
+// S15: a run fails for lack of space where three checkpoints in a row were given up for it while
+// the group ran, and not before.
+void Checkers::lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint) {
+  lacking_space_.insert(checkpoint);
+  if (lacking_space_.size() >= kWithoutSpaceMax) may_be_out_of_space_ = true;
+}
+
+void Checkers::told(const TellCheckpoint& tell) {
+  const std::pair checkpoint(tell.attempt, tell.checkpoint_seq);
+  if (!resolved_.insert(checkpoint).second) return;  // it is told to every node
+  const bool lacking = !tell.error.empty() && lacking_space_.contains(checkpoint);
+  without_space_ = lacking ? without_space_ + 1 : 0;
+  if (without_space_ >= kWithoutSpaceMax && state_ == RunState::Running) out_of_space_ = true;
 }
 
 // L2: a stop ends with no live worker within its grace and five seconds, while nothing is in its

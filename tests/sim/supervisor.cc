@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "daemon/supervisor/checkpoints/shard_result.h"
+#include "daemon/supervisor/group_messages.h"
 #include "lib/base/overloaded.h"
 
 namespace train::sim {
@@ -44,14 +46,12 @@ void SimSupervisor::say(SimFrame frame) {
 }
 
 void SimSupervisor::say_everything_again() {
-  AttemptSnapshot snapshot;
-  snapshot.phase = std::string(to_string(group_.began() ? group_.phase() : GroupPhase::Prepared));
-  snapshot.resolved_checkpoint = resolved_checkpoint_;
-  for (const auto& [rank, pid] : group_.alive()) {
-    const Seat& seat = seats_.at(rank);
-    snapshot.alive.push_back(
-        {rank.value, pid, seat.joined && seat.connected, seat.last_report_seq});
-  }
+  const AttemptSnapshot snapshot =
+      snapshot_of(group_, prepare_.has_value(), 0, resolved_checkpoint_, [this](Rank rank) {
+        const Seat& seat = seats_.at(rank);
+        return LivingWorker{.joined = seat.joined && seat.connected,
+                            .reported = seat.last_report_seq};
+      });
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
@@ -100,7 +100,7 @@ void SimSupervisor::received(const SimFrame& frame) {
   } else if (const auto* start = frame.get<StartWorkers>()) {
     on_start(*start);
   } else if (const auto* stop = frame.get<StopWorkers>()) {
-    feed(GroupStop{milliseconds(stop->grace_ms), stop->reason});
+    feed(to_event(*stop));
   } else if (const auto* acks = frame.get<AckReports>()) {
     on_acks(*acks);
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
@@ -143,16 +143,14 @@ void SimSupervisor::on_start(const StartWorkers& message) {
     return;
   }
   start_ = message;
-  GroupStart group;
   for (const WorkerPlan& plan : message.workers) {
     Seat& seat = seats_[Rank{plan.rank}];
     seat.plan = plan;
     const bool waits = standbys_ > 0 && sim_.timeline.random.chance(0.9);  // else it has died
     if (standbys_ > 0) --standbys_;
     seat.from_standby = waits;
-    group.ranks.push_back(Rank{plan.rank});
   }
-  feed(group);
+  feed(to_event(message));
 }
 
 void SimSupervisor::on_acks(const AckReports& message) {
@@ -201,40 +199,34 @@ void SimSupervisor::arm() {
 
 void SimSupervisor::perform(const GroupAction& action) {
   std::visit(
-      Overloaded{
-          [&](const SpawnWorker& spawned) {
-            const bool at_once = seats_.at(spawned.rank).from_standby;
-            const Duration takes =
-                at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
-            sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
-              if (alive_) spawn(rank);
-            });
-          },
-          [&](const SignalWorker& wanted) { signal(wanted); },
-          [](const ReapRankLeftovers&) {},  // a simulated worker leaves nothing behind
-          [&](const TellStarted& started) {
-            WorkersStarted message;
-            for (const auto& [rank, pid] : started.pids) {
-              message.workers.push_back({rank.value, pid});
-              message.from_standby += seats_.at(rank).from_standby ? 1 : 0;
-            }
-            say(frame(message));
-          },
-          [&](const TellStartFailed& failed) {
-            say(frame(StartFailed{failed.rank.value, std::string(to_string(failed.error.code)),
-                                  failed.error.message, ""}));
-          },
-          [&](const TellExited& exited) { exits_[exited.rank] = exited; },
-          [&](const TellGone&) { say(frame(GroupGone{})); },
-          [&](const EndSupervisor& over) {
-            if (over.reason != "released")
-              sim_.check.supervisor_gave_up(key_.attempt,
-                                            host_.index);  // what nobody has taken is lost
-            sim_.after(sim_.between(Duration{0}, milliseconds(2)),
-                       [this, released = over.reason == "released"] {
-                         if (alive_) end(released);
-                       });
-          }},
+      Overloaded{[&](const SpawnWorker& spawned) {
+                   const bool at_once = seats_.at(spawned.rank).from_standby;
+                   const Duration takes =
+                       at_once ? Duration{0} : sim_.between(Duration{0}, milliseconds(3));
+                   sim_.after(takes * host_.slow, [this, rank = spawned.rank] {
+                     if (alive_) spawn(rank);
+                   });
+                 },
+                 [&](const SignalWorker& wanted) { signal(wanted); },
+                 [](const ReapRankLeftovers&) {},  // a simulated worker leaves nothing behind
+                 [&](const TellStarted& started) {
+                   const auto waited = std::count_if(
+                       started.pids.begin(), started.pids.end(),
+                       [this](const auto& worker) { return seats_.at(worker.first).from_standby; });
+                   say(frame(message_of(started, static_cast<std::int32_t>(waited))));
+                 },
+                 [&](const TellStartFailed& failed) { say(frame(message_of(failed))); },
+                 [&](const TellExited& exited) { exits_[exited.rank] = exited; },
+                 [&](const TellGone&) { say(frame(GroupGone{})); },
+                 [&](const EndSupervisor& over) {
+                   if (over.reason != "released")
+                     sim_.check.supervisor_gave_up(key_.attempt,
+                                                   host_.index);  // what nobody has taken is lost
+                   sim_.after(sim_.between(Duration{0}, milliseconds(2)),
+                              [this, released = over.reason == "released"] {
+                                if (alive_) end(released);
+                              });
+                 }},
       action);
 }
 
@@ -311,12 +303,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
 
 // One at a time, and then its folder is synced; what failed already overtakes them.
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
-  ShardWritten part;
-  part.rank = rank;
-  part.checkpoint_seq = staged.checkpoint_seq;
-  part.report_seq = staged.report_seq;
-  part.metadata_json = staged.metadata_json;
-  part.error = staged.error;
+  ShardWritten part = shard_of(rank, staged);
   if (!part.error.empty()) return shard_stored(rank, part);
   ++seats_.at(rank).staging;
   Duration takes =
@@ -326,7 +313,7 @@ void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   sim_.after(disk_free_ - sim_.timeline.now(), [this, rank, part]() mutable {
     if (!alive_) return;
     --seats_.at(rank).staging;
-    if (sim_.disk_full) part.error = "no space left on device";
+    if (sim_.disk_full) set_error(part, Error{Errc::NoSpace, "no space left on device"});
     shard_stored(rank, part);
     advance_ending(rank);
   });
@@ -363,12 +350,10 @@ void SimSupervisor::tell_exit(Rank rank) {
   if (exit == exits_.end()) return;
   WorkerExited message;
   message.rank = rank.value;
-  message.end = {.signaled = exit->second.status.signaled,
-                 .status = exit->second.status.status,
-                 .oom_killed = seat.end.out_of_memory,
-                 .stop_requested = exit->second.stop_requested,
-                 .wall_us = sim_.plan.wall_us(host_.index, sim_.timeline.now()),
-                 .last_report_seq = seat.last_report_seq};
+  const std::chrono::system_clock::time_point wall{
+      std::chrono::microseconds(sim_.plan.wall_us(host_.index, sim_.timeline.now()))};
+  message.end = end_of(exit->second, wall, seat.last_report_seq);
+  message.end.oom_killed = seat.end.out_of_memory;
   say(frame(message));
 }
 

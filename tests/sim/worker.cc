@@ -90,8 +90,11 @@ void SimWorker::stage(std::uint64_t report_seq) {
   ++checkpoint_seq_;
   last_checkpoint_report_seq_ = report_seq;
   const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.shard_fails);
-  send(CheckpointStaged{checkpoint_seq_, report_seq, "", fmt::format("{}", step_), "",
-                        fails ? "the disk is full" : "", ""});
+  send(CheckpointStaged{.checkpoint_seq = checkpoint_seq_,
+                        .report_seq = report_seq,
+                        .metadata_json = fmt::format("{}", step_),
+                        .error = fails ? "it cannot be written" : "",
+                        .error_code = sim_.disk_full ? std::string(to_string(Errc::NoSpace)) : ""});
 }
 
 // As SupervisedSession::report() waits.

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "daemon/supervisor/group_messages.h"
 #include "lib/base/utf8.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -29,19 +30,12 @@ WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::tim
   WorkerExited message;
   message.rank = slot.plan.rank;
   message.pid = exit.pid;
-  WorkerEnd& end = message.end;
-  end.signaled = exit.status.signaled;
-  end.status = exit.status.status;
-  end.core_dumped = exit.status.core_dumped;
-  end.stop_requested = exit.stop_requested;
+  WorkerEnd& end = message.end = end_of(exit, now, slot.reports.last_report_seq());
   end.oom_killed = slot.out_of_memory && !exit.stop_requested;
   if (end.oom_killed) end.memory = *slot.out_of_memory;
   end.pids_limit_hit = slot.pids_limit_hit;
-  end.wall_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
-  end.last_report_seq = slot.reports.last_report_seq();
   return message;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
-#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/checkpoints/commit_request.h"
 #include "lib/base/quota.h"
 
 namespace train {

@@ -1,6 +1,6 @@
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 
-#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/checkpoints/commit_request.h"
 
 namespace train {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/links/start_frames.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 

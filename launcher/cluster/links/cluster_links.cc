@@ -1,11 +1,12 @@
 #include "launcher/cluster/links/cluster_links.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "launcher/cluster/links/node_address.h"
-#include "launcher/cluster/links/start_frames.h"
+#include "lib/base/host.h"
 #include "lib/net/within.h"
 
 namespace train {
@@ -30,6 +31,29 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls) {
         "on this machine (unix:PATH)"};
   }
   return Unit{};
+}
+
+DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
+                               const std::string& build) {
+  const auto to_ms = [](Duration duration) {
+    return std::chrono::duration_cast<milliseconds>(duration).count();
+  };
+  const FailureConfig& failure = config.failure_config;
+  DaemonLinkOptions link{
+      .self = {build, "launcher", host_name(), ::getpid(), ""}, .attach = {}, .owner_key = ""};
+  link.attach.run_id = run.run_id;
+  link.attach.run_name = run.name;
+  link.attach.generation = run.generation.value;
+  link.attach.user = config.user.value_or("");
+  link.attach.dead_after_ms = to_ms(failure.node_dead_after);
+  // A node becomes suspect when the second heartbeat in a row is missing.
+  link.attach.heartbeat_ms = std::min<std::int64_t>(1000, to_ms(failure.node_suspect_after) / 3);
+  link.attach.orphan_timeout_ms = to_ms(failure.orphan_timeout);
+  link.limits = {.suspect_after = failure.node_suspect_after,
+                 .dead_after = failure.node_dead_after,
+                 .away_limit = std::max(failure.orphan_timeout, failure.node_dead_after),
+                 .heartbeat_every = milliseconds(link.attach.heartbeat_ms)};
+  return link;
 }
 
 ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls,

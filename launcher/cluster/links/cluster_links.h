@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "launcher/cluster/links/daemon_link.h"
+#include "launcher/cluster/links/run_identity.h"
+#include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
 #include "launcher/report/progress.h"
 #include "lib/net/scope.h"
@@ -20,6 +22,11 @@ namespace train {
 /// keys in it, but not before it has proved who it is. Unauthenticated where a TCP address is named
 /// and there is nothing to prove it with.
 Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
+
+/// Return how the launcher of this run talks to a daemon. The caller adds the owner's key, and
+/// whether workers may live already.
+DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
+                               const std::string& build);
 
 class ClusterLinks {
  public:

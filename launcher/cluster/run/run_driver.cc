@@ -9,7 +9,7 @@
 #include <boost/json.hpp>
 
 #include "launcher/cluster/links/controller_messages.h"
-#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/core/run_history.h"
@@ -38,6 +38,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       spec_(options.parsed.spec),
       executor_(context_.get_executor()),
       record_(std::move(record)),
+      run_(record_->identity()),
       daemon_(std::move(daemon)),
       worker_env_(std::move(worker_env)),
       checkpoints_(spec_.run_config.checkpoint_config, *record_),
@@ -167,7 +168,10 @@ void RunDriver::connect() {
   std::vector<Endpoint> endpoints;
   if (spec_.cluster.nodes.empty()) endpoints.push_back(daemon_->endpoint());
   for (const std::string& text : spec_.cluster.nodes) endpoints.push_back(*parse_endpoint(text));
-  links_.connect(link_options(spec_.run_config, *record_, options_.build), endpoints);
+  DaemonLinkOptions link = link_options(spec_.run_config, run_, options_.build);
+  link.owner_key = record_->owner_key();
+  link.has_workers = record_->start().living.has_value();
+  links_.connect(std::move(link), endpoints);
 }
 
 void RunDriver::refused(const Error& error) {
@@ -276,14 +280,14 @@ void RunDriver::perform(const RunAction& action) {
             const bool alone = prepare.placed.local_world_size == controller_.world_size();
             const NodeId node = prepare.placed.node;
             PrepareAttempt message = prepare_message(
-                spec_, *record_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
+                spec_, run_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
             message.no_access = shards_.has_no_access(node);
             links_.send(node, encode(message, prepare.attempt));
           },
           [&](const Start& start) { starts_.push_back(start); },
           [&](const StandBy& stand_by) {
             links_.send(stand_by.node,
-                        encode(standby_message(spec_, *record_, stand_by.workers, worker_env_),
+                        encode(standby_message(spec_, run_, stand_by.workers, worker_env_),
                                stand_by.attempt));
           },
           [&](const StopGroup& stop) {
@@ -363,7 +367,7 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
   shards_.starting(actions.front());
-  StartWorkers message = start_message(spec_, *record_, actions.front(), worker_env_);
+  StartWorkers message = start_message(spec_, run_, actions.front(), worker_env_);
   for (const Start& action : actions) {
     set_node(message, action);
     links_.send(action.placed.node, encode(message, action.attempt));
@@ -441,7 +445,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     screen_.warn("the run's store lacks its end: " + put->error().describe());
   if (!shutdown_flush_.in_time())
     screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
-                             record_->place()));
+                             record_->location()));
   (void)co_await shutdown_flush_.wait_for_thread(log_.close());
   screen_.end(*summary);
   context_.stop();

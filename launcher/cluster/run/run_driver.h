@@ -85,6 +85,7 @@ class RunDriver {
   asio::io_context context_;
   asio::any_io_executor executor_;
   std::unique_ptr<RunRecord> record_;
+  const RunIdentity run_;
   std::optional<PrivateDaemon> daemon_;
   std::map<std::string, std::string> worker_env_;
   CheckpointManager checkpoints_;  // on the disk thread, once commits begin

@@ -7,12 +7,13 @@
 #include <ctime>
 
 #include "launcher/cluster/links/private_daemon.h"
-#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_driver.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/report/summary.h"
+#include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/leave.h"
 #include "lib/base/print.h"
@@ -41,7 +42,7 @@ int run_job(const RunOptions& options) {
     print_err("train-run: {}\n", soon);
   if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
     return refuse(options, safe.error(), 77);
-  auto env = worker_environment_base(spec, options.environment);
+  auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/cluster/checkpoints/commit_request.h"
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
-#include "launcher/cluster/links/start_frames.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
@@ -116,7 +116,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                                            : finished_code(record->files_, record->folder_)) == 0;
   if (finished) {
     return Error{Errc::AlreadyExists,
-                 fmt::format("the run {} has finished: {}", record->name_, record->place()),
+                 fmt::format("the run {} has finished: {}", record->name_, record->location()),
                  "give run_config.name another value, or remove that folder"};
   }
   TRY_VOID(record->take_ownership(options));
@@ -126,7 +126,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
   if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
-  register_run(record->name_, record->place());
+  register_run(record->name_, record->location());
   return record;
 }
 

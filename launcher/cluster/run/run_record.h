@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/links/run_identity.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
@@ -41,8 +42,8 @@ class RunRecord {
 
   /// Return the run's folder on this machine.
   const RunFolder& folder() const { return folder_; }
-  /// Return the place of the run for users and nodes: the same path, or a URL.
-  const std::string& place() const { return remote_ ? remote_->url() : folder_.path(); }
+  /// Return the location of the run for users and nodes: the same path, or a URL.
+  const std::string& location() const { return remote_ ? remote_->url() : folder_.path(); }
   /// Return the remote part of a run in an object store; otherwise nullptr.
   RemoteRun* remote() { return remote_.get(); }
   const std::string& run_id() const { return run_id_; }
@@ -51,8 +52,10 @@ class RunRecord {
   /// log, and in no file but its own.
   const std::string& owner_key() const { return owner_key_; }
   Generation generation() const { return generation_; }
-  /// Return the mark that nodes look for in the run's folder (lib/storage/storage_marker.h).
-  const std::string& storage_marker() const { return storage_marker_; }
+  /// Return what is said of the run to others.
+  RunIdentity identity() const {
+    return {run_id_, name_, generation_, location(), storage_marker_};
+  }
   /// Return the generation of the launcher that began the attempt: the attempt's checkpoints are
   /// named after it.
   Generation attempt_generation(Attempt attempt) const;

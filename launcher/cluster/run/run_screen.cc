@@ -56,7 +56,7 @@ ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, O
   ProgressOptions progress{.mode = mode,
                            .color = color,
                            .run = record.name(),
-                           .path = record.place(),
+                           .path = record.location(),
                            .metrics = {},
                            .goals = goals_of(spec)};
   for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);

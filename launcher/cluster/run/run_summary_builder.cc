@@ -170,7 +170,7 @@ void RunSummaryBuilder::checkpoints_found(const CheckpointManager& keeper) {
 RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last_metrics) const {
   RunSummary summary;
   summary.run = record_.name();
-  summary.path = record_.place();
+  summary.path = record_.location();
   summary.logs = record_.folder().path() + "/attempts";
   switch (ended.outcome) {
     case RunState::Finished:

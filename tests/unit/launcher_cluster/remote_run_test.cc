@@ -65,7 +65,7 @@ TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
   const auto record = open();
 
   ASSERT_TRUE(record) << record.error().describe();
-  EXPECT_EQ((*record)->place(), url_);
+  EXPECT_EQ((*record)->location(), url_);
   EXPECT_EQ((*record)->folder().path(),
             temp_.path() + "/a/trainrun/remote/s3/bucket/" + storage_.substr(12) + "/vit");
   EXPECT_FALSE((*record)->resumed());
@@ -130,7 +130,7 @@ TEST_F(RemoteRunTest, ADefaultNameThatIsTakenInTheStoreGetsASuffix) {
   ASSERT_TRUE(second) << second.error().describe();
   EXPECT_EQ((*first)->name(), "vit");
   EXPECT_EQ((*second)->name(), "vit-2");
-  EXPECT_EQ((*second)->place(), url_ + "-2");
+  EXPECT_EQ((*second)->location(), url_ + "-2");
 }
 
 TEST_F(RemoteRunTest, AtItsEndEverythingButWhatIsOnlyOfUseHereIsInTheStore) {

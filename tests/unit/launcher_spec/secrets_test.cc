@@ -53,5 +53,19 @@ TEST(Secrets, ShowsReferencesAndHidesLiterals) {
                 {"A", "plain"}, {"HF_TOKEN", "<redacted:HF_TOKEN>"}, {"API_KEY", "env:X"}}));
 }
 
+TEST(WorkerEnvironment, GivesWorkersTheSubmittersEnvironmentWithoutWhatIsTheLaunchers) {
+  JobSpec spec;
+  spec.env = {{"OMP_NUM_THREADS", "4"}, {"KEY", "env:MY_KEY"}};
+  const auto env = worker_environment(spec, {{"PATH", "/bin"},
+                                             {"TRAINRUN_TOKEN_FILE", "/t"},
+                                             {"TORCHELASTIC_RUN_ID", "x"},
+                                             {"MY_KEY", "s3cret"}});
+  ASSERT_TRUE(env) << env.error().describe();
+  EXPECT_EQ(
+      *env,
+      (std::map<std::string, std::string>{
+          {"PATH", "/bin"}, {"OMP_NUM_THREADS", "4"}, {"KEY", "s3cret"}, {"MY_KEY", "s3cret"}}));
+}
+
 }  // namespace
 }  // namespace train::spec

@@ -1,68 +1,21 @@
-#include "launcher/cluster/links/start_frames.h"
+#include "launcher/cluster/links/start_messages.h"
 
 #include <gtest/gtest.h>
-
-#include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
 namespace {
 
-TEST(StartFrames, GivesWorkersTheSubmittersEnvironmentWithoutWhatIsTheLaunchers) {
-  JobSpec spec;
-  spec.env = {{"OMP_NUM_THREADS", "4"}, {"KEY", "env:MY_KEY"}};
-  const auto env = worker_environment_base(spec, {{"PATH", "/bin"},
-                                                  {"TRAINRUN_TOKEN_FILE", "/t"},
-                                                  {"TORCHELASTIC_RUN_ID", "x"},
-                                                  {"MY_KEY", "s3cret"}});
-  ASSERT_TRUE(env) << env.error().describe();
-  EXPECT_EQ(
-      *env,
-      (std::map<std::string, std::string>{
-          {"PATH", "/bin"}, {"OMP_NUM_THREADS", "4"}, {"KEY", "s3cret"}, {"MY_KEY", "s3cret"}}));
-}
-
-TEST(StartFrames, ReadsTheEpochMetricWhateverItsType) {
-  EXPECT_EQ(epoch_of({{"loss", 0.5}, {"epoch", std::int64_t{7}}}), 7);
-  EXPECT_EQ(epoch_of({{"epoch", 3.0}}), 3);
-  EXPECT_EQ(epoch_of({{"loss", 0.5}}), -1);
-}
-
-TEST(StartFrames, WaitsForATraindThatIsAwayForAsLongAsItsWorkersDo) {
-  TempFolder temp;
-  ::setenv("XDG_STATE_HOME", (temp.path() + "/state").c_str(), 1);
-  JobSpec spec;
-  spec.run_config.name = "vit";
-  spec.run_config.storage_path = temp.path();
-  const auto record = RunRecord::open(spec, {.build = "test"});
-  ASSERT_TRUE(record) << record.error().describe();
-  FailureConfig& failure = spec.run_config.failure_config;
-  failure.node_dead_after = seconds(10);
-  for (const auto& [orphan_timeout, waits] :
-       {std::pair<Duration, Duration>{std::chrono::minutes(25), std::chrono::minutes(25)},
-        std::pair<Duration, Duration>{seconds(0), seconds(10)}}) {
-    failure.orphan_timeout = orphan_timeout;
-    const DaemonLinkOptions link = link_options(spec.run_config, **record, "test");
-    EXPECT_EQ(link.limits.away_limit, waits);
-    EXPECT_EQ(milliseconds(link.attach.orphan_timeout_ms), orphan_timeout);
-    EXPECT_EQ(link.limits.dead_after, seconds(10));
-  }
-}
-
 /// A run "vit" of two workers on each of two nodes.
-class StartFramesTest : public testing::Test {
+class StartMessagesTest : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1);
     spec_.command = {"./train", "--fast"};
     spec_.working_dir = "/home/alice";
     spec_.env = {{"OMP_NUM_THREADS", "4"}};
     spec_.scaling_config.resources_per_worker = {
         .cpu = 2.5, .gpu = 1, .memory_bytes = 1u << 30, .custom = {{"ssd", 2}}};
     spec_.run_config.name = "vit";
-    spec_.run_config.storage_path = temp_.path();
-    auto record = RunRecord::open(spec_, {.build = "test"});
-    ASSERT_TRUE(record) << record.error().describe();
-    record_ = std::move(*record);
+    spec_.run_config.storage_path = "/runs";
   }
   static Placement placement() {
     return {.world_size = 4,
@@ -74,15 +27,14 @@ class StartFramesTest : public testing::Test {
     return {.attempt = Attempt{5}, .placed = placement().nodes[1], .bind_master = true};
   }
   PrepareAttempt prepared(const std::map<std::string, std::string>& env = {}) const {
-    return prepare_message(spec_, *record_, prepare(), "10.0.0.1", env);
+    return prepare_message(spec_, run_, prepare(), "10.0.0.1", env);
   }
 
-  TempFolder temp_;
   JobSpec spec_;
-  std::unique_ptr<RunRecord> record_;
+  const RunIdentity run_{"id-1", "vit", Generation{3}, "/runs/vit", "marker-1"};
 };
 
-TEST_F(StartFramesTest, ANodeIsToldWhatItsWorkersMayHave) {
+TEST_F(StartMessagesTest, ANodeIsToldWhatItsWorkersMayHave) {
   spec_.scaling_config.cpu_limit = true;
   spec_.scaling_config.pids_per_worker = 77;
   spec_.run_config.umask.bits = 027;
@@ -108,15 +60,15 @@ TEST_F(StartFramesTest, ANodeIsToldWhatItsWorkersMayHave) {
   EXPECT_TRUE(message.bind_master);
   EXPECT_FALSE(message.standby);
   EXPECT_EQ(message.bind_address, "10.0.0.1");
-  EXPECT_EQ(message.generation, 1u);
-  EXPECT_EQ(message.run_dir, temp_.path() + "/vit");
-  EXPECT_EQ(message.storage_marker, record_->storage_marker());
+  EXPECT_EQ(message.generation, 3u);
+  EXPECT_EQ(message.run_dir, "/runs/vit");
+  EXPECT_EQ(message.storage_marker, "marker-1");
   EXPECT_EQ(message.stop_grace_ms, 7000);
   EXPECT_EQ(message.upload_timeout_ms, 9000);
   EXPECT_EQ(message.replicas, 2);
 }
 
-TEST_F(StartFramesTest, CheckpointsTravelUnlessTheSpecNeedsSharedStorage) {
+TEST_F(StartMessagesTest, CheckpointsAreRelayedUnlessTheSpecNeedsSharedStorage) {
   EXPECT_TRUE(prepared().may_relay);
   spec_.run_config.shared_storage = SharedStorageNeed::Required;
   EXPECT_FALSE(prepared().may_relay);
@@ -125,7 +77,7 @@ TEST_F(StartFramesTest, CheckpointsTravelUnlessTheSpecNeedsSharedStorage) {
   EXPECT_FALSE(prepared().may_relay);
 }
 
-TEST_F(StartFramesTest, ANodeHearsHowAStoreIsReachedOnlyWhereItNeedsOne) {
+TEST_F(StartMessagesTest, ANodeHearsHowAStoreIsReachedOnlyWhereItNeedsOne) {
   const std::map<std::string, std::string> env{{"AWS_ACCESS_KEY_ID", "id"}, {"PATH", "/bin"}};
   EXPECT_TRUE(prepared(env).storage_env.empty());
   spec_.resume_from_checkpoint = "s3://bucket/runs/old/checkpoints/checkpoint_000001";
@@ -133,7 +85,7 @@ TEST_F(StartFramesTest, ANodeHearsHowAStoreIsReachedOnlyWhereItNeedsOne) {
             (std::map<std::string, std::string>{{"AWS_ACCESS_KEY_ID", "id"}}));
 }
 
-TEST_F(StartFramesTest, WorkersAreToldOfTheirRun) {
+TEST_F(StartMessagesTest, WorkersAreToldOfTheirRun) {
   spec_.train_loop_config = {{"lr", 1}};
   spec_.metadata = {{"team", "a"}};
   spec_.collectives = "gloo";
@@ -146,9 +98,9 @@ TEST_F(StartFramesTest, WorkersAreToldOfTheirRun) {
   action.restart_count = 2;
   action.restore = CheckpointInfo{9, "/runs/vit/checkpoints/checkpoint_000009", 6};
 
-  StartWorkers message = start_message(spec_, *record_, action, {{"PATH", "/bin"}});
+  StartWorkers message = start_message(spec_, run_, action, {{"PATH", "/bin"}});
 
-  EXPECT_EQ(message.run_id, record_->run_id());
+  EXPECT_EQ(message.run_id, "id-1");
   EXPECT_EQ(message.run_name, "vit");
   EXPECT_EQ(message.command, (std::vector<std::string>{"./train", "--fast"}));
   EXPECT_EQ(message.working_dir, "/home/alice");
@@ -171,12 +123,12 @@ TEST_F(StartFramesTest, WorkersAreToldOfTheirRun) {
   EXPECT_EQ(message.standby, 0);
 
   action.restore.reset();
-  const StartWorkers fresh = start_message(spec_, *record_, action, {});
+  const StartWorkers fresh = start_message(spec_, run_, action, {});
   EXPECT_EQ(fresh.restore_dir, "");
   EXPECT_EQ(fresh.restored_epoch, -1);
 }
 
-TEST_F(StartFramesTest, EachNodeHearsOfItsOwnRanks) {
+TEST_F(StartMessagesTest, EachNodeHearsOfItsOwnRanks) {
   Start action{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
   action.placement = SharedValue<Placement>(placement());
   StartWorkers message;
@@ -191,37 +143,11 @@ TEST_F(StartFramesTest, EachNodeHearsOfItsOwnRanks) {
   }
 }
 
-TEST_F(StartFramesTest, ProcessesThatStandByHaveTheProgramAndNoRanks) {
-  const StartWorkers message = standby_message(spec_, *record_, 3, {{"PATH", "/bin"}});
+TEST_F(StartMessagesTest, ProcessesThatStandByHaveTheProgramAndNoRanks) {
+  const StartWorkers message = standby_message(spec_, run_, 3, {{"PATH", "/bin"}});
   EXPECT_EQ(message.standby, 3);
   EXPECT_EQ(message.command, (std::vector<std::string>{"./train", "--fast"}));
   EXPECT_TRUE(message.workers.empty());
-}
-
-TEST_F(StartFramesTest, ALinkSaysWhoTheLauncherIsAndHowLongItWaits) {
-  FailureConfig& failure = spec_.run_config.failure_config;
-  failure.node_suspect_after = milliseconds(900);
-  failure.node_dead_after = milliseconds(2500);
-  failure.orphan_timeout = milliseconds(8000);
-  spec_.run_config.user = "alice";
-
-  DaemonLinkOptions link = link_options(spec_.run_config, *record_, "test");
-
-  EXPECT_EQ(link.attach.run_id, record_->run_id());
-  EXPECT_EQ(link.attach.run_name, "vit");
-  EXPECT_EQ(link.attach.generation, 1u);
-  EXPECT_EQ(link.attach.user, "alice");
-  EXPECT_EQ(link.attach.heartbeat_ms, 300);
-  EXPECT_EQ(link.attach.dead_after_ms, 2500);
-  EXPECT_EQ(link.attach.orphan_timeout_ms, 8000);
-  EXPECT_EQ(link.owner_key, record_->owner_key());
-  EXPECT_EQ(link.limits.suspect_after, milliseconds(900));
-  EXPECT_EQ(link.limits.dead_after, milliseconds(2500));
-  EXPECT_EQ(link.limits.away_limit, milliseconds(8000));
-  EXPECT_FALSE(link.has_workers);
-
-  failure.node_suspect_after = seconds(30);
-  EXPECT_EQ(link_options(spec_.run_config, *record_, "test").attach.heartbeat_ms, 1000);
 }
 
 TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
@@ -243,44 +169,6 @@ TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
   const auto sum = check_start_size(spec, {});
   ASSERT_FALSE(sum);
   EXPECT_NE(sum.error().message.find("of them metadata"), std::string::npos) << sum.error().message;
-}
-
-TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
-  StagedShard first, second;
-  first.rank = Rank{1};
-  first.dir = ".rank-0001";
-  first.metadata_json = R"({"of": 1})";
-  second.rank = Rank{0};
-  second.dir = "data-4-5.2/rank-0000";
-  second.files = {{"state", 5, {6, 7}}};
-  second.metadata_json = R"({"of": 0})";
-  second.nodes = {"n1", "n2"};
-
-  const CommitRequest request = commit_request(
-      {.attempt = Attempt{5}, .checkpoint_seq = 2, .number = 9, .shards = {first, second}},
-      Generation{4}, "2026-11-21T09:38:00.123456Z", {{"loss", 0.5}});
-
-  EXPECT_EQ(request.pending, (PendingCheckpoint{Generation{4}, Attempt{5}, CheckpointSeq{2}}));
-  EXPECT_EQ(request.number, CheckpointNumber{9});
-  EXPECT_EQ(request.world_size, 2);
-  EXPECT_EQ(request.created, "2026-11-21T09:38:00.123456Z");
-  EXPECT_EQ(request.metrics, (Metrics{{"loss", 0.5}}));
-  EXPECT_EQ(request.metadata, (boost::json::object{{"of", 0}}));
-  ASSERT_EQ(request.shards.size(), 2u);
-  EXPECT_EQ(request.shards[1].rank, Rank{0});
-  EXPECT_EQ(request.shards[1].dir, "data-4-5.2/rank-0000");
-  EXPECT_EQ(request.shards[1].nodes, (std::vector<std::string>{"n1", "n2"}));
-  ASSERT_EQ(request.shards[1].files.size(), 1u);
-  EXPECT_EQ(request.shards[1].files, second.files);
-  EXPECT_TRUE(request.shards[0].files.empty());
-}
-
-TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
-  for (const char* text : {"[1]", "{", "7", ""}) {
-    StagedShard part;
-    part.metadata_json = text;
-    EXPECT_TRUE(commit_request({.shards = {part}}, Generation{1}, "", {}).metadata.empty()) << text;
-  }
 }
 
 }  // namespace
