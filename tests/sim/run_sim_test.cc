@@ -120,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Mutant::SilenceIsNoTimeout, "L3"}, Found{Mutant::AcksForgotten, "L4"},
                     Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
                     Found{Mutant::GenerationNotRaised, "S1"},
+                    Found{Mutant::LackOfSpaceForgotten, "S15"},
                     Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
