@@ -103,7 +103,7 @@ void AttemptController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   if (!group_.hosts.has(node)) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), group_.id) != 0)
-    return;  // its supervisor will say so itself
+    return group_.hosts.reconnected(node);  // its supervisor will say so itself
   if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // with its workers, before
   if (group_.hosts.is_prepared(node)) {
     host_lost(node,
@@ -266,6 +266,11 @@ void AttemptController::release_collectives(const std::vector<CollectiveRelease>
   }
   for (const CollectiveRelease& release : releases) {
     const auto send = [&](NodeId node) {
+      // Ranks that are being stopped must hear of that first: they would fail of an error.
+      if (state() == RunState::TearingDown && group_.hosts.may_lack_orders(node)) {
+        ending_.send_again(node);
+        group_.hosts.orders_given(node);
+      }
       run_.progress.add(
           SendCollective{group_.id, node, release.sequence, release.parts, release.error});
     };

@@ -54,6 +54,7 @@ bool HostTable::all_started() const {
 
 void HostTable::attached(NodeId node, bool has_workers) {
   hosts_.at(node).has_workers = has_workers;
+  orders_given(node);
 }
 
 HostTable::Found HostTable::found() const {

@@ -37,6 +37,13 @@ class HostTable {
   bool started(NodeId node);
   bool all_started() const;
 
+  /// The node has a new link: what was sent over the old one may be lost.
+  void reconnected(NodeId node) { hosts_.at(node).may_lack_orders = true; }
+  /// Return whether orders may be missing there: its supervisor has not attached since, and they
+  /// were not given again.
+  bool may_lack_orders(NodeId node) const { return hosts_.at(node).may_lack_orders; }
+  void orders_given(NodeId node) { hosts_.at(node).may_lack_orders = false; }
+
   // ---- an earlier launcher's attempt
   /// The node's supervisor can be reached. `has_workers`: it had been told to start them.
   void attached(NodeId node, bool has_workers);
@@ -81,6 +88,7 @@ class HostTable {
     std::variant<Preparing, Prepared, Ordered, Started> step = Preparing{};
     std::optional<bool> has_workers = {};  // by its supervisor's word, once it has attached
     Presence presence = Presence::There;
+    bool may_lack_orders = false;
   };
 
   std::map<NodeId, Host> hosts_;

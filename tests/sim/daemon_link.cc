@@ -81,6 +81,7 @@ void SimDaemonLink::connected() {
                      [this, serial] {
                        if (!over_ && serial == serial_) ended(Cause::Away);
                      }});
+  attached_ = false;
   liveness_.connected(sim_.timeline.now());
   node_.accept(link_);
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
@@ -114,6 +115,7 @@ void SimDaemonLink::watch() {
 void SimDaemonLink::received(const SimFrame& frame) {
   liveness_.heard(sim_.timeline.now());
   if (frame.get<HeartbeatAck>() != nullptr) return;
+  attached_ = true;
   if (const auto* offer = frame.get<NodeOffer>()) {
     liveness_.attached();
     handlers_.offered(*offer);
@@ -138,7 +140,7 @@ void SimDaemonLink::ended(Cause cause) {
 }
 
 void SimDaemonLink::send(SimFrame frame) {
-  if (link_) link_->send(0, std::move(frame));
+  if (link_ && attached_) link_->send(0, std::move(frame));
 }
 
 void SimDaemonLink::detach() {

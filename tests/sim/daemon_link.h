@@ -47,6 +47,7 @@ class SimDaemonLink {
   Handlers handlers_;
   NodeLiveness liveness_;
   LinkPtr link_;
+  bool attached_ = false;     // the node has answered over it
   std::uint64_t serial_ = 0;  // of the connection: events of older ones are void
   bool over_ = false;
 };

@@ -78,6 +78,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
 // Serve one connection until it ends. Return why it ended.
 asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection) {
   connection_ = connection;
+  attached_ = false;
   AttachRun attach = options_.attach;
   OwnerProof proof =
       prove_owner(options_.owner_key, attach.run_id, attach.generation, connection->binding());
@@ -94,6 +95,7 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
       break;
     }
     liveness_.heard(std::chrono::steady_clock::now());
+    attached_ |= frame->type != MessageType::HeartbeatAck;
     if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost ||
         frame->type == MessageType::NodeDraining) {
       handlers_.received(*frame);
@@ -148,7 +150,7 @@ Duration DaemonLink::disconnected(const Error& why) {
 }
 
 void DaemonLink::send(const Frame& frame) {
-  if (connection_) connection_->send(frame);
+  if (connection_ && attached_) connection_->send(frame);
 }
 
 asio::awaitable<void> DaemonLink::detach(bool keep_data) {

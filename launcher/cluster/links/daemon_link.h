@@ -51,8 +51,8 @@ class DaemonLink {
   /// long. To be called every kKeepAliveEvery. One timer serves all links: with a timer for each,
   /// 10,000 links took a fifth of a core.
   void keep_alive(TimePoint now);
-  /// Send a frame. It is dropped while there is no connection: what must arrive is said again after
-  /// `offered`.
+  /// Send a frame. It is dropped before the node has answered over its newest connection: what must
+  /// arrive is said again after `offered`, in the right order.
   void send(const Frame& frame);
   /// Tell the daemon that the run is over, and close.
   asio::awaitable<void> detach(bool keep_data);
@@ -72,6 +72,7 @@ class DaemonLink {
   std::string endpoint_text_;
   NodeLiveness liveness_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
+  bool attached_ = false;                   // the newest connection: its offer has come
   std::uint64_t beats_ = 0;
   bool detaching_ = false;
   bool refused_ = false;

@@ -72,7 +72,7 @@ TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
   EXPECT_EQ((*record)->generation(), Generation{1});
   EXPECT_TRUE(*(*record)->remote()->exists());
   EXPECT_EQ(objects_->get("owner-key"), (*record)->owner_key());
-  EXPECT_EQ(objects_->get("probe-1"), (*record)->storage_marker());
+  EXPECT_EQ(objects_->get("probe-1"), (*record)->identity().storage_marker);
   EXPECT_EQ(place_of_run((*record)->folder()), url_);
   EXPECT_TRUE((*record)->check_owner());
 }
@@ -91,7 +91,7 @@ TEST_F(RemoteRunTest, TheNextLauncherOnTheSameMachineGoesOn) {
   EXPECT_EQ((*record)->run_id(), run_id);
   EXPECT_EQ((*record)->generation(), Generation{2});
   EXPECT_EQ((*record)->start().first_attempt, Attempt{5});
-  EXPECT_EQ(objects_->get("probe-2"), (*record)->storage_marker());
+  EXPECT_EQ(objects_->get("probe-2"), (*record)->identity().storage_marker);
 }
 
 TEST_F(RemoteRunTest, OneThatHasFinishedIsRefusedAndOneThatFailedGoesOn) {

@@ -213,15 +213,15 @@ TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {
 TEST_F(RunRecordTest, LeavesItsMarkForTheNodesAndTakesThatOfTheLauncherBefore) {
   auto record = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(record);
-  const std::string first = (*record)->storage_marker();
+  const std::string first = (*record)->identity().storage_marker;
   EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-1"), first);
   record->reset();
 
   record = RunRecord::open(job_in(temp_.path()), kOptions);
 
   ASSERT_TRUE(record);
-  EXPECT_NE((*record)->storage_marker(), first);
-  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-2"), (*record)->storage_marker());
+  EXPECT_NE((*record)->identity().storage_marker, first);
+  EXPECT_EQ(text_of(temp_.path() + "/vit/.probe-2"), (*record)->identity().storage_marker);
   EXPECT_FALSE(std::filesystem::exists(temp_.path() + "/vit/.probe-1"));
 }
 

@@ -317,5 +317,21 @@ TEST(StopCondition, ThatIsHeardOfBetweenTwoAttemptsEndsTheRunAsFinished) {
                      RunEnded{S::Finished, "epoch reached 10", StopKind::StopCondition}}));
 }
 
+// Found by the simulation: the order to stop was lost with a link, the error of a call went over
+// the next one, and the ranks that failed of it counted as failed under the next launcher.
+TEST(RunControllerStop, ANodeWithANewLinkHearsOfTheStopBeforeItHearsThatACallCannotComplete) {
+  Driven d;
+  d.running(false);
+  d.handle(CollectiveJoined{kFirst, Rank{1}, 1, "barrier", ""});
+  d.handle(StopAsked{StopKind::Command, "asked"});
+
+  d.handle(node_up(kNodeB, {kFirst}));
+  const Actions actions = d.handle(RankExited{kFirst, Rank{0}, exited(0)});
+  ASSERT_EQ(actions.size(), 3u);
+  EXPECT_EQ(std::get<SendCollective>(actions[0]).node, kNodeA);
+  EXPECT_EQ(std::get<StopGroup>(actions[1]).node, kNodeB);
+  EXPECT_EQ(std::get<SendCollective>(actions[2]).node, kNodeB);
+}
+
 }  // namespace
 }  // namespace train
