@@ -16,6 +16,7 @@ NodeLiveness::NodeLiveness(const LivenessLimits& limits, bool has_workers, TimeP
       redial_max_(std::clamp<Duration>((limits.dead_after - limits.suspect_after) / 4,
                                        milliseconds(100), kRedialMax)),
       redial_(kFirstRedial),
+      try_limit_(redial_max_),
       dialled_at_(now),
       last_heard_(now),
       frame_at_(now),
@@ -23,14 +24,19 @@ NodeLiveness::NodeLiveness(const LivenessLimits& limits, bool has_workers, TimeP
       known_(has_workers),
       lost_(!has_workers) {}
 
-Duration NodeLiveness::connect_limit() const { return known_ ? redial_max_ : kConnectLimit; }
+Duration NodeLiveness::connect_limit() const {
+  if (!known_) return kConnectLimit;
+  const TimePoint verdict_at = std::max(last_heard_, away_at_) + limits_.dead_after;
+  return std::max(redial_max_, std::min(try_limit_, verdict_at - dialled_at_));
+}
 
 std::optional<Duration> NodeLiveness::handshake_limit() const {
-  return known_ ? std::optional(2 * redial_max_) : std::nullopt;
+  return known_ ? std::optional(std::max(2 * redial_max_, connect_limit())) : std::nullopt;
 }
 
 void NodeLiveness::connected(TimePoint now) {
   frame_at_ = beat_at_ = now;
+  try_limit_ = redial_max_;
   silent_ = false;
 }
 
@@ -56,6 +62,7 @@ TimePoint NodeLiveness::next_deadline() const {
 NodeLiveness::Verdict NodeLiveness::disconnected(Cause cause, TimePoint now) {
   const bool away = cause == Cause::Away;
   if (away) away_at_ = now;  // its machine answered
+  if (!away) try_limit_ = std::min(2 * try_limit_, kConnectLimit);
   Verdict verdict;
   verdict.silent = now - (away ? last_heard_ : std::max(last_heard_, away_at_));
   verdict.lost = !lost_ && verdict.silent >= (away ? limits_.away_limit : limits_.dead_after);

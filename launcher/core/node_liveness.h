@@ -28,7 +28,8 @@ class NodeLiveness {
   /// give them up.
   bool known() const { return known_; }
   /// Return how long a connection, and then its handshake, may take. The limit is short for a node
-  /// that was silent: a stalled SYN would wait past the verdict.
+  /// that was silent: a stalled SYN would wait past the verdict. It doubles with each try that gets
+  /// no answer, for the node may only be far away, but no such try lasts past the verdict.
   Duration connect_limit() const;
   std::optional<Duration> handshake_limit() const;
 
@@ -59,6 +60,7 @@ class NodeLiveness {
   LivenessLimits limits_;
   Duration redial_max_;  // several times between suspicion and verdict
   Duration redial_;
+  Duration try_limit_;
   TimePoint dialled_at_;
   TimePoint last_heard_;  // over any connection
   TimePoint away_at_;     // when it was last found away, which is no silence

@@ -99,5 +99,28 @@ TEST(NodeLiveness, DialsLessAndLessOftenAndAKnownNodeWithAShortTimeout) {
   EXPECT_EQ(node.handshake_limit(), seconds(2));
 }
 
+// Found by the simulation: after a launcher's death, a node with a round trip of 0.6 s was given up
+// after six tries of 0.5 s each.
+TEST(NodeLiveness, AKnownNodeThatIsFarAwayGetsLongerTriesUntilTheVerdict) {
+  constexpr LivenessLimits kShort{
+      .suspect_after = milliseconds(900), .dead_after = seconds(3), .away_limit = seconds(30)};
+  NodeLiveness node(kShort, /*has_workers=*/true, kStart);
+  TimePoint now = kStart;
+  std::vector<Duration> limits;
+  for (bool lost = false; !lost;) {
+    node.dialling(now);
+    limits.push_back(node.connect_limit());
+    now += limits.back();
+    const NodeLiveness::Verdict verdict = node.disconnected(Cause::Silent, now);
+    lost = verdict.lost;
+    now += verdict.dial_in;
+  }
+  EXPECT_EQ(limits, (std::vector<Duration>{milliseconds(525), milliseconds(1050),
+                                           milliseconds(3000 - 525 - 5 - 1050 - 5)}));
+
+  node.connected(now);
+  EXPECT_EQ(node.connect_limit(), milliseconds(525));
+}
+
 }  // namespace
 }  // namespace train
