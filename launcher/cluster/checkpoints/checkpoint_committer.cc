@@ -28,31 +28,32 @@ asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest)
   const Key key{action.attempt, action.checkpoint_seq};
   const std::shared_ptr<CommitFence> fence = entries_[key].fence;
   auto committing = run_on<CheckpointManager::Outcome>(
-      uses_.disk, [&, created = format_utc(uses_.clock.wall()), pinned = uses_.pinned()] {
-        return uses_.keeper.commit(action, metrics, created, pinned, fence.get());
+      context_.disk,
+      [&, created = format_utc(context_.clock.wall()), pinned = validations_.pinned()] {
+        return context_.manager.commit(action, metrics, created, pinned, fence.get());
       });
   const auto committed = co_await std::move(committing);
   const bool given_up = entries_.at(key).given_up;
   entries_.erase(key);
   if (committed) co_return this->committed(action, *committed);
   if (given_up) co_return;  // it was answered
-  uses_.feed(CommitFinished{.attempt = action.attempt,
-                            .checkpoint_seq = action.checkpoint_seq,
-                            .checkpoint = {},
-                            .error = committed.error().describe(),
-                            .no_space = committed.error().code == Errc::NoSpace});
+  context_.events.feed(CommitFinished{.attempt = action.attempt,
+                                      .checkpoint_seq = action.checkpoint_seq,
+                                      .checkpoint = {},
+                                      .error = committed.error().describe(),
+                                      .no_space = committed.error().code == Errc::NoSpace});
 }
 
 void CheckpointCommitter::committed(const Commit& action,
                                     const CheckpointManager::Outcome& outcome) {
   keep_on_nodes_ = outcome.keep;
-  uses_.observer.committed(action, outcome);
-  uses_.feed(CommitFinished{.attempt = action.attempt,
-                            .checkpoint_seq = action.checkpoint_seq,
-                            .checkpoint = outcome.committed.info,
-                            .error = "",
-                            .space = outcome.space,
-                            .removed = outcome.removed});
+  context_.observer.committed(action, outcome);
+  context_.events.feed(CommitFinished{.attempt = action.attempt,
+                                      .checkpoint_seq = action.checkpoint_seq,
+                                      .checkpoint = outcome.committed.info,
+                                      .error = "",
+                                      .space = outcome.space,
+                                      .removed = outcome.removed});
 }
 
 void CheckpointCommitter::give_up(const GiveUpCommit& action) {
@@ -64,7 +65,7 @@ void CheckpointCommitter::give_up(const GiveUpCommit& action) {
                           .error = action.reason,
                           .may_come = !entry.fence->close()};
   if (finished.may_come) finished.error += "; `train-run checkpoint list` will show it if it was";
-  asio::post(uses_.executor, [this, finished] { uses_.feed(finished); });
+  asio::post(context_.executor, [this, finished] { context_.events.feed(finished); });
 }
 
 std::size_t CheckpointCommitter::hanging() const {

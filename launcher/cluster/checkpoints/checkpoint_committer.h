@@ -4,9 +4,7 @@
 // already passed its CommitFence.
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <functional>
+#include <boost/asio/awaitable.hpp>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,23 +12,18 @@
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
 #include "launcher/cluster/checkpoints/checkpoint_observer.h"
+#include "launcher/cluster/checkpoints/validation_executor.h"
 #include "lib/base/metrics.h"
 
 namespace train {
 
 class CheckpointCommitter {
  public:
-  struct Uses {
-    asio::any_io_executor executor;
-    asio::thread_pool& disk;
-    CheckpointManager& keeper;  // on the disk thread
-    CheckpointObserver& observer;
-    const Clock& clock;
-    std::function<CheckpointManager::Pinned()> pinned;
-    std::function<void(const RunEvent&)> feed;
-  };
-  explicit CheckpointCommitter(Uses uses)
-      : uses_(std::move(uses)), keep_on_nodes_(uses_.keeper.keep_on_nodes()) {}
+  /// A commit removes no checkpoint that `validations` still needs.
+  CheckpointCommitter(CheckpointContext context, const ValidationExecutor& validations)
+      : context_(std::move(context)),
+        validations_(validations),
+        keep_on_nodes_(context_.manager.keep_on_nodes()) {}
 
   /// Take in a report of rank 0 that carried a checkpoint.
   void reported(ReportRecord report);
@@ -56,7 +49,8 @@ class CheckpointCommitter {
   Metrics take_metrics(const Commit& action, Metrics newest);
   void committed(const Commit& action, const CheckpointManager::Outcome& outcome);
 
-  Uses uses_;
+  CheckpointContext context_;
+  const ValidationExecutor& validations_;
   std::vector<std::string> keep_on_nodes_;
   std::map<Key, Entry> entries_;    // of commits under way
   std::map<Key, Metrics> metrics_;  // rank 0's, by report report_seq

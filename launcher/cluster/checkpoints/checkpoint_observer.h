@@ -2,13 +2,18 @@
 // show it (launcher/cluster/run/run_news.h). It is called on the driver's thread.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <string>
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
-#include "launcher/core/run_events.h"
+#include "launcher/cluster/links/event_sink.h"
+#include "lib/base/time.h"
 #include "lib/storage/validation_record.h"
 
 namespace train {
+
+namespace asio = boost::asio;
 
 class CheckpointObserver {
  public:
@@ -18,7 +23,16 @@ class CheckpointObserver {
   /// or empty.
   virtual void validated(const ValidationRecord& record,
                          const CheckpointManager::Validated& outcome, const std::string& log) = 0;
-  virtual void warn(const std::string& text) = 0;
+};
+
+/// What a run's checkpoints are worked on with.
+struct CheckpointContext {
+  asio::any_io_executor executor;  // the driver's
+  asio::thread_pool& disk;
+  CheckpointManager& manager;  // on the disk thread
+  CheckpointObserver& observer;
+  EventSink& events;
+  const Clock& clock;
 };
 
 }  // namespace train

@@ -28,7 +28,7 @@ Task<std::vector<std::string>> ReplicaCopies::keep(Attempt attempt, std::string 
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const KeepShard order{shard, shard.checkpoint_seq};
     copies_[key_of(nodes[i])] = {order, {}};
-    send_(nodes[i], encode(order, attempt));
+    send(nodes[i], encode(order, attempt));
   }
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const Key key = key_of(nodes[i]);
@@ -63,7 +63,7 @@ void ReplicaCopies::answered(Attempt attempt, const std::string& node, const Sha
 void ReplicaCopies::ask_again(Attempt attempt, const std::string& node) {
   for (const auto& [key, copy] : copies_) {
     if (std::get<0>(key) == attempt && std::get<1>(key) == node && !copy.outcome)
-      send_(node, encode(copy.order, attempt));
+      send(node, encode(copy.order, attempt));
   }
 }
 
@@ -79,6 +79,11 @@ void ReplicaCopies::attempt_ended(Attempt attempt) {
   std::erase_if(copies_, [&](const auto& entry) { return std::get<0>(entry.first) <= attempt; });
   groups_.erase(groups_.begin(), groups_.upper_bound(attempt));
   changed_.notify();
+}
+
+// Send a frame to a node by its name. It is dropped while the node is away.
+void ReplicaCopies::send(const std::string& node, const Frame& frame) {
+  if (const auto id = links_.find(node)) links_.send(*id, frame);
 }
 
 }  // namespace train

@@ -2,7 +2,6 @@
 // when all of them have it.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/links/node_links.h"
 #include "lib/base/ids.h"
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
@@ -24,10 +24,8 @@ std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
 
 class ReplicaCopies {
  public:
-  /// Sends a frame to a node by its name, and drops it while the node is away.
-  using Send = std::function<void(const std::string&, const Frame&)>;
-  ReplicaCopies(asio::any_io_executor executor, int replicas, Send send)
-      : replicas_(replicas), send_(std::move(send)), changed_(executor) {}
+  ReplicaCopies(asio::any_io_executor executor, int replicas, NodeLinks& links)
+      : replicas_(replicas), links_(links), changed_(executor) {}
 
   bool wanted() const { return replicas_ > 0; }
   int replicas() const { return replicas_; }
@@ -54,9 +52,10 @@ class ReplicaCopies {
     std::optional<Result<Unit>> outcome = {};
   };
   Task<Unit> kept(Key key);
+  void send(const std::string& node, const Frame& frame);
 
   const int replicas_;
-  Send send_;
+  NodeLinks& links_;
   Notifier changed_;
   std::map<Attempt, std::vector<std::string>> groups_;
   std::map<Key, Copy> copies_;

@@ -12,10 +12,10 @@ namespace train {
 
 ReplicaDownloader::ReplicaDownloader(asio::any_io_executor executor, const Clock& clock,
                                      asio::thread_pool& disk, RunRecord& record, FileRelay& relay,
-                                     Handlers handlers)
+                                     UserMessages& messages)
     : disk_(disk),
       record_(record),
-      handlers_(std::move(handlers)),
+      messages_(messages),
       fetcher_(executor, clock, disk, [this, &relay](const ReadFile& read) {
         relay.ask(read, [this](const FileBytes& answer) { fetcher_.received(answer); });
       }) {}
@@ -35,17 +35,17 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
   if (listed->empty()) co_return true;
   std::uint64_t bytes = 0;
   for (const ListedCheckpoint& one : *listed) bytes += one.manifest->total_bytes();
-  handlers_.say(fmt::format("bringing {} checkpoint{} ({:.1f} MiB) from {} to '{}'", listed->size(),
-                            listed->size() == 1 ? "" : "s", static_cast<double>(bytes) / (1 << 20),
-                            fmt::join(listed->back().manifest->nodes(), ", "),
-                            record_.checkpoints().folder()));
+  messages_.phase(fmt::format(
+      "bringing {} checkpoint{} ({:.1f} MiB) from {} to '{}'", listed->size(),
+      listed->size() == 1 ? "" : "s", static_cast<double>(bytes) / (1 << 20),
+      fmt::join(listed->back().manifest->nodes(), ", "), record_.checkpoints().folder()));
   bool all = true;
   for (auto one = listed->rbegin(); one != listed->rend(); ++one) {
     auto bringing = bring(*one);
     const auto brought = co_await std::move(bringing);
     if (!brought.has_error()) continue;
     all = false;
-    handlers_.warn(fmt::format("{} stays on {}: {} (`train-run resume` finds it there, for a week)",
+    messages_.warn(fmt::format("{} stays on {}: {} (`train-run resume` finds it there, for a week)",
                                checkpoint_name(one->number),
                                fmt::join(one->manifest->nodes(), ", "),
                                brought.error().describe()));

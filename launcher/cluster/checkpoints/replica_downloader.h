@@ -3,26 +3,23 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
-#include <functional>
 #include <string>
 
 #include "launcher/cluster/links/file_relay.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/report/user_messages.h"
 #include "lib/transfer/file_fetcher.h"
 
 namespace train {
 
 class ReplicaDownloader {
  public:
-  struct Handlers {
-    std::function<void(const std::string&)> say, warn;
-  };
   /// `disk`: where the run's checkpoints are committed and listed.
   ReplicaDownloader(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk,
-                    RunRecord& record, FileRelay& relay, Handlers handlers);
+                    RunRecord& record, FileRelay& relay, UserMessages& messages);
 
-  /// Download all of them, the newest first. Return false where one stays on its nodes; the
-  /// handlers have been told why.
+  /// Download all of them, the newest first. Return false if one stays on its nodes; a
+  /// warning has said why.
   asio::awaitable<bool> gather();
   /// Stop, and leave what is not here yet where it is.
   void cancel();
@@ -32,7 +29,7 @@ class ReplicaDownloader {
 
   asio::thread_pool& disk_;
   RunRecord& record_;
-  Handlers handlers_;
+  UserMessages& messages_;
   FileFetcher fetcher_;
   bool running_ = false;
 };

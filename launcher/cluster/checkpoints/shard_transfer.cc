@@ -38,19 +38,19 @@ Result<Unit> check_shard(const ShardWritten& shard) {
 }  // namespace
 
 ShardTransfer::ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock,
-                             RunRecord& record, int replicas, Handlers handlers)
+                             RunRecord& record, int replicas, NodeLinks& links, EventSink& events,
+                             UserMessages& messages)
     : executor_(executor),
       scope_(scope),
       clock_(clock),
       record_(record),
-      handlers_(std::move(handlers)),
+      links_(links),
+      events_(events),
+      messages_(messages),
       changed_(executor),
       server_(executor),
-      relay_(clock, {handlers_.send, handlers_.nodes, handlers_.name,
-                     [this](const std::string& text) { handlers_.say(text); }}),
-      copies_(executor, replicas, [this](const std::string& name, const Frame& frame) {
-        if (const auto node = handlers_.find(name)) handlers_.send(*node, frame);
-      }) {
+      relay_(clock, links, messages),
+      copies_(executor, replicas, links) {
   const std::optional<LivingAttempt>& living = record_.start().living;
   if (!living) return;
   collection_.attempt_begins(living->id, living->placement);
@@ -88,13 +88,13 @@ void ShardTransfer::bytes(const Sender& from, FileBytes answer) {
 }
 
 void ShardTransfer::kept(const Sender& from, const ShardKept& answer) {
-  copies_.answered(from.attempt, handlers_.name(from.node), answer);
+  copies_.answered(from.attempt, links_.name(from.node), answer);
 }
 
 void ShardTransfer::attached(const Sender& from, const AttemptSnapshot& snapshot) {
   collection_.resolved(from.attempt, snapshot.resolved_checkpoint);
   if (const auto found = fetchers_.find(from); found != fetchers_.end()) found->second->ask_again();
-  copies_.ask_again(from.attempt, handlers_.name(from.node));
+  copies_.ask_again(from.attempt, links_.name(from.node));
 }
 
 asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) {
@@ -111,11 +111,11 @@ asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) 
   if (!dropped && !collection_.is_over(attempt)) {
     ShardStaged staged = to_event(source, shard);
     if (nodes) staged.shard.nodes = *nodes;
-    handlers_.event(staged);
+    events_.feed(staged);
   }
   const ShardCollection::Shard key{attempt, shard.checkpoint_seq, shard.rank};
   if (collection_.brought(key, source.node, nodes.has_value()))
-    handlers_.event(NodeGroupGone{attempt, source.node});
+    events_.feed(NodeGroupGone{attempt, source.node});
 }
 
 /// Have other nodes keep the shard as well. Return the names of all nodes that do.
@@ -125,7 +125,7 @@ Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWri
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of {}",
                                                        escape_name(shard.dir), data_name(pending))};
   for (const CheckpointFile& file : shard.files) CO_TRY_VOID(check_file_path(file.path));
-  const std::string owner = handlers_.name(source.node);
+  const std::string owner = links_.name(source.node);
   relay_.knows(shard.dir, {owner});
   auto keeping = copies_.keep(source.attempt, owner, shard);
   CO_TRY(auto nodes, co_await std::move(keeping));
@@ -145,8 +145,7 @@ Task<std::vector<std::string>> ShardTransfer::bring(Sender source, const ShardWr
     auto removing = run_on<Unit>(disk_, [this, folder] { return remove_tree(files_, folder); });
     (void)co_await std::move(removing);
   }
-  co_return std::move(fetched).error().with_context("fetching it from " +
-                                                    handlers_.name(source.node));
+  co_return std::move(fetched).error().with_context("fetching it from " + links_.name(source.node));
 }
 
 Task<Fetched> ShardTransfer::fetch(Sender source, const ShardWritten& shard,
@@ -176,10 +175,10 @@ Task<Unit> ShardTransfer::wait_for_turn() {
 std::shared_ptr<FileFetcher> ShardTransfer::fetcher(Sender source) {
   auto& found = fetchers_[source];
   if (!found)
-    found = std::make_shared<FileFetcher>(
-        executor_, clock_, disk_, [this, source](const ReadFile& read) {
-          handlers_.send(source.node, encode(read, source.attempt));
-        });
+    found = std::make_shared<FileFetcher>(executor_, clock_, disk_,
+                                          [this, source](const ReadFile& read) {
+                                            links_.send(source.node, encode(read, source.attempt));
+                                          });
   return found;
 }
 
@@ -212,7 +211,7 @@ void ShardTransfer::lost(const Sender& source) {
     fetchers_.erase(found);
   }
   collection_.lost({source.attempt, source.node});
-  copies_.lost(source.attempt, handlers_.name(source.node));
+  copies_.lost(source.attempt, links_.name(source.node));
   look_again(source.attempt);
 }
 
@@ -235,23 +234,24 @@ void ShardTransfer::starting(const Start& action) {
   if (copies_.wanted()) {
     std::vector<std::string> names;
     for (const PlacedNode& placed : action.placement->nodes)
-      names.push_back(handlers_.name(placed.node));
+      names.push_back(links_.name(placed.node));
     if (const auto nodes = static_cast<int>(names.size()); nodes < copies_.replicas())
-      handlers_.say(fmt::format("replicas is {}, and the group has {} node{}: as many keep a shard",
-                                copies_.replicas(), nodes, nodes == 1 ? "" : "s"));
+      messages_.phase(
+          fmt::format("replicas is {}, and the group has {} node{}: as many keep a shard",
+                      copies_.replicas(), nodes, nodes == 1 ? "" : "s"));
     copies_.group(action.attempt, std::move(names));
   }
   if (not_told_.empty()) return;
   std::vector<std::string> names;
   for (NodeId node : not_told_) {
-    if (names.size() < kNodesNamed) names.push_back(handlers_.name(node));
+    if (names.size() < kNodesNamed) names.push_back(links_.name(node));
   }
   const std::size_t others = not_told_.size() - names.size();
   const bool one = not_told_.size() == 1;
-  handlers_.say(fmt::format("{}{} {} no access to '{}': train-run relays {} checkpoints",
-                            fmt::join(names, ", "),
-                            others > 0 ? fmt::format(" and {} more", others) : "",
-                            one ? "has" : "have", record_.folder().path(), one ? "its" : "their"));
+  messages_.phase(
+      fmt::format("{}{} {} no access to '{}': train-run relays {} checkpoints",
+                  fmt::join(names, ", "), others > 0 ? fmt::format(" and {} more", others) : "",
+                  one ? "has" : "have", record_.folder().path(), one ? "its" : "their"));
   not_told_.clear();
 }
 
@@ -263,7 +263,7 @@ bool ShardTransfer::may_be_read(const std::string& folder) const {
 
 void ShardTransfer::serve(const Sender& to, const ReadFile& request) {
   const auto reply = [this, to](const FileBytes& answer) {
-    handlers_.send(to.node, encode(answer, to.attempt));
+    links_.send(to.node, encode(answer, to.attempt));
   };
   if (copies_.wanted() && parse_shard_place(request.folder)) return relay_.ask(request, reply);
   const bool file = request.path == kManifestName || check_file_path(request.path);

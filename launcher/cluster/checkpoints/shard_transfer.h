@@ -6,7 +6,6 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,10 +13,12 @@
 
 #include "launcher/cluster/checkpoints/replica_copies.h"
 #include "launcher/cluster/links/controller_messages.h"
+#include "launcher/cluster/links/event_sink.h"
 #include "launcher/cluster/links/file_relay.h"
+#include "launcher/cluster/links/node_links.h"
 #include "launcher/cluster/run/run_record.h"
-#include "launcher/core/run_events.h"
 #include "launcher/core/shard_collection.h"
+#include "launcher/report/user_messages.h"
 #include "lib/net/scope.h"
 #include "lib/transfer/file_fetcher.h"
 #include "lib/transfer/file_server.h"
@@ -28,17 +29,10 @@ inline constexpr int kFetchedAtOnce = 16;  // shards; each has at most kWindowBy
 
 class ShardTransfer {
  public:
-  struct Handlers {
-    std::function<void(NodeId, const Frame&)> send;
-    std::function<void(const RunEvent&)> event;                     // ShardStaged, NodeGroupGone
-    std::function<std::string(NodeId)> name;                        // of the node, for people
-    std::function<std::optional<NodeId>(const std::string&)> find;  // one that is connected
-    std::function<std::vector<NodeId>()> nodes;                     // all that are
-    std::function<void(const std::string&)> say;
-  };
-  /// `replicas`: how many nodes keep a shard; 0: the launcher's storage does.
+  /// `replicas`: how many nodes keep a shard; 0: the launcher's storage does. `events` gets
+  /// ShardStaged and NodeGroupGone.
   ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
-                int replicas, Handlers handlers);
+                int replicas, NodeLinks& links, EventSink& events, UserMessages& messages);
 
   // What nodes say.
   void prepared(const Sender& from, const Prepared& message);
@@ -81,7 +75,9 @@ class ShardTransfer {
   Scope& scope_;
   const Clock& clock_;
   RunRecord& record_;
-  Handlers handlers_;
+  NodeLinks& links_;
+  EventSink& events_;
+  UserMessages& messages_;
   PosixFileSystem files_;
   Notifier changed_;
   asio::thread_pool disk_{2};

@@ -88,28 +88,28 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
 void ValidationExecutor::ended(Attempt attempt, ValidationEnded message) {
   const bool wanted = unvalidated().contains(message.checkpoint);
   if (!wanted || !writing_.insert(message.checkpoint).second) return;  // it was said before
-  uses_.scope.spawn("validation", write_down(attempt, std::move(message)));
+  scope_.spawn("validation", write_down(attempt, std::move(message)));
 }
 
 asio::awaitable<void> ValidationExecutor::write_down(Attempt attempt, ValidationEnded message) {
-  const ValidationRecord record = validation_record(message, format_utc(uses_.clock.wall()));
+  const ValidationRecord record = validation_record(message, format_utc(context_.clock.wall()));
   struct Written {
     Result<CheckpointManager::Validated> outcome;
     std::string log;
   };
-  auto writing = run_on<Written>(uses_.disk, [&, pinned = pinned()]() -> Result<Written> {
-    std::string log = write_log(uses_.folder, attempt, message);
-    return Written{uses_.keeper.validated(record, pinned), std::move(log)};
+  auto writing = run_on<Written>(context_.disk, [&, pinned = pinned()]() -> Result<Written> {
+    std::string log = write_log(folder_, attempt, message);
+    return Written{context_.manager.validated(record, pinned), std::move(log)};
   });
   const auto written = co_await std::move(writing);
   if (written->outcome)
-    uses_.observer.validated(record, *written->outcome, written->log);
+    context_.observer.validated(record, *written->outcome, written->log);
   else
-    uses_.observer.warn(fmt::format("the validation of {} is lost: {}",
-                                    checkpoint_name(record.checkpoint),
-                                    written->outcome.error().describe()));
+    messages_.warn(fmt::format("the validation of {} is lost: {}",
+                               checkpoint_name(record.checkpoint),
+                               written->outcome.error().describe()));
   writing_.erase(message.checkpoint);
-  uses_.feed(ValidationFinished{message.checkpoint});
+  context_.events.feed(ValidationFinished{message.checkpoint});
   look_again();
 }
 
@@ -128,27 +128,27 @@ void ValidationExecutor::look_again() {
     if (waits)
       still.push_back(std::move(one));
     else
-      uses_.scope.spawn("reported checkpoints", answer(std::move(one)));
+      scope_.spawn("reported checkpoints", answer(std::move(one)));
   }
   waiting_ = std::move(still);
 }
 
 asio::awaitable<void> ValidationExecutor::answer(Waiting to) {
   auto looking = run_on<std::vector<KnownCheckpoint>>(
-      uses_.disk,
-      [this]() -> Result<std::vector<KnownCheckpoint>> { return uses_.keeper.known(); });
+      context_.disk,
+      [this]() -> Result<std::vector<KnownCheckpoint>> { return context_.manager.known(); });
   const auto known = co_await std::move(looking);
-  uses_.send(to.node, encode(reported_message(to.ask, *known, unvalidated()), to.attempt));
+  links_.send(to.node, encode(reported_message(to.ask, *known, unvalidated()), to.attempt));
 }
 
 std::set<std::uint64_t> ValidationExecutor::unvalidated() const {
-  const std::vector<std::uint64_t> numbers = uses_.unvalidated();
+  const std::vector<std::uint64_t> numbers = controller_.unvalidated();
   return {numbers.begin(), numbers.end()};
 }
 
 CheckpointManager::Pinned ValidationExecutor::pinned() const {
   CheckpointManager::Pinned pinned;
-  for (const std::uint64_t number : uses_.unvalidated())
+  for (const std::uint64_t number : controller_.unvalidated())
     if (!writing_.contains(number)) pinned.insert(CheckpointNumber{number});
   return pinned;
 }

@@ -3,15 +3,15 @@
 // on the driver's thread; files are the disk thread's.
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <functional>
+#include <boost/asio/awaitable.hpp>
 #include <set>
 #include <vector>
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
 #include "launcher/cluster/checkpoints/checkpoint_observer.h"
-#include "launcher/core/run_events.h"
+#include "launcher/cluster/links/node_links.h"
+#include "launcher/core/run_controller.h"
+#include "launcher/report/user_messages.h"
 #include "lib/net/scope.h"
 #include "lib/wire/attempt_messages.h"
 
@@ -29,19 +29,15 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
 
 class ValidationExecutor {
  public:
-  struct Uses {
-    Scope& scope;
-    asio::thread_pool& disk;
-    CheckpointManager& keeper;  // on the disk thread
-    CheckpointObserver& observer;
-    const Clock& clock;
-    RunFolder folder;
-    std::function<std::vector<std::uint64_t>()>
-        unvalidated;  // that the controller has still to see
-    std::function<void(NodeId, const Frame&)> send;
-    std::function<void(const RunEvent&)> feed;
-  };
-  explicit ValidationExecutor(Uses uses) : uses_(std::move(uses)) {}
+  /// `folder`: the run's. The controller says which checkpoints are still to be validated.
+  ValidationExecutor(CheckpointContext context, Scope& scope, RunFolder folder,
+                     const RunController& controller, NodeLinks& links, UserMessages& messages)
+      : context_(std::move(context)),
+        scope_(scope),
+        folder_(std::move(folder)),
+        controller_(controller),
+        links_(links),
+        messages_(messages) {}
 
   /// Take in the end of a validation. It may come again, and also from a supervisor of an older
   /// attempt.
@@ -63,7 +59,12 @@ class ValidationExecutor {
   asio::awaitable<void> answer(Waiting to);
   std::set<std::uint64_t> unvalidated() const;
 
-  Uses uses_;
+  CheckpointContext context_;
+  Scope& scope_;
+  const RunFolder folder_;
+  const RunController& controller_;
+  NodeLinks& links_;
+  UserMessages& messages_;
   std::set<std::uint64_t> writing_;  // whose end has come, and is not on disk yet
   std::vector<Waiting> waiting_;
 };

@@ -57,12 +57,12 @@ DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
 }
 
 ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls,
-                           Handlers handlers)
+                           LinkObserver& observer)
     : executor_(executor),
       scope_(scope),
       tls_(std::move(tls)),
       source_([this]() -> decltype(auto) { return current_tls(); }),
-      handlers_(std::move(handlers)) {}
+      observer_(observer) {}
 
 void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
   options_ = std::move(options);
@@ -89,7 +89,7 @@ asio::awaitable<void> ClusterLinks::dial() {
 // breaks is made again with the current one.
 const std::optional<TlsContext>& ClusterLinks::current_tls() {
   if (tls_.changed(std::chrono::steady_clock::now()))
-    if (const auto read = tls_.read_again(); !read) handlers_.stale(read.error());
+    if (const auto read = tls_.read_again(); !read) observer_.stale(read.error());
   return tls_.context();
 }
 
@@ -103,15 +103,15 @@ asio::awaitable<void> ClusterLinks::keep_alive() {
 void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
-    handlers_.event(node_up(id, offer, reached_at));
+    observer_.feed(node_up(id, offer, reached_at));
   };
-  handlers.received = [this, id](const Frame& frame) { handlers_.received(id, frame); };
+  handlers.received = [this, id](const Frame& frame) { observer_.received(id, frame); };
   handlers.away = [this, id](const std::string& problem) { nodes_[id.value].problem = problem; };
   handlers.down = [this, id](const std::string& reason) {
-    handlers_.event(NodeDown{id, reason});
+    observer_.feed(NodeDown{id, reason});
     nodes_[id.value].name.clear();
   };
-  handlers.refused = handlers_.refused;
+  handlers.refused = [this](const Error& error) { observer_.refused(error); };
   nodes_.push_back(
       {std::make_unique<DaemonLink>(executor_, endpoint, options_, source_, std::move(handlers)),
        "", "", ""});

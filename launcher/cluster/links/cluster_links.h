@@ -2,16 +2,16 @@
 // address, and what is wrong with the others.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/cluster/links/daemon_link.h"
+#include "launcher/cluster/links/event_sink.h"
+#include "launcher/cluster/links/node_links.h"
 #include "launcher/cluster/links/run_identity.h"
 #include "launcher/core/job_spec.h"
-#include "launcher/core/run_events.h"
 #include "launcher/report/progress.h"
 #include "lib/net/scope.h"
 #include "lib/net/tls_files.h"
@@ -28,30 +28,31 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
 DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
                                const std::string& build);
 
-class ClusterLinks {
+/// What hears of the links. Its events are NodeUp and NodeDown.
+class LinkObserver : public EventSink {
  public:
-  struct Handlers {
-    std::function<void(const RunEvent&)> event;  // NodeUp, NodeDown
-    std::function<void(NodeId, const Frame&)> received;
-    std::function<void(const Error&)> refused;  // one daemon refused us for good
-    std::function<void(const Error&)> stale;    // new certificates or token cannot be used
-  };
+  virtual void received(NodeId node, const Frame& frame) = 0;
+  /// One daemon has refused the run for good.
+  virtual void refused(const Error& error) = 0;
+  /// New certificates, or a new token, cannot be used. The links keep the old ones.
+  virtual void stale(const Error& error) = 0;
+};
+
+class ClusterLinks final : public NodeLinks {
+ public:
   /// Links run in `scope`, which may start later.
-  ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, Handlers handlers);
+  ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, LinkObserver& observer);
 
   /// Make one link for each endpoint; the n-th is NodeId n. To be called once.
   void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
   std::size_t size() const { return nodes_.size(); }
-  /// Send a frame. It is dropped while the daemon is away.
-  void send(NodeId node, const Frame& frame) { nodes_.at(node.value).link->send(frame); }
-  /// Return what the node calls itself, or how it is reached while it has not answered.
-  std::string name(NodeId id) const;
+  void send(NodeId node, const Frame& frame) override { nodes_.at(node.value).link->send(frame); }
+  std::string name(NodeId id) const override;
   /// Return the address where workers of other nodes reach it; empty before it has answered.
   const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
   std::vector<WaitingNode> away() const;
-  /// Return the nodes that answer.
-  std::vector<NodeId> up() const;
-  std::optional<NodeId> find(const std::string& name) const;
+  std::vector<NodeId> up() const override;
+  std::optional<NodeId> find(const std::string& name) const override;
   /// Tell all daemons that the run is over, and whether they keep its checkpoints all the same.
   asio::awaitable<void> detach(bool keep_data);
 
@@ -67,7 +68,7 @@ class ClusterLinks {
   TlsFiles tls_;
   const TlsSource source_;
   DaemonLinkOptions options_;
-  Handlers handlers_;
+  LinkObserver& observer_;
   bool on_this_machine_ = true;  // every daemon is reached over loopback
   struct Node {
     std::unique_ptr<DaemonLink> link;

@@ -31,7 +31,7 @@ void FileRelay::ask_next(Asked asked) {
   ReadFile request = asked.request;
   request.id = ++last_id_;
   asked_[request.id] = std::move(asked);
-  handlers_.send(*node, encode(request));
+  links_.send(*node, encode(request));
 }
 
 /// Return the node to ask next. The nodes that should have the file share the work; then any other
@@ -39,11 +39,11 @@ void FileRelay::ask_next(Asked asked) {
 std::optional<NodeId> FileRelay::next(const Asked& asked) const {
   std::vector<NodeId> holders, others;
   const auto found = holders_.find(asked.request.folder);
-  for (NodeId node : handlers_.nodes()) {
+  for (NodeId node : links_.up()) {
     if (asked.tried.count(node) != 0) continue;
-    const bool holds =
-        found != holders_.end() && std::find(found->second.begin(), found->second.end(),
-                                             handlers_.name(node)) != found->second.end();
+    const bool holds = found != holders_.end() &&
+                       std::find(found->second.begin(), found->second.end(), links_.name(node)) !=
+                           found->second.end();
     (holds ? holders : others).push_back(node);
   }
   if (!holders.empty()) return holders[last_id_ % holders.size()];
@@ -68,12 +68,12 @@ bool FileRelay::may_come_back(const std::string& place) {
   const auto found = holders_.find(place);
   if (found == holders_.end()) return false;
   std::vector<std::string> away = found->second;
-  for (NodeId node : handlers_.nodes()) std::erase(away, handlers_.name(node));
+  for (NodeId node : links_.up()) std::erase(away, links_.name(node));
   if (away.empty()) return false;
   const TimePoint now = clock_.now();
   const auto [missed, first] = missed_.try_emplace(place, now);
   if (first)
-    handlers_.say(
+    messages_.phase(
         fmt::format("waiting {} s for {}: a checkpoint's files are there only",
                     std::chrono::duration_cast<std::chrono::seconds>(kHoldersAwayMax).count(),
                     fmt::join(away, ", ")));

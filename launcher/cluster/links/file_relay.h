@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/links/node_links.h"
+#include "launcher/report/user_messages.h"
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
 #include "lib/wire/attempt_messages.h"
@@ -22,14 +24,8 @@ inline constexpr Duration kHoldersAwayMax = std::chrono::seconds(60);
 class FileRelay {
  public:
   using Reply = std::function<void(const FileBytes&)>;
-  struct Handlers {
-    std::function<void(NodeId, const Frame&)> send;
-    std::function<std::vector<NodeId>()> nodes;  // that are connected
-    std::function<std::string(NodeId)> name;
-    std::function<void(const std::string&)> say;
-  };
-  FileRelay(const Clock& clock, Handlers handlers)
-      : clock_(clock), handlers_(std::move(handlers)) {}
+  FileRelay(const Clock& clock, NodeLinks& links, UserMessages& messages)
+      : clock_(clock), links_(links), messages_(messages) {}
 
   /// Record which nodes have the shard at `place`, "data-3-0.12/rank-0003".
   void knows(const std::string& place, std::vector<std::string> nodes) {
@@ -58,7 +54,8 @@ class FileRelay {
   bool may_come_back(const std::string& place);
 
   const Clock& clock_;
-  Handlers handlers_;
+  NodeLinks& links_;
+  UserMessages& messages_;
   std::map<std::string, std::vector<std::string>> holders_;
   std::map<std::string, TimePoint> missed_;  // places that no node had, and since when
   std::map<std::uint64_t, Asked> asked_;

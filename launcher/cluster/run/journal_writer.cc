@@ -14,12 +14,12 @@ constexpr Duration kRetryAfter = seconds(1);
 }  // namespace
 
 JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
-                             std::function<void(const std::string&)> complain)
-    : journal_(journal), clock_(clock), complain_(std::move(complain)), changed_(executor) {}
+                             UserMessages& messages)
+    : journal_(journal), clock_(clock), messages_(messages), changed_(executor) {}
 
 void JournalWriter::remember(boost::json::object event) {
   if (const auto fits = check_event(event); !fits) {
-    complain_("the journal leaves out an event: " + fits.error().describe());
+    messages_.warn("the journal leaves out an event: " + fits.error().describe());
     return;
   }
   if (fenced_) return;
@@ -56,9 +56,9 @@ asio::awaitable<void> JournalWriter::run() {
     if (written) continue;
     const bool replaced = written.error().code == Errc::Fenced;
     if (!failed_before)
-      complain_("the journal cannot be written: " + written.error().describe() +
-                (replaced ? "; another train-run has taken this run over"
-                          : "; the run goes on, but could not be resumed"));
+      messages_.warn("the journal cannot be written: " + written.error().describe() +
+                     (replaced ? "; another train-run has taken this run over"
+                               : "; the run goes on, but could not be resumed"));
     if (replaced) {
       fenced_ = true;
       tried_ = asked_;  // with what came meanwhile

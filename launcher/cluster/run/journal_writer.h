@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/report/user_messages.h"
 #include "lib/base/time.h"
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
@@ -18,10 +19,10 @@ namespace train {
 
 class JournalWriter {
  public:
-  /// `complain` gets a line when groups begin to fail, and for each event that is too long for the
+  /// The user is warned when groups begin to fail, and of each event that is too long for the
   /// journal; the run goes on.
   JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
-                std::function<void(const std::string&)> complain);
+                UserMessages& messages);
 
   void remember(boost::json::object event);
   /// Write nothing before `reached` returns true; each look_again() asks it. An attempt's end waits
@@ -37,7 +38,7 @@ class JournalWriter {
  private:
   Journal& journal_;
   const Clock& clock_;
-  std::function<void(const std::string&)> complain_;
+  UserMessages& messages_;
   Notifier changed_;
   std::vector<boost::json::object> queue_;
   std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that takes none keeps nobody waiting

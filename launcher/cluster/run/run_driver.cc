@@ -49,53 +49,32 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
           [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
       screen_(progress_options(spec_, *record_, options.output, options.color), clock_,
               summary_builder_),
-      journal_(executor_, record_->journal(), clock_,
-               [this](const std::string& text) { screen_.warn(text); }),
+      journal_(executor_, record_->journal(), clock_, screen_),
       output_log_(record_->folder(), OutputLimits{}),
-      links_(
-          executor_, scope_, std::move(tls),
-          {.event =
-               [this](const RunEvent& event) {
-                 shards_.saw(event);
-                 feed(event);
-               },
-           .received = [this](NodeId node, const Frame& frame) { received(node, frame); },
-           .refused = [this](const Error& error) { refused(error); },
-           .stale =
-               [this](const Error& error) {
-                 screen_.warn("the token or certificates stay as they were: " + error.describe());
-               }}),
+      links_(executor_, scope_, std::move(tls), *this),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
-              {.send = [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
-               .event = [this](const RunEvent& event) { feed(event); },
-               .name = [this](NodeId node) { return links_.name(node); },
-               .find = [this](const std::string& name) { return links_.find(name); },
-               .nodes = [this] { return links_.up(); },
-               .say = [this](const std::string& text) { screen_.phase(text); }}),
-      downloader_(executor_, clock_, disk_, *record_, shards_.relay(),
-                  {.say = [this](const std::string& text) { screen_.phase(text); },
-                   .warn = [this](const std::string& text) { screen_.warn(text); }}),
+              links_, *this, screen_),
+      downloader_(executor_, clock_, disk_, *record_, shards_.relay(), screen_),
       changed_(executor_),
       stop_requests_(executor_, record_->folder().path(),
                      [this](const StopAsked& stop) { on_stop_asked(stop); }),
       scope_(executor_),
       shutdown_flush_(executor_, scope_, clock_,
                       std::max(kLastWritesMin, spec_.run_config.checkpoint_config.upload_timeout),
-                      [this](const std::string& text) { screen_.phase(text); }),
+                      screen_),
       news_(journal_, summary_builder_, screen_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
-      validations_({scope_, disk_, checkpoints_, news_, clock_, record_->folder(),
-                    [this] { return controller_.unvalidated(); },
-                    [this](NodeId node, const Frame& frame) { links_.send(node, frame); },
-                    [this](const RunEvent& event) { feed(event); }}),
-      commits_({executor_, disk_, checkpoints_, news_, clock_,
-                [this] { return validations_.pinned(); },
-                [this](const RunEvent& event) { feed(event); }}) {
+      validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
+      commits_(checkpoint_context(), validations_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt was placed by the spec that it began with.
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (living) summary_builder_.placed(living->placement);
+}
+
+CheckpointContext RunDriver::checkpoint_context() {
+  return {executor_, disk_, checkpoints_, news_, *this, clock_};
 }
 
 Result<Unit> RunDriver::open_sinks() {
@@ -178,6 +157,10 @@ void RunDriver::refused(const Error& error) {
   summary_builder_.refuse(error);
   if (!finished_)
     scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
+}
+
+void RunDriver::stale(const Error& error) {
+  screen_.warn("the token or certificates stay as they were: " + error.describe());
 }
 
 asio::awaitable<void> RunDriver::keep_private_daemon() {
@@ -263,6 +246,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
 // ---- the controller
 
 void RunDriver::feed(const RunEvent& event) {
+  shards_.saw(event);
   if (finished_) return;
   log_.event(event);
   for (const RunAction& action : controller_.handle(event, clock_.now())) {

@@ -37,7 +37,7 @@
 
 namespace train {
 
-class RunDriver {
+class RunDriver final : private LinkObserver {
  public:
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
             std::optional<PrivateDaemon> daemon, TlsFiles tls,
@@ -51,18 +51,20 @@ class RunDriver {
  private:
   // links
   void connect();
-  void refused(const Error& error);
-  void received(NodeId node, const Frame& frame);
+  void refused(const Error& error) override;
+  void received(NodeId node, const Frame& frame) override;
+  void stale(const Error& error) override;
   asio::awaitable<void> keep_private_daemon();
 
   // the controller
-  void feed(const RunEvent& event);
+  void feed(const RunEvent& event) override;
   void perform(const RunAction& action);
   void on_state_changed(const StateChanged& change);
   void on_attempt_ended(const AttemptEnded& ended);
   asio::awaitable<void> tick_loop();
 
   // what it asks for
+  CheckpointContext checkpoint_context();
   asio::awaitable<void> start_workers(std::vector<Start> actions);
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);

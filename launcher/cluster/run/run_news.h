@@ -18,7 +18,6 @@ class RunNews final : public CheckpointObserver {
   void committed(const Commit& action, const CheckpointManager::Outcome& outcome) override;
   void validated(const ValidationRecord& record, const CheckpointManager::Validated& outcome,
                  const std::string& log) override;
-  void warn(const std::string& text) override { screen_.warn(text); }
 
  private:
   JournalWriter& journal_;

@@ -12,6 +12,7 @@
 #include "launcher/core/run_controller.h"
 #include "launcher/report/output_lines.h"
 #include "launcher/report/progress.h"
+#include "launcher/report/user_messages.h"
 
 namespace train {
 
@@ -25,7 +26,7 @@ std::vector<Goal> goals_of(const JobSpec& spec);
 ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
                                  bool color);
 
-class RunScreen {
+class RunScreen final : public UserMessages {
  public:
   RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& ledger);
 
@@ -34,8 +35,8 @@ class RunScreen {
   void show(Say&& say) {
     write(say(progress_, moment()));
   }
-  void warn(const std::string& text);
-  void phase(std::string_view text);
+  void warn(const std::string& text) override;
+  void phase(std::string_view text) override;
   /// Show the state that the run goes on to; for Preparing, that the attempt begins.
   void state_changed(const StateChanged& change, const RunController& controller);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,

@@ -55,8 +55,8 @@ asio::awaitable<bool> ShutdownFlush::wait_until_done(std::shared_ptr<bool> done)
     const TimePoint quiet_until = began_ + kLastWritesQuiet;
     if (!said_ && clock_.now() >= quiet_until) {
       said_ = true;
-      say_(fmt::format("waiting at most {} for the last writes; Ctrl-C ends that",
-                       format_duration(until_ - clock_.now())));
+      messages_.phase(fmt::format("waiting at most {} for the last writes; Ctrl-C ends that",
+                                  format_duration(until_ - clock_.now())));
     }
     const auto woken = co_await changed_.wait_until(said_ ? until_ : std::min(until_, quiet_until));
     if (woken.has_error()) break;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "launcher/report/user_messages.h"
 #include "lib/base/time.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -21,12 +22,12 @@ inline constexpr Duration kLastWritesQuiet = seconds(2);  // before we say that 
 class ShutdownFlush {
  public:
   ShutdownFlush(asio::any_io_executor executor, Scope& scope, const Clock& clock, Duration limit,
-                std::function<void(const std::string&)> say)
+                UserMessages& messages)
       : executor_(executor),
         scope_(scope),
         clock_(clock),
         limit_(limit),
-        say_(std::move(say)),
+        messages_(messages),
         changed_(executor) {}
 
   /// Start counting the limit. A second call changes nothing.
@@ -49,7 +50,7 @@ class ShutdownFlush {
   Scope& scope_;
   const Clock& clock_;
   const Duration limit_;
-  const std::function<void(const std::string&)> say_;
+  UserMessages& messages_;
   Notifier changed_;
   TimePoint began_{}, until_ = TimePoint::max();
   bool begun_ = false, hurried_ = false, said_ = false, in_time_ = true;

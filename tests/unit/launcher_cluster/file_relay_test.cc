@@ -4,6 +4,7 @@
 
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 
 namespace train {
 namespace {
@@ -18,15 +19,6 @@ struct StillClock final : Clock {
 
 class FileRelayTest : public testing::Test {
  protected:
-  FileRelayTest()
-      : relay_(clock_, {[this](NodeId node, const Frame& frame) {
-                          asked_.emplace_back(node, *decode<ReadFile>(frame));
-                          EXPECT_EQ(frame.attempt, kNoAttempt);
-                        },
-                        [this] { return up_; },
-                        [](NodeId node) { return "n" + std::to_string(node.value); },
-                        [this](const std::string& text) { said_.push_back(text); }}) {}
-
   void ask(std::uint64_t id = 9) {
     ReadFile request{.id = id, .folder = kPlace, .path = "state.bin", .offset = 4};
     request.bytes = 3;
@@ -41,11 +33,14 @@ class FileRelayTest : public testing::Test {
   }
 
   StillClock clock_;
-  std::vector<NodeId> up_{NodeId{0}, NodeId{1}, NodeId{2}};
   std::vector<std::pair<NodeId, ReadFile>> asked_;
   std::vector<FileBytes> answers_;
-  std::vector<std::string> said_;
-  FileRelay relay_;
+  FakeLinks links_{{NodeId{0}, NodeId{1}, NodeId{2}}, [this](NodeId node, const Frame& frame) {
+                     asked_.emplace_back(node, *decode<ReadFile>(frame));
+                     EXPECT_EQ(frame.attempt, kNoAttempt);
+                   }};
+  RecordedMessages messages_;
+  FileRelay relay_{clock_, links_, messages_};
 };
 
 TEST_F(FileRelayTest, AsksANodeThatHasItAndPassesItsAnswerOn) {
@@ -101,7 +96,7 @@ TEST_F(FileRelayTest, AsksAnotherWhereOneIsLost) {
   ask();
   const NodeId first = asked_.back().first;
 
-  std::erase(up_, first);
+  std::erase(links_.answering, first);
   relay_.lost(first);
 
   EXPECT_EQ(asked_.size(), 2u);
@@ -128,7 +123,7 @@ TEST_F(FileRelayTest, ANodeThatIsAwayWithItIsWaitedForAMinute) {
   };
   ask_all();
   EXPECT_TRUE(answers_.empty());
-  EXPECT_EQ(said_,
+  EXPECT_EQ(messages_.phases,
             std::vector<std::string>{"waiting 60 s for n3: a checkpoint's files are there only"});
   clock_.at += std::chrono::seconds(59);
   ask_all();
@@ -139,7 +134,7 @@ TEST_F(FileRelayTest, ANodeThatIsAwayWithItIsWaitedForAMinute) {
 
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_[0].error_code, "corrupt");
-  EXPECT_EQ(said_.size(), 1u);
+  EXPECT_EQ(messages_.phases.size(), 1u);
 }
 
 TEST_F(FileRelayTest, ForgetsThePlacesOfAttemptsThatAreOver) {

@@ -7,6 +7,7 @@
 #include "launcher/cluster/run/journal_writer.h"
 #include "lib/net/scope.h"
 #include "tests/fakes/store.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 
 namespace train {
 namespace {
@@ -24,8 +25,7 @@ class JournalWriterDisk : public testing::Test {
     disk_.put("/run/there", "");
     journal_ = std::move(*Journal::open(disk_, kPath));
     EXPECT_TRUE(journal_->take_generation("t", {}));
-    writer_.emplace(context_.get_executor(), *journal_, clock_,
-                    [this](const std::string& text) { complaints_.push_back(text); });
+    writer_.emplace(context_.get_executor(), *journal_, clock_, messages_);
     scope_.spawn("journal", writer_->run());
   }
   ~JournalWriterDisk() override {
@@ -57,7 +57,7 @@ class JournalWriterDisk : public testing::Test {
   asio::io_context context_;
   Scope scope_{context_.get_executor()};
   std::unique_ptr<Journal> journal_;
-  std::vector<std::string> complaints_;
+  RecordedMessages messages_;
   std::optional<JournalWriter> writer_;
 };
 using Events = std::vector<std::string>;
@@ -69,15 +69,16 @@ TEST_F(JournalWriterDisk, WhatIsWrittenIsOnDisk) {
   EXPECT_TRUE(written());
 
   EXPECT_EQ(remembered(), (Events{"generation_taken", "one", "two"}));
-  EXPECT_EQ(complaints_, Events{});
+  EXPECT_EQ(messages_.warnings, Events{});
 }
 
 TEST_F(JournalWriterDisk, AFullDiskKeepsNobodyWaitingAndIsCaughtUpWith) {
   disk_.set_space(0);
   writer_->remember({{"event", "one"}});
   EXPECT_TRUE(written());
-  ASSERT_EQ(complaints_.size(), 1u);
-  EXPECT_TRUE(complaints_[0].starts_with("the journal cannot be written: ")) << complaints_[0];
+  ASSERT_EQ(messages_.warnings.size(), 1u);
+  EXPECT_TRUE(messages_.warnings[0].starts_with("the journal cannot be written: "))
+      << messages_.warnings[0];
   EXPECT_EQ(remembered(), (Events{"generation_taken"}));
 
   disk_.set_space(1 << 20);

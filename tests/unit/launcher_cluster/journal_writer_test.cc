@@ -6,6 +6,7 @@
 
 #include "lib/net/scope.h"
 #include "lib/storage/posix_file_system.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -18,8 +19,7 @@ class JournalWriterTest : public testing::Test {
     EXPECT_TRUE(journal);
     journal_ = std::move(*journal);
     EXPECT_TRUE(journal_->take_generation("2026-11-22T00:00:00Z", {}));
-    writer_.emplace(io_.get_executor(), *journal_, clock_,
-                    [this](const std::string& text) { said_.push_back(text); });
+    writer_.emplace(io_.get_executor(), *journal_, clock_, messages_);
     scope_.spawn("journal", writer_->run());
   }
   ~JournalWriterTest() override {
@@ -60,8 +60,8 @@ class JournalWriterTest : public testing::Test {
   boost::asio::io_context io_;
   Scope scope_;
   std::unique_ptr<Journal> journal_;
+  RecordedMessages messages_;
   std::optional<JournalWriter> writer_;
-  std::vector<std::string> said_;
 };
 
 /// It was put back in front of the queue for ever, and nothing was journaled any more.
@@ -73,9 +73,10 @@ TEST_F(JournalWriterTest, LeavesOutAnEventThatNoJournalTakesAndGoesOn) {
   write();
 
   EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "first", "last"}));
-  ASSERT_EQ(said_.size(), 2u);
-  EXPECT_TRUE(said_[0].starts_with("the journal leaves out an event: journal: a record of 12001"))
-      << said_[0];
+  ASSERT_EQ(messages_.warnings.size(), 2u);
+  EXPECT_TRUE(messages_.warnings[0].starts_with(
+      "the journal leaves out an event: journal: a record of 12001"))
+      << messages_.warnings[0];
 }
 
 TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
@@ -86,7 +87,7 @@ TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
   write();
 
   EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "large"}));
-  EXPECT_TRUE(said_.empty());
+  EXPECT_TRUE(messages_.warnings.empty());
 }
 
 // A run's end waited ten minutes for it, where another launcher had taken the run over.
@@ -102,8 +103,9 @@ TEST_F(JournalWriterTest, KeepsNobodyWaitingForAJournalThatIsAnothersByNow) {
   write();
 
   EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "first", "generation_taken"}));
-  ASSERT_EQ(said_.size(), 1u);
-  EXPECT_TRUE(said_[0].ends_with("; another train-run has taken this run over")) << said_[0];
+  ASSERT_EQ(messages_.warnings.size(), 1u);
+  EXPECT_TRUE(messages_.warnings[0].ends_with("; another train-run has taken this run over"))
+      << messages_.warnings[0];
 }
 
 }  // namespace

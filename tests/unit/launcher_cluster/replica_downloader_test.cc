@@ -9,6 +9,7 @@
 
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -24,17 +25,8 @@ class ReplicaDownloaderTest : public testing::Test {
     auto record = RunRecord::open(spec, {.build = "test"});
     ASSERT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
-    relay_.emplace(
-        clock_, FileRelay::Handlers{[this](NodeId node, const Frame& frame) { asked(node, frame); },
-                                    [] {
-                                      return std::vector<NodeId>{NodeId{0}, NodeId{1}};
-                                    },
-                                    [](NodeId node) { return "n" + std::to_string(node.value); },
-                                    [](const std::string&) {}});
-    gatherer_.emplace(
-        context_.get_executor(), clock_, disk_, *record_, *relay_,
-        ReplicaDownloader::Handlers{[this](const std::string& text) { said_.push_back(text); },
-                                    [this](const std::string& text) { warned_.push_back(text); }});
+    relay_.emplace(clock_, links_, messages_);
+    gatherer_.emplace(context_.get_executor(), clock_, disk_, *record_, *relay_, messages_);
   }
   /// A node answers, once it is asked, with what is on its disk; none while they are silent.
   void asked(NodeId node, const Frame& frame) {
@@ -94,16 +86,18 @@ class ReplicaDownloaderTest : public testing::Test {
   boost::asio::io_context context_;
   boost::asio::thread_pool disk_{1};
   std::unique_ptr<RunRecord> record_;
+  FakeLinks links_{{NodeId{0}, NodeId{1}},
+                   [this](NodeId node, const Frame& frame) { asked(node, frame); }};
+  RecordedMessages messages_;
   std::optional<FileRelay> relay_;
   std::optional<ReplicaDownloader> gatherer_;
   std::map<std::string, std::string> on_nodes_;
-  std::vector<std::string> said_, warned_;
   bool silent_ = false;
 };
 
 TEST_F(ReplicaDownloaderTest, WithoutCheckpointsThereIsNothingToBring) {
   EXPECT_TRUE(gather());
-  EXPECT_EQ(said_, std::vector<std::string>{});
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{});
 }
 
 TEST_F(ReplicaDownloaderTest, BringsAllThatLiesOnNodes) {
@@ -112,9 +106,10 @@ TEST_F(ReplicaDownloaderTest, BringsAllThatLiesOnNodes) {
 
   EXPECT_TRUE(gather());
 
-  EXPECT_EQ(said_, std::vector<std::string>{"bringing 2 checkpoints (1.1 MiB) from n1 to '" +
-                                            record_->checkpoints().folder() + "'"});
-  EXPECT_EQ(warned_, std::vector<std::string>{});
+  EXPECT_EQ(messages_.phases,
+            std::vector<std::string>{"bringing 2 checkpoints (1.1 MiB) from n1 to '" +
+                                     record_->checkpoints().folder() + "'"});
+  EXPECT_EQ(messages_.warnings, std::vector<std::string>{});
   PosixFileSystem files;
   for (const std::uint64_t number : {1, 2}) {
     const auto verified = verify_checkpoint(files, folder(number));
@@ -122,9 +117,9 @@ TEST_F(ReplicaDownloaderTest, BringsAllThatLiesOnNodes) {
     EXPECT_TRUE(verified->nodes().empty());
     EXPECT_EQ(text_of(folder(number) + "/rank-0001/state"), std::string(300'000, 'b'));
   }
-  said_.clear();
+  messages_.phases.clear();
   EXPECT_TRUE(gather());  // they are here
-  EXPECT_EQ(said_, std::vector<std::string>{});
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{});
 }
 
 TEST_F(ReplicaDownloaderTest, OneThatNoNodeHasAnyMoreIsNamedAndTheOthersCome) {
@@ -134,10 +129,11 @@ TEST_F(ReplicaDownloaderTest, OneThatNoNodeHasAnyMoreIsNamedAndTheOthersCome) {
 
   EXPECT_FALSE(gather());
 
-  ASSERT_EQ(warned_.size(), 1u);
-  EXPECT_TRUE(warned_[0].starts_with("checkpoint_000002 stays on n1: ")) << warned_[0];
-  EXPECT_TRUE(warned_[0].ends_with("(`train-run resume` finds it there, for a week)"))
-      << warned_[0];
+  ASSERT_EQ(messages_.warnings.size(), 1u);
+  EXPECT_TRUE(messages_.warnings[0].starts_with("checkpoint_000002 stays on n1: "))
+      << messages_.warnings[0];
+  EXPECT_TRUE(messages_.warnings[0].ends_with("(`train-run resume` finds it there, for a week)"))
+      << messages_.warnings[0];
   PosixFileSystem files;
   EXPECT_TRUE(verify_checkpoint(files, folder(1)));
 }
@@ -148,8 +144,9 @@ TEST_F(ReplicaDownloaderTest, WhoIsInARushLeavesThemThere) {
 
   EXPECT_FALSE(gather());
 
-  ASSERT_EQ(warned_.size(), 1u);
-  EXPECT_NE(warned_[0].find("it was interrupted"), std::string::npos) << warned_[0];
+  ASSERT_EQ(messages_.warnings.size(), 1u);
+  EXPECT_NE(messages_.warnings[0].find("it was interrupted"), std::string::npos)
+      << messages_.warnings[0];
 }
 
 }  // namespace

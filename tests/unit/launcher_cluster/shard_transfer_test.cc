@@ -10,6 +10,7 @@
 #include "lib/transfer/open_beneath.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -32,21 +33,8 @@ class ShardTransferTest : public testing::Test {
     begin(0);
   }
   void begin(int replicas) {
-    const auto name = [](NodeId node) { return "n" + std::to_string(node.value); };
-    collector_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas,
-                       ShardTransfer::Handlers{
-                           .send = [this](NodeId node, const Frame& frame) { sent(node, frame); },
-                           .event = [this](const RunEvent& event) { events_.push_back(event); },
-                           .name = name,
-                           .find = [name](const std::string& wanted) -> std::optional<NodeId> {
-                             if (wanted == name(kNode)) return kNode;
-                             return wanted == name(kOther) ? std::optional(kOther) : std::nullopt;
-                           },
-                           .nodes =
-                               [] {
-                                 return std::vector<NodeId>{kNode, kOther};
-                               },
-                           .say = [this](const std::string& text) { said_.push_back(text); }});
+    collector_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas, links_, events_,
+                       messages_);
     Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
     placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
     Start start{kAttempt, placement.nodes.front(), placement, "", 0, {}, 0};
@@ -144,7 +132,7 @@ class ShardTransferTest : public testing::Test {
   template <class Event>
   std::vector<Event> only() const {
     std::vector<Event> found;
-    for (const RunEvent& event : events_) {
+    for (const RunEvent& event : events_.events) {
       if (const auto* one = std::get_if<Event>(&event)) found.push_back(*one);
     }
     return found;
@@ -163,9 +151,11 @@ class ShardTransferTest : public testing::Test {
   boost::asio::io_context io_;
   Scope scope_;
   std::unique_ptr<RunRecord> record_;
+  FakeLinks links_{{kNode, kOther}, [this](NodeId node, const Frame& frame) { sent(node, frame); }};
+  RecordedEvents events_;
+  RecordedMessages messages_;
   std::optional<ShardTransfer> collector_;
-  std::vector<RunEvent> events_;
-  std::vector<std::string> asked_, said_;
+  std::vector<std::string> asked_;
   std::vector<FileBytes> answers_;
   std::vector<std::pair<NodeId, KeepShard>> orders_;
   std::vector<std::pair<NodeId, ReadFile>> passed_on_, unanswered_;
@@ -176,8 +166,8 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   const std::string text(1 << 20, 'x');
 
   EXPECT_TRUE(take(kNode, shard(1, text)));
-  EXPECT_TRUE(events_.empty());
-  run_until([this] { return !events_.empty(); });
+  EXPECT_TRUE(events_.events.empty());
+  run_until([this] { return !events_.events.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
   const StagedShard staged = only<ShardStaged>()[0].shard;
@@ -219,7 +209,7 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
   run_until([this] { return !only<NodeGroupGone>().empty(); });
 
   std::set<Rank> staged;  // before it: rank 1's for sure, whose node it is
-  for (const RunEvent& event : events_) {
+  for (const RunEvent& event : events_.events) {
     if (std::holds_alternative<NodeGroupGone>(event)) break;
     if (const auto* shard = std::get_if<ShardStaged>(&event)) staged.insert(shard->shard.rank);
   }
@@ -233,7 +223,7 @@ TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
   EXPECT_FALSE(take(kOther, encode(GroupGone{}, kAttempt)));
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
   EXPECT_TRUE(only<ShardStaged>().empty());
@@ -247,7 +237,7 @@ TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
   collector_->saw(NodeDown{kNode, "gone"});
   run_until([this] { return scope_.size() == 0; });
 
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.events.empty());
 }
 
 TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
@@ -258,7 +248,7 @@ TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
 
   EXPECT_FALSE(take(kNode, encode(AttemptSnapshot{}, kAttempt)));
   EXPECT_TRUE(take(kNode, shard(1, "hello")));  // said again
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
   EXPECT_EQ(only<ShardStaged>()[0].shard.error, "");
@@ -268,7 +258,7 @@ TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
   write(here() + "/r1/state.bin", "hello");
 
   take(kNode, shard(1, "hello"));
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_TRUE(asked_.empty());
   EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001/r1/state.bin"));
@@ -279,7 +269,7 @@ TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
   write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
 
   take(kNode, frame);
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
   EXPECT_TRUE(only<ShardStaged>()[0].shard.error.starts_with(
@@ -296,7 +286,7 @@ TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
   message.files = {{"../../../../x", 1, digest_of("x")}};
 
   take(kNode, encode(message, kAttempt));
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_TRUE(asked_.empty());
   EXPECT_NE(only<ShardStaged>()[0].shard.error, "");
@@ -332,8 +322,9 @@ TEST_F(ShardTransferTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
   collector_->starting(next);
   collector_->starting(next);
 
-  EXPECT_EQ(said_, (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
-                                             "/vit': train-run relays its checkpoints"}));
+  EXPECT_EQ(messages_.phases,
+            (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
+                                      "/vit': train-run relays its checkpoints"}));
   EXPECT_TRUE(collector_->has_no_access(kNode));
   EXPECT_FALSE(collector_->has_no_access(kOther));
 }
@@ -367,10 +358,10 @@ TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
   EXPECT_EQ(orders_[0].first, kOther);
   EXPECT_EQ(orders_[0].second.dir, "data-1-0.1/rank-0000");
   EXPECT_EQ(orders_[0].second.files.size(), 1u);
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.events.empty());
 
   kept_by(kOther);
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   ASSERT_EQ(only<ShardStaged>().size(), 1u);
   const StagedShard staged = only<ShardStaged>()[0].shard;
@@ -380,12 +371,13 @@ TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
 }
 
 TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
-  EXPECT_TRUE(said_.empty());
+  EXPECT_TRUE(messages_.phases.empty());
 
   begin(3);
 
-  EXPECT_EQ(said_, std::vector<std::string>{
-                       "replicas is 3, and the group has 2 nodes: as many keep a shard"});
+  EXPECT_EQ(
+      messages_.phases,
+      std::vector<std::string>{"replicas is 3, and the group has 2 nodes: as many keep a shard"});
 }
 
 TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
@@ -393,7 +385,7 @@ TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
   run_until([this] { return !orders_.empty(); });
 
   kept_by(kOther, "no room");
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   const StagedShard staged = only<ShardStaged>().at(0).shard;
   EXPECT_EQ(staged.error, "keeping a copy on n2: no room");
@@ -410,7 +402,7 @@ TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
   EXPECT_EQ(orders_[1].first, kOther);
   kept_by(kOther);
   kept_by(kOther);
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
 }
@@ -423,7 +415,7 @@ TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
   collector_->saw(NodeDown{kOther, "gone"});
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<NodeGroupGone>().size(), 1u);
   EXPECT_TRUE(only<ShardStaged>().empty());
@@ -431,7 +423,7 @@ TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
 
 TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
   EXPECT_TRUE(take(kNode, kept_shard("data-1-0.2/rank-0000")));
-  run_until([this] { return !events_.empty(); });
+  run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().at(0).shard.error,
             "'data-1-0.2/rank-0000' is no shard of data-1-0.1");

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "tests/fakes/eventually.h"
+#include "tests/unit/launcher_cluster/fakes.h"
 
 namespace train {
 namespace {
@@ -74,9 +75,8 @@ class ShutdownFlushTest : public testing::Test {
   Scope scope_{context_.get_executor()};
   Notifier opened_{context_.get_executor()};
   bool open_ = false;
-  std::vector<std::string> said_;
-  ShutdownFlush writes_{context_.get_executor(), scope_, clock_, seconds(30),
-                        [this](const std::string& text) { said_.push_back(text); }};
+  RecordedMessages messages_;
+  ShutdownFlush writes_{context_.get_executor(), scope_, clock_, seconds(30), messages_};
   std::optional<bool> answer_;
 };
 
@@ -90,7 +90,7 @@ TEST_F(ShutdownFlushTest, WhatEndsInTimeIsAwaited) {
 
   EXPECT_EQ(answer_, true);
   EXPECT_TRUE(writes_.in_time());
-  EXPECT_EQ(said_, std::vector<std::string>{});
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{});
 }
 
 TEST_F(ShutdownFlushTest, ATaskThatFailsIsNotDone) {
@@ -105,13 +105,13 @@ TEST_F(ShutdownFlushTest, AfterTwoSecondsItIsSaidOnceThatItWaits) {
   writes_.begin();
   wait_for(hanging());
   pass(milliseconds(1999));
-  EXPECT_EQ(said_, std::vector<std::string>{});
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{});
 
   pass(milliseconds(1));
   pass(seconds(1));
 
-  EXPECT_EQ(said_, std::vector<std::string>{
-                       "waiting at most 28.0 s for the last writes; Ctrl-C ends that"});
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{
+                                  "waiting at most 28.0 s for the last writes; Ctrl-C ends that"});
   open();
   look();
   EXPECT_EQ(answer_, true);
@@ -155,7 +155,7 @@ TEST_F(ShutdownFlushTest, WhoHurriesWaitsThreeSecondsMore) {
   pass(milliseconds(1));
 
   EXPECT_EQ(answer_, false);
-  EXPECT_EQ(said_, std::vector<std::string>{}) << "who hurries knows that it waits";
+  EXPECT_EQ(messages_.phases, std::vector<std::string>{}) << "who hurries knows that it waits";
   open();
   look();
 }

@@ -1,0 +1,18 @@
+// The interface for what the user of a run should read while it runs: RunScreen shows it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace train {
+
+class UserMessages {
+ public:
+  virtual ~UserMessages() = default;
+  /// Show what the run does now.
+  virtual void phase(std::string_view text) = 0;
+  /// Show a warning, and repeat it in the summary.
+  virtual void warn(const std::string& text) = 0;
+};
+
+}  // namespace train
