@@ -250,4 +250,42 @@ TEST(Architecture, UnitTestsAndSimulationsNeverSleep) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
+/// Return "Suite.Test" and "Suite.*" for all tests in the tree.
+std::set<std::string> all_tests() {
+  static const std::regex macro(R"(^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)?)"), second(R"(^\s+(\w+)\))");
+  std::set<std::string> tests;
+  for (const SourceFile& file : all_sources()) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      std::smatch found, wrapped;
+      if (!std::regex_search(file.lines[i], found, macro)) continue;
+      tests.insert(found[1].str() + ".*");
+      if (found[2].matched)
+        tests.insert(found[1].str() + "." + found[2].str());
+      else if (i + 1 < file.lines.size() && std::regex_search(file.lines[i + 1], wrapped, second))
+        tests.insert(found[1].str() + "." + wrapped[1].str());
+    }
+  }
+  return tests;
+}
+
+// Documents promise what tests show; a test that is renamed takes its promise along.
+TEST(Architecture, EachTestThatADocumentNamesExists) {
+  static const std::regex name(R"(`([A-Z]\w+\.(?:[A-Z]\w+|\*))`)");
+  const std::set<std::string> tests = all_tests();
+  std::vector<std::string> unknown;
+  std::size_t named = 0;
+  for (const char* document :
+       {"SECURITY.md", "README.md", "docs/testing.md", "docs/architecture.md", "docs/developing.md",
+        "docs/checkpoints.md", "docs/sdk.md"}) {
+    std::ifstream in(fs::path(TRAIN_SOURCE_DIR) / document);
+    for (std::string line; std::getline(in, line);) {
+      for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it, ++named)
+        if (tests.count((*it)[1]) == 0) unknown.push_back(std::string(document) + ": " + it->str());
+    }
+  }
+
+  EXPECT_EQ(unknown, std::vector<std::string>{});
+  EXPECT_GT(named, 80u);
+}
+
 }  // namespace
