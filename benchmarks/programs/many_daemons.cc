@@ -56,7 +56,7 @@ void answer(Connection& link, const Frame& frame, const std::string& name, Count
   } else if (frame.type == MessageType::StartWorkers) {
     const auto start = decode<StartWorkers>(frame);
     WorkersStarted started;
-    for (const WorkerPlan& worker : start->workers)
+    for (const WorkerRanks& worker : start->workers)
       started.workers.push_back({worker.rank, ::getpid()});
     send(started);
     for (const StartedWorker& worker : started.workers) send(WorkerJoined{worker.rank, ""});

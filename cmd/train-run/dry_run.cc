@@ -45,25 +45,19 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
   std::map<int, Environment> by_rank;
   for (const PlacedNode& node : placement.nodes) {
     StartWorkers start;
-    start.run_id = spec.run_config.name + "-(id)";
-    start.run_name = spec.run_config.name;
-    start.world_size = placement.world_size;
-    start.node_rank = node.node_rank.value;
-    start.node_count = static_cast<std::int32_t>(placement.nodes.size());
-    start.master_addr = master_addr;
-    start.master_port = spec.backend == Backend::Torch ? 1 : 0;
+    start.run.run_id = spec.run_config.name + "-(id)";
+    start.run.run_name = spec.run_config.name;
+    start.run.master_addr = master_addr;
+    start.run.master_port = spec.backend == Backend::Torch ? 1 : 0;
     start.env = spec.env;
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
-    for (int local = 0; local < node.local_world_size; ++local)
-      start.workers.push_back({node.first_rank.value + local, local});
-    for (const WorkerPlan& worker : start.workers) {
-      Environment env =
-          worker_environment({start, Attempt{0}, "(socket)", {}},
-                             {worker, node.local_world_size, "(folder)", "(file)", ""});
+    for (const WorkerRanks& worker : ranks_on(node, placement)) {
+      Environment env = worker_environment({start, Attempt{0}, "(socket)", {}},
+                                           {worker, "(folder)", "(file)", ""});
       if (spec.scaling_config.resources_per_worker.gpu > 0)
         env["CUDA_VISIBLE_DEVICES"] = "(granted at start)";
-      if (start.master_port != 0) env["MASTER_PORT"] = "(bound at start)";
+      if (start.run.master_port != 0) env["MASTER_PORT"] = "(bound at start)";
       by_rank[worker.rank] = std::move(env);
     }
   }

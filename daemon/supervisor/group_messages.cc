@@ -4,7 +4,7 @@ namespace train {
 
 GroupStart to_event(const StartWorkers& message) {
   GroupStart event;
-  for (const WorkerPlan& plan : message.workers) event.ranks.push_back(Rank{plan.rank});
+  for (const WorkerRanks& worker : message.workers) event.ranks.push_back(Rank{worker.rank});
   return event;
 }
 

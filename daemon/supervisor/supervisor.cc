@@ -339,10 +339,10 @@ asio::awaitable<void> Supervisor::start_group() {
     co_return;
   }
   if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
-  for (const WorkerPlan& plan : start_->workers) {
-    WorkerSlot& slot = slots_[Rank{plan.rank}];
-    slot.plan = plan;
-    slot.standby = standbys_.take(Rank{plan.rank});
+  for (const WorkerRanks& worker : start_->workers) {
+    WorkerSlot& slot = slots_[Rank{worker.rank}];
+    slot.ranks = worker;
+    slot.standby = standbys_.take(Rank{worker.rank});
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
   feed(to_event(*start_));
@@ -360,8 +360,8 @@ asio::awaitable<void> Supervisor::validate(RunValidation order) {
 }
 
 Task<Unit> Supervisor::make_ready() {
-  if (!start_->restore_dir.empty()) {
-    CO_TRY(start_->restore_dir, co_await checkpoints_.fetch(start_->restore_dir));
+  if (!start_->run.restore_dir.empty()) {
+    CO_TRY(start_->run.restore_dir, co_await checkpoints_.fetch(start_->run.restore_dir));
   }
   co_return open_worker_port();
 }
@@ -461,7 +461,7 @@ asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
 
 // Take a process from standby, or start a new one.
 Result<PipedProcess> Supervisor::process_for(WorkerSlot& slot) {
-  const Rank rank{slot.plan.rank};
+  const Rank rank{slot.ranks.rank};
   const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
   TRY_VOID(OutputPump::open_spools(slot, options_.spool_dir,
                                    std::min(prepare_->output_bytes_max, share)));
@@ -489,9 +489,8 @@ NodeEnvironment Supervisor::node_environment(const StartWorkers& start) const {
 
 std::map<std::string, std::string> Supervisor::environment_of(const WorkerSlot& slot) const {
   return worker_environment(node_environment(*start_),
-                            {slot.plan, static_cast<int>(start_->workers.size()),
-                             checkpoints_.staging_folder(Rank{slot.plan.rank}), slot.error_file,
-                             interface_of(prepare_->bind_address)});
+                            {slot.ranks, checkpoints_.staging_folder(Rank{slot.ranks.rank}),
+                             slot.error_file, interface_of(prepare_->bind_address)});
 }
 
 asio::awaitable<void> Supervisor::reap(pid_t pid) { (void)co_await wait_for_end(executor_, pid); }
@@ -550,8 +549,8 @@ Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
 Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   CO_TRY(const Rank rank, co_await rank_for(hello));
   const auto slot = slots_.find(rank);
-  WelcomeInput input{.start = *start_,
-                     .plan = slot == slots_.end() ? nullptr : &slot->second.plan,
+  WelcomeInput input{.run = start_->run,
+                     .ranks = slot == slots_.end() ? nullptr : &slot->second.ranks,
                      .attempt = options_.attempt,
                      .run_dir = prepare_->run_dir,
                      .staging_dir = checkpoints_.staging_folder(rank),

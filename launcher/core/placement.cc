@@ -213,4 +213,16 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
   return placement;
 }
 
+std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement) {
+  std::vector<WorkerRanks> workers;
+  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
+    workers.push_back({.world_size = placement.world_size,
+                       .rank = placed.first_rank.value + local,
+                       .local_rank = local,
+                       .local_world_size = placed.local_world_size,
+                       .node_rank = placed.node_rank.value,
+                       .node_count = static_cast<std::int32_t>(placement.nodes.size())});
+  return workers;
+}
+
 }  // namespace train

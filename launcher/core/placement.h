@@ -7,6 +7,7 @@
 
 #include "launcher/core/job_spec.h"
 #include "lib/base/ids.h"
+#include "lib/model/worker_ranks.h"
 
 namespace train {
 
@@ -48,5 +49,8 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// standby processes of the others stay useful.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {});
+
+/// Return the ranks of the workers on one node of the placement, by local rank.
+std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement);
 
 }  // namespace train

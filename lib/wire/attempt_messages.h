@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "lib/model/checkpoint_shard.h"
+#include "lib/model/job_context.h"
 #include "lib/model/worker_end.h"
+#include "lib/model/worker_ranks.h"
 #include "lib/wire/message_type.h"
 
 namespace train {
@@ -23,18 +25,10 @@ struct Prepared {
   TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed)
 };
 
-struct WorkerPlan {
-  std::int32_t rank = 0, local_rank = 0;
-  TRAIN_FIELDS(rank, local_rank)
-};
-
 struct StartWorkers {
   static constexpr MessageType kType = MessageType::StartWorkers;
-  std::string run_id, run_name;
-  std::int32_t world_size = 0, node_rank = 0, node_count = 0;
-  std::vector<WorkerPlan> workers;
-  std::string master_addr;
-  std::uint32_t master_port = 0;
+  JobContext run;
+  std::vector<WorkerRanks> workers;  // of this node
   std::vector<std::string> command;
   std::string working_dir;
   std::map<std::string, std::string>
@@ -42,17 +36,9 @@ struct StartWorkers {
   std::vector<std::string> job_env;  // the names of those that the spec sets
   std::int32_t restart_count = 0, max_restarts = 0;
   double cpus_per_worker = 1;
-  // for the SDK, as JSON texts
-  std::string config_json, metadata_json, datasets_json;
-  std::string collectives = "auto";
-  std::int64_t collective_timeout_ms = 1800000;
-  std::string restore_dir;           // empty: none
-  std::int64_t restored_epoch = -1;  // the `epoch` it was reported with; −1: none
   std::int32_t standby = 0;  // start so many ahead, without ranks: the attempt has not begun
-  TRAIN_FIELDS(run_id, run_name, world_size, node_rank, node_count, workers, master_addr,
-               master_port, command, working_dir, env, restart_count, max_restarts, cpus_per_worker,
-               config_json, metadata_json, datasets_json, collectives, collective_timeout_ms,
-               restore_dir, restored_epoch, standby, job_env)
+  TRAIN_FIELDS(run, workers, command, working_dir, env, restart_count, max_restarts,
+               cpus_per_worker, standby, job_env)
 };
 
 struct StartedWorker {

@@ -6,7 +6,9 @@
 #include <map>
 #include <string>
 
+#include "lib/model/job_context.h"
 #include "lib/model/user_error.h"
+#include "lib/model/worker_ranks.h"
 #include "lib/wire/message_type.h"
 
 namespace train {
@@ -25,23 +27,13 @@ struct WorkerHello {
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
   std::uint32_t protocol = 0;
-  std::int32_t world_size = 0, rank = 0, local_rank = 0, local_world_size = 0, node_rank = 0,
-               node_count = 0;
   std::uint32_t attempt = 0;
-  std::string run_id, run_name, run_dir, staging_dir;
-  std::string config_json, metadata_json, datasets_json;
-  std::string master_addr;
-  std::uint32_t master_port = 0;
-  std::int32_t master_listen_fd = -1;  // inherited by rank 0 under this number
-  std::string collectives = "auto";
-  std::int64_t collective_timeout_ms = 1800000;
-  std::string restore_dir;
-  std::int64_t restored_epoch = -1;
+  WorkerRanks ranks;
+  JobContext run;
+  std::string run_dir, staging_dir;
+  std::int32_t master_listen_fd = -1;      // inherited by rank 0 under this number
   std::map<std::string, std::string> env;  // what one that waited lacks of a worker's environment
-  TRAIN_FIELDS(protocol, world_size, rank, local_rank, local_world_size, node_rank, node_count,
-               attempt, run_id, run_name, run_dir, staging_dir, config_json, metadata_json,
-               datasets_json, master_addr, master_port, master_listen_fd, collectives,
-               collective_timeout_ms, restore_dir, restored_epoch, env)
+  TRAIN_FIELDS(protocol, attempt, ranks, run, run_dir, staging_dir, master_listen_fd, env)
 };
 
 struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on

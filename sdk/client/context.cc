@@ -67,7 +67,7 @@ std::vector<Metrics> gather(const Dict& metrics) {
 }  // namespace
 
 int Context::world_size() const { return info().world_size; }
-int Context::world_rank() const { return info().world_rank; }
+int Context::world_rank() const { return info().rank; }
 int Context::local_rank() const { return info().local_rank; }
 int Context::local_world_size() const { return info().local_world_size; }
 int Context::node_rank() const { return info().node_rank; }
@@ -95,14 +95,14 @@ int per_worker_batch(int global_batch) {
                                           std::to_string(worker.world_size) + " workers");
   }
   return global_batch / worker.world_size +
-         (worker.world_rank < global_batch % worker.world_size ? 1 : 0);
+         (worker.rank < global_batch % worker.world_size ? 1 : 0);
 }
 
 void barrier(std::chrono::milliseconds timeout) { sdk::all_gather("barrier", {}, timeout); }
 
 Value broadcast_from_rank_zero(const Value& value) {
   const auto parts = sdk::all_gather("broadcast_from_rank_zero",
-                                     info().world_rank == 0 ? to_json(value) : std::string());
+                                     info().rank == 0 ? to_json(value) : std::string());
   return parse_json(parts.front());
 }
 

@@ -38,7 +38,7 @@ WorkerInfo info_from_environment(const Environment& env) {
   WorkerInfo info;
   if (env("RANK") == nullptr || env("WORLD_SIZE") == nullptr) return info;
   info.world_size = int_variable(env, "WORLD_SIZE", 1, 1, kRanksMax);
-  info.world_rank = int_variable(env, "RANK", 0, 0, info.world_size - 1);
+  info.rank = int_variable(env, "RANK", 0, 0, info.world_size - 1);
   info.local_world_size = int_variable(env, "LOCAL_WORLD_SIZE", 1, 1, info.world_size);
   info.local_rank = int_variable(env, "LOCAL_RANK", 0, 0, info.local_world_size - 1);
   info.node_count = int_variable(env, "GROUP_WORLD_SIZE", 1, 1, info.world_size);

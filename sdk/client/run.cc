@@ -30,8 +30,8 @@ int report_error(sdk::WorkerSession& session, const std::exception_ptr& exceptio
   const UserError error = sdk::describe_exception(exception);
   const bool supervised = session.info().supervised;  // then train-run shows all of it, once
   const std::string what = supervised ? error.what.substr(0, error.what.find('\n')) : error.what;
-  std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n",
-               session.info().world_rank, error.type.c_str(), what.c_str());
+  std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n", session.info().rank,
+               error.type.c_str(), what.c_str());
   if (!supervised && !error.stack.empty())
     std::fprintf(stderr, "thrown at, innermost first:\n%s", error.stack.c_str());
   session.send_error(error);
@@ -69,7 +69,7 @@ int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loo
     std::fprintf(stderr, "trainrun: %s\n", why.what());
     return 1;
   }
-  sdk::install_crash_reporter(session->info().world_rank);
+  sdk::install_crash_reporter(session->info().rank);
   const int code = sdk::validating() ? sdk::run_validation(*session) : call_loop(*session, loop);
   session->finish();
   return code;

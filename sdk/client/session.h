@@ -10,17 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/worker_ranks.h"
 #include "sdk/include/train/config.h"
 
 namespace train::sdk {
 
 /// Everything that the supervisor hands over when the worker connects; the defaults are a world of
 /// one.
-struct WorkerInfo {
+struct WorkerInfo : WorkerRanks {
   bool supervised = false;
-  int world_size = 1, world_rank = 0;
-  int local_rank = 0, local_world_size = 1;
-  int node_rank = 0, node_count = 1;
   std::uint32_t attempt = 0;
   std::string run_id, run_name, run_dir;  // run_dir: the run's folder in storage
   std::string staging_dir;  // where this rank stages checkpoints, on the storage's file system

@@ -46,7 +46,7 @@ SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)
 
 void SoloSession::print(const std::string& line) const {
   if (info().world_size > 1) {
-    std::fprintf(stdout, "[rank %d] %s\n", info().world_rank, line.c_str());
+    std::fprintf(stdout, "[rank %d] %s\n", info().rank, line.c_str());
   } else {
     std::fprintf(stdout, "%s\n", line.c_str());
   }
@@ -58,7 +58,7 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (finished_) throw Failure("unavailable", "report: the loop is over");
   if (info().validating && checkpoint != nullptr)
     throw Failure("invalid_argument", "report: a process that validates makes no checkpoints");
-  const bool kept = checkpoint != nullptr && info().world_rank == 0;
+  const bool kept = checkpoint != nullptr && info().rank == 0;
   std::optional<CheckpointStager::Job> job;
   if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
   ++report_seq_;
@@ -68,7 +68,7 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
     std::fprintf(
         stderr,
         "trainrun: without train-run only rank 0's checkpoints are kept, not those of rank %d\n",
-        info().world_rank);
+        info().rank);
   }
 }
 

@@ -48,29 +48,24 @@ Dict parse_dict(const std::string& json) {
 }  // namespace
 
 WorkerInfo to_worker_info(const Welcome& welcome) {
-  WorkerInfo info;
+  WorkerInfo info{welcome.ranks};
   info.supervised = true;
-  info.world_size = welcome.world_size;
-  info.world_rank = welcome.rank;
-  info.local_rank = welcome.local_rank;
-  info.local_world_size = welcome.local_world_size;
-  info.node_rank = welcome.node_rank;
-  info.node_count = welcome.node_count;
   info.attempt = welcome.attempt;
-  info.run_id = welcome.run_id;
-  info.run_name = welcome.run_name;
   info.run_dir = welcome.run_dir;
   info.staging_dir = welcome.staging_dir;
-  info.config = Config(parse_dict(welcome.config_json));
-  info.metadata = parse_dict(welcome.metadata_json);
-  info.datasets = parse_dict(welcome.datasets_json);
-  info.master_addr = welcome.master_addr;
-  info.master_port = static_cast<int>(welcome.master_port);
   info.master_listen_fd = welcome.master_listen_fd;
-  info.collectives = welcome.collectives;
-  info.collective_timeout = milliseconds(welcome.collective_timeout_ms);
-  info.restore_dir = welcome.restore_dir;
-  if (welcome.restored_epoch >= 0) info.restored_epoch = welcome.restored_epoch;
+  const JobContext& run = welcome.run;
+  info.run_id = run.run_id;
+  info.run_name = run.run_name;
+  info.config = Config(parse_dict(run.config_json));
+  info.metadata = parse_dict(run.metadata_json);
+  info.datasets = parse_dict(run.datasets_json);
+  info.master_addr = run.master_addr;
+  info.master_port = static_cast<int>(run.master_port);
+  info.collectives = run.collectives;
+  info.collective_timeout = milliseconds(run.collective_timeout_ms);
+  info.restore_dir = run.restore_dir;
+  if (run.restored_epoch >= 0) info.restored_epoch = run.restored_epoch;
   return info;
 }
 
@@ -198,7 +193,7 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
                                               at_target && stop_maker_ == std::thread::id()};
     if (announced_ != here) {
       announced_ = here;
-      push_message(WorkerPaused{.rank = info().world_rank,
+      push_message(WorkerPaused{.rank = info().rank,
                                 .report_seq = here.first,
                                 .checkpoint_seq = checkpoint_seq_,
                                 .arrived = here.second});
@@ -277,8 +272,7 @@ std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
     decltype(asks_)::iterator entry;
     ~Forget() { all.erase(entry); }
   } forget{asks_, entry};  // destroyed before the lock
-  push_message(
-      AskCheckpoints{.rank = info().world_rank, .request = request, .validated = validated});
+  push_message(AskCheckpoints{.rank = info().rank, .request = request, .validated = validated});
   wait([&] { return entry->second.has_value(); });
   return std::move(entry->second->checkpoints);
 }
@@ -294,7 +288,7 @@ std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
   const std::uint64_t sequence = ++collective_sequence_;
   const auto entry = collectives_.emplace(sequence, std::nullopt).first;
   push_message(
-      CollectiveJoin{.rank = info().world_rank, .sequence = sequence, .name = name, .data = mine});
+      CollectiveJoin{.rank = info().rank, .sequence = sequence, .name = name, .data = mine});
   struct Forget {
     decltype(collectives_)& all;
     decltype(collectives_)::iterator entry;
@@ -307,7 +301,7 @@ std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
     throw Failure(
         "timeout",
         fmt::format("'{}' (collective call {} of rank {}): not all ranks made it within {}", name,
-                    sequence, info().world_rank, format_duration(timeout)));
+                    sequence, info().rank, format_duration(timeout)));
   }
   if (!entry->second) check_usable();
   if (!entry->second->error.empty()) throw Failure("unavailable", entry->second->error);
@@ -416,7 +410,7 @@ void SupervisedSession::finish() {
   if (!goodbye_acked_) {
     std::fprintf(stderr,
                  "trainrun: rank %d ended before its supervisor had taken all reports: %s\n",
-                 info().world_rank, closed_ ? closed_->c_str() : "no answer within 30 s");
+                 info().rank, closed_ ? closed_->c_str() : "no answer within 30 s");
   }
   if (!closed_) closed_ = "this worker has said goodbye: the loop is over";
   changed_.notify_all();
@@ -456,8 +450,8 @@ void SupervisedSession::fill(std::string& out) {
       frames.push_back(std::move(outgoing_.front().frame));
       outgoing_.pop_front();
     } else if (batch = queue_.take(); !batch && unsent_result_) {
-      frames.push_back(encode(
-          WorkerResult{.rank = info().world_rank, .json = std::move(*unsent_result_)}, attempt_));
+      frames.push_back(
+          encode(WorkerResult{.rank = info().rank, .json = std::move(*unsent_result_)}, attempt_));
       unsent_result_.reset();
     }
     link_sleeps_ = !batch && frames.empty();
@@ -465,7 +459,7 @@ void SupervisedSession::fill(std::string& out) {
   }
   for (const Frame& frame : frames) append_frame(frame, out);
   if (!batch) return;
-  ReportBatch message{.rank = info().world_rank,
+  ReportBatch message{.rank = info().rank,
                       .first_report_seq = batch->first_report_seq,
                       .count = batch->count,
                       .data = std::move(batch->data)};
@@ -500,7 +494,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
     case MessageType::AckReports: {
       TRY(auto message, decode<AckReports>(frame));
       for (const ReportAck& ack : message.acks) {
-        if (ack.rank == info().world_rank) queue_.acknowledge(ack.report_seq);
+        if (ack.rank == info().rank) queue_.acknowledge(ack.report_seq);
       }
       return Unit{};
     }
@@ -508,7 +502,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
       TRY(auto message, decode<CheckpointOutcome>(frame));
       unresolved_.erase(message.checkpoint_seq);
       if (message.checkpoint_seq >= newest_outcome_.checkpoint_seq) newest_outcome_ = message;
-      if (!message.error.empty() && info().world_rank == 0) {
+      if (!message.error.empty() && info().rank == 0) {
         std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
                      static_cast<unsigned long long>(message.checkpoint_seq),
                      message.error.c_str());

@@ -83,7 +83,7 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
   shard->source = std::move(*source);
   if (shard->spec.split) {
     shard->world_size = sdk::worker_info().world_size;
-    shard->rank = sdk::worker_info().world_rank;
+    shard->rank = sdk::worker_info().rank;
   }
   restore_position(*shard);
   return shard;

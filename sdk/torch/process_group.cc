@@ -33,7 +33,7 @@ struct Group {
 c10::intrusive_ptr<c10d::Store> make_store(const WorkerInfo& info) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(info.master_port);
-  options.isServer = info.world_rank == 0;
+  options.isServer = info.rank == 0;
   options.numWorkers = static_cast<std::size_t>(info.world_size);
   options.waitWorkers = false;  // the backends below wait for every rank anyway
   options.timeout = info.collective_timeout;
@@ -73,7 +73,7 @@ Group make_group(const WorkerInfo& info) {
   const std::string prefix =
       "trainrun/" + std::to_string(info.attempt) + "/";  // an attempt never meets another's keys
   std::string address;
-  if (info.world_rank == 0) {  // the server first: the connection that finds the address goes to it
+  if (info.rank == 0) {  // the server first: the connection that finds the address goes to it
     made.store = make_store(info);
     address = peer_address(info);
   } else {
@@ -84,18 +84,17 @@ Group make_group(const WorkerInfo& info) {
   const auto under = [&](const char* name) -> c10::intrusive_ptr<c10d::Store> {
     return c10::make_intrusive<c10d::PrefixStore>(name, store);
   };
-  made.group = c10::make_intrusive<c10d::ProcessGroup>(store, info.world_rank, info.world_size);
-  const auto gloo = make_gloo_backend(under("gloo"), info.world_rank, info.world_size, address,
+  made.group = c10::make_intrusive<c10d::ProcessGroup>(store, info.rank, info.world_size);
+  const auto gloo = make_gloo_backend(under("gloo"), info.rank, info.world_size, address,
                                       info.collective_timeout);
   made.group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, gloo);
   made.group->setDefaultBackend(BackendType::GLOO);
   if (on_gpu && info.collectives == "gloo") {
     made.group->setBackend(c10::DeviceType::CUDA, BackendType::GLOO, gloo);
   } else if (on_gpu) {
-    made.group->setBackend(
-        c10::DeviceType::CUDA, BackendType::NCCL,
-        cuda_module()->make_nccl_backend(under("nccl"), info.world_rank, info.world_size,
-                                         info.collective_timeout));
+    made.group->setBackend(c10::DeviceType::CUDA, BackendType::NCCL,
+                           cuda_module()->make_nccl_backend(
+                               under("nccl"), info.rank, info.world_size, info.collective_timeout));
     made.group->setDefaultBackend(BackendType::NCCL);
   }
   // No rank leaves before all are connected to all: a rank that ends at once would take the store
@@ -113,7 +112,7 @@ class GroupOwner {
     if (!group_.group) {
       const WorkerInfo& info = worker_info();
       const std::string doing = "joining the process group of " + std::to_string(info.world_size) +
-                                " ranks as rank " + std::to_string(info.world_rank) + " at " +
+                                " ranks as rank " + std::to_string(info.rank) + " at " +
                                 store_address(info);
       group_ = guarded(doing, [&] { return make_group(info); });
     }

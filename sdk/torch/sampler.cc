@@ -70,7 +70,7 @@ struct DistributedSampler::Shared {
 
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options)
     : DistributedSampler(size, options, static_cast<std::size_t>(sdk::worker_info().world_size),
-                         static_cast<std::size_t>(sdk::worker_info().world_rank),
+                         static_cast<std::size_t>(sdk::worker_info().rank),
                          static_cast<std::uint64_t>(start_epoch())) {}
 
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options,

@@ -206,7 +206,7 @@ Share even_share(std::int64_t size, int rank, int world_size) {
 
 Share even_share(std::int64_t size) {
   const auto& worker = sdk::worker_info();
-  return even_share(size, worker.world_rank, worker.world_size);
+  return even_share(size, worker.rank, worker.world_size);
 }
 
 ShardedState& ShardedState::add(Entry entry) {

@@ -104,7 +104,7 @@ using Staged = std::vector<StagedBytes>;
 
 Staged stage(const StateRefs& state) {
   Staged staged;
-  const int rank = sdk::worker_info().world_rank;
+  const int rank = sdk::worker_info().rank;
   List places = places_of(state.samplers);  // where one has none, every rank throws
   const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
@@ -335,7 +335,7 @@ bool is_sound_cpu_state(const torch::Tensor& state) {
 }
 
 bool load_rng(const sdk::CheckedFiles& files) {
-  const std::string name = rng_file(sdk::worker_info().world_rank);
+  const std::string name = rng_file(sdk::worker_info().rank);
   if (!files.has(name)) return false;
   const sdk::LoadedFile file = sdk::read_tensor_file(files.open(name));
   const auto restore = [&](const char* name, at::Generator generator) {

@@ -39,70 +39,74 @@ Checkers::AttemptView& Checkers::view(Attempt attempt) {
 // ---- workers
 
 void Checkers::worker_started(SimWorker& worker) {
-  const WorkerPlace& place = worker.place();
-  check_alone(place);
-  AttemptView& attempt = view(place.attempt);
-  check_place(attempt, place);
+  const WorkerLocation& location = worker.location();
+  check_alone(location);
+  AttemptView& attempt = view(location.attempt);
+  check_location(attempt, location);
   if (violation_) return;
-  attempt.members[place.rank.value] = &worker;
+  attempt.members[location.rank().value] = &worker;
   ++attempt.started;
-  attempt.live.insert(place.rank);
+  attempt.live.insert(location.rank());
   ++alive_;
-  if (++live_on_node_[place.node] > slots_per_node_)
+  if (++live_on_node_[location.node] > slots_per_node_)
     fail("S2", fmt::format("{} workers live on node {}, which has room for {}",
-                           live_on_node_[place.node], place.node, slots_per_node_));
+                           live_on_node_[location.node], location.node, slots_per_node_));
 }
 
 // S2: at most one live tree of workers for each node and slot. A worker of an older attempt may
 // only be left, or begin, where nobody could reach it; on the same node it has had its SIGKILL.
-void Checkers::check_alone(const WorkerPlace& place) {
+void Checkers::check_alone(const WorkerLocation& location) {
   for (const auto& [id, attempt] : attempts_) {
-    if (id == place.attempt) continue;
+    if (id == location.attempt) continue;
     for (Rank rank : attempt.live) {
-      const WorkerPlace& other = attempt.members[rank.value]->place();
-      const bool out_of_reach = lost(other.node) || (place.attempt < id && lost(place.node));
-      if (other.node != place.node && out_of_reach) continue;
+      const WorkerLocation& other = attempt.members[rank.value]->location();
+      const bool out_of_reach = lost(other.node) || (location.attempt < id && lost(location.node));
+      if (other.node != location.node && out_of_reach) continue;
       fail("S2", fmt::format("rank {} of attempt {} starts on node {} while rank {} of attempt {} "
                              "lives on node {}",
-                             place.rank.value, place.attempt.value, place.node, rank.value,
-                             id.value, other.node));
+                             location.rank().value, location.attempt.value, location.node,
+                             rank.value, id.value, other.node));
     }
   }
 }
 
 // S3: within an attempt the ranks are 0..n-1, once each; the local ranks 0..k-1 on each node; all
 // agree on n, which is within what was asked for.
-void Checkers::check_place(AttemptView& attempt, const WorkerPlace& place) {
+void Checkers::check_location(AttemptView& attempt, const WorkerLocation& location) {
   if (attempt.members.empty()) {
-    attempt.world_size = place.world_size;
-    attempt.members.resize(place.world_size);
-    attempt.has_left_well.resize(place.world_size);
+    attempt.world_size = location.ranks.world_size;
+    attempt.members.resize(location.ranks.world_size);
+    attempt.has_left_well.resize(location.ranks.world_size);
     const WorkerCount& count = plan_.spec.scaling_config.num_workers;
-    if (place.world_size < count.min || place.world_size > count.max)
-      fail("S3", fmt::format("{} workers, {} to {} were asked for", place.world_size, count.min,
-                             count.max));
+    if (location.ranks.world_size < count.min || location.ranks.world_size > count.max)
+      fail("S3", fmt::format("{} workers, {} to {} were asked for", location.ranks.world_size,
+                             count.min, count.max));
   }
-  if (place.world_size != attempt.world_size)
+  if (location.ranks.world_size != attempt.world_size)
     return fail("S3", "members of one attempt disagree on its world size");
-  if (place.rank.value < 0 || place.rank.value >= place.world_size)
-    return fail("S3", fmt::format("rank {} of {}", place.rank.value, place.world_size));
-  if (attempt.members[place.rank.value] != nullptr)
-    return fail("S3", fmt::format("rank {} of attempt {} started twice", place.rank.value,
-                                  place.attempt.value));
-  if (place.local_rank < 0 || place.local_rank >= place.local_world_size)
+  if (location.rank().value < 0 || location.rank().value >= location.ranks.world_size)
+    return fail("S3",
+                fmt::format("rank {} of {}", location.rank().value, location.ranks.world_size));
+  if (attempt.members[location.rank().value] != nullptr)
+    return fail("S3", fmt::format("rank {} of attempt {} started twice", location.rank().value,
+                                  location.attempt.value));
+  if (location.ranks.local_rank < 0 || location.ranks.local_rank >= location.ranks.local_world_size)
     fail("S3", "a local rank outside of its node's world");
-  const WorkerPlace& peer = attempt.first_on_node.try_emplace(place.node, place).first->second;
-  if (peer.rank.value - peer.local_rank != place.rank.value - place.local_rank ||
-      peer.node_rank != place.node_rank || peer.local_world_size != place.local_world_size)
+  const WorkerLocation& peer =
+      attempt.first_on_node.try_emplace(location.node, location).first->second;
+  if (peer.rank().value - peer.ranks.local_rank !=
+          location.rank().value - location.ranks.local_rank ||
+      peer.ranks.node_rank != location.ranks.node_rank ||
+      peer.ranks.local_world_size != location.ranks.local_world_size)
     fail("S3", "local ranks of one node do not follow its ranks");
-  if (attempt.node_of_node_rank.try_emplace(place.node_rank, place.node).first->second !=
-      place.node)
+  if (attempt.node_of_node_rank.try_emplace(location.ranks.node_rank, location.node)
+          .first->second != location.node)
     fail("S3", "node ranks and nodes do not go together");
 }
 
 void Checkers::worker_killed(const SimWorker& worker) {
-  const WorkerPlace& place = worker.place();
-  if (view(place.attempt).live.erase(place.rank) != 0) --live_on_node_[place.node];
+  const WorkerLocation& location = worker.location();
+  if (view(location.attempt).live.erase(location.rank()) != 0) --live_on_node_[location.node];
 }
 
 void Checkers::worker_died(const SimWorker& worker) {
@@ -111,53 +115,54 @@ void Checkers::worker_died(const SimWorker& worker) {
 }
 
 // S2: a pid that was given again is nobody's to signal.
-void Checkers::signalled(const WorkerPlace& meant, const SimWorker* hit) {
+void Checkers::signalled(const WorkerLocation& meant, const SimWorker* hit) {
   if (hit == nullptr) return;
-  if (hit->place().attempt != meant.attempt || hit->place().rank != meant.rank)
+  if (hit->location().attempt != meant.attempt || hit->location().rank() != meant.rank())
     fail("S2", fmt::format("a signal for rank {} of attempt {} hits rank {} of attempt {}",
-                           meant.rank.value, meant.attempt.value, hit->place().rank.value,
-                           hit->place().attempt.value));
+                           meant.rank().value, meant.attempt.value, hit->location().rank().value,
+                           hit->location().attempt.value));
 }
 
 // S4: nobody leaves a barrier, which is what init() waits in, before all n of its attempt are
 // there; and what each gets has the part of every rank, of this call.
-void Checkers::joined_barrier(const WorkerPlace& place, std::uint64_t sequence) {
-  ++view(place.attempt).barriers[sequence].joined;
+void Checkers::joined_barrier(const WorkerLocation& location, std::uint64_t sequence) {
+  ++view(location.attempt).barriers[sequence].joined;
 }
 
-void Checkers::left_barrier(const WorkerPlace& place, std::uint64_t sequence,
+void Checkers::left_barrier(const WorkerLocation& location, std::uint64_t sequence,
                             const SimFrame& result) {
-  Barrier& barrier = view(place.attempt).barriers[sequence];
-  if (barrier.joined != place.world_size)
-    fail("S4", fmt::format("a barrier of {} was left when {} had joined", place.world_size,
+  Barrier& barrier = view(location.attempt).barriers[sequence];
+  if (barrier.joined != location.ranks.world_size)
+    fail("S4", fmt::format("a barrier of {} was left when {} had joined", location.ranks.world_size,
                            barrier.joined));
   if (std::exchange(barrier.checked, result.message.get()) != result.message.get()) {
     const auto& parts = result.get<CollectiveResult>()->parts;
-    if (static_cast<int>(parts.size()) != place.world_size)
+    if (static_cast<int>(parts.size()) != location.ranks.world_size)
       return fail("S4", "a barrier's result does not have a part of each rank");
-    for (int rank = 0; rank < place.world_size; ++rank) {
+    for (int rank = 0; rank < location.ranks.world_size; ++rank) {
       if (parts[rank] != fmt::format("{}:{}", rank, sequence))
         fail("S4", fmt::format("part {} of barrier {} is '{}'", rank, sequence, parts[rank]));
     }
   }
-  auto& barriers = view(place.attempt).barriers;
-  if (++barrier.left == place.world_size) barriers.erase(sequence);
+  auto& barriers = view(location.attempt).barriers;
+  if (++barrier.left == location.ranks.world_size) barriers.erase(sequence);
 }
 
 // L3: the launcher hears of a death within a bound while nothing is in its way.
-void Checkers::crashed(const WorkerPlace& place) {
-  AttemptView& attempt = view(place.attempt);
+void Checkers::crashed(const WorkerLocation& location) {
+  AttemptView& attempt = view(location.attempt);
   attempt.crashed = true;
   const bool undisturbed = plan_.only_worker_faults() && plan_.spawn_fails == 0 &&
-                           plan_.healthy_link(place.node) && plan_.links[place.node].loss == 0;
+                           plan_.healthy_link(location.node) &&
+                           plan_.links[location.node].loss == 0;
   if (!undisturbed || launcher_away_ || state_ != RunState::Running) return;
-  known_by_.try_emplace(place.attempt, timeline_.now() + kDeathKnownWithin);
+  known_by_.try_emplace(location.attempt, timeline_.now() + kDeathKnownWithin);
 }
 
-void Checkers::left(const WorkerPlace& place, int code, bool asked) {
+void Checkers::left(const WorkerLocation& location, int code, bool asked) {
   if (code != 0 || asked) return;
-  AttemptView& attempt = view(place.attempt);
-  if (!std::exchange(attempt.has_left_well[place.rank.value], 1)) ++attempt.left_well;
+  AttemptView& attempt = view(location.attempt);
+  if (!std::exchange(attempt.has_left_well[location.rank().value], 1)) ++attempt.left_well;
 }
 
 // ---- reports
@@ -169,13 +174,14 @@ Checkers::Reports& Checkers::reports_of(Attempt attempt, Rank rank) {
 }
 
 // S12: what is kept for a launcher that does not answer has an end.
-void Checkers::handed_over(const WorkerPlace& place, std::uint64_t report_seq, std::size_t kept) {
-  Reports& reports = reports_of(place.attempt, place.rank);
+void Checkers::handed_over(const WorkerLocation& location, std::uint64_t report_seq,
+                           std::size_t kept) {
+  Reports& reports = reports_of(location.attempt, location.rank());
   reports.handed = report_seq;
-  reports.node = place.node;
+  reports.node = location.node;
   if (kept > plan_.report_window)
     fail("S12", fmt::format("{} reports of rank {} are kept, {} are allowed", kept,
-                            place.rank.value, plan_.report_window));
+                            location.rank().value, plan_.report_window));
 }
 
 // S8: each report is written once, in its rank's order, without a gap; acknowledged only once it
@@ -197,13 +203,15 @@ void Checkers::acknowledged(Attempt attempt, Rank rank, std::uint64_t report_seq
 
 // L4: a queue of reports drains: whoever is released has handed everything over, unless its node
 // counted as lost; and has heard so, where nothing was in the way.
-void Checkers::released(const WorkerPlace& place, std::uint64_t handed_over, std::size_t kept) {
-  if (lost_hosts_.count({place.attempt, place.node}) != 0) return;
-  const bool unheard = kept != 0 && plan_.only_worker_faults() && plan_.links[place.node].loss == 0;
-  if (unheard || reports_of(place.attempt, place.rank).logged < handed_over)
+void Checkers::released(const WorkerLocation& location, std::uint64_t handed_over,
+                        std::size_t kept) {
+  if (lost_hosts_.count({location.attempt, location.node}) != 0) return;
+  const bool unheard =
+      kept != 0 && plan_.only_worker_faults() && plan_.links[location.node].loss == 0;
+  if (unheard || reports_of(location.attempt, location.rank()).logged < handed_over)
     fail("L4", fmt::format("rank {} of attempt {} is released, and {} of its reports wait for an "
                            "acknowledgement",
-                           place.rank.value, place.attempt.value, kept));
+                           location.rank().value, location.attempt.value, kept));
 }
 
 void Checkers::links_of_node(std::size_t links) {
@@ -280,7 +288,7 @@ void Checkers::full_check() {
     for (const SimWorker* worker : attempt.members) {
       if (worker == nullptr || !worker->alive()) continue;
       ++alive;
-      if (!worker->kill_sent()) ++live[worker->place().node];
+      if (!worker->kill_sent()) ++live[worker->location().node];
     }
   }
   if (alive != alive_) fail("S2", fmt::format("{} workers live, {} were counted", alive, alive_));

@@ -32,21 +32,21 @@ class Checkers {
   void worker_started(SimWorker& worker);
   void worker_killed(const SimWorker& worker);  // SIGKILL is on its way: it does nothing any more
   void worker_died(const SimWorker& worker);
-  void signalled(const WorkerPlace& meant, const SimWorker* hit);
-  void joined_barrier(const WorkerPlace& place, std::uint64_t sequence);
-  void left_barrier(const WorkerPlace& place, std::uint64_t sequence, const SimFrame& result);
-  void crashed(const WorkerPlace& place);
-  void left(const WorkerPlace& place, int code, bool asked);
+  void signalled(const WorkerLocation& meant, const SimWorker* hit);
+  void joined_barrier(const WorkerLocation& location, std::uint64_t sequence);
+  void left_barrier(const WorkerLocation& location, std::uint64_t sequence, const SimFrame& result);
+  void crashed(const WorkerLocation& location);
+  void left(const WorkerLocation& location, int code, bool asked);
   int workers_alive() const { return alive_; }
   void supervisor_started() { ++supervisors_; }
   void supervisor_ended() { --supervisors_; }
   bool nobody_left() const { return alive_ == 0 && supervisors_ == 0; }
 
   // reports: S8, S12
-  void handed_over(const WorkerPlace& place, std::uint64_t report_seq, std::size_t kept);
+  void handed_over(const WorkerLocation& location, std::uint64_t report_seq, std::size_t kept);
   void logged(Attempt attempt, Rank rank, std::uint64_t report_seq);
   void acknowledged(Attempt attempt, Rank rank, std::uint64_t report_seq);
-  void released(const WorkerPlace& place, std::uint64_t handed_over, std::size_t kept);  // L4
+  void released(const WorkerLocation& location, std::uint64_t handed_over, std::size_t kept);  // L4
   void links_of_node(std::size_t links);
   void reports_waiting(std::size_t batches, std::size_t said_again);
 
@@ -97,7 +97,7 @@ class Checkers {
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
     std::set<Rank> live;  // and not killed
-    std::map<int, WorkerPlace> first_on_node;
+    std::map<int, WorkerLocation> first_on_node;
     std::map<int, int> node_of_node_rank;
     std::map<std::uint64_t, Barrier> barriers;
     std::vector<Reports> reports;
@@ -109,8 +109,8 @@ class Checkers {
   AttemptView& view(Attempt attempt);
   void begins(Attempt attempt);
   Reports& reports_of(Attempt attempt, Rank rank);
-  void check_place(AttemptView& attempt, const WorkerPlace& place);
-  void check_alone(const WorkerPlace& place);
+  void check_location(AttemptView& attempt, const WorkerLocation& location);
+  void check_alone(const WorkerLocation& location);
   void attempt_ended(const AttemptEnded& ended);
   void run_ended(const RunEnded& ended);
   void restart_decided();

@@ -96,8 +96,8 @@ void Injector::strike_worker(const Fault& fault) {
   if (worker == nullptr) return;
   const bool hangs = fault.kind == FaultKind::HangWorker;
   const bool starves = fault.kind == FaultKind::OomWorker;
-  sim_.timeline.trace("fault: worker on node {}, attempt {} rank {} {}", worker->place().node,
-                      worker->place().attempt.value, worker->place().rank.value,
+  sim_.timeline.trace("fault: worker on node {}, attempt {} rank {} {}", worker->location().node,
+                      worker->location().attempt.value, worker->location().rank().value,
                       hangs     ? "hangs"
                       : starves ? "runs out of memory"
                                 : "crashes");

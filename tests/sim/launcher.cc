@@ -272,8 +272,8 @@ void SimLauncher::start_workers(Start start) {
   }
   StartWorkers message = start_message(sim_.plan.spec, run_, start, {});
   set_node(message, start);
-  if (sim_.mutant == Mutant::OffByOneRank && message.node_rank == 1)
-    for (WorkerPlan& worker : message.workers) ++worker.rank;
+  if (sim_.mutant == Mutant::OffByOneRank && start.placed.node_rank.value == 1)
+    for (WorkerRanks& worker : message.workers) ++worker.rank;
   Duration takes = sim_.between(Duration{0}, milliseconds(10));
   if (sim_.unlucky(Site::StartSlow)) takes += sim_.between(Duration{0}, seconds(2));
   when_journaled(

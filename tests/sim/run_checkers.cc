@@ -162,12 +162,14 @@ void Checkers::paused(const Pause& pause) {
   finish_checked_ = pause.attempt;
   for (const SimWorker* worker : attempt.members) {
     if (worker == nullptr || !worker->alive() ||
-        reports_of(pause.attempt, worker->place().rank).logged == 0 ||
-        attempt.has_left_well[worker->place().rank.value])
+        reports_of(pause.attempt, worker->location().rank()).logged == 0 ||
+        attempt.has_left_well[worker->location().rank().value])
       continue;
-    if (worker->report_seq() != pause.report_seq && unwell_nodes_.count(worker->place().node) == 0)
-      fail("S7", fmt::format("rank {} is to end at report {}, the others at {}",
-                             worker->place().rank.value, worker->report_seq(), pause.report_seq));
+    if (worker->report_seq() != pause.report_seq &&
+        unwell_nodes_.count(worker->location().node) == 0)
+      fail("S7",
+           fmt::format("rank {} is to end at report {}, the others at {}",
+                       worker->location().rank().value, worker->report_seq(), pause.report_seq));
   }
 }
 
@@ -187,7 +189,7 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
   known_by_.erase(ended.attempt);
   const AttemptView& attempt = view(ended.attempt);
   for (Rank rank : attempt.live) {
-    if (lost(attempt.members[rank.value]->place().node)) continue;
+    if (lost(attempt.members[rank.value]->location().node)) continue;
     fail("S2",
          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
   }

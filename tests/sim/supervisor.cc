@@ -143,9 +143,9 @@ void SimSupervisor::on_start(const StartWorkers& message) {
     return;
   }
   start_ = message;
-  for (const WorkerPlan& plan : message.workers) {
-    Seat& seat = seats_[Rank{plan.rank}];
-    seat.plan = plan;
+  for (const WorkerRanks& worker : message.workers) {
+    Seat& seat = seats_[Rank{worker.rank}];
+    seat.ranks = worker;
     const bool waits = standbys_ > 0 && sim_.timeline.random.chance(0.9);  // else it has died
     if (standbys_ > 0) --standbys_;
     seat.from_standby = waits;
@@ -236,11 +236,15 @@ void SimSupervisor::signal(const SignalWorker& wanted) {
   SimWorker* hit = host_.process(seat.pid);
   if (hit == nullptr) return;
   if (absent_since_) sim_.check.orphaned(key_.attempt);
-  sim_.check.signalled({.node = host_.index, .attempt = key_.attempt, .rank = wanted.rank}, hit);
+  sim_.check.signalled(location_of(wanted.rank), hit);
   hit->signal(wanted.signal);
 }
 
 // ---- workers
+
+WorkerLocation SimSupervisor::location_of(Rank rank) const {
+  return {.node = host_.index, .attempt = key_.attempt, .ranks = seats_.at(rank).ranks};
+}
 
 void SimSupervisor::spawn(Rank rank) {
   const Plan& plan = sim_.plan;
@@ -249,15 +253,8 @@ void SimSupervisor::spawn(Rank rank) {
   Seat& seat = seats_.at(rank);
   if (!seat.from_standby && sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
     return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
-  const WorkerPlace place{.node = host_.index,
-                          .attempt = key_.attempt,
-                          .rank = rank,
-                          .local_rank = seat.plan.local_rank,
-                          .local_world_size = static_cast<int>(start_->workers.size()),
-                          .world_size = start_->world_size,
-                          .node_rank = start_->node_rank};
   workers_.push_back(std::make_unique<SimWorker>(
-      sim_, host_, place, std::max<std::int64_t>(0, start_->restored_epoch)));
+      sim_, host_, location_of(rank), std::max<std::int64_t>(0, start_->run.restored_epoch)));
   SimWorker* worker = seat.worker = workers_.back().get();
   sim_.check.worker_started(*worker);
   sim_.timeline.trace("node {} attempt {} rank {} started", host_.index, key_.attempt.value,
@@ -284,8 +281,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   if (const auto* batch = frame.get<ReportBatch>()) {
     seat.last_report_seq = batch->first_report_seq + batch->count - 1;
     seat.reports.emplace_back(seat.last_report_seq, frame);
-    sim_.check.handed_over({.node = host_.index, .attempt = key_.attempt, .rank = rank},
-                           seat.last_report_seq, seat.reports.size());
+    sim_.check.handed_over(location_of(rank), seat.last_report_seq, seat.reports.size());
     send(frame);
   } else if (const auto* staged = frame.get<CheckpointStaged>()) {
     store(rank, *staged);
@@ -408,9 +404,7 @@ void SimSupervisor::end(bool released) {
   sim_.check.supervisor_ended();
   sim_.timeline.trace("node {} attempt {} supervisor ended", host_.index, key_.attempt.value);
   for (auto& [rank, seat] : seats_) {
-    if (released)
-      sim_.check.released({.node = host_.index, .attempt = key_.attempt, .rank = rank},
-                          seat.last_report_seq, seat.reports.size());
+    if (released) sim_.check.released(location_of(rank), seat.last_report_seq, seat.reports.size());
   }
   if (link_) link_->close(1);
   for (auto& [rank, seat] : seats_) {

@@ -31,7 +31,7 @@ class SimSupervisor {
 
  private:
   struct Seat {
-    WorkerPlan plan;
+    WorkerRanks ranks;
     SimWorker* worker = nullptr;
     std::int64_t pid = 0;
     bool from_standby = false;
@@ -56,6 +56,7 @@ class SimSupervisor {
   void from_worker(Rank rank, const SimFrame& frame);
   void store(Rank rank, const CheckpointStaged& staged);
   void shard_stored(Rank rank, const ShardWritten& part);
+  WorkerLocation location_of(Rank rank) const;
   void spawn(Rank rank);
   void reaped(Rank rank, const SimEnd& end);
   void tell_exit(Rank rank);

@@ -12,8 +12,8 @@ constexpr int kPouredMax = 20;
 
 }  // namespace
 
-SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerPlace place, std::int64_t first_step)
-    : sim_(sim), host_(host), place_(place), step_(first_step) {}
+SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerLocation location, std::int64_t first_step)
+    : sim_(sim), host_(host), location_(location), step_(first_step) {}
 
 void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
   link_ = std::move(link);
@@ -35,7 +35,7 @@ void SimWorker::later(Duration delay, void (SimWorker::*what)()) {
 
 // The first step says hello first.
 void SimWorker::begin_step() {
-  if (!std::exchange(said_hello_, true)) send(WorkerJoined{place_.rank.value, "sim"});
+  if (!std::exchange(said_hello_, true)) send(WorkerJoined{location_.rank().value, "sim"});
   if (gate_.finished()) return leave(0);
   const Habits& habits = sim_.plan.habits;
   if (step_ >= habits.steps) return leave(0);
@@ -49,9 +49,9 @@ void SimWorker::join_barrier() {
   if (gate_.finished()) return leave(0);
   in_barrier_ = true;
   ++barriers_;
-  sim_.check.joined_barrier(place_, barriers_);
-  send(CollectiveJoin{place_.rank.value, barriers_, "barrier",
-                      fmt::format("{}:{}", place_.rank.value, barriers_)});
+  sim_.check.joined_barrier(location_, barriers_);
+  send(CollectiveJoin{location_.rank().value, barriers_, "barrier",
+                      fmt::format("{}:{}", location_.rank().value, barriers_)});
 }
 
 bool SimWorker::checkpoint_due(std::int64_t step) const {
@@ -79,7 +79,7 @@ void SimWorker::report() {
   step_ += count;
   report_seq_ += static_cast<std::uint64_t>(count);
   unacknowledged_.push_back(report_seq_);
-  send(ReportBatch{place_.rank.value, first, static_cast<std::uint32_t>(count),
+  send(ReportBatch{location_.rank().value, first, static_cast<std::uint32_t>(count),
                    fmt::format("{}", step_)});
   if (checkpoint_due(step_)) stage(report_seq_);
   in_report_ = true;
@@ -116,7 +116,7 @@ void SimWorker::after_report() {
   const std::pair here{report_seq_, at_target};
   if (announced_ == here) return;
   announced_ = here;
-  send(WorkerPaused{place_.rank.value, report_seq_, checkpoint_seq_, at_target});
+  send(WorkerPaused{location_.rank().value, report_seq_, checkpoint_seq_, at_target});
 }
 
 void SimWorker::go_on() {
@@ -137,7 +137,7 @@ void SimWorker::received(const SimFrame& frame) {
     if (!in_barrier_ || result->sequence != barriers_) return;  // answered twice
     in_barrier_ = false;
     if (!result->error.empty()) return gate_.finished() ? leave(0) : leave(1);
-    sim_.check.left_barrier(place_, barriers_, frame);
+    sim_.check.left_barrier(location_, barriers_, frame);
     report();
   } else if (const auto* pause = frame.get<PauseWorkers>()) {
     if (pause->step == "pause")
@@ -156,13 +156,13 @@ void SimWorker::received(const SimFrame& frame) {
 void SimWorker::leave(int code) {
   if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{});
   const bool stopped = gate_.stopping() && step_ < sim_.plan.habits.steps;
-  sim_.check.left(place_, code, stop_sent_ || stopped);
+  sim_.check.left(location_, code, stop_sent_ || stopped);
   die({{.signaled = false, .status = code}}, milliseconds(5));
 }
 
 void SimWorker::crash(int pick) {
   if (!alive_ || dying_) return;
-  sim_.check.crashed(place_);
+  sim_.check.crashed(location_);
   if (pick % 3 == 0)
     die({{.signaled = true, .status = SIGSEGV}}, Duration{0});
   else
@@ -171,7 +171,7 @@ void SimWorker::crash(int pick) {
 
 void SimWorker::run_out_of_memory() {
   if (!alive_ || dying_) return;
-  sim_.check.crashed(place_);
+  sim_.check.crashed(location_);
   die({{.signaled = true, .status = SIGKILL}, true}, Duration{0});
 }
 
@@ -217,8 +217,8 @@ void SimWorker::gone(SimEnd end) {
   if (!alive_) return;
   alive_ = false;
   sim_.check.worker_died(*this);
-  sim_.timeline.trace("node {} attempt {} rank {} {} {}", place_.node, place_.attempt.value,
-                      place_.rank.value, end.status.signaled ? "killed by" : "exited with",
+  sim_.timeline.trace("node {} attempt {} rank {} {} {}", location_.node, location_.attempt.value,
+                      location_.rank().value, end.status.signaled ? "killed by" : "exited with",
                       end.status.status);
   link_->close(0);
   Duration until_reaped = sim_.between(Duration{0}, milliseconds(2));

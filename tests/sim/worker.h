@@ -17,11 +17,11 @@ namespace train::sim {
 struct Sim;
 struct SimHost;
 
-struct WorkerPlace {
+struct WorkerLocation {
   int node = 0;
   Attempt attempt;
-  Rank rank;
-  int local_rank = 0, local_world_size = 1, world_size = 1, node_rank = 0;
+  WorkerRanks ranks;
+  Rank rank() const { return Rank{ranks.rank}; }
 };
 
 struct SimEnd {
@@ -31,7 +31,7 @@ struct SimEnd {
 
 class SimWorker {
  public:
-  SimWorker(Sim& sim, SimHost& host, WorkerPlace place, std::int64_t first_step);
+  SimWorker(Sim& sim, SimHost& host, WorkerLocation location, std::int64_t first_step);
 
   /// Begin to run; `link`'s side 0 is the worker. `reaped` is called once, when its parent sees its
   /// end.
@@ -45,7 +45,7 @@ class SimWorker {
 
   bool alive() const { return alive_; }
   bool kill_sent() const { return kill_sent_; }
-  const WorkerPlace& place() const { return place_; }
+  const WorkerLocation& location() const { return location_; }
   std::uint64_t report_seq() const { return report_seq_; }
   std::int64_t pid() const { return pid_; }
 
@@ -62,7 +62,7 @@ class SimWorker {
   void gone(SimEnd end);
   template <class T>
   void send(T message) {
-    link_->send(0, frame_of(place_.attempt, std::move(message)));
+    link_->send(0, frame_of(location_.attempt, std::move(message)));
   }
   bool may_act() const { return alive_ && !dying_ && !hung_; }
   bool checkpoint_due(std::int64_t step) const;
@@ -71,7 +71,7 @@ class SimWorker {
 
   Sim& sim_;
   SimHost& host_;
-  WorkerPlace place_;
+  WorkerLocation location_;
   std::int64_t pid_ = 0;
   LinkPtr link_;
   std::function<void(SimEnd)> reaped_;

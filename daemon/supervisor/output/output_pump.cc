@@ -20,7 +20,7 @@ constexpr std::size_t kOutputChunkBytes = 64u << 10;
 Result<Unit> OutputPump::open_spools(WorkerSlot& slot, const std::string& spool_dir,
                                      std::uint64_t bytes_max) {
   for (const std::uint8_t number : {std::uint8_t{1}, std::uint8_t{2}}) {
-    TRY(auto spool, OutputSpool::create(fmt::format("{}/rank-{:04}.{}", spool_dir, slot.plan.rank,
+    TRY(auto spool, OutputSpool::create(fmt::format("{}/rank-{:04}.{}", spool_dir, slot.ranks.rank,
                                                     number == 1 ? "out" : "err"),
                                         bytes_max));
     slot.streams.push_back(OutputStream{.spool = std::move(spool), .number = number});
@@ -31,8 +31,8 @@ Result<Unit> OutputPump::open_spools(WorkerSlot& slot, const std::string& spool_
 void OutputPump::start(WorkerSlot& slot, int stdout_fd, int stderr_fd) {
   scope_.spawn("stdout", read(slot, 0, stdout_fd));
   scope_.spawn("stderr", read(slot, 1, stderr_fd));
-  scope_.spawn("send stdout", send(slot.plan.rank, slot.streams[0]));
-  scope_.spawn("send stderr", send(slot.plan.rank, slot.streams[1]));
+  scope_.spawn("send stdout", send(slot.ranks.rank, slot.streams[0]));
+  scope_.spawn("send stderr", send(slot.ranks.rank, slot.streams[1]));
 }
 
 void OutputPump::acknowledge(WorkerSlot& slot, const AckOutput& message) {

@@ -26,8 +26,8 @@ Result<Unit> write_spec(const std::string& path, const StartWorkers& start) {
   const auto or_empty = [](const std::string& json) { return json.empty() ? "{}" : json; };
   std::ofstream file(path, std::ios::trunc);
   file << fmt::format(R"({{"train_loop_config": {}, "metadata": {}, "datasets": {}}})",
-                      or_empty(start.config_json), or_empty(start.metadata_json),
-                      or_empty(start.datasets_json));
+                      or_empty(start.run.config_json), or_empty(start.run.metadata_json),
+                      or_empty(start.run.datasets_json));
   if (file.flush()) return Unit{};
   return system_error(errno, "writing " + path);
 }

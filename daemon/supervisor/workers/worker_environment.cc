@@ -34,8 +34,8 @@ Environment common_environment(const NodeEnvironment& node) {
     env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpu_ids, ","));
   }
   set(env, "TRAINRUN_SOCKET", node.socket_path);
-  set(env, "TRAINRUN_RUN_ID", start.run_id);
-  set(env, "TRAINRUN_RUN_NAME", start.run_name);
+  set(env, "TRAINRUN_RUN_ID", start.run.run_id);
+  set(env, "TRAINRUN_RUN_NAME", start.run.run_name);
   set(env, "TRAINRUN_ATTEMPT", node.attempt.value);
   return env;
 }
@@ -65,36 +65,37 @@ void use_account(StartWorkers& start, const Environment& own) {
 
 Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironmentInput& input) {
   const StartWorkers& start = node.start;
+  const WorkerRanks& ranks = input.ranks;
   Environment env = common_environment(node);
-  set(env, "RANK", input.worker.rank);
-  set(env, "WORLD_SIZE", start.world_size);
-  set(env, "LOCAL_RANK", input.worker.local_rank);
-  set(env, "LOCAL_WORLD_SIZE", input.local_world_size);
-  set(env, "GROUP_RANK", start.node_rank);
-  set(env, "GROUP_WORLD_SIZE", start.node_count);
+  set(env, "RANK", ranks.rank);
+  set(env, "WORLD_SIZE", ranks.world_size);
+  set(env, "LOCAL_RANK", ranks.local_rank);
+  set(env, "LOCAL_WORLD_SIZE", ranks.local_world_size);
+  set(env, "GROUP_RANK", ranks.node_rank);
+  set(env, "GROUP_WORLD_SIZE", ranks.node_count);
   set(env, "ROLE_NAME", "default");
-  set(env, "ROLE_RANK", input.worker.rank);
-  set(env, "ROLE_WORLD_SIZE", start.world_size);
-  set(env, "NODE_RANK", start.node_rank);
-  set(env, "NNODES", start.node_count);
-  set(env, "NPROC_PER_NODE", input.local_world_size);
-  if (start.master_port != 0) {
-    set(env, "MASTER_ADDR", start.master_addr);
-    set(env, "MASTER_PORT", start.master_port);
+  set(env, "ROLE_RANK", ranks.rank);
+  set(env, "ROLE_WORLD_SIZE", ranks.world_size);
+  set(env, "NODE_RANK", ranks.node_rank);
+  set(env, "NNODES", ranks.node_count);
+  set(env, "NPROC_PER_NODE", ranks.local_world_size);
+  if (start.run.master_port != 0) {
+    set(env, "MASTER_ADDR", start.run.master_addr);
+    set(env, "MASTER_PORT", start.run.master_port);
   }
   set(env, "TORCHELASTIC_RESTART_COUNT", start.restart_count);
   set(env, "TORCHELASTIC_MAX_RESTARTS", start.max_restarts);
-  set(env, "TORCHELASTIC_RUN_ID", start.run_id);
+  set(env, "TORCHELASTIC_RUN_ID", start.run.run_id);
   set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
   set(env, "TORCHELASTIC_ERROR_FILE", input.error_file);
   // Without it Gloo offers its peers what the host's own name resolves to, on many systems a
   // loopback address (Debian writes 127.0.1.1 into /etc/hosts), and they connect to themselves.
   // NCCL leaves loopback out and may use several interfaces.
-  if (start.node_count > 1 && !input.network_interface.empty()) {
+  if (ranks.node_count > 1 && !input.network_interface.empty()) {
     set_default(env, "GLOO_SOCKET_IFNAME", input.network_interface);
     set_default(env, "TP_SOCKET_IFNAME", input.network_interface);
   }
-  set(env, "TRAINRUN_NODE_RANK", start.node_rank);
+  set(env, "TRAINRUN_NODE_RANK", ranks.node_rank);
   set(env, "TRAINRUN_CHECKPOINT_DIR", input.checkpoint_dir);
   return env;
 }

@@ -27,8 +27,7 @@ void use_account(StartWorkers& start, const std::map<std::string, std::string>& 
 std::map<std::string, std::string> account_environment();
 
 struct WorkerEnvironmentInput {
-  const WorkerPlan& worker;
-  int local_world_size = 0;
+  const WorkerRanks& ranks;
   std::string checkpoint_dir;
   std::string error_file;
   std::string network_interface;  // that other nodes reach; "": not known

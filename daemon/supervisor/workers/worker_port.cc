@@ -56,7 +56,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     co_await refuse(*connection, welcome.error());
     co_return;
   }
-  const Rank rank{welcome->rank};
+  const Rank rank{welcome->ranks.rank};
   connection->set_payload_limit(kFramePayloadBytesMax);
   connection->send(encode(*welcome, attempt_));
   connections_[rank] = connection.get();
@@ -85,7 +85,7 @@ Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHell
     co_return Error{Errc::Permission, "this supervisor belongs to another user"};
   auto welcome = co_await handlers_.welcome(hello);
   if (!welcome) co_return welcome.error();
-  const Rank rank{welcome->rank};
+  const Rank rank{welcome->ranks.rank};
   const TimePoint until = std::chrono::steady_clock::now() + kLeaveLimit;
   for (bool in_time = true; connected(rank);) {
     if (!in_time) {

@@ -28,7 +28,7 @@ std::string text_at(const boost::json::object& object, std::string_view key) {
 WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now) {
   const TellExited& exit = *slot.exit;
   WorkerExited message;
-  message.rank = slot.plan.rank;
+  message.rank = slot.ranks.rank;
   message.pid = exit.pid;
   WorkerEnd& end = message.end = end_of(exit, now, slot.reports.last_report_seq());
   end.oom_killed = slot.out_of_memory && !exit.stop_requested;

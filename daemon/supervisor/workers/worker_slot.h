@@ -54,7 +54,7 @@ struct OutputStream {
 };
 
 struct WorkerSlot {
-  WorkerPlan plan;
+  WorkerRanks ranks;
   std::optional<StandbyProcess> standby;  // that goes on as this worker
   std::int64_t pid = 0;
   std::optional<Cgroup> cgroup;

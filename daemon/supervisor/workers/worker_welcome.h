@@ -6,14 +6,14 @@
 
 #include "lib/base/ids.h"
 #include "lib/base/result.h"
-#include "lib/wire/attempt_messages.h"
 #include "lib/wire/worker_messages.h"
 
 namespace train {
 
 struct WelcomeInput {
-  const StartWorkers& start;
-  const WorkerPlan* plan = nullptr;  // of the rank that says hello; none: it is not of this node
+  const JobContext& run;
+  const WorkerRanks* ranks =
+      nullptr;  // of the worker that says hello; none: it is not of this node
   Attempt attempt;
   std::string run_dir, staging_dir;
   int master_listen_fd = -1;                    // inherited by rank 0

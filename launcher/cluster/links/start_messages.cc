@@ -21,8 +21,8 @@ std::int64_t to_ms(Duration duration) {
 StartWorkers program_of(const JobSpec& spec, const RunIdentity& run,
                         const std::map<std::string, std::string>& env) {
   StartWorkers message;
-  message.run_id = run.run_id;
-  message.run_name = run.name;
+  message.run.run_id = run.run_id;
+  message.run.run_name = run.name;
   message.command = spec.command;
   message.working_dir = spec.working_dir;
   message.env = env;
@@ -71,20 +71,19 @@ StartWorkers standby_message(const JobSpec& spec, const RunIdentity& run, int wo
 StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const Start& action,
                            const std::map<std::string, std::string>& env) {
   StartWorkers message = program_of(spec, run, env);
-  message.world_size = action.placement->world_size;
-  message.node_count = static_cast<std::int32_t>(action.placement->nodes.size());
-  message.master_addr = action.master_addr;
-  message.master_port = action.master_port;
   message.restart_count = action.restart_count;
   message.max_restarts = spec.run_config.failure_config.max_failures;
-  message.config_json = boost::json::serialize(spec.train_loop_config);
-  message.metadata_json = boost::json::serialize(spec.metadata);
-  message.datasets_json = boost::json::serialize(datasets_json(spec));
-  message.collectives = spec.collectives;
-  message.collective_timeout_ms = to_ms(spec.collective_timeout);
+  JobContext& context = message.run;
+  context.config_json = boost::json::serialize(spec.train_loop_config);
+  context.metadata_json = boost::json::serialize(spec.metadata);
+  context.datasets_json = boost::json::serialize(datasets_json(spec));
+  context.master_addr = action.master_addr;
+  context.master_port = action.master_port;
+  context.collectives = spec.collectives;
+  context.collective_timeout_ms = to_ms(spec.collective_timeout);
   if (action.restore) {
-    message.restore_dir = action.restore->path;
-    message.restored_epoch = action.restore->epoch;
+    context.restore_dir = action.restore->path;
+    context.restored_epoch = action.restore->epoch;
   }
   return message;
 }
@@ -114,11 +113,7 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
 }
 
 void set_node(StartWorkers& message, const Start& action) {
-  const PlacedNode& placed = action.placed;
-  message.node_rank = placed.node_rank.value;
-  message.workers.clear();
-  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
-    message.workers.push_back({placed.first_rank.value + local, local});
+  message.workers = ranks_on(action.placed, *action.placement);
 }
 
 }  // namespace train

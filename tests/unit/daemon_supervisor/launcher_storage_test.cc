@@ -190,11 +190,10 @@ class Restoring : public LauncherStorage {
     request.created = "2026-11-21T09:38:00.123456Z";
     EXPECT_TRUE(store.commit(request, [] { return Unit{}; }));
     from_ = store.path_of(CheckpointNumber{9});
-    StartWorkers start{.run_id = "r1", .world_size = 1, .node_count = 1};
-    start.workers = {{.rank = 0, .local_rank = 0}};
+    StartWorkers start{.run = {.run_id = "r1"}, .workers = {WorkerRanks{}}};
     start.command = {"/bin/sh", "-c", "exit 0"};
     start.working_dir = supervisor_.dir();
-    start.restore_dir = from_;
+    start.run.restore_dir = from_;
     supervisor_.send(start);
   }
 

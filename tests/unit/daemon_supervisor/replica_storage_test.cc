@@ -187,11 +187,10 @@ class Gathering : public ReplicaStorageTest {
     write(checkpoints() + "/data-4-2.1/rank-0000/rank-0000/state", "rank-0000/state of 9");
   }
   Frame start() {
-    StartWorkers start{.run_id = "r1", .world_size = 1, .node_count = 1};
-    start.workers = {{.rank = 0, .local_rank = 0}};
+    StartWorkers start{.run = {.run_id = "r1"}, .workers = {WorkerRanks{}}};
     start.command = {"/bin/sh", "-c", "exit 0"};
     start.working_dir = supervisor_.dir();
-    start.restore_dir = from_;
+    start.run.restore_dir = from_;
     supervisor_.send(start);
     return serve();
   }

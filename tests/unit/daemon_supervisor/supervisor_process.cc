@@ -88,7 +88,7 @@ void SupervisorProcess::prepare(int workers, bool standby, const std::string& st
 
 StartWorkers SupervisorProcess::program() const {
   StartWorkers start;
-  start.run_id = start.run_name = "r1";
+  start.run.run_id = start.run.run_name = "r1";
   start.working_dir = dir_;
   start.env = {{"PATH", "/usr/bin:/bin"}};
   return start;
@@ -105,12 +105,12 @@ void SupervisorProcess::stand_by(int count, const std::string& script) {
 WorkersStarted SupervisorProcess::start(const std::vector<std::string>& scripts) {
   prepare(static_cast<int>(scripts.size()));
   StartWorkers start = program();
-  start.world_size = static_cast<std::int32_t>(scripts.size());
-  start.node_count = 1;
+  const auto size = static_cast<std::int32_t>(scripts.size());
   std::string choose = "case $RANK in";
   for (std::size_t rank = 0; rank < scripts.size(); ++rank) {
     const auto number = static_cast<std::int32_t>(rank);
-    start.workers.push_back({.rank = number, .local_rank = number});
+    start.workers.push_back(
+        {.world_size = size, .rank = number, .local_rank = number, .local_world_size = size});
     choose += " " + std::to_string(rank) + ") " + scripts[rank] + " ;;";
   }
   start.command = {"sh", "-c", choose + " esac"};

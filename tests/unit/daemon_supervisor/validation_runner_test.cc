@@ -16,13 +16,12 @@ class ValidationRunnerTest : public testing::Test {
   void SetUp() override {
     supervisor_.attach(1);
     supervisor_.prepare(1);
-    StartWorkers start{.run_id = "r1", .run_name = "vit", .world_size = 1, .node_count = 1};
-    start.workers = {{.rank = 0, .local_rank = 0}};
+    StartWorkers start{.run = {.run_id = "r1", .run_name = "vit"}, .workers = {WorkerRanks{}}};
     start.working_dir = supervisor_.dir();
     start.env = {{"PATH", "/usr/bin:/bin"}};
     start.command = {"sh", "-c", R"(test -z "$TRAINRUN_VALIDATE" && exec sleep 1000; exit 9)"};
-    start.config_json = R"({"lr": 1})";
-    start.datasets_json = R"({"train": "d"})";
+    start.run.config_json = R"({"lr": 1})";
+    start.run.datasets_json = R"({"train": "d"})";
     supervisor_.send(start);
     supervisor_.wait_for<WorkersStarted>();
   }

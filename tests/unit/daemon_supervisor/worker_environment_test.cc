@@ -7,14 +7,17 @@ namespace {
 
 StartWorkers two_of_four() {
   StartWorkers start;
-  start.run_id = "vit-1";
-  start.run_name = "vit";
-  start.world_size = 4;
-  start.node_rank = 1;
-  start.node_count = 2;
-  start.workers = {{2, 0}, {3, 1}};
-  start.master_addr = "10.0.0.1";
-  start.master_port = 4711;
+  start.run.run_id = "vit-1";
+  start.run.run_name = "vit";
+  for (const std::int32_t local : {0, 1})
+    start.workers.push_back({.world_size = 4,
+                             .rank = 2 + local,
+                             .local_rank = local,
+                             .local_world_size = 2,
+                             .node_rank = 1,
+                             .node_count = 2});
+  start.run.master_addr = "10.0.0.1";
+  start.run.master_port = 4711;
   start.env = {{"PATH", "/bin"}, {"RANK", "77"}};
   start.restart_count = 1;
   start.max_restarts = 3;
@@ -25,7 +28,7 @@ StartWorkers two_of_four() {
 TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
   const StartWorkers start = two_of_four();
   const auto env = worker_environment({start, Attempt{1}, "/run/x.sock", {2, 5}},
-                                      {start.workers[1], 2, "/ckpt", "/err.json", ""});
+                                      {start.workers[1], "/ckpt", "/err.json", ""});
   const std::map<std::string, std::string> expected{{"PATH", "/bin"},
                                                     {"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
@@ -62,7 +65,7 @@ TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
 TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
   StartWorkers start = two_of_four();
   start.env["OMP_NUM_THREADS"] = "7";
-  EXPECT_EQ(worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], 2, "", "", ""})
+  EXPECT_EQ(worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], "", "", ""})
                 .at("OMP_NUM_THREADS"),
             "7");
 }

@@ -24,7 +24,7 @@ class WorkerPortTest : public NetTest {
     WorkerPort::Handlers handlers;
     handlers.welcome = [](const WorkerHello& hello) -> Task<Welcome> {
       Welcome welcome;
-      welcome.rank = hello.rank;
+      welcome.ranks.rank = hello.rank;
       co_return welcome;
     };
     handlers.joined = [this](Rank rank, const WorkerHello& hello) {

@@ -8,8 +8,8 @@ namespace {
 class WorkerWelcomeTest : public ::testing::Test {
  protected:
   Result<Welcome> welcome(const WorkerHello& hello, bool here = true) const {
-    return make_welcome(hello, {.start = start_,
-                                .plan = here ? &plan_ : nullptr,
+    return make_welcome(hello, {.run = run_,
+                                .ranks = here ? &ranks_ : nullptr,
                                 .attempt = Attempt{2},
                                 .run_dir = "/runs/vit",
                                 .staging_dir = "/runs/vit/staging",
@@ -24,8 +24,8 @@ class WorkerWelcomeTest : public ::testing::Test {
     return hello;
   }
 
-  StartWorkers start_;
-  WorkerPlan plan_;
+  JobContext run_;
+  WorkerRanks ranks_;
 };
 
 TEST_F(WorkerWelcomeTest, ChoosesTheHighestCommonVersion) {

@@ -100,32 +100,30 @@ TEST_F(StartMessagesTest, WorkersAreToldOfTheirRun) {
 
   StartWorkers message = start_message(spec_, run_, action, {{"PATH", "/bin"}});
 
-  EXPECT_EQ(message.run_id, "id-1");
-  EXPECT_EQ(message.run_name, "vit");
+  EXPECT_EQ(message.run.run_id, "id-1");
+  EXPECT_EQ(message.run.run_name, "vit");
   EXPECT_EQ(message.command, (std::vector<std::string>{"./train", "--fast"}));
   EXPECT_EQ(message.working_dir, "/home/alice");
   EXPECT_EQ(message.env, (std::map<std::string, std::string>{{"PATH", "/bin"}}));
   EXPECT_EQ(message.job_env, std::vector<std::string>{"OMP_NUM_THREADS"});
   EXPECT_EQ(message.cpus_per_worker, 2.5);
-  EXPECT_EQ(message.world_size, 4);
-  EXPECT_EQ(message.node_count, 2);
-  EXPECT_EQ(message.master_addr, "10.0.0.7");
-  EXPECT_EQ(message.master_port, 4711u);
+  EXPECT_EQ(message.run.master_addr, "10.0.0.7");
+  EXPECT_EQ(message.run.master_port, 4711u);
   EXPECT_EQ(message.restart_count, 2);
   EXPECT_EQ(message.max_restarts, 3);
-  EXPECT_EQ(message.config_json, R"({"lr":1})");
-  EXPECT_EQ(message.metadata_json, R"({"team":"a"})");
-  EXPECT_EQ(message.datasets_json, "{}");
-  EXPECT_EQ(message.collectives, "gloo");
-  EXPECT_EQ(message.collective_timeout_ms, 11000);
-  EXPECT_EQ(message.restore_dir, "/runs/vit/checkpoints/checkpoint_000009");
-  EXPECT_EQ(message.restored_epoch, 6);
+  EXPECT_EQ(message.run.config_json, R"({"lr":1})");
+  EXPECT_EQ(message.run.metadata_json, R"({"team":"a"})");
+  EXPECT_EQ(message.run.datasets_json, "{}");
+  EXPECT_EQ(message.run.collectives, "gloo");
+  EXPECT_EQ(message.run.collective_timeout_ms, 11000);
+  EXPECT_EQ(message.run.restore_dir, "/runs/vit/checkpoints/checkpoint_000009");
+  EXPECT_EQ(message.run.restored_epoch, 6);
   EXPECT_EQ(message.standby, 0);
 
   action.restore.reset();
   const StartWorkers fresh = start_message(spec_, run_, action, {});
-  EXPECT_EQ(fresh.restore_dir, "");
-  EXPECT_EQ(fresh.restored_epoch, -1);
+  EXPECT_EQ(fresh.run.restore_dir, "");
+  EXPECT_EQ(fresh.run.restored_epoch, -1);
 }
 
 TEST_F(StartMessagesTest, EachNodeHearsOfItsOwnRanks) {
@@ -134,12 +132,11 @@ TEST_F(StartMessagesTest, EachNodeHearsOfItsOwnRanks) {
   StartWorkers message;
   for (int round = 0; round < 2; ++round) {  // the message is used for one after another
     set_node(message, action);
-    EXPECT_EQ(message.node_rank, 1);
-    ASSERT_EQ(message.workers.size(), 2u);
-    EXPECT_EQ(message.workers[0].rank, 2);
-    EXPECT_EQ(message.workers[0].local_rank, 0);
-    EXPECT_EQ(message.workers[1].rank, 3);
-    EXPECT_EQ(message.workers[1].local_rank, 1);
+    WorkerRanks first{
+        .world_size = 4, .rank = 2, .local_world_size = 2, .node_rank = 1, .node_count = 2};
+    WorkerRanks second = first;
+    second.rank = 3, second.local_rank = 1;
+    EXPECT_EQ(message.workers, (std::vector<WorkerRanks>{first, second}));
   }
 }
 

@@ -86,7 +86,7 @@ void FakeSupervisor::answer(const Frame& frame) {
     const auto join = *decode<CollectiveJoin>(frame);
     send(CollectiveResult{
         .sequence = join.sequence,
-        .parts = std::vector<std::string>(static_cast<std::size_t>(welcome_.world_size), join.data),
+        .parts = std::vector<std::string>(static_cast<std::size_t>(welcome_.ranks.world_size), join.data),
         .error = ""});
   }
   if (frame.type == MessageType::WorkerGoodbye && answer_goodbye_) send(GoodbyeAck{});

@@ -71,10 +71,10 @@ TEST(SupervisorLink, JoinsASupervisorOfItsOwnProtocolOnly) {
   }
   for (const std::uint32_t protocol : {kProtocolMin, kProtocolMax}) {
     welcome.protocol = protocol;
-    welcome.run_name = "vit";
+    welcome.run.run_name = "vit";
     const auto joined = joined_by(bytes_of(welcome) + bytes_of(GoodbyeAck{}));
     ASSERT_FALSE(joined.has_error()) << joined.error().describe();
-    EXPECT_EQ(joined->welcome.run_name, "vit");
+    EXPECT_EQ(joined->welcome.run.run_name, "vit");
     FrameReader behind = joined->reader;
     EXPECT_EQ(behind.next()->value().type, MessageType::GoodbyeAck);
     ::close(joined->fd);

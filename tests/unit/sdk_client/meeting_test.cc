@@ -12,9 +12,9 @@ namespace {
 
 Welcome welcome() {
   Welcome w;
-  w.world_size = w.local_world_size = w.node_count = 1;
+  w.ranks.world_size = w.ranks.local_world_size = w.ranks.node_count = 1;
   w.attempt = 3;
-  w.run_id = w.run_name = "demo";
+  w.run.run_id = w.run.run_name = "demo";
   w.run_dir = "/runs/demo";
   return w;
 }

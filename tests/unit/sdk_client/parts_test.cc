@@ -222,7 +222,7 @@ Environment of(std::map<std::string, std::string> values) {
 TEST(Environment, IsAWorldOfOneWithoutTorchrun) {
   const WorkerInfo info = info_from_environment(of({{"RANK", "1"}}));
   EXPECT_EQ(info.world_size, 1);
-  EXPECT_EQ(info.world_rank, 0);
+  EXPECT_EQ(info.rank, 0);
   EXPECT_FALSE(info.supervised);
 }
 
@@ -237,7 +237,7 @@ TEST(Environment, TakesTheRanksOfTorchrun) {
                                                     {"MASTER_PORT", "29500"},
                                                     {"TORCHELASTIC_RESTART_COUNT", "2"},
                                                     {"TORCHELASTIC_RUN_ID", "r"}}));
-  EXPECT_EQ(info.world_rank, 5);
+  EXPECT_EQ(info.rank, 5);
   EXPECT_EQ(info.world_size, 8);
   EXPECT_EQ(info.local_rank, 1);
   EXPECT_EQ(info.local_world_size, 4);

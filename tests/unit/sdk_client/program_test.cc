@@ -68,7 +68,7 @@ void leave_checkpoint(const fs::path& folder) {
 
 Welcome alone() {
   Welcome w;
-  w.world_size = w.local_world_size = w.node_count = 1;
+  w.ranks.world_size = w.ranks.local_world_size = w.ranks.node_count = 1;
   return w;
 }
 
@@ -249,14 +249,14 @@ TEST(WorkerProgram, WithoutTrainRunEachRankReportsAndRankZerosCheckpointsAreKept
 
 TEST(WorkerProgram, KnowsItsContextInBothFaces) {
   Welcome w;
-  w.world_size = 8, w.rank = 5;
-  w.local_world_size = 4, w.local_rank = 1;
-  w.node_count = 3, w.node_rank = 2;
+  w.ranks.world_size = 8, w.ranks.rank = 5;
+  w.ranks.local_world_size = 4, w.ranks.local_rank = 1;
+  w.ranks.node_count = 3, w.ranks.node_rank = 2;
   w.attempt = 6;
-  w.run_id = "id-7", w.run_name = "vit", w.run_dir = "/runs/vit";
-  w.config_json = R"({"lr":0.5})";
-  w.metadata_json = R"({"team":"vision"})";
-  w.restored_epoch = 9;
+  w.run.run_id = "id-7", w.run.run_name = "vit", w.run_dir = "/runs/vit";
+  w.run.config_json = R"({"lr":0.5})";
+  w.run.metadata_json = R"({"team":"vision"})";
+  w.run.restored_epoch = 9;
   FakeSupervisor supervisor(w);
 
   const Ended ended = run(supervisor.folder(), {WORKER, "context"}, under(supervisor));
@@ -344,8 +344,8 @@ TEST(WorkerProgram, IsToldWhichCheckpointsThereAre) {
 
 TEST(WorkerProgram, ReducesOverAllRanks) {
   Welcome w = alone();
-  w.world_size = w.local_world_size = 2;
-  w.rank = w.local_rank = 1;
+  w.ranks.world_size = w.ranks.local_world_size = 2;
+  w.ranks.rank = w.ranks.local_rank = 1;
   FakeSupervisor supervisor(w);
   auto running = std::async(std::launch::async, [&] {
     return run(supervisor.folder(), {WORKER, "reduces"}, under(supervisor));
@@ -397,7 +397,7 @@ TEST(WorkerProgram, FindsWhatTheRunBeforeItLeft) {
 
 TEST(WorkerProgram, NamesTheCheckpointThatItCannotResumeFrom) {
   Welcome w = alone();
-  w.restore_dir = "/none/checkpoint_000001";
+  w.run.restore_dir = "/none/checkpoint_000001";
   FakeSupervisor supervisor(w);
 
   const Ended ended = run(supervisor.folder(), {WORKER, "resumes"}, under(supervisor));

@@ -17,7 +17,7 @@ TEST(SupervisedSession, KnowsWhatTheWelcomeSays) {
   const WorkerInfo& info = worker.session->info();
   EXPECT_TRUE(info.supervised);
   EXPECT_EQ(info.world_size, 4);
-  EXPECT_EQ(info.world_rank, 2);
+  EXPECT_EQ(info.rank, 2);
   EXPECT_EQ(info.attempt, 3u);
   EXPECT_EQ(info.run_name, "demo");
   EXPECT_EQ(info.config.get<double>("lr"), 0.5);
@@ -27,20 +27,20 @@ TEST(SupervisedSession, KnowsWhatTheWelcomeSays) {
 
 TEST(SupervisedSession, ReadsTheWholeWelcome) {
   Welcome w;
-  w.world_size = 8, w.rank = 5, w.local_rank = 1, w.local_world_size = 4;
-  w.node_rank = 2, w.node_count = 3, w.attempt = 6;
-  w.run_id = "id", w.run_name = "name", w.run_dir = "/run", w.staging_dir = "/staging";
-  w.config_json = R"({"lr":0.5})";
-  w.metadata_json = "null";
-  w.datasets_json = R"({"train":{"path":"x"}})";
-  w.master_addr = "10.0.0.1", w.master_port = 29500, w.master_listen_fd = 7;
-  w.collectives = "gloo", w.collective_timeout_ms = 1234;
-  w.restore_dir = "/run/checkpoints/checkpoint_000003", w.restored_epoch = 0;
+  w.ranks.world_size = 8, w.ranks.rank = 5, w.ranks.local_rank = 1, w.ranks.local_world_size = 4;
+  w.ranks.node_rank = 2, w.ranks.node_count = 3, w.attempt = 6;
+  w.run.run_id = "id", w.run.run_name = "name", w.run_dir = "/run", w.staging_dir = "/staging";
+  w.run.config_json = R"({"lr":0.5})";
+  w.run.metadata_json = "null";
+  w.run.datasets_json = R"({"train":{"path":"x"}})";
+  w.run.master_addr = "10.0.0.1", w.run.master_port = 29500, w.master_listen_fd = 7;
+  w.run.collectives = "gloo", w.run.collective_timeout_ms = 1234;
+  w.run.restore_dir = "/run/checkpoints/checkpoint_000003", w.run.restored_epoch = 0;
 
   const WorkerInfo info = to_worker_info(w);
 
   EXPECT_EQ(info.world_size, 8);
-  EXPECT_EQ(info.world_rank, 5);
+  EXPECT_EQ(info.rank, 5);
   EXPECT_EQ(info.local_rank, 1);
   EXPECT_EQ(info.local_world_size, 4);
   EXPECT_EQ(info.node_rank, 2);
@@ -60,7 +60,7 @@ TEST(SupervisedSession, ReadsTheWholeWelcome) {
   EXPECT_EQ(info.collective_timeout, std::chrono::milliseconds(1234));
   EXPECT_EQ(info.restore_dir, "/run/checkpoints/checkpoint_000003");
   EXPECT_EQ(info.restored_epoch, 0);
-  w.restored_epoch = -1;
+  w.run.restored_epoch = -1;
   EXPECT_EQ(to_worker_info(w).restored_epoch, std::nullopt);
 }
 

@@ -16,24 +16,24 @@ namespace train::sdk {
 
 inline Welcome welcome(int world_size = 1, int rank = 0) {
   Welcome w;
-  w.world_size = world_size;
-  w.rank = rank;
-  w.local_world_size = world_size;
-  w.local_rank = rank;
-  w.node_count = 1;
+  w.ranks.world_size = world_size;
+  w.ranks.rank = rank;
+  w.ranks.local_world_size = world_size;
+  w.ranks.local_rank = rank;
+  w.ranks.node_count = 1;
   w.attempt = 3;
-  w.run_id = "run-1";
-  w.run_name = "demo";
+  w.run.run_id = "run-1";
+  w.run.run_name = "demo";
   w.run_dir = "/runs/demo";
-  w.config_json = R"({"lr":0.5})";
-  w.metadata_json = R"({"team":"vision"})";
+  w.run.config_json = R"({"lr":0.5})";
+  w.run.metadata_json = R"({"team":"vision"})";
   return w;
 }
 
 struct Worker {
   explicit Worker(const Welcome& w = welcome()) : supervisor(w) {
     WorkerHello hello;
-    hello.rank = w.rank;
+    hello.rank = w.ranks.rank;
     hello.attempt = w.attempt;
     hello.pid = 42;
     session = std::make_unique<SupervisedSession>(

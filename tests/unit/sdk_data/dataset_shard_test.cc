@@ -65,7 +65,7 @@ class DatasetShardTest : public testing::Test {
     sdk::forget_dataset_shards();
     auto& session = fakes::session();
     session = fakes::FakeSession();
-    session.info.world_rank = rank;
+    session.info.rank = rank;
     session.info.world_size = world_size;
     session.info.datasets = datasets_;
   }

@@ -58,7 +58,7 @@ torch::data::DataLoaderOptions pairs(std::size_t workers) {
 auto loader_of(int rank, int world_size, const ShardOptions& options,
                const torch::data::DataLoaderOptions& loading = pairs(0)) {
   testing::fake_worker() = {};
-  testing::fake_worker().world_rank = rank;
+  testing::fake_worker().rank = rank;
   testing::fake_worker().world_size = world_size;
   return prepare_data_loader(Numbers(10).map(Stack<>()), loading, options);
 }

@@ -43,7 +43,7 @@ Port bind_port() {
                            const std::function<std::string(int)>& body) {
   sdk::WorkerInfo& info = fake_worker();
   info.world_size = info.local_world_size = world_size;
-  info.world_rank = info.local_rank = rank;
+  info.rank = info.local_rank = rank;
   info.master_port = port.number;
   info.collective_timeout = std::chrono::seconds(30);
   if (rank == 0) {

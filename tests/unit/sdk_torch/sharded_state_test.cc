@@ -35,7 +35,7 @@ class Sharded : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
   static void be(int rank, int world_size) {
     testing::fake_worker() = {};
-    testing::fake_worker().world_rank = rank;
+    testing::fake_worker().rank = rank;
     testing::fake_worker().world_size = world_size;
   }
   std::string folder() const { return folder_.string(); }

@@ -166,7 +166,7 @@ TEST_F(State, SaysWhatIsWrongWithThePlaceOfASampler) {
 }
 
 TEST_F(State, RanksButTheFirstWriteTheirRandomNumbersOnly) {
-  testing::fake_worker().world_rank = 3;
+  testing::fake_worker().rank = 3;
   testing::fake_worker().world_size = 4;
   Net net;
 
@@ -178,7 +178,7 @@ TEST_F(State, RanksButTheFirstWriteTheirRandomNumbersOnly) {
 TEST_F(State, ARankWithoutAPartKeepsItsOwnRandomNumbers) {
   Net net;
   save_state(folder(), {.modules = {net.get()}});
-  testing::fake_worker().world_rank = 1;
+  testing::fake_worker().rank = 1;
 
   EXPECT_FALSE(load_state(folder(), {.modules = {net.get()}}).rng_restored);
 }

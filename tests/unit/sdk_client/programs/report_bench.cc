@@ -16,7 +16,7 @@ namespace {
 
 int under_a_supervisor(char** argv) {
   train::Welcome welcome;
-  welcome.world_size = welcome.local_world_size = welcome.node_count = 1;
+  welcome.ranks.world_size = welcome.ranks.local_world_size = welcome.ranks.node_count = 1;
   train::FakeSupervisor supervisor(welcome);
   ::setenv("TRAINRUN_SOCKET", supervisor.socket().c_str(), 1);
   const pid_t pid = ::fork();
