@@ -205,7 +205,7 @@ void AttemptController::on(const RankPaused& event) {
   rank->reported = std::max(rank->reported, event.report_seq);
   // A pause that is said again over a new link is from before the ranks were told how far to go.
   const bool advancing =
-      state() == RunState::Pausing && ending_.quiesce()->to_send() == Pause::Step::Advance;
+      state() == RunState::Pausing && ending_.quiesce()->to_send() == PauseStep::Advance;
   if (advancing && !event.arrived) return;
   rank->paused = event.report_seq;
   rank->checkpoint_seq = event.checkpoint_seq;

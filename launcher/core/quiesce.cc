@@ -108,10 +108,10 @@ std::optional<TimePoint> Quiesce::gather_until(const Gather& gather) const {
   return *gather.first_paused_at + kGatherPause;
 }
 
-Pause::Step Quiesce::to_send() const {
-  return std::visit(Overloaded{[](const Gather&) { return Pause::Step::Pause; },
-                               [](const Advance&) { return Pause::Step::Advance; },
-                               [](const Finish&) { return Pause::Step::Finish; }},
+PauseStep Quiesce::to_send() const {
+  return std::visit(Overloaded{[](const Gather&) { return PauseStep::Pause; },
+                               [](const Advance&) { return PauseStep::Advance; },
+                               [](const Finish&) { return PauseStep::Finish; }},
                     step_);
 }
 

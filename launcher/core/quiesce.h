@@ -47,7 +47,7 @@ class Quiesce {
   bool escalate(TimePoint deadline, TimePoint now);
 
   /// Return the step that ranks have to be told, and the report that it is about.
-  Pause::Step to_send() const;
+  PauseStep to_send() const;
   std::uint64_t meeting() const;
   bool at_checkpoint() const { return at_checkpoint_; }
   /// Return whether the ranks were told to leave.

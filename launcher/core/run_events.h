@@ -16,6 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
 #include "lib/model/checkpoint_shard.h"
+#include "lib/model/pause_step.h"
 #include "lib/model/worker_end.h"
 
 namespace train {
@@ -198,10 +199,9 @@ struct StopGroup {
   bool operator==(const StopGroup&) const = default;
 };
 struct Pause {
-  enum class Step { Pause, Advance, Finish };
   Attempt attempt;
   NodeId node;
-  Step step = Step::Pause;
+  PauseStep step = PauseStep::Pause;
   std::uint64_t report_seq = 0;
   std::string reason;
   bool at_checkpoint = false;  // only where a rank hands over a checkpoint

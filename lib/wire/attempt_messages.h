@@ -90,7 +90,7 @@ struct StopWorkers {  // TERM, `grace`, KILL; grace 0: KILL
 
 struct PauseWorkers {  // in three steps by `report_seq`: PROTOCOL.md, "Stopping gracefully"
   static constexpr MessageType kType = MessageType::PauseWorkers;
-  std::string step;              // pause | advance | finish
+  std::string step;              // as lib/model/pause_step.h writes it
   std::uint64_t report_seq = 0;  // advance: the report at which all stop
   std::string reason;
   bool at_checkpoint =

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "lib/model/pause_step.h"
 
 namespace train::sdk {
 
@@ -17,10 +20,10 @@ class StopGate {
   void finish(std::string reason);
 
   /// Return whether after_report() may say anything but GoOn.
-  bool closed() const { return step_ != Step::None; }
+  bool closed() const { return step_.has_value(); }
   /// Return whether user code should come to an end: not while ranks only meet at a checkpoint.
-  bool stopping() const { return step_ != Step::None && !at_checkpoint_; }
-  bool finished() const { return step_ == Step::Finish; }
+  bool stopping() const { return step_ && !at_checkpoint_; }
+  bool finished() const { return step_ == PauseStep::Finish; }
   const std::string& reason() const { return reason_; }
 
   enum class Next {
@@ -34,10 +37,9 @@ class StopGate {
   Next after_report(std::uint64_t last_report_seq, bool has_checkpoint) const;
 
  private:
-  enum class Step { None, Pause, Advance, Finish };
   bool take_over(bool at_checkpoint);
 
-  Step step_ = Step::None;
+  std::optional<PauseStep> step_;  // the newest; none: the group is not to come to rest
   bool at_checkpoint_ = false;
   std::uint64_t target_ = 0;
   std::string reason_;

@@ -4,10 +4,12 @@
 
 #include <cstdio>
 
+#include "lib/base/overloaded.h"
 #include "lib/base/time.h"
 #include "lib/model/user_error.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
+#include "lib/wire/decode_any.h"
 #include "lib/wire/reports.h"
 #include "lib/wire/worker_messages.h"
 #include "sdk/client/failure.h"
@@ -15,6 +17,10 @@
 
 namespace train::sdk {
 namespace {
+
+/// What a supervisor says to a worker that it has welcomed.
+using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
+                                ReportedCheckpoints, OnceReply, PauseWorkers, GoodbyeAck>;
 
 constexpr auto kHandOverWithin = seconds(30);
 
@@ -468,16 +474,22 @@ void SupervisedSession::fill(std::string& out) {
   queue_.recycle(std::move(message.data));
 }
 
-Result<Unit> SupervisedSession::on_pause(const PauseWorkers& step) {
+Result<Unit> SupervisedSession::on_pause(const PauseWorkers& message) {
+  const auto step = parse_pause_step(message.step);
+  if (!step)
+    return Error{Errc::Protocol,
+                 fmt::format("PauseWorkers with the unknown step '{}'", message.step)};
   bool anew = false;
-  if (step.step == "pause") {
-    anew = gate_.pause(step.at_checkpoint);
-  } else if (step.step == "advance") {
-    anew = gate_.advance(step.report_seq, step.at_checkpoint);
-  } else if (step.step == "finish") {
-    gate_.finish(step.reason.empty() ? "the run is being stopped" : step.reason);
-  } else {
-    return Error{Errc::Protocol, fmt::format("PauseWorkers with the unknown step '{}'", step.step)};
+  switch (*step) {
+    case PauseStep::Pause:
+      anew = gate_.pause(message.at_checkpoint);
+      break;
+    case PauseStep::Advance:
+      anew = gate_.advance(message.report_seq, message.at_checkpoint);
+      break;
+    case PauseStep::Finish:
+      gate_.finish(message.reason.empty() ? "the run is being stopped" : message.reason);
+      break;
   }
   if (anew) {
     announced_.reset();
@@ -487,61 +499,54 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& step) {
   return Unit{};
 }
 
+void SupervisedSession::on_outcome(CheckpointOutcome message) {
+  unresolved_.erase(message.checkpoint_seq);
+  if (!message.error.empty() && info().rank == 0)
+    std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
+                 static_cast<unsigned long long>(message.checkpoint_seq), message.error.c_str());
+  if (message.checkpoint_seq >= newest_outcome_.checkpoint_seq)
+    newest_outcome_ = std::move(message);
+}
+
+void SupervisedSession::on_once_reply(OnceReply message) {
+  const auto call = once_.find(message.name);
+  if (call == once_.end() || call->second.state != OnceCall::State::Asked) return;
+  call->second.reply = std::move(message);
+  call->second.state = OnceCall::State::Answered;
+}
+
+// Take in a frame. The visit has no default: a message that nobody handles does not compile.
 Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
+  TRY(auto message, decode_any<SupervisorMessage>(frame));
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
-  switch (frame.type) {
-    case MessageType::AckReports: {
-      TRY(auto message, decode<AckReports>(frame));
-      for (const ReportAck& ack : message.acks) {
-        if (ack.rank == info().rank) queue_.acknowledge(ack.report_seq);
-      }
-      return Unit{};
-    }
-    case MessageType::CheckpointOutcome: {
-      TRY(auto message, decode<CheckpointOutcome>(frame));
-      unresolved_.erase(message.checkpoint_seq);
-      if (message.checkpoint_seq >= newest_outcome_.checkpoint_seq) newest_outcome_ = message;
-      if (!message.error.empty() && info().rank == 0) {
-        std::fprintf(stderr, "trainrun: checkpoint %llu of this attempt was not kept: %s\n",
-                     static_cast<unsigned long long>(message.checkpoint_seq),
-                     message.error.c_str());
-      }
-      return Unit{};
-    }
-    case MessageType::CollectiveResult: {
-      TRY(auto message, decode<CollectiveResult>(frame));
-      const auto call = collectives_.find(message.sequence);  // gone: its caller's time was up
-      if (call != collectives_.end()) call->second = std::move(message);
-      return Unit{};
-    }
-    case MessageType::ReportedCheckpoints: {
-      TRY(auto message, decode<ReportedCheckpoints>(frame));
-      const auto ask = asks_.find(message.request);  // gone: its caller's time was up
-      if (ask != asks_.end()) ask->second = std::move(message);
-      return Unit{};
-    }
-    case MessageType::OnceReply: {
-      TRY(auto message, decode<OnceReply>(frame));
-      const auto call = once_.find(message.name);
-      if (call != once_.end() && call->second.state == OnceCall::State::Asked) {
-        call->second.reply = std::move(message);
-        call->second.state = OnceCall::State::Answered;
-      }
-      return Unit{};
-    }
-    case MessageType::PauseWorkers: {
-      TRY(auto message, decode<PauseWorkers>(frame));
-      return on_pause(message);
-    }
-    case MessageType::GoodbyeAck:
-      goodbye_acked_ = true;
-      return Unit{};
-    default:
-      return Error{Errc::Protocol,
-                   fmt::format("the supervisor sent a {} frame, which is not for workers",
-                               to_string(frame.type))};
-  }
+  Result<Unit> taken = Unit{};
+  std::visit(Overloaded{
+                 [&](const std::monostate&) {
+                   taken = Error{Errc::Protocol,
+                                 fmt::format("the supervisor sent a {} frame, which is not for "
+                                             "workers",
+                                             to_string(frame.type))};
+                 },
+                 [&](const AckReports& m) {
+                   for (const ReportAck& ack : m.acks)
+                     if (ack.rank == info().rank) queue_.acknowledge(ack.report_seq);
+                 },
+                 [&](CheckpointOutcome& m) { on_outcome(std::move(m)); },
+                 [&](CollectiveResult& m) {
+                   const auto call = collectives_.find(m.sequence);  // gone: its caller gave up
+                   if (call != collectives_.end()) call->second = std::move(m);
+                 },
+                 [&](ReportedCheckpoints& m) {
+                   const auto ask = asks_.find(m.request);  // gone: its caller gave up
+                   if (ask != asks_.end()) ask->second = std::move(m);
+                 },
+                 [&](OnceReply& m) { on_once_reply(std::move(m)); },
+                 [&](const PauseWorkers& m) { taken = on_pause(m); },
+                 [&](const GoodbyeAck&) { goodbye_acked_ = true; },
+             },
+             message);
+  return taken;
 }
 
 }  // namespace train::sdk

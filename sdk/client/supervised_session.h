@@ -69,7 +69,9 @@ class SupervisedSession final : public WorkerSession {
   // on the link's thread
   void fill(std::string& out);
   Result<Unit> on_frame(const Frame& frame);
-  Result<Unit> on_pause(const PauseWorkers& step);
+  Result<Unit> on_pause(const PauseWorkers& message);
+  void on_outcome(CheckpointOutcome message);
+  void on_once_reply(OnceReply message);
 
   const Attempt attempt_;
   mutable std::mutex mutex_;

@@ -154,9 +154,9 @@ void Checkers::restart_decided() {
 // Those that wait in report() when the end is announced all wait at the same one. One whose first
 // report is still on its way is not waited for.
 void Checkers::paused(const Pause& pause) {
-  const bool again = pausing_ == pause.attempt && pause.step == Pause::Step::Finish;
+  const bool again = pausing_ == pause.attempt && pause.step == PauseStep::Finish;
   pausing_ = pause.attempt;
-  if (pause.step != Pause::Step::Finish) return;
+  if (pause.step != PauseStep::Finish) return;
   AttemptView& attempt = view(pause.attempt);
   if (attempt.crashed || (again && finish_checked_ == pause.attempt)) return;
   finish_checked_ = pause.attempt;

@@ -124,8 +124,7 @@ StopWorkers message_of(const StopGroup& action) {
 }
 
 PauseWorkers message_of(const Pause& action) {
-  static constexpr const char* kSteps[] = {"pause", "advance", "finish"};
-  return {kSteps[static_cast<int>(action.step)], action.report_seq, action.reason,
+  return {std::string(to_string(action.step)), action.report_seq, action.reason,
           action.at_checkpoint};
 }
 

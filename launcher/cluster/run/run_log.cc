@@ -25,18 +25,6 @@ LogLevel level_of(const WorkerEnd& end) {
   return end.clean() || end.stop_requested ? LogLevel::Info : LogLevel::Error;
 }
 
-std::string_view to_string(Pause::Step step) {
-  switch (step) {
-    case Pause::Step::Pause:
-      return "pause";
-    case Pause::Step::Advance:
-      return "advance";
-    case Pause::Step::Finish:
-      return "finish";
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<Log> open_run_log(const RunFolder& folder, const std::string& run, std::string_view level,

@@ -212,9 +212,8 @@ TEST(ControllerMessages, WhatTheControllerAsksFor) {
   EXPECT_EQ(stop.grace_ms, 3000);
   EXPECT_EQ(stop.reason, "Ctrl-C");
 
-  const std::vector<std::pair<Pause::Step, std::string>> steps{{Pause::Step::Pause, "pause"},
-                                                               {Pause::Step::Advance, "advance"},
-                                                               {Pause::Step::Finish, "finish"}};
+  const std::vector<std::pair<PauseStep, std::string>> steps{
+      {PauseStep::Pause, "pause"}, {PauseStep::Advance, "advance"}, {PauseStep::Finish, "finish"}};
   for (const auto& [step, name] : steps) {
     const PauseWorkers pause =
         message_of(Pause{.step = step, .report_seq = 7, .reason = "drain", .at_checkpoint = true});

@@ -29,9 +29,9 @@ class RunLogTest : public testing::Test {
     log.event(RankExited{Attempt{2}, Rank{3}, WorkerEnd{.signaled = true, .status = 9}});
     log.action(StateChanged{RunState::Running, RunState::TearingDown, RunTrigger::GroupEnding,
                             Attempt{2}, "rank 3 was killed", ""});
-    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Pause, 7, "the group grows"});
-    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Advance, 8, "the group grows"});
-    log.action(Pause{Attempt{2}, NodeId{1}, Pause::Step::Finish, 9, "the group grows"});
+    log.action(Pause{Attempt{2}, NodeId{1}, PauseStep::Pause, 7, "the group grows"});
+    log.action(Pause{Attempt{2}, NodeId{1}, PauseStep::Advance, 8, "the group grows"});
+    log.action(Pause{Attempt{2}, NodeId{1}, PauseStep::Finish, 9, "the group grows"});
     log.action(Note{NoteLevel::Warning, "told as a warning"});
     log.warning("disk is nearly full");
     log.close()();

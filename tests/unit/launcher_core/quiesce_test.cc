@@ -27,7 +27,7 @@ struct Group {
     entry.arrived = arrived;
   }
   Next advance(Duration after = {}) { return quiesce.advance(ranks, around, kStart + after); }
-  std::pair<Pause::Step, std::uint64_t> told() const {
+  std::pair<PauseStep, std::uint64_t> told() const {
     return {quiesce.to_send(), quiesce.meeting()};
   }
 
@@ -36,18 +36,18 @@ struct Group {
   Quiesce::Surroundings around;
 };
 
-std::pair<Pause::Step, std::uint64_t> step(Pause::Step step, std::uint64_t report_seq) {
+std::pair<PauseStep, std::uint64_t> step(PauseStep step, std::uint64_t report_seq) {
   return {step, report_seq};
 }
 
 TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsResolved) {
   Group g;
-  EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
+  EXPECT_EQ(g.told(), step(PauseStep::Pause, 0));
   g.pause(0, 6);
   EXPECT_EQ(g.advance(), Next::Wait);
   g.pause(1, 7);
   EXPECT_EQ(g.advance(), Next::Send);
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 7));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 7));
   EXPECT_FALSE(g.of(1).paused);  // each says so again
 
   g.pause(1, 7, 3, true);
@@ -57,7 +57,7 @@ TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsResolv
   EXPECT_EQ(g.advance(), Next::AwaitCommit);
   g.around = {.resolved_checkpoint = 3};
   EXPECT_EQ(g.advance(seconds(4)), Next::Send);
-  EXPECT_EQ(g.told(), step(Pause::Step::Finish, 7));
+  EXPECT_EQ(g.told(), step(PauseStep::Finish, 7));
   EXPECT_TRUE(g.quiesce.finishing());
   EXPECT_EQ(g.quiesce.next_deadline(kStart + seconds(4)), kStart + seconds(4) + kFinishGrace);
   EXPECT_EQ(g.advance(seconds(4)), Next::Wait);
@@ -73,7 +73,7 @@ TEST(Quiesce, ARankThatWaitsForAPausedOneInACollectiveIsMetAtItsNextReport) {
 
   EXPECT_EQ(g.advance(kGatherPause), Next::Send);
 
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 6));
 }
 
 TEST(Quiesce, ARankThatHasNotReportedYetIsWaitedForALittle) {
@@ -86,7 +86,7 @@ TEST(Quiesce, ARankThatHasNotReportedYetIsWaitedForALittle) {
 
   EXPECT_EQ(g.advance(seconds(5) + kStragglerPause), Next::Send);
 
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 6));
 }
 
 TEST(Quiesce, AtACheckpointRanksPauseWhereTheyHandOneOverHoweverLongThatTakes) {
@@ -96,12 +96,12 @@ TEST(Quiesce, AtACheckpointRanksPauseWhereTheyHandOneOverHoweverLongThatTakes) {
   g.pause(0, 6, 2);
   g.pause(1, 6, 2);
   EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Send);
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 6));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 6));
 
   g.pause(0, 8, 3, true);  // its next report with a checkpoint is a later one
   g.pause(1, 6, 2, true);
   EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Send);
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 8));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 8));
   EXPECT_TRUE(g.of(0).paused);  // it is there already
   EXPECT_FALSE(g.of(1).paused);
 }
@@ -114,7 +114,7 @@ TEST(Quiesce, HurriedItMeetsAtAnyReport) {
 
   EXPECT_TRUE(g.quiesce.escalate(kStart + seconds(9), kStart));
 
-  EXPECT_EQ(g.told(), step(Pause::Step::Pause, 0));
+  EXPECT_EQ(g.told(), step(PauseStep::Pause, 0));
   EXPECT_FALSE(g.quiesce.at_checkpoint());
   EXPECT_FALSE(g.quiesce.escalate(kStart + seconds(8), kStart));  // it is in a hurry already
   EXPECT_EQ(g.advance(seconds(8)), Next::TimedOut);
@@ -129,7 +129,7 @@ TEST(Quiesce, WhoLeavesForGoodMeetsWhereARankCameToItsEnd) {
 
   EXPECT_EQ(g.advance(), Next::Send);
 
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, 9));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, 9));
 }
 
 TEST(Quiesce, AGroupThatIsToFormAnewGoesOnToItsOwnEndOnceARankCameToIts) {
@@ -141,7 +141,7 @@ TEST(Quiesce, AGroupThatIsToFormAnewGoesOnToItsOwnEndOnceARankCameToIts) {
 
   EXPECT_EQ(g.advance(), Next::Send);
 
-  EXPECT_EQ(g.told(), step(Pause::Step::Advance, UINT64_MAX));
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, UINT64_MAX));
 }
 
 TEST(Quiesce, WithoutARankThatEndedTheOthersCheckpointIsNotWaitedForForEver) {

@@ -46,8 +46,8 @@ TEST(RunControllerGrow, AsksTheRanksToMeetAtACheckpointOnceTheRoomIsStable) {
   const std::string reason = "there is room for 3 workers instead of 2";
   EXPECT_EQ(d.handle(Tick{}, kGrowDelay),
             (Actions{changed(S::Running, S::Pausing, T::PauseAsked, kFirst, reason),
-                     Pause{kFirst, kNodeA, Pause::Step::Pause, 0, reason, true},
-                     Pause{kFirst, kNodeB, Pause::Step::Pause, 0, reason, true}}));
+                     Pause{kFirst, kNodeA, PauseStep::Pause, 0, reason, true},
+                     Pause{kFirst, kNodeB, PauseStep::Pause, 0, reason, true}}));
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);  // a checkpoint may be far away
 }
 
@@ -69,7 +69,7 @@ TEST(RunControllerGrow, RanksThatMeetAtDifferentCheckpointsGoOnToTheLater) {
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
   const auto pauses = only<Pause>(d.handle(Tick{}, seconds(4) + kGatherPause));
   ASSERT_EQ(pauses.size(), 2U);  // rank 1 was past its checkpoint, and waits for rank 0 in its step
-  EXPECT_EQ(pauses[0].step, Pause::Step::Advance);
+  EXPECT_EQ(pauses[0].step, PauseStep::Advance);
   EXPECT_TRUE(pauses[0].at_checkpoint);
   d.handle(RankPaused{kFirst, Rank{0}, 20, 2, true}, seconds(6));
   d.handle(RankPaused{kFirst, Rank{1}, 20, 2, true}, seconds(6));
@@ -193,8 +193,8 @@ TEST(RunControllerDrain, RanksThatWereToMeetAtACheckpointToGrowDoNotWaitForIt) {
   const auto pauses = only<Pause>(d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"}, seconds(4)));
 
   const std::string reason = "node node-b is being drained: SIGTERM";
-  EXPECT_EQ(pauses, (std::vector{Pause{kFirst, kNodeA, Pause::Step::Pause, 0, reason},
-                                 Pause{kFirst, kNodeB, Pause::Step::Pause, 0, reason}}));
+  EXPECT_EQ(pauses, (std::vector{Pause{kFirst, kNodeA, PauseStep::Pause, 0, reason},
+                                 Pause{kFirst, kNodeB, PauseStep::Pause, 0, reason}}));
   EXPECT_EQ(only<StopGroup>(d.handle(Tick{}, seconds(4 + 45))).size(), 2U);
 }
 
@@ -207,7 +207,7 @@ TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
   d.handle(RankExited{kFirst, Rank{1}, end});
   const auto pauses = only<Pause>(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}));
   ASSERT_EQ(pauses.size(), 2U);
-  EXPECT_EQ(pauses[0].step, Pause::Step::Advance);
+  EXPECT_EQ(pauses[0].step, PauseStep::Advance);
   EXPECT_EQ(pauses[0].report_seq, UINT64_MAX);  // no rank is to stop before its end
   d.handle(RankExited{kFirst, Rank{0}, end});
   d.handle(NodeGroupGone{kFirst, kNodeA});

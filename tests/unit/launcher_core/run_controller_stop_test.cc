@@ -6,7 +6,7 @@ namespace {
 
 using S = RunState;
 using T = RunTrigger;
-using Step = Pause::Step;
+using Step = PauseStep;
 
 StopAsked ctrl_c() { return {StopKind::Interrupt, "Ctrl-C"}; }
 Actions pause_all(Step step, std::uint64_t report_seq) {

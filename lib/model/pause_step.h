@@ -1,0 +1,30 @@
+// The three steps by which the ranks of a group come to rest: lib/wire/PROTOCOL.md, "Stopping
+// gracefully".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace train {
+
+enum class PauseStep {
+  Pause,    // each rank stops at its next report and says which that is
+  Advance,  // all go on to the highest of these reports, and checkpoint there
+  Finish    // they leave their loops
+};
+
+inline constexpr std::array<std::string_view, 3> kPauseSteps{"pause", "advance", "finish"};
+
+constexpr std::string_view to_string(PauseStep step) {
+  return kPauseSteps[static_cast<std::size_t>(step)];
+}
+
+constexpr std::optional<PauseStep> parse_pause_step(std::string_view text) {
+  for (std::size_t i = 0; i < kPauseSteps.size(); ++i)
+    if (kPauseSteps[i] == text) return static_cast<PauseStep>(i);
+  return std::nullopt;
+}
+
+}  // namespace train
