@@ -63,10 +63,10 @@ Commit commit_of(RunRecord& record, std::uint64_t number) {
   const std::string staged = record.folder().path() + "/staged";
   fs::create_directories(staged);
   std::ofstream(staged + "/file.bin") << std::string(1000, 'x');
-  const auto part =
+  const auto shard =
       must(write_shard(record.files(), record.checkpoints().folder(),
                        {record.generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged));
-  const StagedShard brought{part, number};
+  const StagedShard brought{shard, number};
   return {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}};
 }
 

@@ -43,10 +43,10 @@ double ours(const std::string& url, const std::string& file) {
   (void)(*store)->get("nothing", 1);  // connected
   train::PosixFileSystem files;
   const auto begun = Clock::now();
-  const auto part = train::upload_shard(
+  const auto shard = train::upload_shard(
       files, **store, {train::Generation{1}, train::Attempt{0}, train::CheckpointSeq{1}},
       train::Rank{0}, std::filesystem::path(file).parent_path());
-  if (!part) fail(part.error().describe());
+  if (!shard) fail(shard.error().describe());
   return seconds_since(begun);
 }
 

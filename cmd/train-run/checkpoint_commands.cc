@@ -67,52 +67,52 @@ int failed(const Error& error) {
 
 /// Where checkpoints are: a run's folder or URL, a folder that pull wrote, or the folder of a
 /// single checkpoint that export wrote.
-struct Place {
+struct Location {
   std::string path;
   std::string single;         // its folder, or empty
   std::string resolved_spec;  // or empty
   RunCheckpoints checkpoints;
 };
 
-Result<Place> place_of(const RunReference& reference) {
+Result<Location> location_of(const RunReference& reference) {
   static PosixFileSystem files;
-  Place place;
+  Location location;
   const auto path = path_of(reference);
   if (path) {
-    place.path = place_of_run(RunFolder(*path));
-    place.resolved_spec = RunFolder(*path).resolved_spec();
+    location.path = location_of_run(RunFolder(*path));
+    location.resolved_spec = RunFolder(*path).resolved_spec();
   } else {
     std::error_code ec;
-    place.path = fs::absolute(reference.run, ec).lexically_normal();
-    if (fs::exists(join_path(place.path, kManifestName), ec))
-      place.single = place.path;
-    else if (!fs::is_directory(RunFolder(place.path).checkpoints(), ec))
+    location.path = fs::absolute(reference.run, ec).lexically_normal();
+    if (fs::exists(join_path(location.path, kManifestName), ec))
+      location.single = location.path;
+    else if (!fs::is_directory(RunFolder(location.path).checkpoints(), ec))
       return path.error();
   }
-  TRY(place.checkpoints, open_checkpoints(place.path, files));
-  return place;
+  TRY(location.checkpoints, open_checkpoints(location.path, files));
+  return location;
 }
 
 /// Return how the run's spec scores its checkpoints. A copy has no spec: its newest checkpoint is
 /// the best.
-CheckpointConfig config_of(const Place& place) {
-  if (place.resolved_spec.empty()) return {};
+CheckpointConfig config_of(const Location& location) {
+  if (location.resolved_spec.empty()) return {};
   SpecSource source;
-  source.path = place.resolved_spec;
+  source.path = location.resolved_spec;
   auto parsed = parse_job_spec(source);
   if (const auto* spec = std::get_if<ParsedSpec>(&parsed))
     return spec->spec.run_config.checkpoint_config;
   print_err("train-run: warning: {} cannot be read: the newest counts as the best\n",
-            place.resolved_spec);
+            location.resolved_spec);
   return {};
 }
 
-Result<std::vector<ListedCheckpoint>> list_of(const Place& place) {
-  if (place.single.empty()) return place.checkpoints.store->list();
-  auto manifest = read_checkpoint(*place.checkpoints.files, place.single);
+Result<std::vector<ListedCheckpoint>> list_of(const Location& location) {
+  if (location.single.empty()) return location.checkpoints.store->list();
+  auto manifest = read_checkpoint(*location.checkpoints.files, location.single);
   const CheckpointNumber number = manifest ? manifest->checkpoint : CheckpointNumber{};
   std::vector<ListedCheckpoint> listed;
-  listed.push_back({number, place.single, std::move(manifest)});
+  listed.push_back({number, location.single, std::move(manifest)});
   return listed;
 }
 
@@ -134,23 +134,23 @@ bool is_which(const std::string& which) {
   return false;
 }
 
-Result<ListedCheckpoint> pick(const Place& place, const RunReference& reference,
+Result<ListedCheckpoint> pick(const Location& location, const RunReference& reference,
                               const std::string& which) {
   const std::string hint =
       fmt::format("train-run checkpoint list {} shows those that are there", reference.run);
   if (const auto number = number_of(which)) {
-    auto found = place.checkpoints.store->find(*number);
+    auto found = location.checkpoints.store->find(*number);
     if (!found && found.error().code == Errc::NotFound)
       return Error{Errc::NotFound, found.error().message, hint};
     return found;
   }
-  TRY(auto listed, list_of(place));
+  TRY(auto listed, list_of(location));
   const CheckpointTable table =
-      checkpoint_table(listed, which == "best" ? config_of(place) : CheckpointConfig{});
+      checkpoint_table(listed, which == "best" ? config_of(location) : CheckpointConfig{});
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (which == "best" ? table.rows[i].best : table.rows[i].latest) return std::move(listed[i]);
   }
-  return Error{Errc::NotFound, fmt::format("{} has no checkpoint that can be used", place.path),
+  return Error{Errc::NotFound, fmt::format("{} has no checkpoint that can be used", location.path),
                hint};
 }
 
@@ -231,7 +231,7 @@ std::string amount_of(const Manifest& manifest) {
 }
 
 struct Verified {
-  std::size_t whole = 0, broken = 0, elsewhere = 0;  // one that has gone is none of them
+  std::size_t intact = 0, broken = 0, elsewhere = 0;  // one that has gone is none of them
 };
 
 /// Verify the checkpoints, and print a line for each, in order.
@@ -261,7 +261,7 @@ Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& list
       print_out("{}: on {} ({}): not read\n", name_of(one),
                 fmt::format("{}", fmt::join(nodes, ", ")), amount_of(*one.manifest));
     } else if (result) {
-      ++verified.whole;
+      ++verified.intact;
       print_out("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
     } else {
       ++verified.broken;
@@ -286,15 +286,15 @@ Result<std::string> target_of(const std::string& dir) {
 }  // namespace
 
 int checkpoint_list_command(const RunReference& reference, bool json) {
-  const auto place = place_of(reference);
-  if (!place) return failed(place.error());
-  const auto listed = list_of(*place);
+  const auto location = location_of(reference);
+  if (!location) return failed(location.error());
+  const auto listed = list_of(*location);
   if (!listed) return failed(listed.error());
-  const CheckpointTable table = checkpoint_table(*listed, config_of(*place));
+  const CheckpointTable table = checkpoint_table(*listed, config_of(*location));
   if (json)
     print_out("{}", Lines{checkpoints_json(table)});
   else if (table.rows.empty())
-    print_out("{} has no checkpoints\n", place->path);
+    print_out("{} has no checkpoints\n", location->path);
   else
     print_out("{}", Lines{checkpoints_text(table)});
   return 0;
@@ -303,34 +303,35 @@ int checkpoint_list_command(const RunReference& reference, bool json) {
 int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options) {
   const bool all = options.which.empty();
   if (!all && !is_which(options.which)) return exit_code::kUsage;
-  const auto place = place_of(reference);
-  if (!place) return failed(place.error());
+  const auto location = location_of(reference);
+  if (!location) return failed(location.error());
   std::vector<ListedCheckpoint> listed;
   if (all) {
-    auto found = list_of(*place);
+    auto found = list_of(*location);
     if (!found) return failed(found.error());
     listed = std::move(*found);
   } else {
-    auto one = pick(*place, reference, options.which);
+    auto one = pick(*location, reference, options.which);
     if (!one) return failed(one.error());
     listed.push_back(std::move(*one));
   }
-  const Verified verified = verify_all(*place->checkpoints.files, listed);
-  if (verified.whole + verified.broken + verified.elsewhere == 0) {
+  const Verified verified = verify_all(*location->checkpoints.files, listed);
+  if (verified.intact + verified.broken + verified.elsewhere == 0) {
     if (!all)
       return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
-    print_out("{} has no checkpoints\n", place->path);
+    print_out("{} has no checkpoints\n", location->path);
   }
-  if (verified.whole + verified.broken > 1)
-    print_out("{} of {} checkpoints are whole\n", verified.whole, verified.whole + verified.broken);
+  if (verified.intact + verified.broken > 1)
+    print_out("{} of {} checkpoints are whole\n", verified.intact,
+              verified.intact + verified.broken);
   return verified.broken == 0 ? 0 : exit_code::kFailed;
 }
 
 int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options) {
   if (!is_which(options.which)) return exit_code::kUsage;
-  const auto place = place_of(reference);
-  if (!place) return failed(place.error());
-  const auto one = pick(*place, reference, options.which);
+  const auto location = location_of(reference);
+  if (!location) return failed(location.error());
+  const auto one = pick(*location, reference, options.which);
   if (!one) return failed(one.error());
   if (!one->manifest) return failed(one->manifest.error());
   const auto target = target_of(options.dir);
@@ -338,7 +339,7 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
   PosixFileSystem files;
   const Interrupts interrupts;
   Progress progress("copying", one->manifest->total_bytes());
-  const auto copied = export_checkpoint(*place->checkpoints.files, one->path, files, *target,
+  const auto copied = export_checkpoint(*location->checkpoints.files, one->path, files, *target,
                                         copying(progress, interrupts));
   progress.clear();
   if (!copied) {
@@ -353,9 +354,9 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
 }
 
 int checkpoint_pull_command(const RunReference& reference, const CheckpointCommand& options) {
-  const auto place = place_of(reference);
-  if (!place) return failed(place.error());
-  auto listed = list_of(*place);
+  const auto location = location_of(reference);
+  if (!location) return failed(location.error());
+  auto listed = list_of(*location);
   if (!listed) return failed(listed.error());
   std::reverse(listed->begin(), listed->end());
   if (options.last > 0 && listed->size() > static_cast<std::size_t>(options.last))
@@ -370,7 +371,7 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
   int code = 0;
   for (const ListedCheckpoint& one : *listed) {
     const Result<Pulled> pulled =
-        one.manifest ? pull_checkpoint(*place->checkpoints.files, one.path, files,
+        one.manifest ? pull_checkpoint(*location->checkpoints.files, one.path, files,
                                        join_path(target, checkpoint_name(one.number)),
                                        copying(progress, interrupts))
                      : one.manifest.error();
@@ -380,7 +381,7 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
       continue;
     }
     const Error& error = pulled.error();
-    if (is_gone(*place->checkpoints.files, one.path)) continue;
+    if (is_gone(*location->checkpoints.files, one.path)) continue;
     progress.clear();
     code = failed(error);
     if (code != exit_code::kTaken && code != exit_code::kDamaged)

@@ -182,7 +182,7 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
 }
 
 Result<Unit> ask_elsewhere(const RunFolder& folder) {
-  TRY(const auto remote, RemoteRun::open(place_of_run(folder)));
+  TRY(const auto remote, RemoteRun::open(location_of_run(folder)));
   return remote->ask_to_stop();
 }
 
@@ -205,7 +205,7 @@ int status_command(const RunReference& reference, bool json) {
   const auto holder = read_lock_holder(files, folder->lock());
   if (json) {
     boost::json::object out{{"run", fs::path(folder->path()).filename().string()},
-                            {"path", place_of_run(*folder)},
+                            {"path", location_of_run(*folder)},
                             {"running", running},
                             {"state", running || !exit.empty() ? view.state : "interrupted"},
                             {"attempt", view.attempt},
@@ -225,7 +225,7 @@ int status_command(const RunReference& reference, bool json) {
     return 0;
   }
   print_out("run:        {}\nfolder:     {}\n", fs::path(folder->path()).filename().string(),
-            place_of_run(*folder));
+            location_of_run(*folder));
   const std::string elsewhere = running_elsewhere(*folder);
   if (running && !elsewhere.empty()) {
     print_out("state:      {} ({})\n", view.state, elsewhere);
@@ -325,7 +325,7 @@ int stop_command(const RunReference& reference) {
   while (is_running(*folder)) {
     const bool far = !running_elsewhere(*folder).empty();
     std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
-    if (far) (void)find_run(place_of_run(*folder), "");  // fetched anew
+    if (far) (void)find_run(location_of_run(*folder), "");  // fetched anew
   }
   print_out("stopped\n");
   return 0;

@@ -197,7 +197,7 @@ std::optional<std::string> Daemon::worker_user_for(const Link& link, const Attac
 
 // Looking costs some groups: a run's own traind leaves it to the run, which says what it lacks.
 void Daemon::look_at_limits() {
-  const std::string why = take_over_own_cgroup(own_cgroup_places());
+  const std::string why = take_over_own_cgroup(own_cgroup_locations());
   if (options_.leave_with_last_run) return;
   const std::vector<std::string> missing = missing_limits();
   if (missing.empty()) return;

@@ -28,7 +28,7 @@ std::optional<std::string> NodeData::folder_of(const std::string& run_id) const 
 void NodeData::serve(const std::string& run_id, const ReadFile& request,
                      const FileServer::Reply& reply) {
   const auto folder = folder_of(run_id);
-  if (!folder || !parse_shard_place(request.folder) || !check_file_path(request.path))
+  if (!folder || !parse_shard_location(request.folder) || !check_file_path(request.path))
     return reply(FileServer::refusal(
         request, Error{Errc::InvalidArgument,
                        fmt::format("'{}' of '{}' is no file of a checkpoint's shard",

@@ -58,7 +58,7 @@ void end_process(const Connection& supervisor, const SupervisorFiles& files) {
 
 Result<Unit> Supervisors::spawn(const SpawnSupervisor& action, const WorkerSpace& space) {
   const SupervisorFiles files =
-      supervisor_files(places_.runtime_dir, places_.spool_dir, action.key, space.uid);
+      supervisor_files(folders_.runtime_dir, folders_.spool_dir, action.key, space.uid);
   files_[action.key] = files;
   reserved_.release();
   auto spawned = spawn_process_of(action, files, space);
@@ -184,7 +184,7 @@ asio::awaitable<void> Supervisors::watch(AttemptKey key, pid_t pid) {
 
 void Supervisors::adopt_all() {
   for (const SupervisorFiles& files :
-       list_supervisor_files(places_.runtime_dir, places_.spool_dir)) {
+       list_supervisor_files(folders_.runtime_dir, folders_.spool_dir)) {
     feed_(AdoptionBegun{});
     scope_.spawn("adopt", adopt(files));
   }
@@ -251,7 +251,7 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
   auto hello = decode<SupervisorHello>(*frame);
   // A supervisor of another user could claim to belong to somebody else's run.
   if (!hello || !check_order(*hello) ||
-      supervisor_files(places_.runtime_dir, places_.spool_dir,
+      supervisor_files(folders_.runtime_dir, folders_.spool_dir,
                        {hello->run_id, Attempt{hello->attempt}}, files.uid) != files) {
     end_process(*link, files);
     co_return std::nullopt;

@@ -33,18 +33,18 @@ inline constexpr std::size_t kUnreadBytesMax = 256u << 20;
 class Supervisors {
  public:
   using Link = std::shared_ptr<Connection>;
-  struct Places {
+  struct Folders {
     std::string runtime_dir, spool_dir;
   };
   /// Returns the link of the launcher that a frame of the attempt goes to, or null for none.
   using RouteUp = std::function<Link(const AttemptKey& key, MessageType type)>;
   using Feed = std::function<void(const NodeEvent&)>;
 
-  Supervisors(asio::any_io_executor executor, Scope& scope, Places places, WorkerSpaces& spaces,
+  Supervisors(asio::any_io_executor executor, Scope& scope, Folders folders, WorkerSpaces& spaces,
               Log log, RouteUp route_up, Feed feed)
       : executor_(executor),
         scope_(scope),
-        places_(std::move(places)),
+        folders_(std::move(folders)),
         spaces_(spaces),
         log_(std::move(log)),
         route_up_(std::move(route_up)),
@@ -81,7 +81,7 @@ class Supervisors {
 
   asio::any_io_executor executor_;
   Scope& scope_;
-  const Places places_;
+  const Folders folders_;
   WorkerSpaces& spaces_;
   Log log_;
   const RouteUp route_up_;

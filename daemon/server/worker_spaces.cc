@@ -11,14 +11,15 @@
 
 namespace train {
 
-WorkerSpaces::WorkerSpaces(boost::asio::any_io_executor executor, Places places, NodeData::Say say)
-    : executor_(std::move(executor)), places_(std::move(places)), say_(std::move(say)) {
+WorkerSpaces::WorkerSpaces(boost::asio::any_io_executor executor, Folders folders,
+                           NodeData::Say say)
+    : executor_(std::move(executor)), folders_(std::move(folders)), say_(std::move(say)) {
   const uid_t own = ::geteuid();
   const auto self = find_account(own);
   users_.own = self ? self->name : fmt::format("uid {}", own);
   uids_[users_.own] = own;
   spaces_[own] =
-      std::make_unique<WorkerSpace>(own, std::nullopt, executor_, places_.data_dir, say_);
+      std::make_unique<WorkerSpace>(own, std::nullopt, executor_, folders_.data_dir, say_);
 }
 
 Result<Unit> WorkerSpaces::open(const std::vector<std::string>& run_as, bool may_be_root) {
@@ -38,8 +39,8 @@ Result<Unit> WorkerSpaces::open(const std::vector<std::string>& run_as, bool may
       return Error{Errc::Permission,
                    fmt::format("{} cannot run workers as {}", users_.own, user.name),
                    "start traind as root, with CAP_SETUID and CAP_SETGID, or as that user"};
-    TRY_VOID(make_user_folder(places_.spool_dir, user));
-    TRY_VOID(make_user_folder(places_.data_dir, user));
+    TRY_VOID(make_user_folder(folders_.spool_dir, user));
+    TRY_VOID(make_user_folder(folders_.data_dir, user));
     add(user);
   }
   if (own == 0 && as_itself && !may_be_root) return root_refused();
@@ -68,7 +69,7 @@ WorkerSpace& WorkerSpaces::add(const UserAccount& user) {
   auto& space = spaces_[user.uid];
   if (!space)
     space = std::make_unique<WorkerSpace>(user.uid, user, executor_,
-                                          user_folder(places_.data_dir, user.uid), say_);
+                                          user_folder(folders_.data_dir, user.uid), say_);
   return *space;
 }
 

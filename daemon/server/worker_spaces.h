@@ -31,12 +31,12 @@ struct WorkerSpace {
 
 class WorkerSpaces {
  public:
-  struct Places {
+  struct Folders {
     std::string spool_dir, data_dir;
   };
 
   /// Know only our own user until open(). `executor` must outlive this object.
-  WorkerSpaces(boost::asio::any_io_executor executor, Places places, NodeData::Say say);
+  WorkerSpaces(boost::asio::any_io_executor executor, Folders folders, NodeData::Say say);
 
   /// Look up the users that --run-as names, and make their folders. From here on a user goes by the
   /// name in its account, because some machines know one account by several names. Permission if we
@@ -61,7 +61,7 @@ class WorkerSpaces {
   WorkerSpace& add(const UserAccount& user);
 
   boost::asio::any_io_executor executor_;
-  Places places_;
+  Folders folders_;
   NodeData::Say say_;
   WorkerUsers users_;
   std::map<std::string, uid_t> uids_;  // of those users, by name

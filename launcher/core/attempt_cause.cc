@@ -31,7 +31,7 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
     ended.cause = failure_->cause;
     ended.failure = failure_->kind;
     ended.node = failure_->node;
-    ended.place = place(ranks, restored);
+    ended.location = location(ranks, restored);
     ended.root_rank = failure_->rank;
     ended.root_end = failure_->end;
     ended.start_error = failure_->start_error;
@@ -43,13 +43,13 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
 }
 
 // Return where a worker died. For a program that never reports, nothing is known about that.
-std::optional<FailurePlace> AttemptCause::place(
+std::optional<FailureLocation> AttemptCause::location(
     const RankTable& ranks, const std::optional<CheckpointInfo>& restored) const {
   if (failure_->kind != FailureKind::Worker || !failure_->rank || !ranks.any_ever_reported())
     return std::nullopt;
   const RankTable::Entry& rank = *ranks.find(*failure_->rank);
-  return FailurePlace{*failure_->rank, rank.node, rank.known_report(),
-                      restored ? restored->number : 0};
+  return FailureLocation{*failure_->rank, rank.node, rank.known_report(),
+                         restored ? restored->number : 0};
 }
 
 }  // namespace train

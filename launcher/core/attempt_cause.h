@@ -51,8 +51,8 @@ class AttemptCause {
                         const std::optional<CheckpointInfo>& restored) const;
 
  private:
-  std::optional<FailurePlace> place(const RankTable& ranks,
-                                    const std::optional<CheckpointInfo>& restored) const;
+  std::optional<FailureLocation> location(const RankTable& ranks,
+                                          const std::optional<CheckpointInfo>& restored) const;
 
   std::optional<Failure> failure_;
   std::optional<Resize> resize_;

@@ -78,7 +78,7 @@ void CheckpointTracker::remember(Outcome outcome) {
 std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
   std::vector<std::string> texts;
   for (auto& [checkpoint_seq, waiting] : waiting_) {
-    if (waiting.warned || now - waiting.since < kPartWarnAfter) continue;
+    if (waiting.warned || now - waiting.since < kShardWarnAfter) continue;
     waiting.warned = true;
     std::vector<Rank> missing;
     for (int rank = 0; rank < world_size_; ++rank) {
@@ -97,7 +97,7 @@ std::optional<TimePoint> CheckpointTracker::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [checkpoint_seq, waiting] : waiting_) {
     if (waiting.warned) continue;
-    const TimePoint due = waiting.since + kPartWarnAfter;
+    const TimePoint due = waiting.since + kShardWarnAfter;
     if (!next || due < *next) next = due;
   }
   return next;

@@ -13,7 +13,7 @@
 
 namespace train {
 
-inline constexpr Duration kPartWarnAfter = seconds(60);
+inline constexpr Duration kShardWarnAfter = seconds(60);
 inline constexpr std::size_t kOutcomesKept =
     256;  // of resolved checkpoints, for shards that are sent again
 

@@ -41,7 +41,7 @@ FailurePolicy::Budget FailurePolicy::budget_of(FailureKind kind) {
 }
 
 FailureDecision FailurePolicy::on_failure(FailureKind kind,
-                                          const std::optional<FailurePlace>& place,
+                                          const std::optional<FailureLocation>& location,
                                           bool moves_away) {
   if (kind == FailureKind::Permanent)
     return {.restart = false, .delay = {}, .reason = "a restart would fail the same way"};
@@ -54,18 +54,18 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                           : fmt::format("no restart left: {} of {} used (failure_config.{})",
                                         *budget.used, budget.allowed, budget.key)};
   }
-  remember(place);
+  remember(location);
   // All deaths were on one node, and the next attempt is elsewhere: the step is not to blame yet.
-  const bool perhaps_the_node = memory_.place && memory_.place->one_node && moves_away;
-  if (memory_.place && memory_.place->times >= kSamePlaceMax && !perhaps_the_node) {
-    const std::string where = memory_.place->furthest == 0
+  const bool perhaps_the_node = memory_.location && memory_.location->one_node && moves_away;
+  if (memory_.location && memory_.location->times >= kSameLocationMax && !perhaps_the_node) {
+    const std::string where = memory_.location->furthest == 0
                                   ? "at its first report"
-                                  : fmt::format("after its report {}", memory_.place->furthest);
+                                  : fmt::format("after its report {}", memory_.location->furthest);
     return {.restart = false,
             .delay = {},
             .reason = fmt::format("rank {} died {} {} times in a row, with no newer checkpoint: a "
                                   "restart would end the same way",
-                                  place->rank.value, where, memory_.place->times)};
+                                  location->rank.value, where, memory_.location->times)};
   }
   ++*budget.used;
   // A preemption says nothing about the next attempt, which need not wait.
@@ -82,27 +82,27 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
               delay.count() == 0 ? which : fmt::format("{} in {}", which, format_duration(delay))};
 }
 
-bool SamePlace::includes(const FailurePlace& place) const {
+bool SameLocation::includes(const FailureLocation& location) const {
   // What a worker reported as it died may be known for one attempt and not for another: one report,
   // or where reports come fast, as many as are on their way at once.
   const std::uint64_t unknown = std::max<std::uint64_t>(1, first.report / 100);
   const std::uint64_t apart =
-      std::max(first.report, place.report) - std::min(first.report, place.report);
-  return place.rank == first.rank && place.checkpoint == first.checkpoint && apart <= unknown;
+      std::max(first.report, location.report) - std::min(first.report, location.report);
+  return location.rank == first.rank && location.checkpoint == first.checkpoint && apart <= unknown;
 }
 
-void FailurePolicy::remember(const std::optional<FailurePlace>& place) {
-  if (!place) return memory_.place.reset();
-  if (!memory_.place || !memory_.place->includes(*place))
-    memory_.place = SamePlace{.first = *place};
-  ++memory_.place->times;
-  memory_.place->furthest = std::max(memory_.place->furthest, place->report);
-  memory_.place->one_node &= place->node == memory_.place->first.node;
+void FailurePolicy::remember(const std::optional<FailureLocation>& location) {
+  if (!location) return memory_.location.reset();
+  if (!memory_.location || !memory_.location->includes(*location))
+    memory_.location = SameLocation{.first = *location};
+  ++memory_.location->times;
+  memory_.location->furthest = std::max(memory_.location->furthest, location->report);
+  memory_.location->one_node &= location->node == memory_.location->first.node;
 }
 
 void FailurePolicy::on_progress() {
   memory_.counts = {};
-  memory_.place.reset();
+  memory_.location.reset();
   memory_.node_failures.clear();
 }
 

@@ -43,33 +43,33 @@ struct FailureCounts {
 
 /// Where a worker died. Deaths at the same place again and again are a bug that no restart fixes,
 /// unless the node is at fault.
-struct FailurePlace {
+struct FailureLocation {
   Rank rank;
   NodeId node;
   std::uint64_t report = 0;      // its last known one; what it said as it died may be lost
   std::uint64_t checkpoint = 0;  // that the attempt began from
-  bool operator==(const FailurePlace&) const = default;
+  bool operator==(const FailureLocation&) const = default;
 };
-inline constexpr int kSamePlaceMax = 3;
+inline constexpr int kSameLocationMax = 3;
 inline constexpr int kNodeFailuresMax = 3;  // without progress; then the node is quarantined
 inline constexpr Duration kNodeCooldown = std::chrono::minutes(10);
 
 /// Consecutive deaths at one place.
-struct SamePlace {
-  FailurePlace first;
+struct SameLocation {
+  FailureLocation first;
   std::uint64_t furthest = 0;  // report
   int times = 0;
   bool one_node = true;
-  bool includes(const FailurePlace& place) const;
-  bool operator==(const SamePlace&) const = default;
+  bool includes(const FailureLocation& location) const;
+  bool operator==(const SameLocation&) const = default;
 };
 
 /// What the policy remembers, so that a resumed run does not forget a crash loop or a bad node.
 struct FailureMemory {
   FailureCounts counts = {};
-  std::optional<SamePlace> place = {};       // of the newest failures
-  std::map<NodeId, int> node_failures = {};  // since the last progress
-  std::set<NodeId> quarantined = {};         // each launcher keeps the time for itself
+  std::optional<SameLocation> location = {};  // of the newest failures
+  std::map<NodeId, int> node_failures = {};   // since the last progress
+  std::set<NodeId> quarantined = {};          // each launcher keeps the time for itself
   bool operator==(const FailureMemory&) const = default;
 };
 
@@ -87,7 +87,7 @@ class FailurePolicy {
   bool node_failed(NodeId node, TimePoint now);
   /// Count a failure of the group and decide. `place`: where a worker died, if its group had
   /// reported. `moves_away`: the next attempt does without that node.
-  FailureDecision on_failure(FailureKind kind, const std::optional<FailurePlace>& place = {},
+  FailureDecision on_failure(FailureKind kind, const std::optional<FailureLocation>& location = {},
                              bool moves_away = false);
   /// A newer checkpoint is committed: failures before it no longer count.
   void on_progress();
@@ -109,7 +109,7 @@ class FailurePolicy {
   };
   Budget budget_of(FailureKind kind);
   void quarantine(NodeId node, TimePoint now);
-  void remember(const std::optional<FailurePlace>& place);
+  void remember(const std::optional<FailureLocation>& location);
 
   FailureConfig config_;
   bool elastic_ = false;

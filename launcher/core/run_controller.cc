@@ -244,7 +244,8 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
                                "quarantined for {}, as long as there is room elsewhere",
                                ended.root_node, kNodeFailuresMax, format_duration(kNodeCooldown)));
   }
-  return policy_.on_failure(*ended.failure, ended.place, ended.node && !may_be_used(*ended.node));
+  return policy_.on_failure(*ended.failure, ended.location,
+                            ended.node && !may_be_used(*ended.node));
 }
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {

@@ -275,7 +275,8 @@ struct AttemptEnded {  // for cause.json and the summary
   bool resized = false;                     // it ended so that a group of another size could begin
   std::optional<FailureKind> failure = {};  // where it failed
   std::optional<NodeId> node = {};          // whose failure it was
-  std::optional<FailurePlace> place = {};   // of a worker that died in a group that had reported
+  std::optional<FailureLocation> location =
+      {};  // of a worker that died in a group that had reported
   std::optional<Rank> root_rank;
   std::optional<WorkerEnd> root_end;
   std::string root_node;

@@ -41,14 +41,14 @@ std::optional<CheckpointInfo> checkpoint_of(const boost::json::object& event) {
                         text_of(object, "path"), number_of(object, "trained_epoch", -1)};
 }
 
-std::optional<FailurePlace> place_of(const boost::json::object& event) {
-  const auto* place = event.if_contains("place");
-  if (place == nullptr || !place->is_object()) return std::nullopt;
-  const boost::json::object& object = place->as_object();
-  return FailurePlace{.rank = Rank{static_cast<std::int32_t>(number_of(object, "rank"))},
-                      .node = NodeId{static_cast<std::int32_t>(number_of(object, "node"))},
-                      .report = static_cast<std::uint64_t>(number_of(object, "report")),
-                      .checkpoint = static_cast<std::uint64_t>(number_of(object, "checkpoint"))};
+std::optional<FailureLocation> location_of(const boost::json::object& event) {
+  const auto* location = event.if_contains("location");
+  if (location == nullptr || !location->is_object()) return std::nullopt;
+  const boost::json::object& object = location->as_object();
+  return FailureLocation{.rank = Rank{static_cast<std::int32_t>(number_of(object, "rank"))},
+                         .node = NodeId{static_cast<std::int32_t>(number_of(object, "node"))},
+                         .report = static_cast<std::uint64_t>(number_of(object, "report")),
+                         .checkpoint = static_cast<std::uint64_t>(number_of(object, "checkpoint"))};
 }
 
 Placement placement_of(const boost::json::object& event, std::vector<std::string>& names) {
@@ -104,11 +104,11 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
                              {"failed", ended.failed}};
   if (ended.failure) record["failure"] = to_string(*ended.failure);
   if (ended.node) record["node"] = ended.node->value;
-  if (ended.place) {
-    record["place"] = boost::json::object{{"rank", ended.place->rank.value},
-                                          {"node", ended.place->node.value},
-                                          {"report", ended.place->report},
-                                          {"checkpoint", ended.place->checkpoint}};
+  if (ended.location) {
+    record["location"] = boost::json::object{{"rank", ended.location->rank.value},
+                                          {"node", ended.location->node.value},
+                                          {"report", ended.location->report},
+                                          {"checkpoint", ended.location->checkpoint}};
   }
   return record;
 }
@@ -188,7 +188,7 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
   if (const auto kind = failure_kind_of(text_of(event, "failure"))) {
     if (event.contains("node"))
       policy_.node_failed(NodeId{static_cast<std::int32_t>(number_of(event, "node"))}, {});
-    (void)policy_.on_failure(*kind, place_of(event), /*moves_away=*/true);  // it was restarted
+    (void)policy_.on_failure(*kind, location_of(event), /*moves_away=*/true);  // it was restarted
   }
   if (attempts_.empty()) return;
   attempts_.back().ended = time;

@@ -6,7 +6,7 @@ namespace train {
 
 bool Scheduling::looks(TimePoint now, bool nodes_may_come) {
   if (backing_off(now) || (nodes_may_come && !nodes_waited_for(now))) return false;
-  look_due_ = nodes_may_come && looked_at_ && now < *looked_at_ + kPlaceEvery;
+  look_due_ = nodes_may_come && looked_at_ && now < *looked_at_ + kLocationEvery;
   if (look_due_) return false;
   looked_at_ = now;
   return true;
@@ -27,7 +27,7 @@ void Scheduling::placed() {
 std::optional<TimePoint> Scheduling::next_deadline(TimePoint now, bool nodes_may_come) const {
   if (backing_off(now)) return not_before_;
   if (nodes_may_come && !nodes_waited_for(now)) return not_before_ + kAllNodesWait;
-  return look_due_ ? *looked_at_ + kPlaceEvery : note_at_;
+  return look_due_ ? *looked_at_ + kLocationEvery : note_at_;
 }
 
 }  // namespace train

@@ -11,7 +11,7 @@ namespace train {
 
 inline constexpr Duration kAllNodesWait =
     seconds(3);  // for named daemons that have not answered, before starting without them
-inline constexpr Duration kPlaceEvery =
+inline constexpr Duration kLocationEvery =
     milliseconds(100);  // at most, while such daemons may still come: each look is at all nodes
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
 

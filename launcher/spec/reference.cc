@@ -129,18 +129,18 @@ std::string default_words(const Field& field) {
 
 std::string job_spec_reference_markdown() {
   std::string text(kIntroduction);
-  std::string places;
+  std::string locations;
   std::string planned;
   for (const Field& field : spec::fields()) {
     if (spec::is_interpolated(field.kind))
-      places += fmt::format("{}`{}`", places.empty() ? "" : ", ", field.path);
+      locations += fmt::format("{}`{}`", locations.empty() ? "" : ", ", field.path);
     if (field.kind == Kind::NotYet)
       planned += fmt::format("| `{}` | {} |\n", field.path, field.what);
   }
   for (const spec::PlannedChoice& choice : spec::planned_choices()) {
     planned += fmt::format("| `{}: {}` | {} |\n", choice.path, choice.word, choice.what_to_do);
   }
-  text += places;
+  text += locations;
   text += kIntroductionEnd;
   for (const Field& field : spec::fields()) {
     if (field.kind == Kind::NotYet) continue;

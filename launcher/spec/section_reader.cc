@@ -142,8 +142,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       if (auto path = read_path(reading, cursor)) *std::get<std::string*>(ref) = std::move(*path);
       return;
     case Kind::Storage:
-      if (auto place = read_storage(reading, cursor))
-        *std::get<std::string*>(ref) = std::move(*place);
+      if (auto location = read_storage(reading, cursor))
+        *std::get<std::string*>(ref) = std::move(*location);
       return;
     case Kind::Command:
       return read_command(reading, cursor, *std::get<std::vector<std::string>*>(ref));

@@ -15,8 +15,8 @@ const Origin& nearest_origin(const Reading& reading, std::string_view path,
 }
 
 /// Return "raise max_workers (line 15)", or the text without a place where the value is a default.
-std::string with_place(const Reading& reading, const yaml::Position& here, std::string_view what,
-                       std::string_view path) {
+std::string with_location(const Reading& reading, const yaml::Position& here, std::string_view what,
+                          std::string_view path) {
   const Origin* origin = reading.given(path);
   return origin == nullptr ? std::string(what)
                            : fmt::format("{} ({})", what, origin->at.seen_from(here));
@@ -33,17 +33,17 @@ void check_gpus(Reading& reading, JobSpec& spec) {
     reading.diagnostics.error(
         gpu->at,
         fmt::format("{} is {}, and {} is false", kGpu, scaling.resources_per_worker.gpu, kUse),
-        with_place(reading, gpu->at, "remove it, or set use_gpu: true", kUse));
+        with_location(reading, gpu->at, "remove it, or set use_gpu: true", kUse));
   } else if (scaling.use_gpu && scaling.resources_per_worker.gpu == 0) {
     reading.diagnostics.error(
         gpu->at, fmt::format("{} is 0, and {} is true", kGpu, kUse),
-        with_place(reading, gpu->at, "remove it, or set use_gpu: false", kUse));
+        with_location(reading, gpu->at, "remove it, or set use_gpu: false", kUse));
   }
   if (const Origin* collectives = reading.given("backend_config.collectives");
       collectives != nullptr && spec.collectives == "nccl" && !scaling.use_gpu) {
     reading.diagnostics.error(
         collectives->at, fmt::format("backend_config.collectives is nccl, and {} is false", kUse),
-        with_place(reading, collectives->at, "write gloo or auto, or set use_gpu: true", kUse));
+        with_location(reading, collectives->at, "write gloo or auto, or set use_gpu: true", kUse));
   }
 }
 
@@ -52,7 +52,7 @@ void check_backend(Reading& reading, const JobSpec& spec) {
   if (spec.backend != Backend::None || config == nullptr) return;
   reading.diagnostics.error(
       config->at, "backend_config is given, and backend is none",
-      with_place(reading, config->at, "remove it, or write backend: torch", "backend"));
+      with_location(reading, config->at, "remove it, or write backend: torch", "backend"));
 }
 
 void check_limits(Reading& reading, const FailureConfig& failure) {
@@ -70,10 +70,10 @@ void check_limits(Reading& reading, const FailureConfig& failure) {
         fmt::format("{} is {}, {} {}, which is {}", lower_path, yaml::format_duration_yaml(lower),
                     equal_is_fine ? "more than" : "not less than", upper_path,
                     yaml::format_duration_yaml(upper)),
-        blame_lower ? with_place(reading, at->at, fmt::format("lower it, or raise {}", upper_key),
-                                 upper_path)
-                    : with_place(reading, at->at, fmt::format("raise it, or lower {}", lower_key),
-                                 lower_path));
+        blame_lower ? with_location(reading, at->at,
+                                    fmt::format("lower it, or raise {}", upper_key), upper_path)
+                    : with_location(reading, at->at,
+                                    fmt::format("raise it, or lower {}", lower_key), lower_path));
   };
   ordered("node_suspect_after", failure.node_suspect_after, "node_dead_after",
           failure.node_dead_after, false);
@@ -81,9 +81,9 @@ void check_limits(Reading& reading, const FailureConfig& failure) {
 }
 
 void check_dataset(Reading& reading, const std::string& name, const DatasetSpec& dataset,
-                   const Origin& place) {
+                   const Origin& location) {
   const std::string base = "datasets." + name;
-  const Origin& whole = nearest_origin(reading, base, place);
+  const Origin& whole = nearest_origin(reading, base, location);
   const auto needs = [&](std::string_view key, std::string_view format, std::string_view example) {
     if (reading.given(fmt::format("{}.{}", base, key)) != nullptr) return;
     reading.diagnostics.error(
@@ -122,8 +122,8 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
   if (is_object_url(spec.run_config.storage_path))
     reading.diagnostics.error(
         replicas->at, fmt::format("{} does not go with a storage_path in an object store", kPath),
-        with_place(reading, replicas->at, "remove it: every node reaches the store",
-                   "run_config.storage_path"));
+        with_location(reading, replicas->at, "remove it: every node reaches the store",
+                      "run_config.storage_path"));
 }
 
 void check_cluster(Reading& reading) {
@@ -132,7 +132,7 @@ void check_cluster(Reading& reading) {
   if (token == nullptr || tls == nullptr) return;
   reading.diagnostics.error(
       tls->at, "cluster.token_file and cluster.tls are both given",
-      with_place(reading, tls->at, "remove one of them", "cluster.token_file"));
+      with_location(reading, tls->at, "remove one of them", "cluster.token_file"));
 }
 
 void check_checkpoints(Reading& reading, const CheckpointConfig& checkpoint) {
@@ -154,8 +154,8 @@ void check_validation(Reading& reading, JobSpec& spec) {
   if (gpu == nullptr || !validation.use_gpu || spec.scaling_config.use_gpu) return;
   reading.diagnostics.error(
       gpu->at, fmt::format("{}.use_gpu is true, and scaling_config.use_gpu is false", kSection),
-      with_place(reading, gpu->at, "remove it, or set use_gpu: true for the workers too",
-                 "scaling_config.use_gpu"));
+      with_location(reading, gpu->at, "remove it, or set use_gpu: true for the workers too",
+                    "scaling_config.use_gpu"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using yaml::in_quotes;
 
 /// Return where in the source the wrong part of a scalar stands, or the place of the scalar itself
 /// where quoting or folding hides that part.
-yaml::Position place_of(const Cursor& cursor, std::string_view part) {
+yaml::Position location_of(const Cursor& cursor, std::string_view part) {
   yaml::Position at = cursor.at();
   if (at.source == nullptr || cursor.diagnostics().has_enough()) return at;
   std::string_view rest = at.source->text;
@@ -70,7 +70,7 @@ std::optional<std::string> read_interpolated(Reading& reading, const Cursor& cur
         std::min(yaml::kBytesMax, reading.interpolated_bytes + result.text.size());
   }
   if (!result.mistake.empty()) {
-    reading.diagnostics.error(place_of(cursor, result.where),
+    reading.diagnostics.error(location_of(cursor, result.where),
                               fmt::format("{} {}", cursor.path(), result.mistake),
                               std::move(result.hint));
     return {};
@@ -78,7 +78,7 @@ std::optional<std::string> read_interpolated(Reading& reading, const Cursor& cur
   for (const std::string& name : result.used) {
     if (!names_a_secret(name)) continue;
     reading.diagnostics.error(
-        place_of(cursor, fmt::format("${{{}", name)),
+        location_of(cursor, fmt::format("${{{}", name)),
         fmt::format("{} would hold the secret {} in the clear", cursor.path(), name),
         fmt::format("give it to the workers in env, as env:{}", name));
   }
@@ -136,14 +136,14 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
 }
 
 std::optional<std::string> read_storage(Reading& reading, const Cursor& cursor) {
-  auto place = read_interpolated(reading, cursor);
-  if (!place) return {};
-  const StoreScheme* scheme = store_scheme(*place);
+  auto location = read_interpolated(reading, cursor);
+  if (!location) return {};
+  const StoreScheme* scheme = store_scheme(*location);
   if (scheme == nullptr) return read_path(reading, cursor);
-  while (place->ends_with('/') && place->size() > scheme->prefix.size()) place->pop_back();
-  const std::string_view mistake = mistake_in(*scheme, *place);
-  if (mistake.empty()) return place;
-  cursor.error(fmt::format("is {}, which {}", in_quotes(*place), mistake),
+  while (location->ends_with('/') && location->size() > scheme->prefix.size()) location->pop_back();
+  const std::string_view mistake = mistake_in(*scheme, *location);
+  if (mistake.empty()) return location;
+  cursor.error(fmt::format("is {}, which {}", in_quotes(*location), mistake),
                std::string(scheme->how));
   return {};
 }

@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 10> kBroadWords{
     "KEY",  "AUTH", "CREDENTIAL", "CREDENTIALS", "CREDS",
     "PASS", "PSK",  "COOKIE",     "BEARER",      "AUTHORIZATION"};
 // Last words of names that stand for files and the like.
-constexpr std::array<std::string_view, 6> kPlaces{"FILE",   "PATH", "DIR",
-                                                  "FOLDER", "SOCK", "LENGTH"};
+constexpr std::array<std::string_view, 6> kLocationWords{"FILE",   "PATH", "DIR",
+                                                         "FOLDER", "SOCK", "LENGTH"};
 
 /// Return the words of a name: "_DB_PASSWORD_" for "dbPassword" and "db-password".
 std::string words_of(std::string_view name) {
@@ -43,10 +43,10 @@ std::string words_of(std::string_view name) {
 }
 
 bool has_word(const std::string& words, std::span<const std::string_view> among) {
-  const bool place = std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view word) {
-    return words.ends_with(fmt::format("_{}_", word));
-  });
-  return !place && std::any_of(among.begin(), among.end(), [&](std::string_view word) {
+  const bool location = std::any_of(
+      kLocationWords.begin(), kLocationWords.end(),
+      [&](std::string_view word) { return words.ends_with(fmt::format("_{}_", word)); });
+  return !location && std::any_of(among.begin(), among.end(), [&](std::string_view word) {
     return words.find(fmt::format("_{}_", word)) != std::string::npos;
   });
 }
@@ -84,10 +84,10 @@ void learn_value(std::string_view name, std::string_view value) {
   const std::unique_lock lock(all.mutex);
   for (const Secret& known : all.secrets)
     if (known.value == value) return;
-  const auto place = std::find_if(all.secrets.begin(), all.secrets.end(), [&](const Secret& known) {
-    return known.value.size() < value.size();
-  });
-  all.secrets.insert(place, Secret{std::string(value), std::string(name)});
+  const auto location =
+      std::find_if(all.secrets.begin(), all.secrets.end(),
+                   [&](const Secret& known) { return known.value.size() < value.size(); });
+  all.secrets.insert(location, Secret{std::string(value), std::string(name)});
 }
 
 /// Copies a text and puts marks in place of secrets. Each byte is moved once, however many secrets

@@ -25,13 +25,13 @@ inline constexpr std::array kStoreSchemes{
                 "core-site.xml names"}};
 
 /// Return the scheme of `place`; null for a path, and for a URL of no known store.
-inline const StoreScheme* store_scheme(std::string_view place) {
+inline const StoreScheme* store_scheme(std::string_view location) {
   for (const StoreScheme& scheme : kStoreSchemes)
-    if (place.starts_with(scheme.prefix)) return &scheme;
+    if (location.starts_with(scheme.prefix)) return &scheme;
   return nullptr;
 }
 
-inline bool is_object_url(std::string_view place) { return store_scheme(place) != nullptr; }
+inline bool is_object_url(std::string_view location) { return store_scheme(location) != nullptr; }
 
 /// Return what is wrong with a URL of that scheme ("names no bucket"), or an empty text if nothing
 /// is.

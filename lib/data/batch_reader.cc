@@ -17,7 +17,7 @@ namespace {
 /// The rows that a batch wants of one row group, and where in the batch they go.
 struct Wanted {
   std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> positions;
 };
 
 std::shared_ptr<arrow::Array> index_array(const std::vector<std::int64_t>& indices) {
@@ -100,12 +100,12 @@ Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& rang
     return rows->Slice(ranges.front().first, ranges.front().count);
   }
   std::map<std::int64_t, Wanted> wanted;
-  std::int64_t place = 0;
+  std::int64_t position = 0;
   for (const RowRange& range : ranges) {
     Wanted& of_group = wanted[range.group];
     for (std::int64_t row = range.first; row < range.first + range.count; ++row) {
       of_group.rows.push_back(row);
-      of_group.places.push_back(place++);
+      of_group.positions.push_back(position++);
     }
   }
 
@@ -118,15 +118,15 @@ Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& rang
 
   static constexpr std::string_view kDoing = "cannot gather the rows of a batch";
   arrow::RecordBatchVector parts;
-  std::vector<std::int64_t> order(
-      static_cast<std::size_t>(place));  // of the batch, in rows of the parts one after the other
+  std::vector<std::int64_t> order(static_cast<std::size_t>(
+      position));  // of the batch, in rows of the parts one after the other
   std::int64_t row_of_parts = 0;
   for (const std::int64_t index : visits) {
     const Wanted& of_group = wanted[index];
     TRY(const auto rows, group(index));
     ARROW_TRY(auto part, kDoing, take(rows, of_group.rows));
     parts.push_back(std::move(part));
-    for (const std::int64_t at : of_group.places)
+    for (const std::int64_t at : of_group.positions)
       order[static_cast<std::size_t>(at)] = row_of_parts++;
   }
   if (parts.size() == 1) return parts.front();

@@ -111,10 +111,10 @@ class ParquetSource final : public RowSource {
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
 
   Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const override {
-    const GroupOfFile& place = groups_[static_cast<std::size_t>(group)];
+    const GroupOfFile& location = groups_[static_cast<std::size_t>(group)];
     const std::string doing =
-        fmt::format("cannot read row group {} of {}", place.group, files_[place.file].path);
-    auto table = read_table(place, doing);
+        fmt::format("cannot read row group {} of {}", location.group, files_[location.file].path);
+    auto table = read_table(location, doing);
     if (table.has_error()) return std::move(table).error();
     if ((*table)->num_rows() != group_rows_[static_cast<std::size_t>(group)]) {
       return Error{Errc::Corrupt,
@@ -137,12 +137,12 @@ class ParquetSource final : public RowSource {
     return arrow::Concatenate(column.chunks());
   }
 
-  Result<std::shared_ptr<arrow::Table>> read_table(const GroupOfFile& place,
+  Result<std::shared_ptr<arrow::Table>> read_table(const GroupOfFile& location,
                                                    const std::string& doing) const {
-    const OpenedFile& file = files_[place.file];
+    const OpenedFile& file = files_[location.file];
     TRY(const auto reader, open_reader(file.path, file.footer));
     try {
-      ARROW_TRY(auto table, doing, reader->ReadRowGroup(place.group, file.leaves));
+      ARROW_TRY(auto table, doing, reader->ReadRowGroup(location.group, file.leaves));
       return table;
     } catch (const parquet::ParquetException& fault) {
       return Error{Errc::Corrupt, fmt::format("{}: {}", doing, fault.what())};

@@ -59,11 +59,11 @@ ShardPlan::ShardPlan(PlanInput input) : input_(std::move(input)) {
   if (mixed_whole_) rows_ = Permutation(total_rows_, key);
   if (input_.shuffle && !mixed_whole_) groups_ = Permutation(group_count, key);
 
-  place_begin_.reserve(static_cast<std::size_t>(group_count) + 1);
-  place_begin_.push_back(0);
-  for (std::int64_t place = 0; place < group_count; ++place) {
-    place_begin_.push_back(place_begin_.back() +
-                           input_.group_rows[static_cast<std::size_t>(group_at(place))]);
+  position_begin_.reserve(static_cast<std::size_t>(group_count) + 1);
+  position_begin_.push_back(0);
+  for (std::int64_t position = 0; position < group_count; ++position) {
+    position_begin_.push_back(position_begin_.back() +
+                              input_.group_rows[static_cast<std::size_t>(group_at(position))]);
   }
 
   const auto mine = input_.batch_sizes.begin() + input_.rank;
@@ -88,8 +88,8 @@ std::int64_t ShardPlan::open_groups() const {
 }
 
 /// Return the group at `place` of the epoch's sequence of groups.
-std::int64_t ShardPlan::group_at(std::int64_t place) const {
-  return input_.shuffle && !mixed_whole_ ? groups_(place) : place;
+std::int64_t ShardPlan::group_at(std::int64_t position) const {
+  return input_.shuffle && !mixed_whole_ ? groups_(position) : position;
 }
 
 /// Return this rank's part of a step with `step_rows` rows. The last, shorter step is divided in
@@ -157,23 +157,23 @@ void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t s
 void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
                                 std::vector<RowRange>& out) const {
   const auto locate = [&](std::int64_t row) {
-    return std::upper_bound(place_begin_.begin(), place_begin_.end(), row) - place_begin_.begin() -
-           1;
+    return std::upper_bound(position_begin_.begin(), position_begin_.end(), row) -
+           position_begin_.begin() - 1;
   };
   if (mixed_whole_) {
     for (std::int64_t i = first; i < first + count; ++i) {
       const std::int64_t row = rows_(i);
       const std::int64_t group = locate(row);
-      append_range(out, group, row - place_begin_[static_cast<std::size_t>(group)], 1);
+      append_range(out, group, row - position_begin_[static_cast<std::size_t>(group)], 1);
     }
     return;
   }
   while (count > 0) {
-    const std::int64_t place = locate(first);
-    const std::int64_t group = group_at(place);
-    const std::int64_t offset = first - place_begin_[static_cast<std::size_t>(place)];
+    const std::int64_t position = locate(first);
+    const std::int64_t group = group_at(position);
+    const std::int64_t offset = first - position_begin_[static_cast<std::size_t>(position)];
     const std::int64_t taken =
-        std::min(count, place_begin_[static_cast<std::size_t>(place) + 1] - first);
+        std::min(count, position_begin_[static_cast<std::size_t>(position) + 1] - first);
     if (input_.shuffle) {
       const Permutation inside(
           input_.group_rows[static_cast<std::size_t>(group)],

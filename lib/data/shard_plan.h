@@ -92,7 +92,7 @@ class ShardPlan {
                    std::vector<RowRange>& out) const;
   void append_sequence(std::int64_t first, std::int64_t count, std::vector<RowRange>& out) const;
   void append_repeat(std::vector<RowRange>& out) const;
-  std::int64_t group_at(std::int64_t place) const;
+  std::int64_t group_at(std::int64_t position) const;
 
   PlanInput input_;
   std::int64_t total_rows_ = 0;
@@ -103,7 +103,7 @@ class ShardPlan {
   Permutation rows_;          // of all rows, when mixed_whole_
   Permutation groups_;        // of the groups, when shuffled otherwise
   std::vector<std::int64_t>
-      place_begin_;  // rows before the group at each place of the sequence, and the total
+      position_begin_;  // rows before the group at each place of the sequence, and the total
 };
 
 /// Return rank `rank`'s part of `total` rows split into equal parts: the first ranks have one more.

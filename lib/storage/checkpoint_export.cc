@@ -159,9 +159,9 @@ Result<Pulled> pull_checkpoint(FileSystem& source_files, const std::string& sour
     if (*there != text)
       return Error{Errc::AlreadyExists, fmt::format("'{}' holds another checkpoint", target),
                    "pull into another folder"};
-    auto whole = read_checkpoint(fs, target);
-    if (whole.has_error())
-      return Error{Errc::AlreadyExists, whole.error().message, "remove that copy, and pull again"};
+    auto intact = read_checkpoint(fs, target);
+    if (intact.has_error())
+      return Error{Errc::AlreadyExists, intact.error().message, "remove that copy, and pull again"};
     TRY_VOID(copy_validation(fs, source, target));
     return Pulled::WasThere;
   }

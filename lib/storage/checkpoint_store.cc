@@ -220,18 +220,18 @@ Result<RestoreChoice> CheckpointStore::open_for_restore() const {
   TRY(auto listed, list());
   RestoreChoice choice;
   for (auto one = listed.rbegin(); one != listed.rend(); ++one) {
-    Result<Unit> whole = Unit{};
+    Result<Unit> intact = Unit{};
     if (one->manifest.has_error()) {
-      whole = one->manifest.error();
+      intact = one->manifest.error();
     } else {
-      whole = verify_files(fs_, one->path, *one->manifest);
+      intact = verify_files(fs_, one->path, *one->manifest);
     }
-    if (!whole.has_error()) {
+    if (!intact.has_error()) {
       choice.checkpoint = Restorable{one->number, one->path, std::move(*one->manifest)};
       return choice;
     }
     choice.warnings.push_back(fmt::format("skipping {}, which is not whole: {}",
-                                          checkpoint_name(one->number), whole.error().message));
+                                          checkpoint_name(one->number), intact.error().message));
   }
   return choice;
 }

@@ -12,18 +12,18 @@
 namespace train {
 namespace {
 
-constexpr int kPartNamesMax = 100;
+constexpr int kShardNamesMax = 100;
 constexpr std::size_t kFilesAtOnce = 64;  // open at a time
 constexpr std::string_view kPendingPrefix = ".tmp-", kDataPrefix = "data-";
 
-class PartWriter {
+class ShardWriter {
  public:
-  PartWriter(FileSystem& fs, std::string staged, std::string shard, bool move,
-             std::size_t buffer_bytes, std::stop_token stop)
+  ShardWriter(FileSystem& fs, std::string staged, std::string shard, bool move,
+              std::size_t buffer_bytes, std::stop_token stop)
       : fs_(fs),
         staged_(std::move(staged)),
-        part_(std::move(shard)),
-        folders_(fs, part_),
+        shard_(std::move(shard)),
+        folders_(fs, shard_),
         move_(move),
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
@@ -56,8 +56,8 @@ class PartWriter {
   void undo() {
     bool all_back = true;
     for (const std::string& path : moved_)
-      all_back &= !fs_.rename_new(join_path(part_, path), join_path(staged_, path)).has_error();
-    if (all_back) (void)remove_tree(fs_, part_);
+      all_back &= !fs_.rename_new(join_path(shard_, path), join_path(staged_, path)).has_error();
+    if (all_back) (void)remove_tree(fs_, shard_);
   }
 
  private:
@@ -68,7 +68,7 @@ class PartWriter {
   };
 
   Result<Unsynced> move(const std::string& path) {
-    const std::string target = join_path(part_, path);
+    const std::string target = join_path(shard_, path);
     TRY_VOID(fs_.rename_new(join_path(staged_, path), target));
     moved_.push_back(path);
     TRY(auto file, fs_.open_to_read(target));
@@ -77,7 +77,7 @@ class PartWriter {
   }
 
   Result<Unsynced> copy(const std::string& path) {
-    return copy(join_path(staged_, path), join_path(part_, path), path);
+    return copy(join_path(staged_, path), join_path(shard_, path), path);
   }
   Result<Unsynced> copy(const std::string& from, const std::string& to, const std::string& path) {
     TRY(auto source, fs_.open_to_read(from));
@@ -102,8 +102,8 @@ class PartWriter {
   /// Write the bytes to a new file. A failed fsync may have dropped the written pages, and a second
   /// fsync would not report it.
   Result<Unit> rewrite(const CheckpointFile& expected) {
-    const std::string target = join_path(part_, expected.path);
-    const std::string anew = join_path(part_, ".rewrite");
+    const std::string target = join_path(shard_, expected.path);
+    const std::string anew = join_path(shard_, ".rewrite");
     TRY(const auto copied, copy(target, anew, expected.path));
     TRY_VOID(copied.copied->sync());
     if (copied.file != expected)
@@ -132,7 +132,7 @@ class PartWriter {
 
   FileSystem& fs_;
   const std::string staged_;
-  const std::string part_;
+  const std::string shard_;
   NewFolders folders_;
   const bool move_;
   std::string buffer_;
@@ -155,8 +155,8 @@ Error no_space(FileSystem& fs, const std::string& folder, std::uint64_t needed,
 }
 
 /// Make a folder under a name that no earlier try has used.
-Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending, Rank rank) {
-  for (int n = 0; n < kPartNamesMax; ++n) {
+Result<std::string> make_shard_folder(FileSystem& fs, const std::string& pending, Rank rank) {
+  for (int n = 0; n < kShardNamesMax; ++n) {
     const std::string name = n == 0 ? fmt::format(".rank-{:04}", rank.value)
                                     : fmt::format(".rank-{:04}.{}", rank.value, n);
     auto made = fs.make_folder(join_path(pending, name));
@@ -165,7 +165,7 @@ Result<std::string> make_part_folder(FileSystem& fs, const std::string& pending,
   }
   return Error{Errc::ResourceExhausted,
                fmt::format("rank {} has tried to write its shard {} times in '{}'", rank.value,
-                           kPartNamesMax, pending)};
+                           kShardNamesMax, pending)};
 }
 
 }  // namespace
@@ -200,15 +200,15 @@ std::optional<PendingCheckpoint> parse_data_name(std::string_view name) {
 
 std::string shard_name(Rank rank) { return fmt::format("rank-{:04}", rank.value); }
 
-std::optional<PendingCheckpoint> parse_shard_place(std::string_view place) {
-  const auto slash = place.find('/');
+std::optional<PendingCheckpoint> parse_shard_location(std::string_view location) {
+  const auto slash = location.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  const std::string_view shard = place.substr(slash + 1);
+  const std::string_view shard = location.substr(slash + 1);
   std::int32_t rank = -1;
   if (shard.starts_with("rank-"))
     std::from_chars(shard.data() + 5, shard.data() + shard.size(), rank);
   if (rank < 0 || shard_name(Rank{rank}) != shard) return std::nullopt;
-  return parse_data_name(place.substr(0, slash));
+  return parse_data_name(location.substr(0, slash));
 }
 
 Result<CheckpointShard> write_shard(FileSystem& fs, const std::string& checkpoints_folder,
@@ -234,10 +234,10 @@ Result<CheckpointShard> write_shard(FileSystem& fs, const std::string& checkpoin
     if (free < needed)
       return no_space(fs, pending_folder, needed, fmt::format("not writing '{}'", pending_folder));
   }
-  TRY(const std::string folder, make_part_folder(fs, pending_folder, rank));
+  TRY(const std::string folder, make_shard_folder(fs, pending_folder, rank));
 
-  PartWriter writer(fs, staged, join_path(pending_folder, folder), move,
-                    std::min<std::uint64_t>(options.buffer_bytes, largest), std::move(stop));
+  ShardWriter writer(fs, staged, join_path(pending_folder, folder), move,
+                     std::min<std::uint64_t>(options.buffer_bytes, largest), std::move(stop));
   auto written = writer.write(files);
   for (const std::string& above : {pending_folder, checkpoints_folder}) {
     if (written.has_error()) break;

@@ -33,7 +33,7 @@ std::optional<PendingCheckpoint> parse_data_name(std::string_view name);
 /// Return the name of a shard's folder in there: "rank-0003".
 std::string shard_name(Rank rank);
 /// Parse the pending checkpoint from the place of a shard: "data-3-0.12/rank-0003".
-std::optional<PendingCheckpoint> parse_shard_place(std::string_view place);
+std::optional<PendingCheckpoint> parse_shard_location(std::string_view location);
 
 struct WriteShardOptions {
   bool move = true;  // take the staged files away where that needs no copy; false: always copy

@@ -51,7 +51,7 @@ std::string ObjectFiles::key_of(const std::string& path) const {
 }
 
 /// Return the key of a file: its own, unless a manifest says that the file lies elsewhere.
-Result<std::string> ObjectFiles::place_of(const std::string& path) {
+Result<std::string> ObjectFiles::location_of(const std::string& path) {
   const std::string key = key_of(path);
   const std::string folder = std::string(kObjectCheckpoints) + "/";
   if (!key.starts_with(folder)) return key;
@@ -61,19 +61,19 @@ Result<std::string> ObjectFiles::place_of(const std::string& path) {
   if (!parse_checkpoint_name(checkpoint.substr(folder.size())) || file.starts_with('.')) return key;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = places_.find(checkpoint); known != places_.end())
-      if (const auto place = known->second.find(file); place != known->second.end())
-        return place->second;
+    if (const auto known = locations_.find(checkpoint); known != locations_.end())
+      if (const auto location = known->second.find(file); location != known->second.end())
+        return location->second;
   }
   TRY(const Manifest manifest, read_manifest(*this, join_path(url_, checkpoint)));
-  std::map<std::string, std::string> places;
+  std::map<std::string, std::string> locations;
   for (const ManifestFile& one : manifest.files)
-    places[one.path] =
+    locations[one.path] =
         one.at.empty() ? join_path(checkpoint, one.path) : join_path(folder + one.at, one.path);
-  const auto place = places.find(file);
-  const std::string found = place == places.end() ? key : place->second;
+  const auto location = locations.find(file);
+  const std::string found = location == locations.end() ? key : location->second;
   const std::lock_guard lock(mutex_);
-  places_[checkpoint] = std::move(places);
+  locations_[checkpoint] = std::move(locations);
   return found;
 }
 
@@ -121,7 +121,7 @@ Result<std::unique_ptr<WritableFile>> ObjectFiles::open_to_append(const std::str
 }
 
 Result<std::unique_ptr<ReadableFile>> ObjectFiles::open_to_read(const std::string& path) {
-  TRY(const std::string key, place_of(path));
+  TRY(const std::string key, location_of(path));
   return store_->open_to_read(key);
 }
 
@@ -157,7 +157,7 @@ Result<Unit> ObjectFiles::remove_folder(const std::string&) { return Unit{}; }
 Result<Unit> ObjectFiles::sync_folder(const std::string&) { return Unit{}; }
 
 Result<FileStatus> ObjectFiles::status(const std::string& path) {
-  TRY(const std::string key, place_of(path));
+  TRY(const std::string key, location_of(path));
   const auto number = checkpoint_of(key);
   if (!number) {
     auto bytes = bytes_of(key);
@@ -176,7 +176,7 @@ Result<FileStatus> ObjectFiles::status(const std::string& path) {
   }
   if (there) return FileStatus{FileKind::Folder, 0, 0};
   const std::lock_guard lock(mutex_);
-  places_.erase(key);
+  locations_.erase(key);
   return Error{Errc::NotFound, fmt::format("'{}' is not there", path)};
 }
 

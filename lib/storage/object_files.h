@@ -42,7 +42,7 @@ class ObjectFiles final : public FileSystem {
   std::string key_of(const std::string& path) const;
 
  private:
-  Result<std::string> place_of(const std::string& path);
+  Result<std::string> location_of(const std::string& path);
   Result<std::uint64_t> bytes_of(const std::string& key);
   Result<std::vector<StoredObject>> list_anew(const std::string& folder);
   Result<bool> is_closed(const StoredObject& manifest);
@@ -51,8 +51,8 @@ class ObjectFiles final : public FileSystem {
   const std::string url_;
   std::mutex mutex_;
   // Manifests, and what they name, never change. A checkpoint that was removed is looked up anew.
-  std::map<std::string, std::map<std::string, std::string>> places_;  // folder: file: key
-  std::map<std::string, std::uint64_t> bytes_;                        // of keys that were listed
+  std::map<std::string, std::map<std::string, std::string>> locations_;  // folder: file: key
+  std::map<std::string, std::uint64_t> bytes_;                           // of keys that were listed
 };
 
 }  // namespace train

@@ -13,8 +13,8 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kDigestsBytesMax = 64 << 20;
-constexpr std::size_t kPartListBytesMax = 5u << 19;  // of a frame's 4 MiB
-constexpr std::size_t kListedFileBytes = 64;         // size and digest of one, beside its path
+constexpr std::size_t kShardListBytesMax = 5u << 19;  // of a frame's 4 MiB
+constexpr std::size_t kListedFileBytes = 64;          // size and digest of one, beside its path
 
 Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
                      std::vector<StagedFile>& files) {
@@ -44,12 +44,12 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
 Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::string& folder) {
   std::size_t bytes = 0;
   for (const StagedFile& file : files) bytes += file.path.size() + kListedFileBytes;
-  if (bytes <= kPartListBytesMax) return Unit{};
+  if (bytes <= kShardListBytesMax) return Unit{};
   return Error{
       Errc::ResourceExhausted,
       fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; that of a "
                   "rank's shard may take {}, {} a file beside its path",
-                  folder, files.size(), bytes, kPartListBytesMax, kListedFileBytes),
+                  folder, files.size(), bytes, kShardListBytesMax, kListedFileBytes),
       "write fewer, larger files"};
 }
 

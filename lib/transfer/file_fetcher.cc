@@ -64,28 +64,28 @@ struct FileFetcher::Flow {
   FetchRequest request;
   int number = 0;  // of the flows at a time
   std::vector<CheckpointFile> missing;
-  struct Place {
+  struct Position {
     std::size_t file = 0;
     std::uint64_t offset = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Position&) const = default;
   };
-  Place asked, written;
-  std::map<Place, std::string> came;   // and is not written
-  std::unique_ptr<IncomingFile> open;  // the disk's while `writing`
+  Position asked, written;
+  std::map<Position, std::string> came;  // and is not written
+  std::unique_ptr<IncomingFile> open;    // the disk's while `writing`
   bool writing = false;
   std::optional<Error> error;
 
   bool all_asked() const { return asked.file == missing.size(); }
   bool all_written() const { return written.file == missing.size(); }
   /// Move `place` behind `bytes` more of this file, or to the next file that has any.
-  void move(Place& place, std::uint64_t bytes) const {
-    place.offset += bytes;
-    while (place.file < missing.size() && place.offset >= missing[place.file].bytes)
-      place = {place.file + 1, 0};
+  void move(Position& position, std::uint64_t bytes) const {
+    position.offset += bytes;
+    while (position.file < missing.size() && position.offset >= missing[position.file].bytes)
+      position = {position.file + 1, 0};
   }
 
-  Result<Unit> write(FileSystem& fs, Place from, const std::deque<std::string>& pieces);
-  Result<Unit> finish_whole(FileSystem& fs, Place& at);
+  Result<Unit> write(FileSystem& fs, Position from, const std::deque<std::string>& pieces);
+  Result<Unit> finish_file(FileSystem& fs, Position& at);
 };
 
 FileFetcher::FileFetcher(asio::any_io_executor executor, const Clock& clock,
@@ -181,7 +181,7 @@ void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::
     answer.error_code = std::string(to_string(Errc::Corrupt));
   }
   if (answer.error.empty() && !flow.error) {
-    flow.came.emplace(Flow::Place{file, offset}, std::move(answer.data));
+    flow.came.emplace(Flow::Position{file, offset}, std::move(answer.data));
     return;
   }
   in_use_ -= bytes;
@@ -191,8 +191,8 @@ void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::
 // Write what came, with one piece of work for the disk at a time, in the order of the files.
 void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
   if (flow->writing || flow->error) return;
-  const Flow::Place from = flow->written;
-  Flow::Place to = from;
+  const Flow::Position from = flow->written;
+  Flow::Position to = from;
   flow->move(to, 0);
   auto pieces = std::make_shared<std::deque<std::string>>();
   std::size_t bytes = 0;
@@ -220,21 +220,21 @@ void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
 }
 
 /// Write `pieces`, which follow each other from `from` on. Runs on the disk's thread.
-Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Place from,
+Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Position from,
                                       const std::deque<std::string>& pieces) {
-  TRY_VOID(finish_whole(fs, from));
+  TRY_VOID(finish_file(fs, from));
   for (const std::string& piece : pieces) {
     TRY_VOID(open->write(piece));
-    TRY_VOID(finish_whole(fs, from));
+    TRY_VOID(finish_file(fs, from));
   }
   return Unit{};
 }
 
 /// End the file at `at` if it is whole, and empty ones behind it; open the one that follows.
-Result<Unit> FileFetcher::Flow::finish_whole(FileSystem& fs, Place& at) {
+Result<Unit> FileFetcher::Flow::finish_file(FileSystem& fs, Position& at) {
   for (; at.file < missing.size(); ++at.file) {
     if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file], number);
-    if (!open->whole()) return Unit{};
+    if (!open->complete()) return Unit{};
     TRY_VOID(open->finish());
     open.reset();
   }
@@ -276,7 +276,7 @@ void FileFetcher::close(Error why) {
 
 /// Forget the open requests of a flow that needs them no more.
 void FileFetcher::forget(const Flow& flow) {
-  for (const auto& [place, piece] : flow.came) in_use_ -= piece.size();
+  for (const auto& [position, piece] : flow.came) in_use_ -= piece.size();
   std::erase_if(asked_, [&](const auto& entry) {
     const bool is_its = entry.second.flow == &flow;
     if (is_its) in_use_ -= entry.second.request.bytes;

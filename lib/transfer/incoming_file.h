@@ -23,7 +23,7 @@ class IncomingFile {
 
   const CheckpointFile& wanted() const { return wanted_; }
   std::uint64_t written() const { return written_; }
-  bool whole() const { return written_ == wanted_.bytes; }
+  bool complete() const { return written_ == wanted_.bytes; }
   /// Write the bytes that follow those written so far.
   Result<Unit> write(std::string_view bytes);
   /// Finish the file once it is whole. Corrupt if the digest differs; else the file is safe under

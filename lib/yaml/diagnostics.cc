@@ -73,12 +73,13 @@ std::string Diagnostics::error_text() const {
   for (const Diagnostic& d : list_) {
     if (d.severity == Severity::Error) errors.push_back(&d);
   }
-  const auto place = [](const Diagnostic* d) {
+  const auto location = [](const Diagnostic* d) {
     return std::make_tuple(d->at.source == nullptr ? -1 : d->at.source->order, d->at.line,
                            d->at.column);
   };
-  std::stable_sort(errors.begin(), errors.end(),
-                   [&](const Diagnostic* a, const Diagnostic* b) { return place(a) < place(b); });
+  std::stable_sort(errors.begin(), errors.end(), [&](const Diagnostic* a, const Diagnostic* b) {
+    return location(a) < location(b);
+  });
   std::string text;
   for (std::size_t i = 0; i < errors.size() && i < kErrorsShownMax; ++i) text += render(*errors[i]);
   if (errors.size() > kErrorsShownMax)

@@ -99,7 +99,7 @@ std::size_t load_offset(const Dl_info& module) {
 
 }  // namespace
 
-std::string CodePlace::function() const {
+std::string CodeLocation::function() const {
   int status = 0;
   char* name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
   std::string text = status == 0 ? name : symbol;
@@ -107,20 +107,20 @@ std::string CodePlace::function() const {
   return text;
 }
 
-CodePlace place_of(const void* address) {
+CodeLocation location_of(const void* address) {
   Dl_info module{};
   if (::dladdr(address, &module) == 0 || module.dli_fname == nullptr) return {};
-  CodePlace place;
+  CodeLocation location;
   const char* slash = std::strrchr(module.dli_fname, '/');
-  place.module = slash == nullptr ? module.dli_fname : slash + 1;
-  place.offset = reinterpret_cast<std::size_t>(address) - load_offset(module);
-  place.symbol =
-      ElfFile(is_program(module) ? "/proc/self/exe" : module.dli_fname).function_at(place.offset);
-  if (place.symbol.empty() && module.dli_sname != nullptr) place.symbol = module.dli_sname;
-  return place;
+  location.module = slash == nullptr ? module.dli_fname : slash + 1;
+  location.offset = reinterpret_cast<std::size_t>(address) - load_offset(module);
+  location.symbol = ElfFile(is_program(module) ? "/proc/self/exe" : module.dli_fname)
+                        .function_at(location.offset);
+  if (location.symbol.empty() && module.dli_sname != nullptr) location.symbol = module.dli_sname;
+  return location;
 }
 
-bool is_programs_own(const CodePlace& place) {
+bool is_programs_own(const CodeLocation& location) {
   static constexpr std::array kLibraries = {
       "libc.so"sv,    "libc-"sv,    "libstdc++"sv,   "libm.so"sv,  "libgcc"sv,
       "libpthread"sv, "ld-linux"sv, "libtrainrun"sv, "libtorch"sv, "libc10"sv,
@@ -130,11 +130,11 @@ bool is_programs_own(const CodePlace& place) {
       "_ZSt"sv,       "_ZNSt"sv,     "_ZNKSt"sv,     "_ZN9__gnu_cxx"sv, "_ZN5train"sv,
       "_ZNK5train"sv, "_ZN5torch"sv, "_ZNK5torch"sv, "_ZN3c10"sv,       "_ZNK3c10"sv,
       "_ZN2at"sv,     "_ZNK2at"sv,   "_start"sv,     "__libc_start"sv};
-  if (place.module.empty() || starts_with_any(place.module, kLibraries)) return false;
+  if (location.module.empty() || starts_with_any(location.module, kLibraries)) return false;
   // A std::function that holds a lambda: the compiler has often put the lambda's own code there.
-  const bool holds_lambda = place.symbol.find("9_M_invoke") != std::string::npos &&
-                            place.symbol.find("Ul") != std::string::npos;
-  return holds_lambda || !starts_with_any(place.symbol, kNamespaces);
+  const bool holds_lambda = location.symbol.find("9_M_invoke") != std::string::npos &&
+                            location.symbol.find("Ul") != std::string::npos;
+  return holds_lambda || !starts_with_any(location.symbol, kNamespaces);
 }
 
 }  // namespace train::sdk

@@ -7,7 +7,7 @@
 namespace train::sdk {
 
 /// Where an address lies.
-struct CodePlace {
+struct CodeLocation {
   std::string module;            // the file's name without its folder; "" if the address is in none
   std::size_t offset = 0;        // in the module, as addr2line wants it
   std::string symbol;            // as the linker has it; "" if unknown
@@ -15,10 +15,10 @@ struct CodePlace {
 };
 
 /// Return where `address` lies.
-CodePlace place_of(const void* address);
+CodeLocation location_of(const void* address);
 
 /// Return whether the place is the program's own: it is not in the libraries below the program (C,
 /// C++, LibTorch, Arrow, the SDK), nor in what they put between its functions.
-bool is_programs_own(const CodePlace& place);
+bool is_programs_own(const CodeLocation& location);
 
 }  // namespace train::sdk

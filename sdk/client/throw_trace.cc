@@ -53,20 +53,20 @@ void watch_throws() {
 }
 
 std::string describe_frames(void* const* frames, int count) {
-  std::vector<CodePlace> all, own;
+  std::vector<CodeLocation> all, own;
   for (int i = 0; i < count; ++i) {
-    const CodePlace& place = all.emplace_back(
-        place_of(static_cast<const char*>(frames[i]) - 1));  // it is where the call returns to
-    if (is_programs_own(place)) own.push_back(place);
+    const CodeLocation& location = all.emplace_back(
+        location_of(static_cast<const char*>(frames[i]) - 1));  // it is where the call returns to
+    if (is_programs_own(location)) own.push_back(location);
   }
   std::string text;
-  for (const CodePlace& place : own.empty() ? all : own) {
+  for (const CodeLocation& location : own.empty() ? all : own) {
     char line[64];
-    std::snprintf(line, sizeof line, "#%zu ", &place - (own.empty() ? all : own).data());
+    std::snprintf(line, sizeof line, "#%zu ", &location - (own.empty() ? all : own).data());
     text += line;
-    if (!place.symbol.empty()) text += place.function() + " ";
-    std::snprintf(line, sizeof line, "+%#zx", place.offset);
-    text += "(" + place.module + line + ")\n";
+    if (!location.symbol.empty()) text += location.function() + " ";
+    std::snprintf(line, sizeof line, "+%#zx", location.offset);
+    text += "(" + location.module + line + ")\n";
   }
   return text;
 }

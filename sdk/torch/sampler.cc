@@ -11,13 +11,13 @@ namespace train {
 namespace {
 
 /// A place between two rows of an epoch's order, the same for all ranks.
-struct Place {
+struct Position {
   std::uint64_t epoch = 0;
   std::size_t rows_done = 0;
 };
 
 struct Pass {
-  Place from;
+  Position from;
   std::vector<std::size_t> rows;  // of this rank
   std::size_t asked = 0;          // how many of them the loader has fetched
   std::size_t consumed = 0;       // how many of them the loop has had; see reads_ahead
@@ -36,7 +36,7 @@ struct DistributedSampler::Shared {
   std::size_t rows;
   const ShardOptions options;
   const std::size_t world_size, rank;
-  Place next;                     // where the next pass begins
+  Position next;                  // where the next pass begins
   std::optional<Pass> pass = {};  // the last one that was begun
   bool reads_ahead = false;  // what was asked for is not consumed yet: mark_consumed says what is
   bool in_order = true;
@@ -54,12 +54,12 @@ struct DistributedSampler::Shared {
     pass = Pass{.from = next, .rows = sdk::rows_of_rank(order(next.rows_done), next.epoch, rank)};
     next = {next.epoch + 1, 0};
   }
-  Place place() const {
+  Position position() const {
     if (!under_way()) return next;
     const std::size_t mine = reads_ahead ? pass->consumed : pass->asked;
     return {pass->from.epoch, std::min(rows, pass->from.rows_done + mine * world_size)};
   }
-  SamplerState state_at(const Place& at) const {
+  SamplerState state_at(const Position& at) const {
     return {.epoch = at.epoch,
             .rows_done = at.rows_done,
             .rows = rows,
@@ -97,7 +97,7 @@ void DistributedSampler::set_epoch(std::uint64_t epoch) {
 
 std::uint64_t DistributedSampler::epoch() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->place().epoch;
+  return shared_->position().epoch;
 }
 
 std::size_t DistributedSampler::rows_per_rank() const {
@@ -153,7 +153,7 @@ SamplerState DistributedSampler::state() const {
               "leave enforce_ordering on, or save between two epochs, after end_pass() where "
               "a loop was left early"});
   }
-  return shared_->state_at(shared_->place());
+  return shared_->state_at(shared_->position());
 }
 
 void DistributedSampler::restore(const SamplerState& state) {

@@ -63,11 +63,11 @@ void add_pieces(sdk::TensorReader& file, SavedState& saved) {
   const auto text = file.metadata().find(kShards);
   if (text == file.metadata().end()) corrupt("its header does not say where its pieces lie");
   try {
-    const Dict places = parse_json(text->second).as<Dict>();
+    const Dict locations = parse_json(text->second).as<Dict>();
     for (const sdk::TensorEntry& entry : file.tensors()) {
-      const Dict place = places.at(entry.name).as<Dict>();
-      SavedPiece piece{&file, entry, place.at("shape").as<std::vector<std::int64_t>>(), {}};
-      piece.box = {place.at("offset").as<std::vector<std::int64_t>>(), entry.shape};
+      const Dict location = locations.at(entry.name).as<Dict>();
+      SavedPiece piece{&file, entry, location.at("shape").as<std::vector<std::int64_t>>(), {}};
+      piece.box = {location.at("offset").as<std::vector<std::int64_t>>(), entry.shape};
       if (!sdk::fits(piece.box, piece.shape))
         corrupt("the piece of \"" + entry.name + "\" lies outside of its tensor");
       saved[entry.name].push_back(std::move(piece));
@@ -269,14 +269,15 @@ sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int worl
   }
   const std::vector<int> writers = deal_out(bytes, world_size);
   NamedTensors mine;
-  Dict places;
+  Dict locations;
   std::size_t next = 0;
   for (const auto& entry : state.entries()) {
     if (entry.replicated && writers[next++] != rank) continue;
     mine.emplace_back(entry.name, entry.local);
-    places[entry.name] = Dict{{"shape", to_list(entry.shape)}, {"offset", to_list(entry.offset)}};
+    locations[entry.name] =
+        Dict{{"shape", to_list(entry.shape)}, {"offset", to_list(entry.offset)}};
   }
-  return stage_tensors(mine, {{"format", "pt"}, {kShards, to_json(Value(std::move(places)))}});
+  return stage_tensors(mine, {{"format", "pt"}, {kShards, to_json(Value(std::move(locations)))}});
 }
 
 void sdk::load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,

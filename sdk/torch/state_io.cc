@@ -57,27 +57,27 @@ sdk::NamedTensors state_of_module(const torch::nn::Module& module) {
   return state;
 }
 
-List places_of(const std::vector<DistributedSampler*>& samplers) {
-  List places;
+List positions_of(const std::vector<DistributedSampler*>& samplers) {
+  List positions;
   for (const DistributedSampler* sampler : samplers) {
     const SamplerState at = sampler->state();
-    places.emplace_back(Dict{{"epoch", at.epoch},
-                             {"rows_done", at.rows_done},
-                             {"rows", at.rows},
-                             {"shuffle", at.shuffle},
-                             {"seed", at.seed}});
+    positions.emplace_back(Dict{{"epoch", at.epoch},
+                                {"rows_done", at.rows_done},
+                                {"rows", at.rows},
+                                {"shuffle", at.shuffle},
+                                {"seed", at.seed}});
   }
-  return places;
+  return positions;
 }
 
-Dict make_index(const StateRefs& state, List places) {
+Dict make_index(const StateRefs& state, List positions) {
   List optimizers;
   for (const auto* optimizer : state.optimizers) optimizers.emplace_back(sdk::describe(*optimizer));
   Dict index{{"format", kFormat},
              {"modules", static_cast<std::int64_t>(state.modules.size())},
              {"optimizers", std::move(optimizers)},
              {"sharded", static_cast<std::int64_t>(state.sharded.size())}};
-  if (!places.empty()) index["samplers"] = std::move(places);
+  if (!positions.empty()) index["samplers"] = std::move(positions);
   if (state.epoch) index["epoch"] = *state.epoch;
   return index;
 }
@@ -105,7 +105,7 @@ using Staged = std::vector<StagedBytes>;
 Staged stage(const StateRefs& state) {
   Staged staged;
   const int rank = sdk::worker_info().rank;
-  List places = places_of(state.samplers);  // where one has none, every rank throws
+  List positions = positions_of(state.samplers);  // where one has none, every rank throws
   const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
   };
@@ -122,7 +122,8 @@ Staged stage(const StateRefs& state) {
     add_tensors(module_file(i), state_of_module(*state.modules[i]));
   for (std::size_t i = 0; i < state.optimizers.size(); ++i)
     add_file(optimizer_file(i), sdk::stage_optimizer(*state.optimizers[i]));
-  staged.push_back({kIndexFile, to_json(Value(make_index(state, std::move(places)))) + "\n", {}});
+  staged.push_back(
+      {kIndexFile, to_json(Value(make_index(state, std::move(positions)))) + "\n", {}});
   return staged;
 }
 
@@ -272,14 +273,14 @@ void load_optimizer(const sdk::CheckedFiles& files, const Dict& index, std::size
 
 SamplerState place_in(const Value& saved) {
   try {
-    const Dict place = saved.as<Dict>();
+    const Dict position = saved.as<Dict>();
     const auto number = [&](const char* name) {
-      return static_cast<std::uint64_t>(place.at(name).as<std::int64_t>());
+      return static_cast<std::uint64_t>(position.at(name).as<std::int64_t>());
     };
     return {.epoch = number("epoch"),
             .rows_done = number("rows_done"),
             .rows = number("rows"),
-            .shuffle = place.at("shuffle").as<bool>(),
+            .shuffle = position.at("shuffle").as<bool>(),
             .seed = number("seed")};
   } catch (const std::exception& error) {
     raise(Error{Errc::Corrupt, std::string("the place of a sampler: ") + error.what()});

@@ -46,7 +46,7 @@ class Travel : public NoStorage {
     return exists(cluster->run_dir("job") + "/checkpoints/.tmp-1-0.1/.rank-0000/small-0");
   }
   /// All checkpoints are there, every byte of them, and n1 keeps nothing.
-  void expect_whole_end(Process& run) {
+  void expect_complete_end(Process& run) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(cluster->checkpoints("job").size(), static_cast<std::size_t>(kEpochs));
     EXPECT_EQ(cluster->run({"checkpoint", "verify", cluster->run_dir("job")}), 0);
@@ -70,7 +70,7 @@ TEST_F(Travel, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
   send_signal(cluster->worker(1).value(), SIGKILL);
   go_on(1, 2);
 
-  expect_whole_end(run);
+  expect_complete_end(run);
   EXPECT_TRUE(contains(run.out(), fmt::format("n1 has no access to '{}': train-run relays its "
                                               "checkpoints",
                                               cluster->run_dir("job"))))
@@ -106,7 +106,7 @@ TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
   Process& next = nodes->resume("job");
   go_on(0, 3);
 
-  expect_whole_end(next);
+  expect_complete_end(next);
   EXPECT_EQ(restarts(*cluster, "job"), 0);
 }
 
@@ -121,7 +121,7 @@ TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
   start_without_storage(1);
   go_on(0, 3);
 
-  expect_whole_end(run);
+  expect_complete_end(run);
   EXPECT_EQ(restarts(*cluster, "job"), 0);
 }
 
@@ -135,7 +135,7 @@ TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
   send_signal(cluster->worker(1).value(), SIGKILL);
   go_on(1, 1);
 
-  expect_whole_end(run);
+  expect_complete_end(run);
   for (int rank : {0, 1})
     EXPECT_TRUE(contains(log_of(rank, 1), "restored epoch 0 whole")) << log_of(rank, 1);
 }

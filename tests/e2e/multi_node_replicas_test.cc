@@ -31,15 +31,15 @@ class Replicas : public NoStorage {
   }
   /// What the node keeps of the run's checkpoints: "data-1-0.2/rank-0001", …
   std::set<std::string> kept_on(int node) const {
-    std::set<std::string> places;
+    std::set<std::string> locations;
     std::error_code ec;
     const fs::path data = cluster->path(fmt::format("sp-n{}/data", node));
     for (const auto& run : fs::directory_iterator(data, ec))
       for (const auto& made : fs::directory_iterator(run.path() / "checkpoints", ec))
         if (made.path().filename().string().starts_with("data-"))
-          for (const auto& part : fs::directory_iterator(made.path(), ec))
-            places.insert(made.path().filename() / part.path().filename());
-    return places;
+          for (const auto& shard : fs::directory_iterator(made.path(), ec))
+            locations.insert(made.path().filename() / shard.path().filename());
+    return locations;
   }
   /// All checkpoints are in the run's folder, every byte of them, and no node keeps anything.
   void expect_all_at_home(Process& run) {

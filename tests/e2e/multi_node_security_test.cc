@@ -331,9 +331,9 @@ std::string answer_to(const std::string& endpoint, const std::string& token_file
   const auto tls =
       std::optional<TlsContext>(TlsContext::from_token(read_token_file(token_file).value()));
   const auto dial = [&]() -> asio::awaitable<void> {
-    const auto place = parse_endpoint(endpoint);
+    const auto location = parse_endpoint(endpoint);
     auto link =
-        co_await Connection::connect(context.get_executor(), *place, std::chrono::seconds(10));
+        co_await Connection::connect(context.get_executor(), *location, std::chrono::seconds(10));
     if (!link) co_return;
     const Identity self{"test", "launcher", "elsewhere", ::getpid(), ""};
     auto greeted = co_await connect_handshake(**link, self, tls);
@@ -456,12 +456,12 @@ TEST(MultiNodeSecurity, ConnectionsThatSayNothingKeepNoLauncherOut) {
   ASSERT_EQ(cluster.start({built("traind"), "token", token}).wait(), 0);
   Nodes nodes(cluster, 1);
   Process& daemon = nodes.start(0, {"--resource", "CPU=2", "--token-file", token});
-  const auto place = parse_endpoint(nodes.endpoint(0));
+  const auto location = parse_endpoint(nodes.endpoint(0));
   asio::io_context context;
   std::vector<asio::ip::tcp::socket> silent;
   for (int i = 0; i < 500; ++i) {
     silent.emplace_back(context);
-    silent.back().connect({asio::ip::make_address(place->host_or_path), place->port});
+    silent.back().connect({asio::ip::make_address(location->host_or_path), location->port});
   }
 
   Process& run = nodes.train_run(hello_job(cluster), 1, {"--token-file", token});

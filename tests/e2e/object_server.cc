@@ -70,7 +70,7 @@ ObjectServer::ObjectServer(Cluster& cluster, StoreKind kind)
                     {"AWS_REGION", "us-east-1"}};
 }
 
-std::string ObjectServer::place(const std::string& folder) const {
+std::string ObjectServer::location(const std::string& folder) const {
   const std::string bucket = kind_ == StoreKind::Hdfs ? url_ : program_of(kind_).bucket;
   return bucket + "/" + folder;
 }

@@ -21,7 +21,7 @@ class ObjectServer {
 
   bool available() const { return !url_.empty(); }
   /// "s3://bucket/runs" for "runs".
-  std::string place(const std::string& folder) const;
+  std::string location(const std::string& folder) const;
   /// What a program needs to reach it: AWS_ENDPOINT_URL and keys; STORAGE_EMULATOR_HOST; CLASSPATH,
   /// …
   const std::map<std::string, std::string>& environment() const { return environment_; }

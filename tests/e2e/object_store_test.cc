@@ -21,7 +21,7 @@ class Stores : public ::testing::TestWithParam<StoreKind> {
     if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
   }
   std::shared_ptr<ObjectStore> open(Duration retry_timeout = seconds(20)) {
-    return open_at(server.place("some folder/runs"), retry_timeout);
+    return open_at(server.location("some folder/runs"), retry_timeout);
   }
   std::shared_ptr<ObjectStore> open_at(const std::string& url, Duration retry_timeout) {
     auto opened = open_object_store(url, {.environment = server.environment(),
@@ -181,7 +181,7 @@ TEST_P(Buckets, WhatCannotWorkSaysWhyAndWhatToDo) {
   const auto busy = open(milliseconds(500))->put_new("a", "b");
   EXPECT_EQ(busy.error().code, Errc::Unavailable) << busy.error().describe();
   EXPECT_EQ(write_large(*open(milliseconds(500)), "c", 1).error().code, Errc::Unavailable);
-  EXPECT_TRUE(open_object_store(server.place("").substr(0, 5), {}).has_error());
+  EXPECT_TRUE(open_object_store(server.location("").substr(0, 5), {}).has_error());
 }
 
 // An empty list would be a run without checkpoints.
@@ -192,14 +192,14 @@ TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
   std::vector<std::string> retries;
   bool away = false;
   const auto open = [&](Duration retry_timeout) {
-    return *open_object_store(server.place("runs"), {.environment = server.environment(),
-                                                     .retry_timeout = retry_timeout,
-                                                     .on_retry = [&](const std::string& text) {
-                                                       retries.push_back(text);
-                                                       if (!away) return;
-                                                       away = false;
-                                                       server.signal(SIGUSR2);
-                                                     }});
+    return *open_object_store(server.location("runs"), {.environment = server.environment(),
+                                                        .retry_timeout = retry_timeout,
+                                                        .on_retry = [&](const std::string& text) {
+                                                          retries.push_back(text);
+                                                          if (!away) return;
+                                                          away = false;
+                                                          server.signal(SIGUSR2);
+                                                        }});
   };
   const auto store = open(seconds(120));
   ASSERT_TRUE(store->put("a/one", "1"));
@@ -224,7 +224,7 @@ TEST(Hdfs, WhatWaitsToReplaceAnObjectIsNotListedBesideIt) {
   const ObjectServer server(cluster, StoreKind::Hdfs);
   if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
   const auto store =
-      *open_object_store(server.place("runs"), {.environment = server.environment()});
+      *open_object_store(server.location("runs"), {.environment = server.environment()});
   for (const char* key : {"a/run", "a/run-1", "a/run.trainrun-next", "a/gone.trainrun-next"})
     ASSERT_TRUE(store->put(key, key));
 
@@ -237,7 +237,7 @@ TEST(Hdfs, WhatAKilledWriterLeftIsFoundOrDropped) {
   const ObjectServer server(cluster, StoreKind::Hdfs);
   if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
   const auto store =
-      *open_object_store(server.place("runs"), {.environment = server.environment()});
+      *open_object_store(server.location("runs"), {.environment = server.environment()});
   ASSERT_TRUE(store->put("a/run.json.trainrun-next", "newer"));
   ASSERT_TRUE(store->put("a/data.trainrun-part-0123", "half"));
 

@@ -21,7 +21,7 @@ class StoreRun : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override {
     if (!server.available()) GTEST_SKIP() << "SKIPPED: no server is installed";
-    auto opened = open_object_store(run_place, {.environment = server.environment()});
+    auto opened = open_object_store(run_location, {.environment = server.environment()});
     ASSERT_TRUE(opened) << opened.error().describe();
     store = *opened;
   }
@@ -36,7 +36,7 @@ class StoreRun : public ::testing::TestWithParam<StoreKind> {
                     "train_loop_config: {{mode: epochs, {}}}\n"
                     "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}\n"
                     "run_config:\n  storage_path: {}\n{}{}",
-                    program("sdk_worker"), config, server.place("runs"), run_config, more));
+                    program("sdk_worker"), config, server.location("runs"), run_config, more));
   }
   /// On the machine that has its state in `state`.
   StartOptions on(const std::string& state = "home") const {
@@ -71,7 +71,7 @@ class StoreRun : public ::testing::TestWithParam<StoreKind> {
 
   Cluster cluster;
   ObjectServer server{cluster, GetParam()};
-  const std::string run_place = server.place("runs/job");
+  const std::string run_location = server.location("runs/job");
   std::shared_ptr<ObjectStore> store;
 };
 
@@ -115,7 +115,8 @@ TEST_P(S3Run, UploadsGiveWayToTheTraining) {
 
 TEST_P(StoreRun, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   const std::string out = said({job("epochs: 3", "  checkpoint_config: {num_to_keep: 2}\n")}, 0);
-  EXPECT_TRUE(contains(out, "checkpoint   " + run_place + "/checkpoints/checkpoint_000003")) << out;
+  EXPECT_TRUE(contains(out, "checkpoint   " + run_location + "/checkpoints/checkpoint_000003"))
+      << out;
 
   EXPECT_EQ(keys("checkpoints"),
             (std::vector<std::string>{"checkpoints/checkpoint_000002/.manifest.json",
@@ -127,20 +128,20 @@ TEST_P(StoreRun, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   EXPECT_TRUE(contains(*store->get("attempts/000/ranks/0001/stdout.log", 1 << 20), "RANK=1"));
 
   const auto status =
-      boost::json::parse(said({"status", run_place, "--output", "json"}, 0, "other"));
+      boost::json::parse(said({"status", run_location, "--output", "json"}, 0, "other"));
   EXPECT_EQ(text_of(status.as_object(), "state"), "finished");
-  EXPECT_EQ(text_of(status.as_object(), "path"), run_place);
+  EXPECT_EQ(text_of(status.as_object(), "path"), run_location);
   EXPECT_EQ(text_of(status.at("metrics").as_object(), "epoch"), "2");
-  EXPECT_TRUE(contains(said({"logs", run_place, "--rank", "0"}, 0, "third"), "RANK=0"));
-  const auto rows =
-      boost::json::parse(said({"checkpoint", "list", run_place, "--output", "json"}, 0, "other"));
+  EXPECT_TRUE(contains(said({"logs", run_location, "--rank", "0"}, 0, "third"), "RANK=0"));
+  const auto rows = boost::json::parse(
+      said({"checkpoint", "list", run_location, "--output", "json"}, 0, "other"));
   EXPECT_EQ(rows.as_array().size(), 2u);
-  EXPECT_TRUE(contains(said({"checkpoint", "verify", run_place}, 0, "other"),
+  EXPECT_TRUE(contains(said({"checkpoint", "verify", run_location}, 0, "other"),
                        "2 of 2 checkpoints are whole"));
   const std::string copy = cluster.path("copy");
-  said({"checkpoint", "export", run_place, "latest", copy}, 0, "other");
+  said({"checkpoint", "export", run_location, "latest", copy}, 0, "other");
   EXPECT_EQ(read_file(copy + "/state.json"), "{\"epoch\":2}");
-  EXPECT_TRUE(contains(said({"resume", run_place}, 73, "other"), "has finished"));
+  EXPECT_TRUE(contains(said({"resume", run_location}, 73, "other"), "has finished"));
 }
 
 TEST_P(StoreRun, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
@@ -166,10 +167,10 @@ TEST_P(StoreRun, ItsWorkersOutliveTheLauncher) {
   const auto workers = cluster.worker_pids();
   first.signal(SIGKILL);
   first.wait();
-  const std::string status = said({"status", run_place}, 0);
+  const std::string status = said({"status", run_location}, 0);
   EXPECT_TRUE(contains(status, "interrupted: its train-run is gone")) << status;
 
-  Process& second = cluster.train_run({"resume", run_place}, on());
+  Process& second = cluster.train_run({"resume", run_location}, on());
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found"); }))
       << second.out() << second.err();
   EXPECT_EQ(cluster.worker_pids(), workers);
@@ -199,22 +200,22 @@ std::vector<std::string> open_to_others(const std::string& folder) {
 TEST_P(StoreRun, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
-  const std::string refused = said({"resume", run_place}, 73, "other");
-  EXPECT_TRUE(contains(refused, run_place + " is held by a train-run on ")) << refused;
+  const std::string refused = said({"resume", run_location}, 73, "other");
+  EXPECT_TRUE(contains(refused, run_location + " is held by a train-run on ")) << refused;
   EXPECT_TRUE(contains(refused, "--force")) << refused;
   const mode_t before = ::umask(0);
-  const std::string held = said({"can-restore", run_place}, 1, "other");
+  const std::string held = said({"can-restore", run_location}, 1, "other");
   ::umask(before);
   EXPECT_TRUE(contains(held, "cannot be resumed: train-run pid ")) << held;
   EXPECT_EQ(open_to_others(cluster.path("other")), std::vector<std::string>{});
   first.signal(SIGKILL);
   first.wait();
 
-  Process& second = cluster.train_run({"resume", run_place}, on("other"));
+  Process& second = cluster.train_run({"resume", run_location}, on("other"));
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_TRUE(contains(second.out(), "restored epoch 1")) << second.out();
   EXPECT_TRUE(committed(4));
-  const auto here = boost::json::parse(said({"status", run_place, "--output", "json"}, 0));
+  const auto here = boost::json::parse(said({"status", run_location, "--output", "json"}, 0));
   EXPECT_EQ(text_of(here.as_object(), "state"), "finished");
   EXPECT_EQ(text_of(here.at("metrics").as_object(), "epoch"), "3");
 }
@@ -222,10 +223,10 @@ TEST_P(StoreRun, IsResumedOnAnotherMachineOnceItsLauncherIsDead) {
 TEST_P(S3Run, IsStoppedFromAnotherMachine) {
   Process& run = cluster.train_run({job("epochs: 1000000, checkpoint_every: 100")}, on());
   ASSERT_TRUE(wait_until([&] { return committed(1); })) << run.out() << run.err();
-  const std::string status = said({"status", run_place}, 0, "other");
+  const std::string status = said({"status", run_location}, 0, "other");
   EXPECT_TRUE(contains(status, "state:      running (train-run pid ")) << status;
 
-  const std::string stopped = said({"stop", run_place}, 0, "other");
+  const std::string stopped = said({"stop", run_location}, 0, "other");
   EXPECT_TRUE(contains(stopped, "asked job to checkpoint and stop\nstopped")) << stopped;
   ASSERT_TRUE(run.wait()) << run.out();
   EXPECT_TRUE(contains(run.out(), "train-run stop")) << run.out();
@@ -235,12 +236,12 @@ TEST_P(StoreRun, ALauncherThatWasReplacedEndsAndCommitsNothing) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();
 
-  Process& second = cluster.train_run({"resume", run_place, "--force"}, on("other"));
+  Process& second = cluster.train_run({"resume", run_location, "--force"}, on("other"));
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_NE(first.wait(), 0) << first.out();
   EXPECT_TRUE(contains(first.out() + first.err(), "was put by another launcher"))
       << first.out() << first.err();
-  const std::string rows = said({"checkpoint", "list", run_place}, 0);
+  const std::string rows = said({"checkpoint", "list", run_location}, 0);
   EXPECT_TRUE(contains(rows, "checkpoint_000005")) << rows;  // 3 is closed to the one before
   EXPECT_FALSE(contains(rows, "checkpoint_000003")) << rows;
 }
@@ -254,9 +255,9 @@ TEST_P(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
   EXPECT_NE(first.wait(), 0);
   ASSERT_TRUE(store->put("checkpoints/data-1-0.3/rank-0000/state.json", "{\"epoch\":7}"));
 
-  const std::string verified = said({"checkpoint", "verify", run_place}, 1);
+  const std::string verified = said({"checkpoint", "verify", run_location}, 1);
   EXPECT_TRUE(contains(verified, "'state.json': xxh3-128 is ")) << verified;
-  const std::string out = said({"resume", run_place}, 0);
+  const std::string out = said({"resume", run_location}, 0);
   EXPECT_TRUE(contains(out, "skipping checkpoint_000003, which is not whole")) << out;
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
@@ -271,7 +272,7 @@ TEST_P(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
   EXPECT_TRUE(contains(out, "; trying again")) << out;
   EXPECT_EQ(keys("checkpoints").size(), 6u);
   EXPECT_TRUE(
-      contains(said({"checkpoint", "verify", run_place}, 0), "3 of 3 checkpoints are whole"));
+      contains(said({"checkpoint", "verify", run_location}, 0), "3 of 3 checkpoints are whole"));
 }
 
 TEST_P(StoreRun, ARunElsewhereBeginsFromACheckpointOfIt) {
@@ -279,7 +280,7 @@ TEST_P(StoreRun, ARunElsewhereBeginsFromACheckpointOfIt) {
   const std::string other = cluster.job(
       "other", fmt::format("command: [{}]\ntrain_loop_config: {{mode: epochs, epochs: 3}}\n"
                            "resume_from_checkpoint: {}/checkpoints/checkpoint_000002\n",
-                           program("sdk_worker"), run_place));
+                           program("sdk_worker"), run_location));
   const std::string out = said({other}, 0);
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
@@ -288,7 +289,7 @@ TEST_P(S3Run, AStoreThatDoesNotAnswerIsWaitedForWithAWord) {
   StartOptions options = on();
   options.env["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1";
   for (const std::vector<std::string>& words :
-       {std::vector{job("epochs: 1")}, {"checkpoint", "list", run_place}}) {
+       {std::vector{job("epochs: 1")}, {"checkpoint", "list", run_location}}) {
     Process& waiting = cluster.train_run(words, options);
     EXPECT_TRUE(wait_until([&] { return contains(waiting.err(), "; trying again"); }))
         << waiting.err();

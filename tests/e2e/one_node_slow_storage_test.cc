@@ -77,7 +77,7 @@ class SlowStorage : public ::testing::Test {
     return contains(run.out() + run.err(), text);
   }
   /// All checkpoints are these, and each of their bytes is right.
-  void expect_whole(const Names& names) {
+  void expect_intact(const Names& names) {
     EXPECT_EQ(cluster.checkpoints("job"), names);
     Process& verify = cluster.train_run({"checkpoint", "verify", cluster.run_dir("job")});
     EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
@@ -86,7 +86,7 @@ class SlowStorage : public ::testing::Test {
   void expect_resumed(const Names& checkpoints) {
     Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
     EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
-    expect_whole(checkpoints);
+    expect_intact(checkpoints);
     EXPECT_EQ(in_checkpoints("."), Names{});
   }
   /// It was trained to the end, without a restart.
@@ -112,7 +112,7 @@ TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
 
   rules("traind fsync delay 2 .rank-\n");
   expect_trained(run, 40);
-  expect_whole(
+  expect_intact(
       {"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004"});
   EXPECT_GE(calls("traind fsync delay").size(), 4u);
 }
@@ -136,7 +136,7 @@ TEST_F(SlowStorage, APartThatIsNotStoredInTimeIsGivenUpAndTheNextOnesAreKept) {
   EXPECT_TRUE(wait_until([&] { return in_checkpoints(".tmp-").empty(); }));  // by the late threads
   go(2);
   expect_trained(run, 4);
-  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  expect_intact({"checkpoint_000001", "checkpoint_000002"});
 }
 
 TEST_F(SlowStorage, WritesThatHangForEverKeepNeitherLaterOnesNorTheEndWaiting) {
@@ -146,7 +146,7 @@ TEST_F(SlowStorage, WritesThatHangForEverKeepNeitherLaterOnesNorTheEndWaiting) {
   Process& run = train("epochs: 5", "{upload_timeout: 1s}");
 
   expect_trained(run, 5);
-  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  expect_intact({"checkpoint_000001", "checkpoint_000002"});
   EXPECT_TRUE(has_said(run, "checkpoint 3 of attempt 0 is not kept: ")) << run.out();
   EXPECT_TRUE(has_said(run, "', where 2 more hang (")) << run.out();
 }
@@ -168,7 +168,7 @@ TEST_F(SlowStorage, AFileWhoseSyncFailedIsWrittenAnewAndNeverSyncedAgain) {
   go(1);
 
   expect_trained(run, 2);
-  expect_whole({"checkpoint_000001", "checkpoint_000002"});
+  expect_intact({"checkpoint_000001", "checkpoint_000002"});
   const Names synced = calls("traind fsync");
   ASSERT_EQ(synced.size(), 2u);
   struct stat kept {};
@@ -195,7 +195,7 @@ TEST_F(SlowStorage, ACommitWhoseSyncFailedIsGivenUpAndTheOneBeforeStays) {
   go(2);
 
   expect_trained(run, 3);
-  expect_whole({"checkpoint_000001", "checkpoint_000003"});
+  expect_intact({"checkpoint_000001", "checkpoint_000003"});
 }
 
 TEST_F(SlowStorage, AQuotaIsSaidAsOne) {
@@ -236,7 +236,7 @@ TEST_F(SlowStorage, AWriterThatAsksNobodyKeepsNoFileThatAQuotaCutShort) {
                                         "bytes were written ({})",
                                         kOverQuota)))
       << run.out();
-  expect_whole({"checkpoint_000001"});
+  expect_intact({"checkpoint_000001"});
 }
 
 TEST_F(SlowStorage, AWorkerWhoseFolderCannotBeMadeCanBeStopped) {
@@ -324,8 +324,8 @@ TEST_F(HangingCommit, IsSaidAndTrainingGoesOnAndItIsKeptOnceTheStorageAnswers) {
   go(3);
 
   expect_trained(run, 5);
-  expect_whole({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
-                "checkpoint_000005"});
+  expect_intact({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
+                 "checkpoint_000005"});
 }
 
 TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers) {
@@ -343,7 +343,7 @@ TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers)
   go(3);
 
   expect_trained(run, 5);
-  expect_whole({"checkpoint_000001", "checkpoint_000004", "checkpoint_000005"});
+  expect_intact({"checkpoint_000001", "checkpoint_000004", "checkpoint_000005"});
 }
 
 TEST_F(HangingCommit, OneThatWasAboutToAppearIsTakenForWhatItIs) {
@@ -358,8 +358,8 @@ TEST_F(HangingCommit, OneThatWasAboutToAppearIsTakenForWhatItIs) {
   for (const int epoch : {2, 3}) go(epoch);
 
   expect_trained(run, 5);
-  expect_whole({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
-                "checkpoint_000005"});
+  expect_intact({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004",
+                 "checkpoint_000005"});
 }
 
 TEST_F(HangingCommit, TheEndOfTheRunWaitsForItNoLongerThanThat) {
@@ -375,7 +375,7 @@ TEST_F(HangingCommit, TheEndOfTheRunWaitsForItNoLongerThanThat) {
                                  "within 4.0 s")))
       << run.out();
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");
-  expect_whole({"checkpoint_000001"});
+  expect_intact({"checkpoint_000001"});
 }
 
 TEST_F(HangingCommit, ASecondInterruptEndsTheRunAndResumeGoesOnFromTheOneBefore) {
@@ -394,7 +394,7 @@ TEST_F(HangingCommit, ASecondInterruptEndsTheRunAndResumeGoesOnFromTheOneBefore)
       << run.out();
   EXPECT_EQ(text_of(cluster.exit_json("job"), "outcome"), "interrupted");
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
-  expect_whole({"checkpoint_000001"});
+  expect_intact({"checkpoint_000001"});
   expect_resumed({"checkpoint_000001", "checkpoint_000002", "checkpoint_000003",
                   "checkpoint_000004", "checkpoint_000005"});
 }

@@ -130,7 +130,7 @@ void mutate(Script script) {
   const std::vector<std::string> lines = write_lines(script);
   std::vector<std::string> mutated = lines;
   std::string text;
-  const auto place = [&] {
+  const auto position = [&] {
     return mutated.begin() + static_cast<long>(script.below(mutated.size()));
   };
   std::size_t cut = std::string::npos;
@@ -138,15 +138,15 @@ void mutate(Script script) {
   for (int steps = 0; steps < 4 && !script.empty() && !mutated.empty(); ++steps)
     switch (script.below(6)) {
       case 0:
-        mutated.erase(place());
+        mutated.erase(position());
         break;
       case 1: {
-        const std::string line = *place();
-        mutated.insert(place(), line);
+        const std::string line = *position();
+        mutated.insert(position(), line);
         break;
       }
       case 2:
-        std::iter_swap(place(), place());
+        std::iter_swap(position(), position());
         break;
       case 3:
         cut = script.below(1 << 16);
@@ -155,7 +155,7 @@ void mutate(Script script) {
         flips.emplace_back(script.below(1 << 16), script.below(8));
         break;
       default:
-        place()->insert(std::size_t{0}, script.below(600), '\0');
+        position()->insert(std::size_t{0}, script.below(600), '\0');
         break;
     }
   for (const std::string& line : mutated) text += line;

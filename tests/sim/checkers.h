@@ -137,7 +137,7 @@ class Checkers {
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_generation_ = 0;
-  std::optional<Attempt> whole_;  // all its ranks were there when this launcher came
+  std::optional<Attempt> complete_;  // all its ranks were there when this launcher came
   bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};
   std::set<std::pair<Attempt, std::uint64_t>> lacking_space_, resolved_;  // since the last commit

@@ -38,11 +38,11 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
   newest_generation_ = generation;
   launcher_away_ = false;
   was_finished_ = finished;
-  whole_.reset();
+  complete_.reset();
   std::erase_if(failures_, [this](Attempt attempt) { return !view(attempt).end_journaled; });
   if (!living) return;
   const AttemptView& attempt = view(living->id);
-  if (attempt.world_size > 0 && attempt.started == attempt.world_size) whole_ = living->id;
+  if (attempt.world_size > 0 && attempt.started == attempt.world_size) complete_ = living->id;
 }
 
 // What it had decided and nobody has written down did not happen.
@@ -62,14 +62,14 @@ void Checkers::launcher_died() {
 
 // L4: workers that go on by themselves are found again: a launcher's death alone restarts nobody.
 void Checkers::check_cause() {
-  if (whole_ != last_attempt_->attempt) return;
-  const AttemptView& attempt = view(*whole_);
+  if (complete_ != last_attempt_->attempt) return;
+  const AttemptView& attempt = view(*complete_);
   const bool lost = std::any_of(lost_hosts_.begin(), lost_hosts_.end(),
-                                [this](const auto& host) { return host.first == *whole_; });
+                                [this](const auto& host) { return host.first == *complete_; });
   if (attempt.crashed || attempt.orphaned || lost) return;
   if (last_attempt_->failed || last_attempt_->cause.find("not started all") != std::string::npos)
     fail("L4", fmt::format("attempt {} starts again, and only its launcher had died: {}",
-                           whole_->value, last_attempt_->cause));
+                           complete_->value, last_attempt_->cause));
 }
 
 // L3: no healthy node is declared dead, and no other one before its time is over. (That a dead one

@@ -56,7 +56,7 @@ void SimSupervisor::say_everything_again() {
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
     for (const auto& [report_seq, batch] : seat.reports) send(batch);
-    for (const auto& [index, part] : seat.parts) send(part);
+    for (const auto& [index, shard] : seat.shards) send(shard);
     for (const auto& [sequence, join] : seat.collectives) send(join);
   }
   for (const auto& answered : answered_.from_before(generation_))
@@ -105,7 +105,7 @@ void SimSupervisor::received(const SimFrame& frame) {
     on_acks(*acks);
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
     resolved_checkpoint_ = std::max(resolved_checkpoint_, outcome->checkpoint_seq);
-    for (auto& [rank, seat] : seats_) seat.parts.erase(outcome->checkpoint_seq);
+    for (auto& [rank, seat] : seats_) seat.shards.erase(outcome->checkpoint_seq);
     to_workers(frame);
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     for (auto& [rank, seat] : seats_) seat.collectives.erase(result->sequence);
@@ -299,26 +299,26 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
 
 // One at a time, and then its folder is synced; what failed already overtakes them.
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
-  ShardWritten part = shard_of(rank, staged);
-  if (!part.error.empty()) return shard_stored(rank, part);
+  ShardWritten shard = shard_of(rank, staged);
+  if (!shard.error.empty()) return shard_stored(rank, shard);
   ++seats_.at(rank).staging;
   Duration takes =
       sim_.between(milliseconds(1), milliseconds(60)) + sim_.between(Duration{0}, sim_.disk_extra);
   if (sim_.unlucky(Site::StoredOutOfTurn)) takes += sim_.between(Duration{0}, seconds(2));
   disk_free_ = std::max(disk_free_, sim_.timeline.now()) + takes * host_.slow;
-  sim_.after(disk_free_ - sim_.timeline.now(), [this, rank, part]() mutable {
+  sim_.after(disk_free_ - sim_.timeline.now(), [this, rank, shard]() mutable {
     if (!alive_) return;
     --seats_.at(rank).staging;
-    if (sim_.disk_full) set_error(part, Error{Errc::NoSpace, "no space left on device"});
-    shard_stored(rank, part);
+    if (sim_.disk_full) set_error(shard, Error{Errc::NoSpace, "no space left on device"});
+    shard_stored(rank, shard);
     advance_ending(rank);
   });
 }
 
-void SimSupervisor::shard_stored(Rank rank, const ShardWritten& part) {
-  if (part.error.empty()) sim_.check.stored(key_.attempt, rank, part.checkpoint_seq);
-  const SimFrame said = frame(part);
-  seats_.at(rank).parts[part.checkpoint_seq] = said;
+void SimSupervisor::shard_stored(Rank rank, const ShardWritten& shard) {
+  if (shard.error.empty()) sim_.check.stored(key_.attempt, rank, shard.checkpoint_seq);
+  const SimFrame said = frame(shard);
+  seats_.at(rank).shards[shard.checkpoint_seq] = said;
   send(said);
 }
 

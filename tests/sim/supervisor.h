@@ -38,7 +38,7 @@ class SimSupervisor {
     LinkPtr link;
     std::vector<std::pair<std::uint64_t, SimFrame>>
         reports;                                    // by last report_seq; not acknowledged
-    std::map<std::uint64_t, SimFrame> parts;        // not resolved
+    std::map<std::uint64_t, SimFrame> shards;       // not resolved
     std::map<std::uint64_t, SimFrame> collectives;  // not answered
     std::uint64_t last_report_seq = 0;
     int staging = 0;
@@ -55,7 +55,7 @@ class SimSupervisor {
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void store(Rank rank, const CheckpointStaged& staged);
-  void shard_stored(Rank rank, const ShardWritten& part);
+  void shard_stored(Rank rank, const ShardWritten& shard);
   WorkerLocation location_of(Rank rank) const;
   void spawn(Rank rank);
   void reaped(Rank rank, const SimEnd& end);

@@ -28,14 +28,14 @@ void NodeCheckpoints::prepare(const PrepareAttempt& message) {
 }
 
 std::unique_ptr<CheckpointTransport> NodeCheckpoints::transport() {
-  const std::string folder = place_.spool_dir + "/checkpoints";
+  const std::string folder = location_.spool_dir + "/checkpoints";
   if (prepare_.replicas > 0)
-    return std::make_unique<ReplicaStorage>(executor_, scope_, clock_, prepare_, place_.attempt,
-                                            place_.data_dir, send_);
+    return std::make_unique<ReplicaStorage>(executor_, scope_, clock_, prepare_, location_.attempt,
+                                            location_.data_dir, send_);
   if (!is_object_url(prepare_.run_dir))
-    return std::make_unique<SharedStorage>(executor_, clock_, prepare_, place_.attempt, folder);
+    return std::make_unique<SharedStorage>(executor_, clock_, prepare_, location_.attempt, folder);
   return std::make_unique<ObjectStorage>(
-      prepare_, place_.attempt, folder, [this](const std::string& text) {
+      prepare_, location_.attempt, folder, [this](const std::string& text) {
         asio::post(executor_, [this, text] { say_trouble(text); });
       });
 }
@@ -44,7 +44,7 @@ void NodeCheckpoints::say_trouble(const std::string& trouble) {
   const TimePoint now = clock_.now();
   if (now < told_at_ + kTroubleToldEvery) return;
   told_at_ = now;
-  send_(encode(StorageTrouble{trouble}, place_.attempt));
+  send_(encode(StorageTrouble{trouble}, location_.attempt));
 }
 
 Task<Unit> NodeCheckpoints::probe() {
@@ -52,8 +52,8 @@ Task<Unit> NodeCheckpoints::probe() {
   const bool elsewhere = checked.has_error() && (checked.error().code == Errc::InvalidArgument ||
                                                  checked.error().code == Errc::Permission);
   if (!elsewhere || !prepare_.may_relay) co_return checked;
-  transport_ = std::make_unique<LauncherStorage>(executor_, clock_, prepare_, place_.attempt,
-                                                 place_.data_dir, send_);
+  transport_ = std::make_unique<LauncherStorage>(executor_, clock_, prepare_, location_.attempt,
+                                                 location_.data_dir, send_);
   co_return co_await transport_->probe();
 }
 

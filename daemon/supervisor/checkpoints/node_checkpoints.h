@@ -16,17 +16,17 @@ namespace train {
 
 class NodeCheckpoints {
  public:
-  struct Place {
+  struct Location {
     Attempt attempt;
     std::string spool_dir, data_dir;  // SupervisorOptions says what for
   };
   /// `send` sends to the launcher; what is lost is not sent again.
-  NodeCheckpoints(asio::any_io_executor executor, Scope& scope, const Clock& clock, Place place,
-                  std::function<void(const Frame&)> send)
+  NodeCheckpoints(asio::any_io_executor executor, Scope& scope, const Clock& clock,
+                  Location location, std::function<void(const Frame&)> send)
       : executor_(executor),
         scope_(scope),
         clock_(clock),
-        place_(std::move(place)),
+        location_(std::move(location)),
         send_(std::move(send)) {}
 
   /// Choose the transport. Call this before everything else but tell(), give_up() and clean_up(),
@@ -63,7 +63,7 @@ class NodeCheckpoints {
   asio::any_io_executor executor_;
   Scope& scope_;
   const Clock& clock_;
-  const Place place_;
+  const Location location_;
   const std::function<void(const Frame&)> send_;
   PrepareAttempt prepare_;
   std::unique_ptr<CheckpointTransport> transport_;

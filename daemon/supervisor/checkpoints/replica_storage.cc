@@ -22,14 +22,14 @@ namespace {
 Result<std::string> place_shard(FileSystem& fs, const std::string& checkpoints,
                                 const PendingCheckpoint& pending, const CheckpointShard& shard) {
   const std::string data = join_path(checkpoints, data_name(pending));
-  const std::string place = join_path(data_name(pending), shard_name(shard.rank));
+  const std::string location = join_path(data_name(pending), shard_name(shard.rank));
   TRY_VOID(make_folders(fs, data));
-  TRY_VOID(remove_tree(fs, join_path(checkpoints, place)));
+  TRY_VOID(remove_tree(fs, join_path(checkpoints, location)));
   TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), shard.dir),
-                         join_path(checkpoints, place)));
+                         join_path(checkpoints, location)));
   TRY_VOID(fs.sync_folder(data));
   (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // others may be in it
-  return place;
+  return location;
 }
 
 Result<Unit> link_file(const std::string& from, const std::string& to) {
@@ -74,11 +74,11 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = shard.dir] {
     return place_shard(files_, checkpoints_, pending, {rank, folder, {}});
   });
-  const auto place = co_await std::move(settling);
-  if (place) {
-    shard.dir = *place;
+  const auto location = co_await std::move(settling);
+  if (location) {
+    shard.dir = *location;
   } else {
-    set_error(shard, place.error());
+    set_error(shard, location.error());
   }
   co_return shard;
 }
@@ -101,7 +101,7 @@ asio::awaitable<void> ReplicaStorage::bring_and_answer(KeepShard order) {
 }
 
 Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
-  const auto made = parse_shard_place(order.dir);
+  const auto made = parse_shard_location(order.dir);
   if (!made || made->attempt != attempt_)
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of attempt {}",
                                                        escape_name(order.dir), attempt_.value)};
@@ -148,11 +148,11 @@ Task<std::string> ReplicaStorage::bring_checkpoint(const std::string& from, cons
 }
 
 Task<Unit> ReplicaStorage::bring_all(const Manifest& manifest) {
-  std::map<std::string, std::vector<CheckpointFile>> by_place;
-  for (const ManifestFile& file : manifest.files) by_place[file.at].push_back(file);
-  for (auto& [place, files] : by_place) {
+  std::map<std::string, std::vector<CheckpointFile>> by_location;
+  for (const ManifestFile& file : manifest.files) by_location[file.at].push_back(file);
+  for (auto& [location, files] : by_location) {
     FetchRequest request{
-        .folder = place, .into = join_path(checkpoints_, place), .files = std::move(files)};
+        .folder = location, .into = join_path(checkpoints_, location), .files = std::move(files)};
     auto fetching = fetcher_.fetch(std::move(request));
     CO_TRY_VOID(co_await std::move(fetching));
   }

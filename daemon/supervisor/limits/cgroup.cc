@@ -12,7 +12,7 @@
 #include <fstream>
 #include <set>
 
-#include "daemon/supervisor/limits/cgroup_places.h"
+#include "daemon/supervisor/limits/cgroup_locations.h"
 
 namespace train {
 namespace {
@@ -20,10 +20,10 @@ namespace {
 constexpr int kCpuPeriodUs = 100000;
 constexpr std::array kControllers{"memory", "pids", "cpu"};
 
-std::optional<std::string> own_cgroup(const CgroupPlaces& places, CgroupVersion version) {
-  if (version == CgroupVersion::V2) return places.v2;
-  const auto freezer = places.v1.find("freezer");
-  return freezer == places.v1.end() ? std::nullopt : std::optional(freezer->second);
+std::optional<std::string> own_cgroup(const CgroupLocations& locations, CgroupVersion version) {
+  if (version == CgroupVersion::V2) return locations.v2;
+  const auto freezer = locations.v1.find("freezer");
+  return freezer == locations.v1.end() ? std::nullopt : std::optional(freezer->second);
 }
 
 bool write_file(const std::string& path, std::string_view text) {
@@ -79,12 +79,12 @@ std::optional<Cgroup> Cgroup::create(const std::string& name) {
   auto group = create_in(CgroupVersion::V2, name);
   if (!group) group = create_in(CgroupVersion::V1, name);
   if (!group) return std::nullopt;
-  const CgroupPlaces places = own_cgroup_places();
+  const CgroupLocations locations = own_cgroup_locations();
   for (const char* controller : kControllers) {
     if (write_file(group->path_ + "/cgroup.subtree_control", fmt::format("+{}", controller)))
       continue;  // for each child
-    const auto own = places.v1.find(controller);
-    if (own == places.v1.end()) continue;
+    const auto own = locations.v1.find(controller);
+    if (own == locations.v1.end()) continue;
     const std::string folder = own->second + "/" + name;
     if (make_group(folder)) group->v1_[controller] = folder;
   }
@@ -92,7 +92,7 @@ std::optional<Cgroup> Cgroup::create(const std::string& name) {
 }
 
 std::optional<Cgroup> Cgroup::create_in(CgroupVersion version, const std::string& name) {
-  const auto own = own_cgroup(own_cgroup_places(), version);
+  const auto own = own_cgroup(own_cgroup_locations(), version);
   if (!own) return std::nullopt;
   Cgroup group(*own + "/" + name);
   if (!make_group(group.path_)) return std::nullopt;
@@ -100,16 +100,16 @@ std::optional<Cgroup> Cgroup::create_in(CgroupVersion version, const std::string
 }
 
 std::optional<Cgroup> Cgroup::existing(const std::string& name) {
-  const CgroupPlaces places = own_cgroup_places();
+  const CgroupLocations locations = own_cgroup_locations();
   std::optional<Cgroup> group;
   for (const CgroupVersion version : {CgroupVersion::V2, CgroupVersion::V1}) {
-    const auto own = own_cgroup(places, version);
+    const auto own = own_cgroup(locations, version);
     if (group || !own || !is_group(*own + "/" + name)) continue;
     group = Cgroup(*own + "/" + name);
   }
   for (const char* controller : kControllers) {
-    const auto own = places.v1.find(controller);
-    if (own == places.v1.end() || !is_group(own->second + "/" + name)) continue;
+    const auto own = locations.v1.find(controller);
+    if (own == locations.v1.end() || !is_group(own->second + "/" + name)) continue;
     if (!group) group = Cgroup(own->second + "/" + name);
     group->v1_[controller] = own->second + "/" + name;
   }

@@ -84,9 +84,9 @@ bool is_delegated(const std::string& group) {
 
 }  // namespace
 
-std::string take_over_own_cgroup(const CgroupPlaces& places) {
-  if (!places.v2) return "";
-  const std::string& group = *places.v2;
+std::string take_over_own_cgroup(const CgroupLocations& locations) {
+  if (!locations.v2) return "";
+  const std::string& group = *locations.v2;
   int failed = hand_on_controllers(group);
   if (failed == EBUSY) {
     const std::vector<pid_t> pids = processes_in(group);

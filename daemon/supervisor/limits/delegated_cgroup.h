@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "daemon/supervisor/limits/cgroup_places.h"
+#include "daemon/supervisor/limits/cgroup_locations.h"
 
 namespace train {
 
 /// Take over our own group. Return why that failed, or "" if it worked, or if there is nothing to
 /// do or no way to do it.
-std::string take_over_own_cgroup(const CgroupPlaces& places);
+std::string take_over_own_cgroup(const CgroupLocations& locations);
 
 /// Return what a worker here cannot be held to: "memory", "pids", "cpu".
 std::vector<std::string> missing_limits();

@@ -111,10 +111,11 @@ std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
 namespace {
 
 std::vector<MemoryGroup> read_all(const std::optional<Cgroup>& group) {
-  const CgroupPlaces places = own_cgroup_places();
-  const auto v1 = places.v1.find("memory");
-  const std::string top = v1 != places.v1.end() ? places.v1_tops.at("memory") : places.v2_top;
-  std::string path = v1 != places.v1.end() ? v1->second : places.v2.value_or("");
+  const CgroupLocations locations = own_cgroup_locations();
+  const auto v1 = locations.v1.find("memory");
+  const std::string top =
+      v1 != locations.v1.end() ? locations.v1_tops.at("memory") : locations.v2_top;
+  std::string path = v1 != locations.v1.end() ? v1->second : locations.v2.value_or("");
   if (group) path = group->controller("memory").value_or(path);
   return read_upwards(std::move(path), top);
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/supervisor/limits/cgroup.h"
-#include "daemon/supervisor/limits/cgroup_places.h"
+#include "daemon/supervisor/limits/cgroup_locations.h"
 #include "lib/model/worker_end.h"
 
 namespace train {

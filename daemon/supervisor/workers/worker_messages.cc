@@ -98,10 +98,10 @@ void WorkerMessages::reply(const OncePerNode::Replies& replies) {
 }
 
 asio::awaitable<void> WorkerMessages::stage(Rank rank, CheckpointStaged message) {
-  const ShardWritten part = co_await parts_.checkpoints.store(rank, std::move(message));
+  const ShardWritten shard = co_await parts_.checkpoints.store(rank, std::move(message));
   WorkerSlot& slot = parts_.slots.at(rank);
-  const Frame frame = encode(part, attempt_);
-  slot.unresolved_shards[part.checkpoint_seq] = frame;
+  const Frame frame = encode(shard, attempt_);
+  slot.unresolved_shards[shard.checkpoint_seq] = frame;
   parts_.uplink.send(frame);
   --slot.staging;
   parts_.changed.notify();

@@ -110,18 +110,18 @@ std::string read_note(const RunFolder& folder, const char* name) {
 
 }  // namespace
 
-std::string run_place(const std::string& storage_path, const std::string& name) {
+std::string run_location(const std::string& storage_path, const std::string& name) {
   std::string folder = storage_path;
   while (is_object_url(folder) && folder.ends_with('/')) folder.pop_back();
   return join_path(folder, name);
 }
 
 std::string run_path(const std::string& storage_path, const std::string& name) {
-  const std::string place = run_place(storage_path, name);
-  return is_object_url(place) ? working_folder(place) : place;
+  const std::string location = run_location(storage_path, name);
+  return is_object_url(location) ? working_folder(location) : location;
 }
 
-std::string place_of_run(const RunFolder& folder) {
+std::string location_of_run(const RunFolder& folder) {
   const std::string url = read_note(folder, kUrlNote);
   return url.empty() ? folder.path() : url;
 }

@@ -25,12 +25,12 @@ namespace train {
 /// ~/.local/state/trainrun/remote/s3/bucket/….
 std::string run_path(const std::string& storage_path, const std::string& name);
 /// Return the URL of the run that a working folder belongs to, or the path of any other folder.
-std::string place_of_run(const RunFolder& folder);
+std::string location_of_run(const RunFolder& folder);
 /// Return "train-run 42 on node-a" for a fetched working folder where a launcher on another machine
 /// has lately said that it is alive. It is for people: no decision rests on it.
 std::string running_elsewhere(const RunFolder& folder);
 /// Return the run's place as the user names it: the URL or the path.
-std::string run_place(const std::string& storage_path, const std::string& name);
+std::string run_location(const std::string& storage_path, const std::string& name);
 
 class RemoteRun {
  public:

@@ -55,11 +55,11 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
 }
 
 Task<Unit> ReplicaDownloader::bring(const ListedCheckpoint& checkpoint) {
-  std::map<std::string, std::vector<CheckpointFile>> by_place;
+  std::map<std::string, std::vector<CheckpointFile>> by_location;
   for (const ManifestFile& file : checkpoint.manifest->files)
-    if (!file.nodes.empty()) by_place[file.at].push_back(file);
-  for (auto& [place, files] : by_place) {
-    FetchRequest request{.folder = place, .into = checkpoint.path, .files = std::move(files)};
+    if (!file.nodes.empty()) by_location[file.at].push_back(file);
+  for (auto& [location, files] : by_location) {
+    FetchRequest request{.folder = location, .into = checkpoint.path, .files = std::move(files)};
     auto fetching = fetcher_.fetch(std::move(request));
     CO_TRY_VOID(co_await std::move(fetching));
   }

@@ -6,17 +6,17 @@
 
 namespace train {
 
-Result<RunCheckpoints> open_checkpoints(const std::string& place, FileSystem& files) {
+Result<RunCheckpoints> open_checkpoints(const std::string& location, FileSystem& files) {
   RunCheckpoints checkpoints;
-  if (!is_object_url(place)) {
+  if (!is_object_url(location)) {
     checkpoints.files = &files;
-    checkpoints.store = std::make_unique<CheckpointStore>(files, RunFolder(place).checkpoints());
+    checkpoints.store = std::make_unique<CheckpointStore>(files, RunFolder(location).checkpoints());
     return checkpoints;
   }
-  TRY(auto store, open_object_store(place, {.on_retry = say_store_trouble()}));
-  checkpoints.objects = std::make_unique<ObjectFiles>(std::move(store), place);
+  TRY(auto store, open_object_store(location, {.on_retry = say_store_trouble()}));
+  checkpoints.objects = std::make_unique<ObjectFiles>(std::move(store), location);
   checkpoints.files = checkpoints.objects.get();
-  checkpoints.store = std::make_unique<ObjectCheckpointStore>(*checkpoints.objects, place);
+  checkpoints.store = std::make_unique<ObjectCheckpointStore>(*checkpoints.objects, location);
   return checkpoints;
 }
 

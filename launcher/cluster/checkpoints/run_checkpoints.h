@@ -17,6 +17,6 @@ struct RunCheckpoints {
 
 /// Open the checkpoints of the run at `place`, a path or a URL. `files` is used for a path, and
 /// must outlive the answer.
-Result<RunCheckpoints> open_checkpoints(const std::string& place, FileSystem& files);
+Result<RunCheckpoints> open_checkpoints(const std::string& location, FileSystem& files);
 
 }  // namespace train

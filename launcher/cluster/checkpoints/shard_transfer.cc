@@ -121,7 +121,7 @@ asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) 
 /// Have other nodes keep the shard as well. Return the names of all nodes that do.
 Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWritten& shard,
                                                    const PendingCheckpoint& pending) {
-  if (parse_shard_place(shard.dir) != pending)
+  if (parse_shard_location(shard.dir) != pending)
     co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of {}",
                                                        escape_name(shard.dir), data_name(pending))};
   for (const CheckpointFile& file : shard.files) CO_TRY_VOID(check_file_path(file.path));
@@ -265,20 +265,20 @@ void ShardTransfer::serve(const Sender& to, const ReadFile& request) {
   const auto reply = [this, to](const FileBytes& answer) {
     links_.send(to.node, encode(answer, to.attempt));
   };
-  if (copies_.wanted() && parse_shard_place(request.folder)) return relay_.ask(request, reply);
+  if (copies_.wanted() && parse_shard_location(request.folder)) return relay_.ask(request, reply);
   const bool file = request.path == kManifestName || check_file_path(request.path);
   if (!may_be_read(request.folder) || !file)
     return reply(FileServer::refusal(
         request, Error{Errc::InvalidArgument,
                        fmt::format("'{}' of '{}' is no file of a checkpoint of this run",
                                    escape_name(request.path), escape_name(request.folder))}));
-  if (copies_.wanted() && request.path == kManifestName) learn_places(request.folder);
+  if (copies_.wanted() && request.path == kManifestName) learn_locations(request.folder);
   server_.serve(request.folder, request.path, request, reply);
 }
 
 /// Learn from the manifest which nodes have the shards. A node that restores asks for the manifest
 /// first.
-void ShardTransfer::learn_places(const std::string& folder) {
+void ShardTransfer::learn_locations(const std::string& folder) {
   const auto manifest = read_manifest(files_, folder);
   if (!manifest) return;
   for (const ManifestFile& file : manifest->files)

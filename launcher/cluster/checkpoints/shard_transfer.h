@@ -59,7 +59,7 @@ class ShardTransfer {
   bool has_no_access(NodeId node) const { return relayed_.count(node) != 0; }
 
  private:
-  void learn_places(const std::string& folder);
+  void learn_locations(const std::string& folder);
   bool may_be_read(const std::string& folder) const;
   asio::awaitable<void> collect(Sender source, ShardWritten shard);
   Task<Fetched> fetch(Sender source, const ShardWritten& shard, const PendingCheckpoint& pending);

@@ -52,26 +52,26 @@ std::optional<NodeId> FileRelay::next(const Asked& asked) const {
 }
 
 void FileRelay::give_up(const Asked& asked) {
-  const std::string& place = asked.request.folder;
-  if (may_come_back(place)) return;
-  const auto found = holders_.find(place);
+  const std::string& location = asked.request.folder;
+  if (may_come_back(location)) return;
+  const auto found = holders_.find(location);
   const std::string where =
       found == holders_.end() ? ""
                               : fmt::format("; it was kept on {}", fmt::join(found->second, ", "));
   asked.reply(FileServer::refusal(
       asked.request,
       Error{Errc::Corrupt, fmt::format("'{}' of {} is on no node that is connected{}",
-                                       asked.request.path, place, where)}));
+                                       asked.request.path, location, where)}));
 }
 
-bool FileRelay::may_come_back(const std::string& place) {
-  const auto found = holders_.find(place);
+bool FileRelay::may_come_back(const std::string& location) {
+  const auto found = holders_.find(location);
   if (found == holders_.end()) return false;
   std::vector<std::string> away = found->second;
   for (NodeId node : links_.up()) std::erase(away, links_.name(node));
   if (away.empty()) return false;
   const TimePoint now = clock_.now();
-  const auto [missed, first] = missed_.try_emplace(place, now);
+  const auto [missed, first] = missed_.try_emplace(location, now);
   if (first)
     messages_.phase(
         fmt::format("waiting {} s for {}: a checkpoint's files are there only",
@@ -106,7 +106,7 @@ void FileRelay::lost(NodeId node) {
 
 void FileRelay::forget(Attempt up_to) {
   const auto is_old = [&](const auto& entry) {
-    const auto made = parse_shard_place(entry.first);
+    const auto made = parse_shard_location(entry.first);
     return !made || made->attempt <= up_to;
   };
   std::erase_if(holders_, is_old);

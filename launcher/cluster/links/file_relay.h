@@ -28,8 +28,8 @@ class FileRelay {
       : clock_(clock), links_(links), messages_(messages) {}
 
   /// Record which nodes have the shard at `place`, "data-3-0.12/rank-0003".
-  void knows(const std::string& place, std::vector<std::string> nodes) {
-    holders_[place] = std::move(nodes);
+  void knows(const std::string& location, std::vector<std::string> nodes) {
+    holders_[location] = std::move(nodes);
   }
   /// Forget the places of checkpoints up to this attempt.
   void forget(Attempt up_to);
@@ -51,7 +51,7 @@ class FileRelay {
   void ask_next(Asked asked);
   std::optional<NodeId> next(const Asked& asked) const;
   void give_up(const Asked& asked);
-  bool may_come_back(const std::string& place);
+  bool may_come_back(const std::string& location);
 
   const Clock& clock_;
   NodeLinks& links_;

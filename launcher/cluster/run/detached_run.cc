@@ -143,7 +143,7 @@ std::string left_text(const RunFolder& folder) {
   return fmt::format(
       "interrupted: {}; `train-run resume {}{}` finds its workers, or goes on from the newest "
       "checkpoint",
-      what, kept ? "--detach " : "", place_of_run(folder));
+      what, kept ? "--detach " : "", location_of_run(folder));
 }
 
 Result<DetachOutcome> keep_controller(const KeepRequest& request) {

@@ -95,7 +95,7 @@ Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder) {
   if (history.living()) point.living = history.living()->id;
   const RunConfig& config = spec.run_config;
   TRY(const auto checkpoints, open_checkpoints(is_object_url(config.storage_path)
-                                                   ? run_place(config.storage_path, config.name)
+                                                   ? run_location(config.storage_path, config.name)
                                                    : folder.path(),
                                                files));
   TRY(auto choice, checkpoints.store->open_for_restore());
@@ -152,7 +152,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, b
   TRY_VOID(check_run_name(config.name));
   for (int n = 1;; ++n) {
     const std::string name = n == 1 ? config.name : fmt::format("{}-{}", config.name, n);
-    TRY(auto remote, RemoteRun::open(run_place(config.storage_path, name)));
+    TRY(auto remote, RemoteRun::open(run_location(config.storage_path, name)));
     TRY(const bool there, remote->exists());
     if (there && unique_name) continue;
     const std::string path = run_path(config.storage_path, name);
@@ -396,15 +396,15 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
 
 /// Read resume_from_checkpoint. Every byte of it is verified, except in an object store: there
 /// whoever fetches it verifies it.
-Result<Unit> RunRecord::read_given_checkpoint(const std::string& place) {
+Result<Unit> RunRecord::read_given_checkpoint(const std::string& location) {
   Manifest manifest;
-  if (is_object_url(place)) {
-    TRY(const auto checkpoint, open_object_checkpoint(place, {}));
+  if (is_object_url(location)) {
+    TRY(const auto checkpoint, open_object_checkpoint(location, {}));
     TRY(manifest, read_checkpoint(*checkpoint.files, checkpoint.folder));
   } else {
-    TRY(manifest, verify_checkpoint(files_, place));
+    TRY(manifest, verify_checkpoint(files_, location));
   }
-  start_.checkpoint = CheckpointInfo{0, place, epoch_of(manifest.metrics)};
+  start_.checkpoint = CheckpointInfo{0, location, epoch_of(manifest.metrics)};
   return Unit{};
 }
 
@@ -459,7 +459,7 @@ Result<std::string> find_run(const std::string& given, const std::string& storag
   };
   if (is_run(run)) return std::filesystem::absolute(run, ec).string();
   if (run.find('/') == std::string::npos) {
-    if (is_object_url(storage_path)) return find_remote_run(run_place(storage_path, run));
+    if (is_object_url(storage_path)) return find_remote_run(run_location(storage_path, run));
     if (is_run(std::filesystem::path(storage_path) / run))
       return (std::filesystem::path(storage_path) / run).string();
     std::string path;

@@ -87,7 +87,7 @@ class RunRecord {
   Result<Unit> read_start(const JobSpec& spec, bool changed);
   void read_history(const JobSpec& spec);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
-  Result<Unit> read_given_checkpoint(const std::string& place);
+  Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();
   Result<Unit> read_older();
 

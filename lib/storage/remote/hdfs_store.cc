@@ -31,41 +31,45 @@ constexpr StoreHints kHdfsHints{"does the folder exist?",
 // written under a name of its own until it is whole: "<key>.trainrun-part-<number>". A file that
 // replaces another one waits as "<key>.trainrun-next" while the old one is removed; readers that
 // find no file under the key take that one.
-constexpr std::string_view kPart = ".trainrun-part-", kNext = ".trainrun-next";
+constexpr std::string_view kPartial = ".trainrun-part-", kNext = ".trainrun-next";
 
-std::string shard_of(const std::string& path) {
+std::string partial_of(const std::string& path) {
   std::random_device chance;
-  return fmt::format("{}{}{:08x}{:08x}", path, kPart, chance(), chance());
+  return fmt::format("{}{}{:08x}{:08x}", path, kPartial, chance(), chance());
 }
 
 /// Return "a/model.pt" for "a/model.pt.trainrun-part-12"; empty if the key is no such name.
-std::string key_of_part(const std::string& key) {
-  const auto suffix = key.rfind(kPart);
+std::string key_of_partial(const std::string& key) {
+  const auto suffix = key.rfind(kPartial);
   return suffix == std::string::npos ? "" : key.substr(0, suffix);
 }
 
 class HdfsWriter final : public ObjectWriter {
  public:
-  using Place = std::function<Result<Unit>(const std::string& part)>;
-  HdfsWriter(std::unique_ptr<ObjectWriter> part, std::string path, LibHdfs& hdfs, Place place)
-      : part_(std::move(part)), path_(std::move(path)), hdfs_(hdfs), place_(std::move(place)) {}
+  using Location = std::function<Result<Unit>(const std::string& partial)>;
+  HdfsWriter(std::unique_ptr<ObjectWriter> partial, std::string path, LibHdfs& hdfs,
+             Location location)
+      : partial_(std::move(partial)),
+        path_(std::move(path)),
+        hdfs_(hdfs),
+        location_(std::move(location)) {}
   ~HdfsWriter() override {
-    part_.reset();
+    partial_.reset();
     if (!placed_) (void)hdfs_.remove(path_);
   }
-  Result<Unit> write(std::string_view bytes) override { return part_->write(bytes); }
+  Result<Unit> write(std::string_view bytes) override { return partial_->write(bytes); }
   Result<Unit> close() override {
-    TRY_VOID(part_->close());
-    TRY_VOID(place_(path_));
+    TRY_VOID(partial_->close());
+    TRY_VOID(location_(path_));
     placed_ = true;
     return Unit{};
   }
 
  private:
-  std::unique_ptr<ObjectWriter> part_;
+  std::unique_ptr<ObjectWriter> partial_;
   const std::string path_;
   LibHdfs& hdfs_;
-  const Place place_;
+  const Location location_;
   bool placed_ = false;
 };
 
@@ -80,13 +84,13 @@ class HdfsStore final : public ArrowStore {
   Result<Unit> put(const std::string& key, std::string_view bytes) override {
     return insist(options_, [&] {
       return put_once(key, bytes,
-                      [&](const std::string& part) { return replace(part, path(key)); });
+                      [&](const std::string& partial) { return replace(partial, path(key)); });
     });
   }
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override {
     return insist(options_, [&] {
-      return write_shard(key, [this, key](const std::string& part) {
-        return insist(options_, [&] { return replace(part, path(key)); });
+      return write_partial(key, [this, key](const std::string& partial) {
+        return insist(options_, [&] { return replace(partial, path(key)); });
       });
     });
   }
@@ -103,7 +107,7 @@ class HdfsStore final : public ArrowStore {
                                const std::function<bool(const std::string& key)>& which) override {
     TRY(const auto objects, ArrowStore::list(folder));
     for (const StoredObject& object : objects) {
-      const std::string key = key_of_part(object.key);
+      const std::string key = key_of_partial(object.key);
       if (!key.empty() && which(key)) TRY_VOID(hdfs_->remove(path(object.key)));
     }
     return Unit{};
@@ -112,32 +116,35 @@ class HdfsStore final : public ArrowStore {
  private:
   Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
     return insist(options_, [&] {
-      return put_once(key, bytes,
-                      [&](const std::string& part) { return hdfs_->rename(part, path(key)); });
+      return put_once(key, bytes, [&](const std::string& partial) {
+        return hdfs_->rename(partial, path(key));
+      });
     });
   }
 
-  Result<std::unique_ptr<ObjectWriter>> write_shard(const std::string& key,
-                                                    HdfsWriter::Place place) {
-    const std::string part = shard_of(key);
-    TRY(auto writer, ArrowStore::create(part));
-    return std::make_unique<HdfsWriter>(std::move(writer), path(part), *hdfs_, std::move(place));
+  Result<std::unique_ptr<ObjectWriter>> write_partial(const std::string& key,
+                                                      HdfsWriter::Location location) {
+    const std::string partial = partial_of(key);
+    TRY(auto writer, ArrowStore::create(partial));
+    return std::make_unique<HdfsWriter>(std::move(writer), path(partial), *hdfs_,
+                                        std::move(location));
   }
 
-  Result<Unit> put_once(const std::string& key, std::string_view bytes, HdfsWriter::Place place) {
-    TRY(auto writer, write_shard(key, std::move(place)));
+  Result<Unit> put_once(const std::string& key, std::string_view bytes,
+                        HdfsWriter::Location location) {
+    TRY(auto writer, write_partial(key, std::move(location)));
     TRY_VOID(writer->write(bytes));
     return writer->close();
   }
 
   /// Replace `to`. At every moment either `to`, or the file that waits to replace it, is there and
   /// whole.
-  Result<Unit> replace(const std::string& part, const std::string& to) {
-    auto named = hdfs_->rename(part, to);
+  Result<Unit> replace(const std::string& partial, const std::string& to) {
+    auto named = hdfs_->rename(partial, to);
     if (!named.has_error() || named.error().code != Errc::AlreadyExists) return named;
     const std::string next = to + std::string(kNext);
     TRY_VOID(remove_if_there(next));
-    TRY_VOID(hdfs_->rename(part, next));
+    TRY_VOID(hdfs_->rename(partial, next));
     TRY_VOID(remove_if_there(to));
     return hdfs_->rename(next, to);
   }
@@ -167,7 +174,7 @@ class HdfsStore final : public ArrowStore {
     if (objects.empty()) TRY_VOID(check_it_answers());
     std::map<std::string, std::uint64_t> sizes;
     for (const StoredObject& object : objects) {
-      if (!key_of_part(object.key).empty()) continue;
+      if (!key_of_partial(object.key).empty()) continue;
       if (object.key.ends_with(kNext))  // counts where what it replaces is gone
         sizes.try_emplace(object.key.substr(0, object.key.size() - kNext.size()), object.bytes);
       else
@@ -241,7 +248,7 @@ Result<Unit> start_java(const ObjectStoreOptions& options) {
 }
 
 struct Location {
-  HdfsPlace place;
+  HdfsLocation location;
   std::string path;  // "/runs/vit"
 };
 
@@ -253,18 +260,18 @@ Result<Location> parse(const std::string& url) {
   std::string authority = rest.substr(0, slash);
   location.path = rest.substr(slash);
   if (const auto at = authority.find('@'); at != std::string::npos) {
-    location.place.user = authority.substr(0, at);
+    location.location.user = authority.substr(0, at);
     authority.erase(0, at + 1);
   }
   if (const auto colon = authority.rfind(':'); colon != std::string::npos) {
     const char* end = authority.data() + authority.size();
-    const auto read = std::from_chars(authority.data() + colon + 1, end, location.place.port);
+    const auto read = std::from_chars(authority.data() + colon + 1, end, location.location.port);
     if (read.ec != std::errc{} || read.ptr != end)
       return Error{Errc::InvalidArgument, fmt::format("'{}' has no port after ':'", url),
                    "write hdfs://namenode:8020/folder"};
     authority.resize(colon);
   }
-  if (!authority.empty()) location.place.host = authority;
+  if (!authority.empty()) location.location.host = authority;
   return location;
 }
 
@@ -275,12 +282,12 @@ Result<std::shared_ptr<ObjectStore>> open_hdfs(const std::string& url,
   TRY(const Location location, parse(url));
   TRY_VOID(start_java(options));
   fs::HdfsOptions hdfs;
-  hdfs.ConfigureEndPoint(location.place.host, location.place.port);
-  if (!location.place.user.empty()) hdfs.ConfigureUser(location.place.user);
+  hdfs.ConfigureEndPoint(location.location.host, location.location.port);
+  if (!location.location.user.empty()) hdfs.ConfigureUser(location.location.user);
   hdfs.ConfigureReplication(0);  // as the cluster has it
   auto files = fs::HadoopFileSystem::Make(hdfs);
   if (!files.ok()) return error_from(files.status(), "connecting to", url, kHdfsHints);
-  TRY(auto library, LibHdfs::connect(location.place));
+  TRY(auto library, LibHdfs::connect(location.location));
   return std::make_shared<HdfsStore>(*files, std::move(library), location.path, url, options);
 }
 

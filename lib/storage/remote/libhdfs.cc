@@ -58,7 +58,7 @@ struct LibHdfs::Functions {
   }
 };
 
-Result<std::unique_ptr<LibHdfs>> LibHdfs::connect(const HdfsPlace& place) {
+Result<std::unique_ptr<LibHdfs>> LibHdfs::connect(const HdfsLocation& location) {
   const std::string path = loaded_library();
   void* library = path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   auto functions = std::make_unique<Functions>();
@@ -67,13 +67,13 @@ Result<std::unique_ptr<LibHdfs>> LibHdfs::connect(const HdfsPlace& place) {
                  "use the one of Hadoop 2.7 or later (HADOOP_HOME, ARROW_LIBHDFS_DIR)"};
   void* builder = functions->new_builder();
   functions->force_new_instance(builder);  // else Arrow's, which Arrow closes
-  functions->set_name_node(builder, place.host.c_str());
-  if (place.port != 0) functions->set_port(builder, place.port);
-  if (!place.user.empty()) functions->set_user(builder, place.user.c_str());
+  functions->set_name_node(builder, location.host.c_str());
+  if (location.port != 0) functions->set_port(builder, location.port);
+  if (!location.user.empty()) functions->set_user(builder, location.user.c_str());
   std::unique_ptr<LibHdfs> connected(new LibHdfs());
   connected->functions_ = std::move(functions);
   connected->fs_ = connected->functions_->connect(builder);
-  if (connected->fs_ == nullptr) return connected->error("connecting to", place.host);
+  if (connected->fs_ == nullptr) return connected->error("connecting to", location.host);
   return connected;
 }
 

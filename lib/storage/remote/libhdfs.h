@@ -12,7 +12,7 @@
 
 namespace train::remote {
 
-struct HdfsPlace {
+struct HdfsLocation {
   std::string host = "default";  // of an URL; "default": the cluster of core-site.xml
   std::uint16_t port = 0;        // 0: Hadoop's default, or a name service
   std::string user = {};         // empty: who Hadoop thinks we are
@@ -23,7 +23,7 @@ struct HdfsPlace {
 class LibHdfs {
  public:
   /// Connect, after Arrow has connected. Unavailable: the library, or the NameNode, is not there.
-  static Result<std::unique_ptr<LibHdfs>> connect(const HdfsPlace& place);
+  static Result<std::unique_ptr<LibHdfs>> connect(const HdfsLocation& location);
   ~LibHdfs();
   LibHdfs(const LibHdfs&) = delete;
   LibHdfs& operator=(const LibHdfs&) = delete;

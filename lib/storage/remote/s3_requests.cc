@@ -29,10 +29,10 @@ std::string escaped_path(const std::string& key) {
 }  // namespace
 
 std::string S3Requests::url_of(const std::string& key) const {
-  if (place_.endpoint.empty())
-    return fmt::format("{}://{}.s3.{}.amazonaws.com{}", place_.scheme, place_.bucket, place_.region,
-                       escaped_path(key));
-  return fmt::format("{}://{}/{}{}", place_.scheme, place_.endpoint, place_.bucket,
+  if (location_.endpoint.empty())
+    return fmt::format("{}://{}.s3.{}.amazonaws.com{}", location_.scheme, location_.bucket,
+                       location_.region, escaped_path(key));
+  return fmt::format("{}://{}/{}{}", location_.scheme, location_.endpoint, location_.bucket,
                      escaped_path(key));
 }
 
@@ -42,7 +42,7 @@ HttpRequest S3Requests::request(const char* method, const std::string& url) cons
   request.headers = {"Content-Type: application/octet-stream"};
   if (!keys.session_token.empty())
     request.headers.push_back("x-amz-security-token: " + keys.session_token);
-  request.signed_for = fmt::format("aws:amz:{}:s3", place_.region);
+  request.signed_for = fmt::format("aws:amz:{}:s3", location_.region);
   request.user = fmt::format("{}:{}", keys.access_key, keys.secret_key);
   return request;
 }

@@ -33,8 +33,8 @@ struct S3Place {
 class S3Requests {
  public:
   /// `keys` is called before each request, since the keys of a machine's role expire.
-  S3Requests(S3Place place, std::function<S3Keys()> keys, const ObjectStoreOptions& options)
-      : place_(std::move(place)), keys_(std::move(keys)), options_(options) {}
+  S3Requests(S3Place location, std::function<S3Keys()> keys, const ObjectStoreOptions& options)
+      : location_(std::move(location)), keys_(std::move(keys)), options_(options) {}
 
   /// Put a new object. AlreadyExists (412) if the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
@@ -50,7 +50,7 @@ class S3Requests {
                                const std::string& query) const;
   std::string url_of(const std::string& key) const;
 
-  const S3Place place_;
+  const S3Place location_;
   const std::function<S3Keys()> keys_;
   const ObjectStoreOptions options_;
 };

@@ -16,13 +16,13 @@ Result<std::shared_ptr<ObjectStore>> open_store(const std::string& url,
   if (scheme == nullptr)
     return Error{Errc::InvalidArgument, fmt::format("'{}': no such kind of storage", url),
                  "use a folder, s3://bucket/folder, gs://bucket/folder or hdfs://namenode/folder"};
-  std::string place = url;
-  while (place.size() > scheme->prefix.size() && place.ends_with('/')) place.pop_back();
-  if (const std::string_view mistake = mistake_in(*scheme, place); !mistake.empty())
+  std::string location = url;
+  while (location.size() > scheme->prefix.size() && location.ends_with('/')) location.pop_back();
+  if (const std::string_view mistake = mistake_in(*scheme, location); !mistake.empty())
     return Error{Errc::InvalidArgument, fmt::format("'{}' {}", url, mistake),
                  std::string(scheme->how)};
-  if (place.starts_with("s3://")) return open_s3(place, options);
-  return place.starts_with("gs://") ? open_gcs(place, options) : open_hdfs(place, options);
+  if (location.starts_with("s3://")) return open_s3(location, options);
+  return location.starts_with("gs://") ? open_gcs(location, options) : open_hdfs(location, options);
 }
 
 }  // namespace

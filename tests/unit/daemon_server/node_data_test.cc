@@ -134,9 +134,9 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
 
 TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
   NodeData data(executor_, root_, {}, say_);
-  const fs::path part = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
-  fs::create_directories(part);
-  std::ofstream(part / "state.bin") << "hello";
+  const fs::path shard = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
+  fs::create_directories(shard);
+  std::ofstream(shard / "state.bin") << "hello";
   std::ofstream(root_ / "r1/checkpoints/data-1-0.2/other") << "secret";
   const auto read = [&](const std::string& run, const std::string& folder,
                         const std::string& path) {
@@ -213,7 +213,7 @@ class UsersNodeData : public NodeDataTest {
 };
 
 TEST_F(UsersNodeData, ReadsForOthersWhatTheOwnerCouldRead) {
-  make_theirs("r1", [&](const fs::path& part) { std::ofstream(part / "weights") << "theirs"; });
+  make_theirs("r1", [&](const fs::path& shard) { std::ofstream(shard / "weights") << "theirs"; });
   // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
   fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/data-1-0.2/rank-0000/more");
   NodeData data(executor_, own_, user_, say_);

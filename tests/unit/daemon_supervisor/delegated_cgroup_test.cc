@@ -22,15 +22,15 @@ class DelegatedCgroup : public testing::Test {
  protected:
   DelegatedCgroup() {
     char name[] = "/tmp/group-XXXXXX";
-    places_.v2 = ::mkdtemp(name);
+    locations_.v2 = ::mkdtemp(name);
   }
-  ~DelegatedCgroup() override { std::filesystem::remove_all(*places_.v2); }
+  ~DelegatedCgroup() override { std::filesystem::remove_all(*locations_.v2); }
 
   void has_controllers(const std::string& names) {
-    std::ofstream(*places_.v2 + "/cgroup.controllers") << names << "\n";
+    std::ofstream(*locations_.v2 + "/cgroup.controllers") << names << "\n";
   }
   void make_control() {
-    const std::string path = *places_.v2 + "/cgroup.subtree_control";
+    const std::string path = *locations_.v2 + "/cgroup.subtree_control";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     control_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   }
@@ -40,7 +40,7 @@ class DelegatedCgroup : public testing::Test {
     return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
   }
 
-  CgroupPlaces places_;
+  CgroupLocations locations_;
   FileDescriptor control_;
 };
 
@@ -48,7 +48,7 @@ TEST_F(DelegatedCgroup, HandsOnTheControllersThatWorkersNeed) {
   make_control();
   has_controllers("cpuset cpu io memory hugetlb pids rdma");
 
-  EXPECT_EQ(take_over_own_cgroup(places_), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_), "");
 
   EXPECT_EQ(written(), "+memory+pids+cpu");
 }
@@ -57,7 +57,7 @@ TEST_F(DelegatedCgroup, HandsOnOnlyWhatIsThere) {
   make_control();
   has_controllers("cpuset pids");
 
-  EXPECT_EQ(take_over_own_cgroup(places_), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_), "");
 
   EXPECT_EQ(written(), "+pids");
 }
@@ -65,22 +65,22 @@ TEST_F(DelegatedCgroup, HandsOnOnlyWhatIsThere) {
 TEST_F(DelegatedCgroup, SaysWhyNot) {
   has_controllers("memory");
 
-  EXPECT_EQ(take_over_own_cgroup(places_),
+  EXPECT_EQ(take_over_own_cgroup(locations_),
             fmt::format("handing on the controllers of the cgroup {}: No such file or directory",
-                        *places_.v2));
+                        *locations_.v2));
 }
 
 TEST_F(DelegatedCgroup, SaysWhatTheKernelAnswers) {
   has_controllers("memory");
-  std::filesystem::create_symlink("/dev/full", *places_.v2 + "/cgroup.subtree_control");
+  std::filesystem::create_symlink("/dev/full", *locations_.v2 + "/cgroup.subtree_control");
 
-  EXPECT_EQ(take_over_own_cgroup(places_),
+  EXPECT_EQ(take_over_own_cgroup(locations_),
             fmt::format("handing on the controllers of the cgroup {}: No space left on device",
-                        *places_.v2));
+                        *locations_.v2));
 }
 
 TEST_F(DelegatedCgroup, WithoutControllersThereIsNothingToDo) {
-  EXPECT_EQ(take_over_own_cgroup(places_), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_), "");
   EXPECT_EQ(take_over_own_cgroup({}), "");
 }
 

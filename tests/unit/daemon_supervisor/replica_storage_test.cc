@@ -179,9 +179,10 @@ class Gathering : public ReplicaStorageTest {
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (int rank : {0, 1}) {
       const std::string path = shard_name(Rank{rank}) + "/state", text = path + " of 9";
-      const std::string place = "data-4-2.1/" + shard_name(Rank{rank});
-      manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n7"}});
-      offer(place, path, text);
+      const std::string location = "data-4-2.1/" + shard_name(Rank{rank});
+      manifest.files.push_back(
+          {path, text.size(), digest_of(text), {Rank{rank}}, location, {"n7"}});
+      offer(location, path, text);
     }
     offer(from_, std::string(kManifestName), *format_manifest(manifest));
     write(checkpoints() + "/data-4-2.1/rank-0000/rank-0000/state", "rank-0000/state of 9");

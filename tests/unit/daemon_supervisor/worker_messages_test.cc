@@ -184,18 +184,18 @@ TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
 TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsResolved) {
   say(staged(1, "hello"));
 
-  const auto part = supervisor_.wait_for<ShardWritten>();
-  EXPECT_EQ(part.error, "");
-  EXPECT_EQ(part.rank, Rank{0});
-  EXPECT_EQ(part.checkpoint_seq, 1u);
-  EXPECT_EQ(part.report_seq, 9u);
-  EXPECT_EQ(part.metadata_json, R"({"a":1})");
-  EXPECT_FALSE(part.on_node);
-  ASSERT_EQ(part.files.size(), 1u);
-  EXPECT_EQ(part.files[0].path, "state");
-  EXPECT_EQ(part.files[0].bytes, 5u);
+  const auto shard = supervisor_.wait_for<ShardWritten>();
+  EXPECT_EQ(shard.error, "");
+  EXPECT_EQ(shard.rank, Rank{0});
+  EXPECT_EQ(shard.checkpoint_seq, 1u);
+  EXPECT_EQ(shard.report_seq, 9u);
+  EXPECT_EQ(shard.metadata_json, R"({"a":1})");
+  EXPECT_FALSE(shard.on_node);
+  ASSERT_EQ(shard.files.size(), 1u);
+  EXPECT_EQ(shard.files[0].path, "state");
+  EXPECT_EQ(shard.files[0].bytes, 5u);
   const std::string pending = supervisor_.dir() + "/run/checkpoints/.tmp-0-3.1/";
-  EXPECT_TRUE(std::filesystem::exists(pending + part.dir + "/state")) << part.dir;
+  EXPECT_TRUE(std::filesystem::exists(pending + shard.dir + "/state")) << shard.dir;
   EXPECT_FALSE(std::filesystem::exists(staging_ + "/ckpt-1"));
   EXPECT_EQ(names(told(2)), Names{"ShardWritten"});
   EXPECT_EQ(snapshot_.resolved_checkpoint, 0u);
@@ -215,18 +215,18 @@ TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy)
   failed.error = "the disk is full";
   failed.error_code = "no_space";
   say(failed);
-  auto part = supervisor_.wait_for<ShardWritten>();
-  EXPECT_EQ(part.error, "the disk is full");
-  EXPECT_TRUE(part.no_space);
-  EXPECT_TRUE(part.files.empty());
+  auto shard = supervisor_.wait_for<ShardWritten>();
+  EXPECT_EQ(shard.error, "the disk is full");
+  EXPECT_TRUE(shard.no_space);
+  EXPECT_TRUE(shard.files.empty());
 
   const CheckpointStaged gone = staged(2, "");
   std::filesystem::remove_all(gone.dir);
   say(gone);
-  part = supervisor_.wait_for<ShardWritten>();
-  EXPECT_EQ(part.checkpoint_seq, 2u);
-  EXPECT_FALSE(part.no_space);
-  EXPECT_NE(part.error, "");
+  shard = supervisor_.wait_for<ShardWritten>();
+  EXPECT_EQ(shard.checkpoint_seq, 2u);
+  EXPECT_FALSE(shard.no_space);
+  EXPECT_NE(shard.error, "");
 }
 
 TEST_F(WorkerMessagesTest, AnAttemptThatIsReleasedLeavesNothingOfWhatWasStaged) {

@@ -43,9 +43,10 @@ TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
 
 TEST(CommitRequestOf, MetadataThatIsNoObjectIsLeftOut) {
   for (const char* text : {"[1]", "{", "7", ""}) {
-    StagedShard part;
-    part.metadata_json = text;
-    EXPECT_TRUE(commit_request({.shards = {part}}, Generation{1}, "", {}).metadata.empty()) << text;
+    StagedShard shard;
+    shard.metadata_json = text;
+    EXPECT_TRUE(commit_request({.shards = {shard}}, Generation{1}, "", {}).metadata.empty())
+        << text;
   }
 }
 

@@ -59,7 +59,7 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       {"kNodeFailuresMax", kNodeFailuresMax == 3, "README.md",
        "A node with three failures is named and quarantined"},
       {"kNodeCooldown", kNodeCooldown == minutes(10), "README.md", "quarantined for ten minutes"},
-      {"kSamePlaceMax", kSamePlaceMax == 3, "README.md",
+      {"kSameLocationMax", kSameLocationMax == 3, "README.md",
        "dies at the same report three times in a row"},
       // what is kept
       {"OutputLimits::run_bytes", OutputLimits{}.run_bytes == kGiB, "README.md",

@@ -9,7 +9,7 @@
 namespace train {
 namespace {
 
-constexpr const char* kPlace = "data-1-0.2/rank-0001";
+constexpr const char* kLocation = "data-1-0.2/rank-0001";
 
 struct StillClock final : Clock {
   TimePoint now() const override { return at; }
@@ -20,7 +20,7 @@ struct StillClock final : Clock {
 class FileRelayTest : public testing::Test {
  protected:
   void ask(std::uint64_t id = 9) {
-    ReadFile request{.id = id, .folder = kPlace, .path = "state.bin", .offset = 4};
+    ReadFile request{.id = id, .folder = kLocation, .path = "state.bin", .offset = 4};
     request.bytes = 3;
     relay_.ask(request, [this](const FileBytes& answer) { answers_.push_back(answer); });
   }
@@ -44,12 +44,12 @@ class FileRelayTest : public testing::Test {
 };
 
 TEST_F(FileRelayTest, AsksANodeThatHasItAndPassesItsAnswerOn) {
-  relay_.knows(kPlace, {"n2"});
+  relay_.knows(kLocation, {"n2"});
 
   ask(9);
   ASSERT_EQ(asked_.size(), 1u);
   EXPECT_EQ(asked_[0].first, NodeId{2});
-  EXPECT_EQ(asked_[0].second.folder, kPlace);
+  EXPECT_EQ(asked_[0].second.folder, kLocation);
   EXPECT_EQ(asked_[0].second.path, "state.bin");
   EXPECT_EQ(asked_[0].second.offset, 4u);
   EXPECT_EQ(asked_[0].second.bytes, 3u);
@@ -62,7 +62,7 @@ TEST_F(FileRelayTest, AsksANodeThatHasItAndPassesItsAnswerOn) {
 }
 
 TEST_F(FileRelayTest, SharesTheWorkAmongThoseThatHaveIt) {
-  relay_.knows(kPlace, {"n1", "n2"});
+  relay_.knows(kLocation, {"n1", "n2"});
 
   for (int i = 0; i < 4; ++i) ask();
 
@@ -72,7 +72,7 @@ TEST_F(FileRelayTest, SharesTheWorkAmongThoseThatHaveIt) {
 }
 
 TEST_F(FileRelayTest, AsksTheOthersWhereOneHasItNot) {
-  relay_.knows(kPlace, {"n1"});
+  relay_.knows(kLocation, {"n1"});
   ask();
   EXPECT_EQ(asked_.back().first, NodeId{1});
   answer("", "gone");
@@ -92,7 +92,7 @@ TEST_F(FileRelayTest, AsksTheOthersWhereOneHasItNot) {
 }
 
 TEST_F(FileRelayTest, AsksAnotherWhereOneIsLost) {
-  relay_.knows(kPlace, {"n1", "n2"});
+  relay_.knows(kLocation, {"n1", "n2"});
   ask();
   const NodeId first = asked_.back().first;
 
@@ -106,7 +106,7 @@ TEST_F(FileRelayTest, AsksAnotherWhereOneIsLost) {
 }
 
 TEST_F(FileRelayTest, AnAnswerOfAnotherNodeOrToAnotherQuestionCountsForNothing) {
-  relay_.knows(kPlace, {"n1"});
+  relay_.knows(kLocation, {"n1"});
   ask();
 
   relay_.answered(NodeId{2}, FileBytes{.id = asked_[0].second.id});
@@ -116,7 +116,7 @@ TEST_F(FileRelayTest, AnAnswerOfAnotherNodeOrToAnotherQuestionCountsForNothing) 
 }
 
 TEST_F(FileRelayTest, ANodeThatIsAwayWithItIsWaitedForAMinute) {
-  relay_.knows(kPlace, {"n3"});
+  relay_.knows(kLocation, {"n3"});
   const auto ask_all = [&] {
     ask();
     for (int i = 0; i < 3; ++i) answer("", "none");
@@ -138,7 +138,7 @@ TEST_F(FileRelayTest, ANodeThatIsAwayWithItIsWaitedForAMinute) {
 }
 
 TEST_F(FileRelayTest, ForgetsThePlacesOfAttemptsThatAreOver) {
-  relay_.knows(kPlace, {"n3"});
+  relay_.knows(kLocation, {"n3"});
   relay_.forget(Attempt{0});
 
   ask();

@@ -10,9 +10,9 @@ namespace train {
 namespace {
 
 TEST(RemoteNames, ARunLiesBelowItsStorage) {
-  EXPECT_EQ(run_place("/runs", "vit"), "/runs/vit");
-  EXPECT_EQ(run_place("s3://bucket/runs", "vit"), "s3://bucket/runs/vit");
-  EXPECT_EQ(run_place("s3://bucket/runs//", "vit"), "s3://bucket/runs/vit");
+  EXPECT_EQ(run_location("/runs", "vit"), "/runs/vit");
+  EXPECT_EQ(run_location("s3://bucket/runs", "vit"), "s3://bucket/runs/vit");
+  EXPECT_EQ(run_location("s3://bucket/runs//", "vit"), "s3://bucket/runs/vit");
 }
 
 TEST(RemoteNames, WhatIsHereOfARunInAStoreIsInAFolderOfItsOwn) {
@@ -45,9 +45,9 @@ class RemoteNotes : public testing::Test {
 };
 
 TEST_F(RemoteNotes, TellOfWhichStoreAFolderIs) {
-  EXPECT_EQ(place_of_run(folder_), temp_.path());
+  EXPECT_EQ(location_of_run(folder_), temp_.path());
   note(".url", "s3://bucket/runs/vit");
-  EXPECT_EQ(place_of_run(folder_), "s3://bucket/runs/vit");
+  EXPECT_EQ(location_of_run(folder_), "s3://bucket/runs/vit");
 }
 
 TEST_F(RemoteNotes, TellWhereElseARunGoesOn) {

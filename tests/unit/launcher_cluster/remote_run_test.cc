@@ -73,7 +73,7 @@ TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
   EXPECT_TRUE(*(*record)->remote()->exists());
   EXPECT_EQ(objects_->get("owner-key"), (*record)->owner_key());
   EXPECT_EQ(objects_->get("probe-1"), (*record)->identity().storage_marker);
-  EXPECT_EQ(place_of_run((*record)->folder()), url_);
+  EXPECT_EQ(location_of_run((*record)->folder()), url_);
   EXPECT_TRUE((*record)->check_owner());
 }
 
@@ -255,7 +255,7 @@ TEST_F(RemoteRunTest, AnotherMachineFindsAllOfIt) {
   EXPECT_EQ(text_of(*found + "/launcher.log"), "log");
   EXPECT_EQ(text_of(*found + "/attempts/000/cause.json"), "{}");
   EXPECT_EQ(text_of(*found + "/tb/events"), "tb");
-  EXPECT_EQ(place_of_run(folder), url_);
+  EXPECT_EQ(location_of_run(folder), url_);
 
   objects_->put("attempts/../../escape", "x");
   objects_->remove("launcher.log");

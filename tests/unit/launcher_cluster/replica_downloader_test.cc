@@ -57,11 +57,12 @@ class ReplicaDownloaderTest : public testing::Test {
     manifest.created = "2026-11-21T09:38:00.123456Z";
     for (const int rank : {0, 1}) {
       const std::string path = shard_name(Rank{rank}) + "/state";
-      const std::string place = data_name({Generation{1}, Attempt{0}, CheckpointSeq{number}}) +
-                                "/" + shard_name(Rank{rank});
+      const std::string location = data_name({Generation{1}, Attempt{0}, CheckpointSeq{number}}) +
+                                   "/" + shard_name(Rank{rank});
       const std::string text(300'000, static_cast<char>('a' + rank));
-      manifest.files.push_back({path, text.size(), digest_of(text), {Rank{rank}}, place, {"n1"}});
-      on_nodes_[place + "/" + path] = text;
+      manifest.files.push_back(
+          {path, text.size(), digest_of(text), {Rank{rank}}, location, {"n1"}});
+      on_nodes_[location + "/" + path] = text;
     }
     std::filesystem::create_directories(folder(number));
     std::ofstream(folder(number) + "/" + std::string(kManifestName)) << *format_manifest(manifest);

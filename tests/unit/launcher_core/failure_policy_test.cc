@@ -68,13 +68,13 @@ TEST(FailurePolicy, CountsLostNodesAsPreemptionsWhereTheGroupMayShrink) {
             "no restart left: 1 of 1 used (failure_config.max_preemptions)");
 }
 
-FailurePlace at_report(std::uint64_t report, NodeId node = NodeId{0}) {
+FailureLocation at_report(std::uint64_t report, NodeId node = NodeId{0}) {
   return {.rank = Rank{1}, .node = node, .report = report, .checkpoint = 2};
 }
 
 TEST(FailurePolicy, GivesUpWhenTheSameRankDiesAtTheSameReportAgainAndAgain) {
   FailurePolicy policy(allowing(kUnlimited));
-  const FailurePlace there = at_report(41), elsewhere = at_report(44);
+  const FailureLocation there = at_report(41), elsewhere = at_report(44);
 
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
@@ -86,7 +86,7 @@ TEST(FailurePolicy, GivesUpWhenTheSameRankDiesAtTheSameReportAgainAndAgain) {
                   "restart would end the same way");
 }
 
-TEST(FailurePolicy, ALastReportThatDidNotArriveMakesNoOtherPlace) {
+TEST(FailurePolicy, ALastReportThatDidNotArriveMakesNoOtherLocation) {
   FailurePolicy policy(allowing(kUnlimited));
 
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, at_report(41)).restart);
@@ -114,14 +114,14 @@ TEST(FailurePolicy, AFirstReportThatNeverArrivesIsAPlaceToo) {
                   "restart would end the same way");
 }
 
-TEST(FailurePolicy, DeathsOfWhichThePlaceIsNotKnownAreNotTheSamePlace) {
+TEST(FailurePolicy, DeathsAtAnUnknownLocationAreNotAtTheSameLocation) {
   FailurePolicy policy(allowing(kUnlimited));
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(policy.on_failure(FailureKind::Worker).restart);
 }
 
 TEST(FailurePolicy, TheNodeIsToBlameBeforeTheStepIs) {
   FailurePolicy policy(allowing(kUnlimited));
-  const FailurePlace there = at_report(41, NodeId{1}), elsewhere = at_report(41, NodeId{0});
+  const FailureLocation there = at_report(41, NodeId{1}), elsewhere = at_report(41, NodeId{0});
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
   EXPECT_TRUE(policy.on_failure(FailureKind::Worker, there).restart);
 

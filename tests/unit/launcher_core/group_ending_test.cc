@@ -30,15 +30,15 @@ TEST(AttemptCause, AWorkersDeathHasAPlaceOnlyWhereRanksReport) {
   AttemptCause cause;
   cause.fail(failure_of(1, kNodeB));
   RankTable ranks(both());
-  EXPECT_FALSE(cause.describe(kFirst, {}, ranks, {}).place);
+  EXPECT_FALSE(cause.describe(kFirst, {}, ranks, {}).location);
 
   ranks.find(Rank{1})->reported = 5;
-  const FailurePlace expected{Rank{1}, kNodeB, 5, 7};
-  EXPECT_EQ(cause.describe(kFirst, {}, ranks, checkpoint(7)).place, expected);
+  const FailureLocation expected{Rank{1}, kNodeB, 5, 7};
+  EXPECT_EQ(cause.describe(kFirst, {}, ranks, checkpoint(7)).location, expected);
 
   AttemptCause start;
   start.fail(failure_of(1, kNodeB, FailureKind::Start));
-  EXPECT_FALSE(start.describe(kFirst, {}, ranks, checkpoint(7)).place);
+  EXPECT_FALSE(start.describe(kFirst, {}, ranks, checkpoint(7)).location);
 }
 
 TEST(AttemptCause, AStopIsToldBeforeAResizeAndAFailureBeforeBoth) {

@@ -19,9 +19,9 @@ struct Committing : Driven {
   explicit Committing(Duration upload_timeout = std::chrono::minutes(10), int max_failures = 0)
       : Driven(spec_with(upload_timeout, max_failures)) {
     running();
-    bring_parts(1);
+    bring_shards(1);
   }
-  Actions bring_parts(std::uint64_t index) {
+  Actions bring_shards(std::uint64_t index) {
     handle(staged(kFirst, 0, index));
     return handle(staged(kFirst, 1, index));
   }
@@ -70,7 +70,7 @@ TEST(HangingCommit, IsSaidAfterHalfOfAShortTime) {
 
 TEST(HangingCommit, IsGivenUpInTheEndAndTheNextOneFollows) {
   Committing d;
-  EXPECT_EQ(only<Commit>(d.bring_parts(2)).size(), 0u);
+  EXPECT_EQ(only<Commit>(d.bring_shards(2)).size(), 0u);
 
   EXPECT_EQ(only<GiveUpCommit>(d.handle(Tick{}, seconds(600))),
             (std::vector<GiveUpCommit>{
@@ -107,7 +107,7 @@ TEST(HangingCommit, OneThatComesAfterItWasGivenUpCounts) {
 
 TEST(HangingCommit, OneThatComesAfterTheNextOneIsNotTheNewest) {
   Committing d;
-  d.bring_parts(2);
+  d.bring_shards(2);
   d.handle(Tick{}, seconds(600));
   d.handle(given_up(1, /*may_come=*/true), seconds(600));
   d.handle(committed(2), seconds(601));

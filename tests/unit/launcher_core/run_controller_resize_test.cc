@@ -395,9 +395,9 @@ TEST(RunControllerNodes, AGroupGrowsAgainWhenItsNodeIsNoLongerQuarantined) {
 }
 
 TEST(RunControllerNodes, AResumedRunEndsTheCrashLoopThatAnEarlierLauncherSawBegin) {
-  const FailurePlace place{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 0};
+  const FailureLocation location{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 0};
   RunStart start{.expected_nodes = 2};
-  start.failures.place = SamePlace{.first = place, .furthest = 41, .times = 2};
+  start.failures.location = SameLocation{.first = location, .furthest = 41, .times = 2};
   Driven d(two_workers(kUnlimited), start);
   d.running();
   d.handle(RankReported{kFirst, Rank{1}, 41});
@@ -406,7 +406,7 @@ TEST(RunControllerNodes, AResumedRunEndsTheCrashLoopThatAnEarlierLauncherSawBegi
 
   const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
 
-  EXPECT_EQ(only<AttemptEnded>(actions).at(0).place, place);
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).location, location);
   EXPECT_EQ(only<RunEnded>(actions).at(0).reason,
             "rank 1 died after its report 41 3 times in a row, with no newer checkpoint: a restart "
             "would end the same way");

@@ -26,7 +26,7 @@ AttemptEnded ended_by(Attempt attempt, Rank rank, WorkerEnd end, const std::stri
           .failed = true,
           .failure = FailureKind::Worker,
           .node = NodeId{rank.value},  // each rank has a node of its own, and has reported once
-          .place = FailurePlace{.rank = rank, .node = NodeId{rank.value}, .report = 1},
+          .location = FailureLocation{.rank = rank, .node = NodeId{rank.value}, .report = 1},
           .root_rank = rank,
           .root_end = std::move(end),
           .root_node = node,
@@ -386,10 +386,10 @@ TEST(RunController, NodesThatComeTogetherAreLookedAtTogether) {
   d.handle(Tick{}, seconds(3));  // no more waiting for all: it does not fit
 
   EXPECT_EQ(d.handle(node_up(kNodeB), seconds(3) + milliseconds(1)), Actions{});
-  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kPlaceEvery);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kLocationEvery);
   EXPECT_EQ(d.handle(node_up(kNodeC), seconds(3) + milliseconds(2)), Actions{});
   EXPECT_EQ(d.run.state(), RunState::Scheduling);
-  d.handle(Tick{}, seconds(3) + kPlaceEvery);
+  d.handle(Tick{}, seconds(3) + kLocationEvery);
 
   EXPECT_EQ(d.run.state(), RunState::Preparing);
 }

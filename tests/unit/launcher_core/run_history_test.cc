@@ -25,7 +25,7 @@ struct Journaled {
     add(record_of(StateChanged{S::Scheduling, to, RunTrigger::AllPrepared, attempt, ""}));
   }
   void end(Attempt attempt, std::optional<FailureKind> failure = {},
-           std::optional<FailurePlace> place = {}) {
+           std::optional<FailureLocation> location = {}) {
     AttemptEnded ended{.attempt = attempt,
                        .cause = "",
                        .failed = failure.has_value(),
@@ -35,8 +35,8 @@ struct Journaled {
                        .root_node = "",
                        .start_error = {},
                        .collateral = 0};
-    ended.place = place;
-    if (place) ended.node = place->node;
+    ended.location = location;
+    if (location) ended.node = location->node;
     add(record_of(ended, "rank 1 was killed"));
   }
   void add(const boost::json::object& record) { history.add(generation, "t", record); }
@@ -149,16 +149,16 @@ TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
 }
 
 TEST(RunHistory, RemembersWhereWorkersDiedAndWhichNodesFailed) {
-  const FailurePlace place{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 2};
+  const FailureLocation location{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 2};
   Journaled journal(kUnlimited);
   for (std::uint32_t i = 0; i < 4; ++i) {
     journal.begin(Attempt{i});
-    journal.end(Attempt{i}, FailureKind::Worker, place);
+    journal.end(Attempt{i}, FailureKind::Worker, location);
   }
 
   const FailureMemory& memory = journal.history.failures();
-  EXPECT_EQ(memory.place,
-            (SamePlace{.first = place, .furthest = 41, .times = 4, .one_node = true}));
+  EXPECT_EQ(memory.location,
+            (SameLocation{.first = location, .furthest = 41, .times = 4, .one_node = true}));
   EXPECT_EQ(memory.counts.failures, 4);
   EXPECT_EQ(memory.quarantined, std::set<NodeId>{kNodeB});
   EXPECT_EQ(memory.node_failures, (std::map<NodeId, int>{{kNodeB, 1}}));

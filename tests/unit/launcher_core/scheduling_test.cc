@@ -20,9 +20,9 @@ TEST(Scheduling, WaitsForNodesThatMayComeAndThenLooksAtMostTenTimesASecond) {
 
   const TimePoint waited = kStart + kAllNodesWait;
   EXPECT_TRUE(scheduling.looks(waited, true));
-  EXPECT_FALSE(scheduling.looks(waited + kPlaceEvery - Duration{1}, true));
-  EXPECT_EQ(scheduling.next_deadline(waited, true), waited + kPlaceEvery);
-  EXPECT_TRUE(scheduling.looks(waited + kPlaceEvery, true));
+  EXPECT_FALSE(scheduling.looks(waited + kLocationEvery - Duration{1}, true));
+  EXPECT_EQ(scheduling.next_deadline(waited, true), waited + kLocationEvery);
+  EXPECT_TRUE(scheduling.looks(waited + kLocationEvery, true));
 }
 
 TEST(Scheduling, ARestartWaitsForItsDelay) {

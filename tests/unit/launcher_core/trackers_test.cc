@@ -10,29 +10,29 @@ constexpr TimePoint kStart{seconds(100)};
 using Outcome = CheckpointTracker::Outcome;
 using Acks = std::vector<std::pair<Rank, std::uint64_t>>;
 
-StagedShard part(int rank, std::uint64_t index, std::string error = "") {
+StagedShard shard(int rank, std::uint64_t index, std::string error = "") {
   return {{Rank{rank}, "dir"}, index, 10 * index, "", std::move(error)};
 }
 
 TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
   CheckpointTracker tracker(2);
-  tracker.add(part(1, 1), kStart);
+  tracker.add(shard(1, 1), kStart);
   EXPECT_FALSE(tracker.take_ready());
 
-  tracker.add(part(0, 1), kStart);
+  tracker.add(shard(0, 1), kStart);
   const auto ready = tracker.take_ready();
 
   ASSERT_TRUE(ready);
   EXPECT_EQ(ready->checkpoint_seq, 1u);
-  EXPECT_EQ(ready->shards, (std::vector{part(0, 1), part(1, 1)}));
+  EXPECT_EQ(ready->shards, (std::vector{shard(0, 1), shard(1, 1)}));
   EXPECT_EQ(ready->error, "");
   EXPECT_TRUE(tracker.committing());
 }
 
 TEST(CheckpointTracker, CommitsOneAfterTheOther) {
   CheckpointTracker tracker(1);
-  tracker.add(part(0, 1), kStart);
-  tracker.add(part(0, 2), kStart);
+  tracker.add(shard(0, 1), kStart);
+  tracker.add(shard(0, 2), kStart);
   ASSERT_TRUE(tracker.take_ready());
 
   EXPECT_FALSE(tracker.take_ready());
@@ -42,18 +42,18 @@ TEST(CheckpointTracker, CommitsOneAfterTheOther) {
 
 TEST(CheckpointTracker, WaitsForAnEarlierOneThatWasOvertaken) {
   CheckpointTracker tracker(1);
-  tracker.add(part(0, 2, "the disk is full"), kStart);
+  tracker.add(shard(0, 2, "the disk is full"), kStart);
   EXPECT_FALSE(tracker.take_ready());
 
-  tracker.add(part(0, 1), kStart);
+  tracker.add(shard(0, 1), kStart);
 
   EXPECT_EQ(tracker.take_ready()->checkpoint_seq, 1u);
 }
 
 TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
   CheckpointTracker tracker(3);
-  tracker.add(part(0, 1, "it threw"), kStart);
-  StagedShard full = part(1, 1, "the disk is full");
+  tracker.add(shard(0, 1, "it threw"), kStart);
+  StagedShard full = shard(1, 1, "the disk is full");
   full.no_space = true;
   tracker.add(full, kStart);
   full.rank = Rank{2};
@@ -67,39 +67,39 @@ TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
 
 TEST(CheckpointTracker, GivesUpACheckpointWithABadPart) {
   CheckpointTracker tracker(2);
-  tracker.add(part(0, 1), kStart);
-  tracker.add(part(1, 1, "the disk is full"), kStart);
+  tracker.add(shard(0, 1), kStart);
+  tracker.add(shard(1, 1, "the disk is full"), kStart);
 
   EXPECT_EQ(tracker.take_ready()->error, "rank 1: the disk is full");
   EXPECT_FALSE(tracker.committing());
   EXPECT_EQ(tracker.resolved(), 1u);
-  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "", "rank 1: the disk is full"}));
+  EXPECT_EQ(tracker.add(shard(0, 1), kStart), (Outcome{1, "", "rank 1: the disk is full"}));
 }
 
 TEST(CheckpointTracker, AnswersAPartThatIsSentAgainAfterItsCommit) {
   CheckpointTracker tracker(1);
-  tracker.add(part(0, 1), kStart);
+  tracker.add(shard(0, 1), kStart);
   tracker.take_ready();
-  EXPECT_EQ(tracker.add(part(0, 1), kStart), std::nullopt);  // everybody hears of it soon
+  EXPECT_EQ(tracker.add(shard(0, 1), kStart), std::nullopt);  // everybody hears of it soon
 
   tracker.commit_finished({1, "checkpoint_000001", ""});
 
-  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
+  EXPECT_EQ(tracker.add(shard(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
 }
 
 TEST(CheckpointTracker, ASecondEndOfACommitChangesNothing) {
   CheckpointTracker tracker(1);
-  tracker.add(part(0, 1), kStart);
+  tracker.add(shard(0, 1), kStart);
   tracker.take_ready();
   tracker.commit_finished({1, "checkpoint_000001", ""});
 
   EXPECT_FALSE(tracker.commit_finished({1, "another", ""}));
-  EXPECT_EQ(tracker.add(part(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
+  EXPECT_EQ(tracker.add(shard(0, 1), kStart), (Outcome{1, "checkpoint_000001", ""}));
 }
 
 TEST(CheckpointTracker, NamesTheMissingRanksOnceAfterAMinute) {
   CheckpointTracker tracker(3);
-  tracker.add(part(1, 1), kStart);
+  tracker.add(shard(1, 1), kStart);
 
   EXPECT_EQ(tracker.next_deadline(), kStart + seconds(60));
   EXPECT_EQ(

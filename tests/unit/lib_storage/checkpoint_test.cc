@@ -487,14 +487,14 @@ TEST_F(OnNodes, ItIsAnOrdinaryOneOnceItsFilesHaveCome) {
   EXPECT_EQ(verified->files[0].at, "");
 }
 
-TEST(PartPlace, IsReadOnlyAsItIsWritten) {
-  EXPECT_EQ(parse_shard_place("data-3-0.12/rank-0003"),
+TEST(ShardLocation, IsReadOnlyAsItIsWritten) {
+  EXPECT_EQ(parse_shard_location("data-3-0.12/rank-0003"),
             (PendingCheckpoint{Generation{3}, Attempt{0}, CheckpointSeq{12}}));
   for (const char* other :
        {"data-3-0.12", "data-3-0.12/", "data-3-0.12/rank-3", "data-3-0.12/.rank-0003",
         "data-3-0.12/rank-0003/", "data-3-0.12/rank-0003/x", "data-3-0/rank-0003",
         ".tmp-3-0.12/rank-0003", "../rank-0003", "/rank-0003", "rank-0003"})
-    EXPECT_EQ(parse_shard_place(other), std::nullopt) << other;
+    EXPECT_EQ(parse_shard_location(other), std::nullopt) << other;
 }
 
 TEST(PendingName, IsReadOnlyAsItIsWritten) {

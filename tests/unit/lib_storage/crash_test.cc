@@ -96,12 +96,12 @@ std::string violation(MemoryFileSystem& disk, const Progress& progress) {
   CheckpointStore store(disk, kFolder);
   if (auto opened = store.open(Generation{2}); opened.has_error())
     return "cannot open: " + opened.error().describe();
-  std::vector<std::uint64_t> whole;
+  std::vector<std::uint64_t> intact;
   const auto listed = store.list();
   for (const ListedCheckpoint& one : *listed) {
     if (auto verified = store.verify(one.number); verified.has_error())
       return "half there: " + verified.error().describe();
-    whole.push_back(one.number.value);
+    intact.push_back(one.number.value);
     if (disk.get(one.path + "/model.pt") != model_of(one.number.value))
       return "other bytes in " + one.path;
     for (int rank : {0, 1}) {
@@ -111,13 +111,13 @@ std::string violation(MemoryFileSystem& disk, const Progress& progress) {
     }
   }
   const auto has = [&](std::uint64_t n) {
-    return std::find(whole.begin(), whole.end(), n) != whole.end();
+    return std::find(intact.begin(), intact.end(), n) != intact.end();
   };
   if (!has(2)) return "checkpoint 2 was acknowledged and is lost";
   if (progress.acknowledged == 3 && !has(3)) return "checkpoint 3 was acknowledged and is lost";
   if (!progress.asked_to_remove_first && !has(1)) return "checkpoint 1 is lost";
   const auto choice = store.open_for_restore();
-  if (!choice->checkpoint || choice->checkpoint->number.value != whole.back())
+  if (!choice->checkpoint || choice->checkpoint->number.value != intact.back())
     return "restore does not take the newest";
   return {};
 }
@@ -177,12 +177,12 @@ TEST(Crash, AtAnyByteOfTheManifestLeavesTheOneBeforeTheNewest) {
       "write " + kFolder + "/.tmp-1-0.3/.manifest.json " + std::to_string(bytes);
   const auto& trace = probe->trace();
   const auto before = disk_with_two()->changes();
-  const auto place =
+  const auto position =
       std::find(trace.begin(), trace.end(), manifest_write) - trace.begin() + 1 - before;
 
   for (std::size_t cut = 0; cut <= bytes; ++cut) {
     auto disk = disk_with_two();
-    disk->cut_power_at(place, cut);
+    disk->cut_power_at(position, cut);
     Progress cut_progress;
     ASSERT_TRUE(save(*disk, {commit_rightly, remove_rightly}, 3, cut_progress).has_error());
     ASSERT_EQ(disk->trace().back(), manifest_write);

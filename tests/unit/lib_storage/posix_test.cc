@@ -129,13 +129,13 @@ TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
   ASSERT_FALSE(write_small_file(fs, pattern + "/model.pt", std::string(3 << 20, 'm')).has_error());
 
-  auto part = write_shard(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
-                          Rank{0}, pattern);
+  auto shard = write_shard(fs, in("checkpoints"), {Generation{1}, Attempt{0}, CheckpointSeq{1}},
+                           Rank{0}, pattern);
 
   std::filesystem::remove_all(pattern);
-  ASSERT_FALSE(part.has_error()) << part.error().describe();
+  ASSERT_FALSE(shard.has_error()) << shard.error().describe();
   EXPECT_EQ(
-      part->files,
+      shard->files,
       (std::vector<CheckpointFile>{{"model.pt", 3 << 20, digest_of(std::string(3 << 20, 'm'))}}));
   EXPECT_EQ(fs.status(in("checkpoints/.tmp-1-0.1/.rank-0000/model.pt"))->bytes, 3U << 20);
 }
@@ -230,7 +230,7 @@ Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, s
                                   std::size_t bytes, std::mt19937& random,
                                   const std::string& staging) {
   const PendingCheckpoint pending{Generation{1}, Attempt{0}, CheckpointSeq{number}};
-  std::vector<CheckpointShard> parts;
+  std::vector<CheckpointShard> shards;
   for (const int rank : {0, 1}) {
     TRY_VOID(make_folders(fs, join_path(staging, "deep")));
     const std::string suffix = std::to_string(rank);
@@ -241,14 +241,14 @@ Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, s
       for (char& c : text) c = static_cast<char>(random());
       TRY_VOID(file->write(text));
     }
-    TRY(auto part, write_shard(fs, store.folder(), pending, Rank{rank}, staging));
-    parts.push_back(std::move(part));
+    TRY(auto shard, write_shard(fs, store.folder(), pending, Rank{rank}, staging));
+    shards.push_back(std::move(shard));
     TRY_VOID(remove_tree(fs, staging));
   }
   return store.commit({.pending = pending,
                        .number = CheckpointNumber{number},
                        .world_size = 2,
-                       .shards = std::move(parts),
+                       .shards = std::move(shards),
                        .created = "2026-11-22T00:00:00.000000Z"},
                       [] { return Unit{}; });
 }

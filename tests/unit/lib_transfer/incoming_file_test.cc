@@ -22,9 +22,9 @@ TEST(IncomingFile, HasItsNameOnlyOnceItIsWhole) {
 
   ASSERT_TRUE(file.write("hel"));
   EXPECT_FALSE(disk.status("/in/sub/a"));
-  EXPECT_FALSE(file.whole());
+  EXPECT_FALSE(file.complete());
   ASSERT_TRUE(file.write("lo"));
-  ASSERT_TRUE(file.whole());
+  ASSERT_TRUE(file.complete());
   ASSERT_TRUE(file.finish());
 
   EXPECT_EQ(text_of(disk, "/in/sub/a"), "hello");

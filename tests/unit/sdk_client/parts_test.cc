@@ -351,12 +351,12 @@ std::exception_ptr thrown() {
 TEST(SymbolTable, KnowsTheFunctionThatHoldsAnAddress) {
   for (const auto& [function, name] : {std::pair{&first_function, "first_function(int)"},
                                        std::pair{&second_function, "second_function(int)"}}) {
-    const CodePlace place = place_of(reinterpret_cast<const char*>(function) + 1);
-    EXPECT_TRUE(place.function().ends_with(name)) << place.function();
-    EXPECT_EQ(place.module, "sdk_client_parts_test");
+    const CodeLocation location = location_of(reinterpret_cast<const char*>(function) + 1);
+    EXPECT_TRUE(location.function().ends_with(name)) << location.function();
+    EXPECT_EQ(location.module, "sdk_client_parts_test");
   }
   const int on_the_stack = 0;
-  EXPECT_EQ(place_of(&on_the_stack).module, "");
+  EXPECT_EQ(location_of(&on_the_stack).module, "");
 }
 
 TEST(SymbolTable, TellsTheProgramsOwnFunctionsFromThoseBelowThem) {

@@ -9,7 +9,7 @@
 
 namespace train {
 
-struct CgroupPlaces {
+struct CgroupLocations {
   std::optional<std::string> v2;          // the folder of its group
   std::string v2_top;                     // where that hierarchy is mounted
   std::map<std::string, std::string> v1;  // controller → folder of its group
@@ -17,12 +17,12 @@ struct CgroupPlaces {
 };
 
 /// Parse the texts of /proc/self/mountinfo and /proc/self/cgroup.
-CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view own_groups);
+CgroupLocations parse_cgroup_locations(std::string_view mountinfo, std::string_view own_groups);
 
 /// Return our own places. In v2 one group cannot have both processes and limits: if traind has
 /// moved itself to a group "daemon" below its own (see delegated_cgroup.h), this is the group above
 /// that.
-CgroupPlaces own_cgroup_places();
+CgroupLocations own_cgroup_locations();
 
 /// The name of that group.
 inline constexpr std::string_view kDaemonGroup = "daemon";

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/limits/cgroup_places.h"
+#include "daemon/supervisor/limits/cgroup_locations.h"
 
 #include <algorithm>
 #include <iterator>
@@ -53,8 +53,8 @@ std::optional<std::string> folder_of(const Mount& mount, std::string_view group)
 
 }  // namespace
 
-CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view own_groups) {
-  CgroupPlaces places;
+CgroupLocations parse_cgroup_locations(std::string_view mountinfo, std::string_view own_groups) {
+  CgroupLocations locations;
   const std::vector<Mount> mounts = cgroup_mounts(mountinfo);
   for (const std::string& line : split(own_groups, '\n')) {  // "0::/path", "7:cpu,cpuacct:/path"
     const auto first = line.find(':'), second = line.find(':', first + 1);
@@ -62,30 +62,31 @@ CgroupPlaces parse_cgroup_places(std::string_view mountinfo, std::string_view ow
     const std::string group = line.substr(second + 1);
     const std::string controllers = line.substr(first + 1, second - first - 1);
     for (const Mount& mount : mounts) {
-      if (controllers.empty() && mount.type == "cgroup2" && !places.v2) {
-        places.v2 = folder_of(mount, group);
-        places.v2_top = mount.point;
+      if (controllers.empty() && mount.type == "cgroup2" && !locations.v2) {
+        locations.v2 = folder_of(mount, group);
+        locations.v2_top = mount.point;
       }
       if (controllers.empty() || mount.type != "cgroup") continue;
       const auto options = split(mount.options, ',');
       for (const std::string& controller : split(controllers, ',')) {
         if (std::find(options.begin(), options.end(), controller) == options.end()) continue;
         if (const auto folder = folder_of(mount, group)) {
-          places.v1.try_emplace(controller, *folder);
-          places.v1_tops.try_emplace(controller, mount.point);
+          locations.v1.try_emplace(controller, *folder);
+          locations.v1_tops.try_emplace(controller, mount.point);
         }
       }
     }
   }
-  return places;
+  return locations;
 }
 
-CgroupPlaces own_cgroup_places() {
-  CgroupPlaces places =
-      parse_cgroup_places(read_text("/proc/self/mountinfo"), read_text("/proc/self/cgroup"));
+CgroupLocations own_cgroup_locations() {
+  CgroupLocations locations =
+      parse_cgroup_locations(read_text("/proc/self/mountinfo"), read_text("/proc/self/cgroup"));
   const std::string end = "/" + std::string(kDaemonGroup);
-  if (places.v2 && places.v2->ends_with(end)) places.v2->resize(places.v2->size() - end.size());
-  return places;
+  if (locations.v2 && locations.v2->ends_with(end))
+    locations.v2->resize(locations.v2->size() - end.size());
+  return locations;
 }
 
 }  // namespace train
