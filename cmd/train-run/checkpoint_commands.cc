@@ -265,7 +265,7 @@ Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& list
       print_out("{}: ok ({})\n", name_of(one), amount_of(*one.manifest));
     } else {
       ++verified.broken;
-      print_out("{}: not whole: {}\n", name_of(one), result.error().message);
+      print_out("{}: not intact: {}\n", name_of(one), result.error().message);
     }
     flush_out();
   }
@@ -322,7 +322,7 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
     print_out("{} has no checkpoints\n", location->path);
   }
   if (verified.intact + verified.broken > 1)
-    print_out("{} of {} checkpoints are whole\n", verified.intact,
+    print_out("{} of {} checkpoints are intact\n", verified.intact,
               verified.intact + verified.broken);
   return verified.broken == 0 ? 0 : exit_code::kFailed;
 }
@@ -346,7 +346,7 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
     Error error = copied.error();
     if (error.code == Errc::Corrupt)
       error.hint =
-          fmt::format("train-run checkpoint verify {} says which are whole", reference.run);
+          fmt::format("train-run checkpoint verify {} says which are intact", reference.run);
     return failed(error);
   }
   print_out("copied {} ({}) to {}\n", name_of(*one), amount_of(*copied), *target);

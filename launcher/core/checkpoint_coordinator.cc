@@ -140,7 +140,7 @@ std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_res
     return checkpoint.path.substr(checkpoint.path.rfind('/') + 1);
   };
   return Effects{
-      warning(fmt::format("skipping {}, which is not whole: {}; going on from {}", name(*restored),
+      warning(fmt::format("skipping {}, which is not intact: {}; going on from {}", name(*restored),
                           error.message, newest_ ? name(*newest_) : "the beginning"))};
 }
 

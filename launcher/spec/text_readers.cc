@@ -122,12 +122,12 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
     if (path->size() > 1 && (*path)[1] != '/') {
       cursor.error(
           fmt::format("is {}: only ~/ is known, not the home of another user", in_quotes(*path)),
-          "write the whole path");
+          "write the full path");
       return {};
     }
     if (reading.source.home.empty()) {
       cursor.error(fmt::format("is {}, and HOME is not set", in_quotes(*path)),
-                   "set HOME, or write the whole path");
+                   "set HOME, or write the full path");
       return {};
     }
     path->replace(0, 1, reading.source.home);

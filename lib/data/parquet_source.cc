@@ -41,7 +41,7 @@ Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(
     const arrow::Status opened =
         builder.Open(std::move(input), parquet::default_reader_properties(), std::move(footer));
     if (!opened.ok())
-      return error_from(opened, fmt::format("{} is not a whole Parquet file", path));
+      return error_from(opened, fmt::format("{} is not a complete Parquet file", path));
     parquet::ArrowReaderProperties properties(
         /*use_threads=*/false);        // the caller's thread is the reader's own already
     properties.set_pre_buffer(false);  // files are local: no pool of Arrow's reads ahead beside it
@@ -50,7 +50,7 @@ Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(
     return reader;
   } catch (const parquet::ParquetException& fault) {
     return Error{Errc::Corrupt,
-                 fmt::format("{} is not a whole Parquet file: {}", path, fault.what())};
+                 fmt::format("{} is not a complete Parquet file: {}", path, fault.what())};
   }
 }
 

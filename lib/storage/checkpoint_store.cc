@@ -230,7 +230,7 @@ Result<RestoreChoice> CheckpointStore::open_for_restore() const {
       choice.checkpoint = Restorable{one->number, one->path, std::move(*one->manifest)};
       return choice;
     }
-    choice.warnings.push_back(fmt::format("skipping {}, which is not whole: {}",
+    choice.warnings.push_back(fmt::format("skipping {}, which is not intact: {}",
                                           checkpoint_name(one->number), intact.error().message));
   }
   return choice;

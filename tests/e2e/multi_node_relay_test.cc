@@ -153,7 +153,7 @@ TEST_F(Travel, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
   send_signal(cluster->worker(1).value(), SIGKILL);
 
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
-  EXPECT_TRUE(contains(run.out(), "skipping checkpoint_000002, which is not whole: bringing '") &&
+  EXPECT_TRUE(contains(run.out(), "skipping checkpoint_000002, which is not intact: bringing '") &&
               contains(run.out(), "'rank-0/state.bin' came with 33554432 bytes and xxh3-128 ") &&
               contains(run.out(), "; going on from checkpoint_000001"))
       << run.out() << run.err();

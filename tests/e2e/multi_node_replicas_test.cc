@@ -45,7 +45,7 @@ class Replicas : public NoStorage {
   void expect_all_at_home(Process& run) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(cluster->checkpoints("job").size(), static_cast<std::size_t>(kEpochs));
-    EXPECT_TRUE(contains(verified(0), "4 of 4 checkpoints are whole")) << verified(0);
+    EXPECT_TRUE(contains(verified(0), "4 of 4 checkpoints are intact")) << verified(0);
     for (int node : {0, 1, 2})
       if (node != off)
         EXPECT_TRUE(wait_until([&] { return kept_on(node).empty(); })) << *kept_on(node).begin();

@@ -86,7 +86,7 @@ TEST_F(Aws, ARunIsKeptUnderItsBucketsOwnName) {
   EXPECT_EQ(train.wait(), 0) << train.out() << train.err();
   Process& verify = cluster.train_run({"checkpoint", "verify", "s3://bucket/runs/job"}, inside());
   EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
-  EXPECT_TRUE(contains(verify.out(), "3 of 3 checkpoints are whole")) << verify.out();
+  EXPECT_TRUE(contains(verify.out(), "3 of 3 checkpoints are intact")) << verify.out();
   std::istringstream requests(cluster.read(cluster.path("rules.log")));
   int count = 0;
   for (std::string line; std::getline(requests, line); ++count)

@@ -50,7 +50,7 @@ TEST(Checkpoints, AreListedVerifiedAndExportedForAnotherRun) {
   EXPECT_EQ(rows.at(2).at("latest").as_bool(), true);
   EXPECT_EQ(checkpoint(cluster, {"verify", run}, 0),
             "checkpoint_000001: ok (1 file, 11 B)\ncheckpoint_000002: ok (1 file, 11 B)\n"
-            "checkpoint_000003: ok (1 file, 11 B)\n3 of 3 checkpoints are whole\n");
+            "checkpoint_000003: ok (1 file, 11 B)\n3 of 3 checkpoints are intact\n");
   EXPECT_EQ(checkpoint(cluster, {"export", run, "best", copy}, 0),
             "copied checkpoint_000001 (1 file, 11 B) to " + copy + "\n");
   EXPECT_EQ(checkpoint(cluster, {"verify", copy}, 0), "first: ok (1 file, 11 B)\n");
@@ -72,7 +72,7 @@ TEST(Checkpoints, ArePulledOnceAndPullGoesOn) {
   EXPECT_EQ(checkpoint(cluster, {"pull", run, copies}, 0), "2 copied" + to + "1 there already\n");
   EXPECT_EQ(checkpoint(cluster, {"pull", run, copies}, 0), "0 copied" + to + "3 there already\n");
 
-  EXPECT_TRUE(contains(checkpoint(cluster, {"verify", copies}, 0), "3 of 3 checkpoints are whole"));
+  EXPECT_TRUE(contains(checkpoint(cluster, {"verify", copies}, 0), "3 of 3 checkpoints are intact"));
   EXPECT_TRUE(contains(checkpoint(cluster, {"list", copies}, 0), "checkpoint_000003"));
 }
 
@@ -89,10 +89,10 @@ TEST(Checkpoints, ThatAreBrokenAreSaidToBe) {
       << listed;
   const std::string verified = checkpoint(cluster, {"verify", run}, 1);
   EXPECT_TRUE(contains(verified, "checkpoint_000001: ok")) << verified;
-  EXPECT_TRUE(contains(verified, "checkpoint_000002: not whole: " + folder_of(cluster, 2) +
+  EXPECT_TRUE(contains(verified, "checkpoint_000002: not intact: " + folder_of(cluster, 2) +
                                      ": 'state.json': xxh3-128 is "))
       << verified;
-  EXPECT_TRUE(contains(verified, "1 of 3 checkpoints are whole\n")) << verified;
+  EXPECT_TRUE(contains(verified, "1 of 3 checkpoints are intact\n")) << verified;
   checkpoint(cluster, {"verify", run, "1"}, 0);
   checkpoint(cluster, {"export", run, copies}, 65);  // the latest that can be used is the second
   EXPECT_FALSE(exists(copies));

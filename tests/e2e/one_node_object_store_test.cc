@@ -137,7 +137,7 @@ TEST_P(StoreRun, IsKeptInTheStoreAndSeenFromAnotherMachine) {
       said({"checkpoint", "list", run_location, "--output", "json"}, 0, "other"));
   EXPECT_EQ(rows.as_array().size(), 2u);
   EXPECT_TRUE(contains(said({"checkpoint", "verify", run_location}, 0, "other"),
-                       "2 of 2 checkpoints are whole"));
+                       "2 of 2 checkpoints are intact"));
   const std::string copy = cluster.path("copy");
   said({"checkpoint", "export", run_location, "latest", copy}, 0, "other");
   EXPECT_EQ(read_file(copy + "/state.json"), "{\"epoch\":2}");
@@ -258,7 +258,7 @@ TEST_P(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
   const std::string verified = said({"checkpoint", "verify", run_location}, 1);
   EXPECT_TRUE(contains(verified, "'state.json': xxh3-128 is ")) << verified;
   const std::string out = said({"resume", run_location}, 0);
-  EXPECT_TRUE(contains(out, "skipping checkpoint_000003, which is not whole")) << out;
+  EXPECT_TRUE(contains(out, "skipping checkpoint_000003, which is not intact")) << out;
   EXPECT_TRUE(contains(out, "restored epoch 1")) << out;
 }
 
@@ -272,7 +272,7 @@ TEST_P(S3Run, AnOverloadedStoreDelaysCheckpointsAndIsSaid) {
   EXPECT_TRUE(contains(out, "; trying again")) << out;
   EXPECT_EQ(keys("checkpoints").size(), 6u);
   EXPECT_TRUE(
-      contains(said({"checkpoint", "verify", run_location}, 0), "3 of 3 checkpoints are whole"));
+      contains(said({"checkpoint", "verify", run_location}, 0), "3 of 3 checkpoints are intact"));
 }
 
 TEST_P(StoreRun, ARunElsewhereBeginsFromACheckpointOfIt) {

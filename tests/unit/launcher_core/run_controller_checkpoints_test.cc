@@ -151,7 +151,7 @@ TEST(RunControllerCheckpoints, OneThatIsNotWholeOnANodeIsFollowedByTheOneBefore)
   const Actions second = d.handle(StartRefused{kFirst, kNodeA, Rank{0}, kOtherBytes});
 
   EXPECT_EQ(warnings(first),
-            (Texts{"skipping checkpoint_3, which is not whole: 'a' came with 5 bytes; going on "
+            (Texts{"skipping checkpoint_3, which is not intact: 'a' came with 5 bytes; going on "
                    "from checkpoint_2"}));
   EXPECT_EQ(warnings(second), Texts{});              // about the same one
   ASSERT_EQ(only<AttemptBegun>(second).size(), 1u);  // though no failure is allowed
@@ -168,7 +168,7 @@ TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheBeginning) {
 
   EXPECT_EQ(
       warnings(refused),
-      (Texts{"skipping checkpoint_000001, which is not whole: 'a' came with 5 bytes; going on "
+      (Texts{"skipping checkpoint_000001, which is not intact: 'a' came with 5 bytes; going on "
              "from the beginning"}));
   ASSERT_EQ(only<AttemptBegun>(gone).size(), 1u);
   EXPECT_EQ(only<AttemptBegun>(gone)[0].restore, std::nullopt);

@@ -134,11 +134,11 @@ TEST(OpenFiles, NamesAFileThatIsNotWhole) {
   std::ofstream(folder / "text.parquet") << "id,name\n1,one\n";
 
   EXPECT_THAT(refusal_of({.path = folder / "1.parquet", .columns = {}}),
-              StartsWith(folder / "1.parquet" + " is not a whole Parquet file: "));
+              StartsWith(folder / "1.parquet" + " is not a complete Parquet file: "));
   EXPECT_THAT(refusal_of({.path = folder / "empty.parquet", .columns = {}}),
-              StartsWith(folder / "empty.parquet" + " is not a whole Parquet file: "));
+              StartsWith(folder / "empty.parquet" + " is not a complete Parquet file: "));
   EXPECT_THAT(refusal_of({.path = folder / "text.parquet", .columns = {}}),
-              StartsWith(folder / "text.parquet" + " is not a whole Parquet file: "));
+              StartsWith(folder / "text.parquet" + " is not a complete Parquet file: "));
 }
 
 TEST(OpenFiles, NamesTheRowGroupThatCannotBeRead) {

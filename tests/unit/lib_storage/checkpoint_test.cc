@@ -350,13 +350,13 @@ TEST_F(Checkpoints, FallBackToTheOneBeforeAndNameTheFile) {
   std::string flipped = "model 4";
   flipped[1] = static_cast<char>(flipped[1] ^ 2);
   EXPECT_EQ(choice->warnings,
-            (Paths{"skipping checkpoint_000004, which is not whole: "
+            (Paths{"skipping checkpoint_000004, which is not intact: "
                    "/run/checkpoints/checkpoint_000004: 'model.pt': xxh3-128 is " +
                        to_hex(digest_of(flipped)) + ", expected " + to_hex(digest_of("model 4")),
-                   "skipping checkpoint_000003, which is not whole: "
+                   "skipping checkpoint_000003, which is not intact: "
                    "/run/checkpoints/checkpoint_000003: 'rank-0001/rng.bin': 3 "
                    "bytes, expected 8",
-                   "skipping checkpoint_000002, which is not whole: opening "
+                   "skipping checkpoint_000002, which is not intact: opening "
                    "'/run/checkpoints/checkpoint_000002/.manifest.json': No "
                    "such file or directory"}));
   EXPECT_EQ(store.latest()->value().number, CheckpointNumber{4});  // structure only

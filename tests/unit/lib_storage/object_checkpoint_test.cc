@@ -419,17 +419,17 @@ TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
 
   objects->cut(two, 3);
   EXPECT_EQ(restored(objects),
-            "skipping checkpoint_000002, which is not whole: " + path + "3 bytes, expected 19");
+            "skipping checkpoint_000002, which is not intact: " + path + "3 bytes, expected 19");
   EXPECT_EQ(Launcher(objects).store.latest()->value().number, CheckpointNumber{1});
   objects->remove(two);
   EXPECT_EQ(restored(objects),
-            "skipping checkpoint_000002, which is not whole: " + path + "missing");
+            "skipping checkpoint_000002, which is not intact: " + path + "missing");
   // The launcher that has read it before sees that too.
   EXPECT_EQ(run.store.latest()->value().number, CheckpointNumber{1});
 
   good->flip_bit(two, 7);
   const std::string flipped = restored(good);
-  EXPECT_TRUE(flipped.starts_with("skipping checkpoint_000002, which is not whole: " + path +
+  EXPECT_TRUE(flipped.starts_with("skipping checkpoint_000002, which is not intact: " + path +
                                   "xxh3-128 is "))
       << flipped;
   EXPECT_EQ(Launcher(good).store.verify(CheckpointNumber{2}).error().code, Errc::Corrupt);
