@@ -40,7 +40,7 @@ TEST(CgroupPlaces, OfAMachineThatHasBoth) {
   EXPECT_EQ(places.v1_tops.at("memory"), "/sys/fs/cgroup/memory");
 }
 
-// The mount shows the container's part of the tree, /proc the whole path.
+// The mount shows the container's part of the tree; /proc shows the full path.
 TEST(CgroupPlaces, InAContainerWithoutANamespaceOfItsOwn) {
   const std::string mounts =
       "9 8 0:30 /docker/4f1c /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
