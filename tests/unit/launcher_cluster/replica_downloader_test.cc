@@ -1,4 +1,4 @@
-// Checkpoints that lie on nodes' disks come to the run's storage once the run has ended.
+// Downloads checkpoints from nodes' disks to the run's storage once the run has ended.
 #include "launcher/cluster/checkpoints/replica_downloader.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -36,7 +36,7 @@ class ReplicaDownloaderTest : public testing::Test {
         ReplicaDownloader::Handlers{[this](const std::string& text) { said_.push_back(text); },
                                     [this](const std::string& text) { warned_.push_back(text); }});
   }
-  /// A node answers, once it is asked, with what is on its disk; none while they are silent.
+  /// Answer as the asked node, with what is on its disk; no answer while nodes are silent.
   void asked(NodeId node, const Frame& frame) {
     const auto request = *decode<ReadFile>(frame);
     if (silent_) return boost::asio::post(context_, [this] { gatherer_->cancel(); });
@@ -55,7 +55,7 @@ class ReplicaDownloaderTest : public testing::Test {
   std::string folder(std::uint64_t number) const {
     return record_->checkpoints().path_of(CheckpointNumber{number});
   }
-  /// A checkpoint of two ranks, each with a file on the node `n1`.
+  /// Put a checkpoint of two ranks, each with a file on the node `n1`.
   void put_checkpoint(std::uint64_t number) {
     Manifest manifest{.checkpoint = CheckpointNumber{number},
                       .generation = Generation{1},
@@ -123,7 +123,7 @@ TEST_F(ReplicaDownloaderTest, BringsAllThatLiesOnNodes) {
     EXPECT_EQ(text_of(folder(number) + "/rank-0001/state"), std::string(300'000, 'b'));
   }
   said_.clear();
-  EXPECT_TRUE(gather());  // they are here
+  EXPECT_TRUE(gather());  // all are here
   EXPECT_EQ(said_, std::vector<std::string>{});
 }
 
