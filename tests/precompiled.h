@@ -1,4 +1,4 @@
-// Precompiled for test programs (train_test of packaging/cmake/train_targets.cmake).
+// Precompiled header of test programs (train_test of packaging/cmake/train_targets.cmake).
 #pragma once
 
 #include <gmock/gmock.h>

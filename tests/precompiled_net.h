@@ -1,4 +1,4 @@
-// Precompiled for test programs that say PRECOMPILED train_net_test_precompiled.
+// Precompiled header of test programs that say PRECOMPILED train_net_test_precompiled.
 #pragma once
 
 #include "lib/net/precompiled.h"

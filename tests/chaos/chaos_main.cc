@@ -1,5 +1,5 @@
-// chaos: runs of real processes with faults from a seed, one after the other, each judged when it
-// has ended. docs/testing.md, "Chaos".
+// chaos: run jobs of real processes one after the other, with faults from a seed, and judge each
+// run when it has ended. See docs/testing.md, "Chaos".
 #include <fmt/format.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@ namespace train::chaos {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
-constexpr double kEndLimit = 90;  // from the last fault, and what the run itself still needs
+constexpr double kEndLimit = 90;  // after the last fault, beyond what the run itself still needs
 
 struct Options {
   PlanOptions plan;
-  double seconds = 300;             // begin rounds for so long
+  double seconds = 300;             // keep beginning rounds for this long
   double every = 5;                 // between two faults
-  double round_seconds = 0;         // of a run, without faults
+  double round_seconds = 0;         // length of a run without faults
   int first_round = 0, rounds = 0;  // 0: as many as the time allows
 };
 
@@ -81,7 +81,7 @@ class Round {
         shape.relayed ? ", relayed" : "", shape.fake_clock ? ", clock faked" : ""));
   }
 
-  // Faults come until the run ends, but not for ever: once they have stopped, it must end.
+  // Inject faults until the run ends, but not forever: once the faults stop, the run must end.
   void strike_until_the_end() {
     const double needed = plan_.shape().seconds();
     const TimePoint last_fault = after(3 * needed + options_.every);

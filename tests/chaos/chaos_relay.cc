@@ -1,7 +1,7 @@
-// chaos_relay CONTROL FROM=TO...: passes on TCP, a link for each pair HOST:PORT=HOST:PORT. CONTROL
-// is a file with a line for each link, "DELAY_MS RESETS": how long bytes lie here in each
-// direction, and a number that breaks all connections of the link when it changes. These kernels
-// have no netem.
+// chaos_relay CONTROL FROM=TO...: relay TCP, with one link for each pair HOST:PORT=HOST:PORT.
+// CONTROL is a file with one line per link, "DELAY_MS RESETS": how long the relay holds bytes in
+// each direction, and a number that resets all connections of the link when it changes. We do not
+// use netem, because these kernels lack it.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kLookMs = 20;  // at the control file, and for bytes that are due
+constexpr int kLookMs = 20;  // interval for checking the control file and bytes that are due
 constexpr std::size_t kHeldBytesMax = 4u << 20;
 
 sockaddr_in address_of(const std::string& endpoint) {
@@ -55,7 +55,7 @@ struct Link {
   int delay_ms = 0, resets = 0;
 };
 
-// One direction: what was read at `from` and goes to `to` when it is due.
+// One direction: holds what was read from `from` until it is due at `to`.
 struct Pipe {
   struct Held {
     Clock::time_point due;
@@ -63,7 +63,7 @@ struct Pipe {
   };
   std::deque<Held> held;
   std::size_t held_bytes = 0;
-  bool ended = false, told = false;  // by `from`; and `to` has heard of it
+  bool ended = false, told = false;  // `from` has closed; `to` has been told so
 
   bool read(int from, int delay_ms) {
     char bytes[64 << 10];
@@ -98,7 +98,7 @@ struct Pipe {
   }
 };
 
-// One that is broken loses what lies here, as a reset does.
+// A reset connection loses the bytes that the relay still holds.
 struct Connection {
   Link* link;
   int near, far;

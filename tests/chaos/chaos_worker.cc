@@ -1,6 +1,6 @@
-// What chaos trains: steps of step_ms each, every one reported, a checkpoint every checkpoint_every
-// steps and at the end. The state does not depend on the number of ranks, so a group may be
-// resized.
+// The training program of chaos: it does steps of step_ms each, reports every one, and saves a
+// checkpoint every checkpoint_every steps and at the end. Its state does not depend on the number
+// of ranks, so a group may be resized.
 #include <train/train.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using train::chaos::after_step;
 using train::chaos::state_text;
 
 struct Progress {
-  std::int64_t step = -1;  // the last one done
+  std::int64_t step = -1;  // the last completed one
   std::uint64_t state = 0;
 };
 
@@ -42,7 +42,7 @@ Progress restored() {
   return progress;
 }
 
-// All ranks are at one state: a collective, which goes through the launcher.
+// Check with a collective, which goes through the launcher, that all ranks have the same state.
 void agree(const Progress& progress) {
   const train::Dict mine{{"state", static_cast<std::int64_t>(progress.state & 0xffffffff)}};
   if (train::reduce(mine, train::Reduce::Min) != train::reduce(mine, train::Reduce::Max))

@@ -20,10 +20,9 @@ namespace train::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kSaidAtMost = 20;  // of one kind: the first ones tell it
+constexpr std::size_t kSaidAtMost = 20;  // of each kind: the first ones suffice
 constexpr double kGoneLimit = kOrphanTimeout + 15;
 
-// A line of the report log.
 struct Line {
   int rank = 0, attempt = 0;
   std::int64_t report_seq = 0, step = 0;
@@ -49,7 +48,7 @@ std::vector<Line> log_of(const e2e::Cluster& cluster) {
   return lines;
 }
 
-// states[s]: after step s.
+// Return the states, indexed by step: states[s] is the state after step s.
 std::vector<std::uint64_t> states_of(std::int64_t steps) {
   std::vector<std::uint64_t> states;
   std::uint64_t state = 0;
@@ -93,7 +92,7 @@ class ResultCheck {
       broken("the result is {}, without faults it is {}", result, state_text(states_.back()));
   }
 
-  // Of each rank and attempt: every report once, in order, without gaps, and of the right state.
+  // Check that each rank of each attempt logged every report once, in order, with the right state.
   void check_log() {
     std::map<std::pair<int, int>, Line> last;
     for (const Line& line : log_) {
@@ -139,7 +138,7 @@ class ResultCheck {
              finished.size());
   }
 
-  // Each attempt goes on from the newest checkpoint of its time, and nowhere else.
+  // Check that each attempt begins from the checkpoint that was newest at its start.
   void check_restores() {
     std::map<int, std::int64_t> first_steps;
     for (const Line& line : log_) {
@@ -271,7 +270,7 @@ void check_leftovers(World& world, Findings& findings) {
   std::vector<std::string> left;
   (void)e2e::wait_until(
       [&] {
-        (void)world.tick();  // a traind that is to come back reaps leftovers, too
+        (void)world.tick();  // a traind that comes back also reaps leftovers
         left = left_of_run(world, attempts);
         return left.empty();
       },
@@ -281,7 +280,7 @@ void check_leftovers(World& world, Findings& findings) {
     findings.leftovers.push_back(fmt::format("process {}: {}", seen.pid, seen.command));
   for (int node = 0; node < Shape::kNodes; ++node) {
     for (const std::string& entry : entries_of(world.runtime_dir(node))) {
-      const bool of_next_traind = entry.ends_with("/control.sock");  // which replaces it
+      const bool of_next_traind = entry.ends_with("/control.sock");  // the next traind replaces it
       if (is_socket(entry) && !of_next_traind) findings.leftovers.push_back(entry);
     }
   }

@@ -1,5 +1,5 @@
-// What must hold once a run has ended, whatever happened to it: judged by what it left, not by what
-// it says of itself.
+// Checks what must hold once a run has ended, whatever happened to it. The checker looks at what
+// the run left behind, not at what the run says of itself.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace train::chaos {
 
 struct Findings {
-  std::vector<std::string> breaks;     // of what was promised
-  std::vector<std::string> leftovers;  // of what should be gone
+  std::vector<std::string> breaks;     // violated guarantees
+  std::vector<std::string> leftovers;  // things that should be gone
   int attempts = 0;
-  std::int64_t repeated_steps = 0;  // of rank 0
+  std::int64_t repeated_steps = 0;  // by rank 0
 };
 
-/// Result, report log, restores and checkpoints of an ended run.
+/// Check the result, report log, restores and checkpoints of an ended run.
 void check_results(World& world, Findings& findings);
-/// Processes, cgroups, sockets and spools of an ended run; traind still runs.
+/// Check for processes, cgroups, sockets and spools that an ended run left; traind still runs.
 void check_leftovers(World& world, Findings& findings);
 
 }  // namespace train::chaos

@@ -45,7 +45,7 @@ void Injector::undo_after(double seconds, int node, std::function<void()> act) {
   undos_.push_back({after(seconds), node, std::move(act)});
 }
 
-// One fault at a time on a link: the second one's end would end the first.
+// Allow one fault at a time on a link: the end of the second one would also end the first.
 bool Injector::link_is_hit(int node) const {
   return std::any_of(undos_.begin(), undos_.end(),
                      [&](const Undo& undo) { return undo.node == node; });

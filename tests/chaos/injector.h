@@ -1,4 +1,4 @@
-// Does the next planned fault to a world, and undoes it when its time is over.
+// Injects the next planned fault into a world, and undoes it when its time is over.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ class Injector {
  public:
   Injector(World& world, RoundPlan& plan) : world_(world), plan_(plan) {}
 
-  /// Do one, drawn anew while what is drawn finds nothing to hit. A line that says what, with the
-  /// time since the round began; "" when nothing can be hit now.
+  /// Inject one fault; draw again while the drawn one finds no target. Return a line that describes
+  /// it, with the time since the round began, or "" if nothing can be hit now.
   std::string strike();
-  /// Undo what is due; `all`: also what is not.
+  /// Undo the faults that are due; with `all`, undo every fault.
   void tick(bool all = false);
   bool quiet() const { return undos_.empty(); }
   const std::map<Fault, int>& counts() const { return counts_; }
@@ -27,11 +27,11 @@ class Injector {
  private:
   struct Undo {
     TimePoint due;
-    int node;  // whose link is not as it should be; −1: a process
+    int node;  // the node with the impaired link; −1: the fault hit a process
     std::function<void()> act;
   };
 
-  /// What was hit; nothing when it is not there.
+  /// Return a description of what was hit, or nothing if the target does not exist.
   std::optional<std::string> apply(const PlannedFault& fault);
   std::optional<std::string> kill(std::vector<pid_t> pids, const PlannedFault& fault);
   std::optional<std::string> stop(std::optional<pid_t> pid, const PlannedFault& fault);

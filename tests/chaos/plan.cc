@@ -51,7 +51,7 @@ PlannedFault RoundPlan::next() {
   planned.fault = possible_[below(static_cast<std::uint32_t>(possible_.size()))];
   planned.node = static_cast<int>(below(Shape::kNodes));
   planned.pick = below(1u << 16);
-  planned.seconds = below(3000) / 1000.0;  // what is killed comes back
+  planned.seconds = below(3000) / 1000.0;  // a killed process comes back
   switch (planned.fault) {
     case Fault::LoseNode:
       planned.seconds += 3;
@@ -63,7 +63,7 @@ PlannedFault RoundPlan::next() {
     case Fault::CutLink:
     case Fault::DeafenNode:
     case Fault::MuteNode:
-      planned.seconds = 0.5 + below(7500) / 1000.0;  // some of them longer than node_dead_after
+      planned.seconds = 0.5 + below(7500) / 1000.0;  // sometimes longer than node_dead_after
       break;
     case Fault::LosePackets:
       planned.seconds = 2 + below(6000) / 1000.0;

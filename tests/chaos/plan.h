@@ -1,5 +1,5 @@
-// What a seed decides: the shape of each round, and which fault comes next. Pure; the same seed
-// gives the same plan, though not the same instant in the life of what it hits.
+// Decides from a seed the shape of each round and which fault comes next. It is pure: the same seed
+// gives the same plan, but a fault may hit its target at a different moment.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ enum class Fault {
   KillSupervisor,
   KillDaemon,
   KillLauncher,
-  LoseNode,  // all of its processes and its link
+  LoseNode,  // all of its processes, and its link
   StopWorker,
   StopSupervisor,
   StopDaemon,
   StopLauncher,
   CutLink,
-  DeafenNode,  // what is sent to it is lost
-  MuteNode,    // what it sends is lost
+  DeafenNode,  // packets to it are lost
+  MuteNode,    // packets from it are lost
   LosePackets,
   DelayLink,
   ResetLink,
@@ -30,17 +30,17 @@ enum class Fault {
 };
 std::string_view to_string(Fault fault);
 
-/// One run, as it would go without faults.
+/// The shape of one run without faults.
 struct Shape {
   static constexpr int kNodes = 4, kWorkersOfNode = 2;
-  int workers_min = 6, workers_max = 6;  // the same: not elastic
+  int workers_min = 6, workers_max = 6;  // equal: not elastic
   std::int64_t steps = 0;
   int step_ms = 20;
   std::int64_t checkpoint_every = 50;
   int standbys = 0;
   bool agrees = false;      // a collective before each checkpoint
-  bool relayed = false;     // between the launcher and all nodes
-  bool fake_clock = false;  // of the launcher and the workers
+  bool relayed = false;     // a relay is between the launcher and all nodes
+  bool fake_clock = false;  // for the launcher and the workers
 
   bool elastic() const { return workers_min != workers_max; }
   double seconds() const { return static_cast<double>(steps) * step_ms / 1000; }
@@ -49,20 +49,20 @@ struct Shape {
 struct PlannedFault {
   Fault fault = Fault::KillWorker;
   int node = 0;
-  std::uint32_t pick = 0;  // among several that it could hit
-  double seconds = 0;      // until it is undone
-  int amount = 0;          // percent of packets, milliseconds of delay, seconds of a clock's step
+  std::uint32_t pick = 0;  // chooses among several targets
+  double seconds = 0;      // until the fault is undone
+  int amount = 0;          // percent of packets, milliseconds of delay, or seconds of a clock step
 };
 
 struct PlanOptions {
   std::uint64_t seed = 1;
-  bool kills_only = false;  // of one process at a time, a minute apart
+  bool kills_only = false;  // kill one process at a time, a minute apart
   bool clock_can_be_faked = true;
 };
 
 class RoundPlan {
  public:
-  /// `seconds`: how long the run is without faults.
+  /// `seconds`: length of the run without faults.
   RoundPlan(const PlanOptions& options, int round, double seconds);
 
   const Shape& shape() const { return shape_; }

@@ -1,5 +1,5 @@
-// What the chaos worker computes, step by step. The checker computes it once more: whatever was
-// killed, restarted or resized on the way, the end must be the same.
+// The computation of the chaos worker, step by step. The checker repeats it: whatever was killed,
+// restarted or resized on the way, the final state must be the same.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace train::chaos {
 
-/// The state after `step`, of the state before it. Of one bit too few or many nothing is left.
+/// Return the state after `step`, given the state before it. A wrong bit spoils all later states.
 inline std::uint64_t after_step(std::uint64_t state, std::int64_t step) {
   std::uint64_t z = state + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(step) + 1);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

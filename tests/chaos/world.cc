@@ -13,7 +13,7 @@
 namespace train::chaos {
 namespace {
 
-constexpr int kRelayPort = 7171;  // of node 0, on the hub
+constexpr int kRelayPort = 7171;  // on the hub, for node 0
 constexpr e2e::Seconds kTakeDownLimit{20};
 constexpr const char* kDrainGrace = "5s";
 
@@ -109,7 +109,7 @@ void World::start_launcher() {
   if (run_can_be_resumed()) words = {"resume", cluster_->run_dir(kRun)};
   e2e::StartOptions options;
   options.prefix = network_->on_hub();
-  if (shape_.fake_clock) {  // handed down to the workers
+  if (shape_.fake_clock) {  // the workers inherit it
     options.env = {
         {"LD_PRELOAD", fake_clock_library()}, {"FAKETIME_TIMESTAMP_FILE", cluster_->path("clock")},
         {"FAKETIME_CACHE_DURATION", "1"},     {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
@@ -130,7 +130,7 @@ void World::kill_launcher(double back_after) {
   launcher_ = nullptr;
   const std::string ended = cluster_->run_dir(kRun) + "/exit.json";
   if (e2e::exists(ended) && e2e::text_of(cluster_->exit_json(kRun), "code") == "0")
-    exit_code_ = 0;  // it had nothing left to do
+    exit_code_ = 0;  // the run had already succeeded
   else
     resume_at_ = after(back_after);
 }
@@ -179,7 +179,7 @@ std::vector<pid_t> World::workers() const {
   return pids;
 }
 
-// Those that stand by too: by their environment nobody can tell whether they have a rank by now.
+// Return standbys too: their environment does not show whether they already have a rank.
 std::vector<e2e::Seen> World::all_workers() const {
   std::vector<e2e::Seen> all = cluster_->workers();
   for (e2e::Seen& seen : cluster_->standbys()) all.push_back(std::move(seen));
@@ -198,7 +198,7 @@ void World::kill_daemon(int node, double back_after) {
   states_[node] = {.start_at = after(back_after), .drained_back_after = {}};
 }
 
-// traind first: it starts others.
+// Kill traind first, because it starts other processes.
 void World::kill_node(int node, double back_after) {
   network_->cut(node);
   kill_daemon(node, back_after);

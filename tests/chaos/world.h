@@ -1,5 +1,5 @@
-// The real processes of one round: four nodes in namespaces and a launcher beside them, with what
-// keeps them up as an operator would: a traind that died is started again, a launcher resumed.
+// The real processes of one round: four nodes in network namespaces, a launcher beside them, and an
+// operator's upkeep: it restarts a traind that died, and resumes a killed run.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline TimePoint after(double seconds) {
 inline constexpr double kNodeDeadAfter = 4, kOrphanTimeout = 20;
 inline constexpr const char* kRun = "chaos";
 
-/// The path of libfaketime; "" where it is not installed.
+/// Return the path of libfaketime, or "" if it is not installed.
 std::string fake_clock_library();
 
 class World {
@@ -40,12 +40,12 @@ class World {
   const e2e::Network& network() const { return *network_; }
 
   void start_all();
-  /// Look after traind and train-run. What went wrong meanwhile, a line each.
+  /// Restart or resume processes as needed. Return one line for each problem found.
   std::vector<std::string> tick();
   bool run_ended() const { return exit_code_.has_value(); }
   int exit_code() const { return exit_code_.value_or(-1); }
 
-  // ---- who is there
+  // ---- processes
   std::optional<pid_t> launcher_pid();
   std::optional<pid_t> daemon_pid(int node);
   std::vector<pid_t> supervisors_on(int node) const;
@@ -56,11 +56,11 @@ class World {
   std::string runtime_dir(int node) const;
   std::string spool_dir(int node) const;
 
-  // ---- what a fault does
+  // ---- faults
   void kill_launcher(double back_after);
   void kill_daemon(int node, double back_after);
   void kill_node(int node, double back_after);
-  /// traind leaves by itself, and is started again so long after it has left.
+  /// Tell traind to drain and leave; start it again `back_after` seconds after it has left.
   void drain_daemon(int node, double back_after);
   void filter(int node, const std::string& name, const std::string& hook, const std::string& rule);
   void unfilter(int node, const std::string& name);
@@ -68,14 +68,14 @@ class World {
   void reset_link(int node);
   void step_clock(int seconds);
 
-  /// SIGINT to all traind; true when nothing with the mark is left afterwards.
+  /// Send SIGINT to all trainds. Return the processes that are left afterwards.
   std::vector<e2e::Seen> take_down();
-  /// Save the folder from being removed; its new path.
+  /// Keep the folder from being removed. Return its new path.
   std::string keep_folder();
 
  private:
   struct Node {
-    std::optional<TimePoint> start_at;  // its traind was killed
+    std::optional<TimePoint> start_at;  // set when traind was killed
     std::optional<double> drained_back_after;
   };
 
@@ -98,7 +98,7 @@ class World {
   std::array<int, Shape::kNodes> delays_{}, resets_{};
   int clock_offset_ = 0;
   e2e::Process* launcher_ = nullptr;
-  std::optional<TimePoint> resume_at_;  // the launcher was killed
+  std::optional<TimePoint> resume_at_;  // set when the launcher was killed
   std::optional<int> exit_code_;
 };
 

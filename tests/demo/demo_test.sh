@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo as a test: demo_test.sh BUILD_FOLDER SOURCE_FOLDER. Two workers train the CNN on MNIST digits to at least 95 % on
-# held-out digits; then once more with a worker killed by SIGKILL after the first checkpoint: the group goes on from it.
+# demo_test.sh BUILD_FOLDER SOURCE_FOLDER: run the demo. Two workers train the CNN on MNIST digits to at least 95 % accuracy on
+# held-out digits. In a second run, we kill a worker after the first checkpoint; the group must resume from it.
 set -euo pipefail
 build="$1" source="$2"
 work="$(mktemp -d)"
@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 
 python3 "$source/examples/mnist_ddp/prepare_data.py" --out "$build/data/mnist"
 
-# run NAME: train in the foreground, one JSON event a line into NAME.events.
+# run NAME: train in the foreground and write JSON events, one per line, to NAME.events.
 run() {
   "$build/bin/train-run" "$source/examples/mnist_ddp/job.yaml" --output json --set "run_config.name=$1" \
     --set "run_config.storage_path=$work" --set "env.DEMO_TEST=$work" --set "command=[\"$build/bin/examples/mnist_ddp\"]" \
@@ -16,7 +16,7 @@ run() {
     >"$work/$1.events"
 }
 
-# check NAME RESTARTS: exit.json says success and accuracy; every epoch is in the report log.
+# check NAME RESTARTS: check for success and accuracy in exit.json, and for every epoch in the report log.
 check() {
   python3 - "$work/$1" "$2" <<'PYTHON'
 import json, pathlib, sys
@@ -38,9 +38,9 @@ run killed &
 launcher=$!
 until [ -d "$work/killed/checkpoints/checkpoint_000001" ]; do
   kill -0 "$launcher" || { echo "the run ended before its first checkpoint"; exit 1; }
-  read -rt 0.02 <> <(:) || true   # a short wait without a process
+  read -rt 0.02 <> <(:) || true   # short wait without starting a process
 done
-# A worker of this run; processes that end meanwhile make grep complain.
+# Find a worker of this run. grep complains about processes that end meanwhile.
 victim="$(grep -lszFx "DEMO_TEST=$work" /proc/[0-9]*/environ | head -1 | cut -d/ -f3 || true)"
 [ -n "$victim" ] || { echo "no worker was found"; kill "$launcher"; exit 1; }
 kill -KILL "$victim"

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kLookEvery = std::chrono::milliseconds(5);
-constexpr std::size_t kShownBytes = 12'000;  // of each log, when a test has failed
+constexpr std::size_t kShownBytes = 12'000;  // of each log after a failed test
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -36,7 +36,7 @@ std::string tail(const std::string& text) {
   return text.size() <= kShownBytes ? text : "…" + text.substr(text.size() - kShownBytes);
 }
 
-// NAME=value entries of a process, one string each; none when it is gone or not ours.
+// Return the NAME=value entries of a process; none if it is gone or not ours.
 std::vector<std::string> zero_separated(const std::string& path) {
   const std::string text = read_file(path);
   std::vector<std::string> entries;
@@ -74,7 +74,7 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
-// A writer may be in the middle of the last one.
+// Return only complete lines: a writer may be in the middle of the last one.
 std::string whole_lines(const std::string& path) {
   const std::string text = read_file(path);
   return text.substr(0, text.rfind('\n') + 1);
@@ -149,7 +149,7 @@ std::string tools_python() {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;  // an istreambuf_iterator would throw where a process has ended
+  std::ostringstream text;  // an istreambuf_iterator would throw if a process has ended
   text << file.rdbuf();
   return std::move(text).str();
 }
@@ -207,7 +207,7 @@ Cluster::Cluster() {
 
 Cluster::~Cluster() {
   if (::testing::Test::HasFailure()) show_logs();
-  // Those that start others first would be a race: kill until nothing is left.
+  // Killing in some order would race with processes that start others: kill until nothing is left.
   wait_until([this] {
     const std::vector<Seen> left = processes();
     for (const Seen& seen : left) send_signal(seen.pid, SIGKILL);
@@ -271,7 +271,7 @@ Process& Cluster::start(const std::vector<std::string>& argv, const StartOptions
   const std::string cwd = options.cwd.empty() ? dir_ : options.cwd;
   process.pid_ = ::fork();
   if (process.pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves none
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // do not outlive a test that is killed
     ::setpgid(0, 0);
     ::dup2(in, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
@@ -396,7 +396,7 @@ std::vector<std::string> Cluster::checkpoints(const std::string& run) const {
   std::vector<std::string> names;
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(run_dir(run) + "/checkpoints", ec)) {
-    const std::string name = entry.path().filename().string();  // one under way: .tmp-…
+    const std::string name = entry.path().filename().string();  // an unfinished one is named .tmp-…
     if (name.starts_with("checkpoint_") && fs::exists(entry.path() / ".manifest.json"))
       names.push_back(name);
   }

@@ -1,4 +1,4 @@
-// Access tokens for Google's storage, from a server that verifies who asks.
+// Gets access tokens for Google's storage from a server that verifies the caller.
 #include "lib/storage/remote/google_credentials.h"
 
 #include <gtest/gtest.h>

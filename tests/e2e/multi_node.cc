@@ -15,7 +15,7 @@
 namespace train::e2e {
 namespace {
 
-// All of 127/8 is this machine; a test's pid chooses its part.
+// All of 127/8 is this machine. The pid of a test chooses its range.
 std::string loopback_address(int node) {
   const int pid = ::getpid();
   return fmt::format("127.{}.{}.{}", 1 + (pid / 250) % 250, 1 + pid % 250, 1 + node);
@@ -27,7 +27,7 @@ std::string make_token(Cluster& cluster) {
   return path;
 }
 
-/// `arguments`, with the cluster's token where `more` has no other, and no certificates.
+/// Add the cluster's token if `more` has no other token and no certificates.
 std::vector<std::string> with_token(std::vector<std::string> arguments,
                                     const std::vector<std::string>& more,
                                     const std::string& token) {
@@ -222,7 +222,7 @@ int restarts(const Cluster& cluster, const std::string& run) {
 }
 
 void expect_verdict_in_time(const std::string& text, Seconds node_dead_after) {
-  constexpr Seconds kNextCall{15};  // its pause, and its limits, on a machine that is busy
+  constexpr Seconds kNextCall{15};  // its pause and its limits, on a busy machine
   const std::string begin = "no heartbeat for ";
   const std::size_t at = text.find(begin);
   ASSERT_NE(at, std::string::npos) << text;

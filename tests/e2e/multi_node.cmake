@@ -1,4 +1,4 @@
-# Several traind: on loopback addresses, and in network namespaces (root only; the tests say so where they are skipped).
+# Several trainds: on loopback addresses, and in network namespaces (root only; tests say so when they are skipped).
 add_library(e2e_nodes STATIC netns.cc multi_node.cc)
 train_test_options(e2e_nodes)
 train_shares_precompiled(e2e_nodes train_test_precompiled)

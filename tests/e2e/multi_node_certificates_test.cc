@@ -1,5 +1,5 @@
-// Certificates in place of a token, as a site makes them with `traind certs`: who may run where,
-// and how they are renewed below runs that go on.
+// Certificates instead of a token, as a site makes them with `traind certs`: who may run where, and
+// how a site renews them while runs go on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 class MultiNodeCertificates : public ::testing::Test {
  protected:
-  /// `traind certs WORDS`; its stdout, or its stderr where it fails.
+  /// Run `traind certs WORDS`. Return its stdout, or its stderr if it fails.
   std::string certs(std::vector<std::string> words, int code = 0) {
     words.insert(words.begin(), {built("traind"), "certs"});
     Process& made = cluster.start(words);
@@ -45,7 +45,7 @@ class MultiNodeCertificates : public ::testing::Test {
     return cluster.job(name,
                        "command: 'echo hello from $RANK'\nscaling_config: {num_workers: 1}\n");
   }
-  /// What a folder of certificates holds is replaced by what another one holds.
+  /// Replace the contents of a folder of certificates by those of another folder.
   void replace(const std::string& folder, const std::string& by) const {
     for (const char* name : {"ca.crt", "tls.key", "tls.crt"})
       fs::rename(cluster.path(by + "/" + name), cluster.path(folder + "/" + name));
@@ -123,7 +123,7 @@ TEST_F(MultiNodeCertificates, WhoShowsAnotherOrNoneIsRefused) {
   Nodes nodes(cluster, 1);
   nodes.start(0, tls("n0"));
   const std::string node = nodes.endpoint(0);
-  // As if she had been given the site's authority beside her own.
+  // Simulate that she has added the site's authority to her own.
   cluster.write("eve/ca.crt", cluster.read(cluster.path("ca/ca.crt")) +
                                   cluster.read(cluster.path("other-ca/ca.crt")));
   const auto cause = [&](const std::string& name, const std::vector<std::string>& shown) {
@@ -166,7 +166,7 @@ TEST_F(MultiNodeCertificates, WorkersRunAsTheUserWhomTheCertificateNames) {
     GTEST_SKIP() << "needs root, and the users games and backup";
   make_site();
   certs({"launcher", "games", "backup"});
-  ::chmod(cluster.dir().c_str(), 0711);  // the job's working folder
+  ::chmod(cluster.dir().c_str(), 0711);  // opens the job's working folder
   Nodes nodes(cluster, 1);
   nodes.start(0, with(tls("n0"), {"--run-as", "games", "--run-as", "backup"}));
   const auto job = [&](const std::string& name, const std::string& user = "") {
@@ -216,7 +216,7 @@ TEST_F(MultiNodeCertificates, ADaemonIsCalledAsItsCertificateSays) {
       << right.err();
 }
 
-// SIGHUP, or the next connection: links that stand go on, and nobody is restarted.
+// Certificates are renewed on SIGHUP or by the next connection. Links stay; nothing restarts.
 TEST_F(MultiNodeCertificates, AreRenewedBelowARunThatGoesOn) {
   make_site();
   Nodes nodes(cluster, 1);
@@ -232,7 +232,7 @@ TEST_F(MultiNodeCertificates, AreRenewedBelowARunThatGoesOn) {
   ASSERT_TRUE(wait_until([&] { return !reports(cluster, "job").empty(); }))
       << run.out() << run.err();
 
-  // The site has a new authority. The old one counts nowhere any more.
+  // The site has a new authority, and nobody trusts the old one any more.
   certs({"ca", "--cluster", "lab", "--out", "new-ca"});
   fs::create_directory(cluster.path("new"));
   certs({"node", "n0", "--ca", "new-ca", "--out", cluster.path("new")});
@@ -245,7 +245,7 @@ TEST_F(MultiNodeCertificates, AreRenewedBelowARunThatGoesOn) {
   Process& bob = nodes.train_run(hello_job("bob"), 1, tls("bob"));
   EXPECT_EQ(bob.wait(), 77) << bob.out() << bob.err();
 
-  // The run's link breaks; the launcher, which is as old as the run, shows its new certificate.
+  // The run's link breaks. The launcher, which is as old as the run, shows its new certificate.
   daemon.signal(SIGKILL);
   ASSERT_TRUE(daemon.wait());
   Process& again = nodes.start(0, tls("n0"));

@@ -1,5 +1,5 @@
-// An unmodified PyTorch script, data parallel over Gloo, on two nodes: it trains, and the group
-// recovers from a killed rank.
+// An unmodified PyTorch script trains data parallel over Gloo on two nodes, and the group recovers
+// from a killed rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ std::string ddp_job(const Cluster& cluster, const std::string& name, int workers
           max_failures));
 }
 
-/// What each rank printed at the end, without who said it: all the same after data parallel
-/// training.
+/// Return what each rank printed at the end, without prefixes. After data parallel training, all
+/// ranks print the same.
 std::multiset<std::string> last_words(const std::string& out) {
   std::multiset<std::string> words;
   std::istringstream stream(out);
@@ -50,7 +50,7 @@ class MultiNodeDdp : public ::testing::Test {
   }
 };
 
-/// A program of the SDK, started by the real torchrun.
+/// The real torchrun starts a program of the SDK.
 TEST_F(MultiNodeDdp, ASdkProgramUnderTorchrunReportsByRank) {
   Cluster cluster;
   cluster.write("spec.json", R"({"train_loop_config": {"mode": "epochs", "epochs": 2}})");
@@ -60,7 +60,7 @@ TEST_F(MultiNodeDdp, ASdkProgramUnderTorchrunReportsByRank) {
                      "--nproc-per-node", "2", program("sdk_worker"), "--trainrun-spec=spec.json"});
 
   EXPECT_EQ(torchrun.wait(), 0) << torchrun.out() << torchrun.err();
-  for (const char* line : {"[rank 0] report 2: ", "[rank 1] report 1: ",  // who comes later resumes
+  for (const char* line : {"[rank 0] report 2: ", "[rank 1] report 1: ",  // the later one resumes
                            "[rank 0] checkpoint of report 2: checkpoints/checkpoint_000002"})
     EXPECT_TRUE(contains(torchrun.out(), line)) << line << torchrun.out() << torchrun.err();
   EXPECT_TRUE(contains(torchrun.err(), "only rank 0's checkpoints are kept, not those of rank 1"));
@@ -80,7 +80,7 @@ TEST_F(MultiNodeDdp, TheScriptTrainsOnTwoMachines) {
   expect_trained(run, 2);
 }
 
-/// Ten and more by hand (TRAIN_E2E_ROUNDS=10); each loads PyTorch four times.
+/// For ten and more rounds, set TRAIN_E2E_ROUNDS=10. Each round loads PyTorch four times.
 int rounds() {
   const char* text = std::getenv("TRAIN_E2E_ROUNDS");
   return text != nullptr ? std::atoi(text) : 2;
@@ -93,7 +93,7 @@ TEST_F(MultiNodeDdp, AKilledRankCostsOneRestartEveryTime) {
 
   for (int round = 0; round < rounds(); ++round) {
     const std::string name = fmt::format("round-{}", round);
-    const int victim = round % 2;  // the one with the store, and the other one
+    const int victim = round % 2;  // in turn, the rank with the store and the other one
     Process& run =
         nodes.train_run(ddp_job(cluster, name, 2, fmt::format(", die, '{}'", victim), 1), 2);
 

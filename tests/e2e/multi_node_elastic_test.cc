@@ -1,5 +1,5 @@
-// Groups that shrink and grow while they train, on three nodes in network namespaces: what a lost,
-// a late and a drained node cost, and a launcher that dies in the middle of it.
+// Groups shrink and grow while they train on three nodes in network namespaces. Tests what a lost,
+// a late and a drained node cost, and the death of a launcher in the middle.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,17 +15,17 @@ namespace train::e2e {
 namespace {
 
 constexpr int kEpochs = 12;
-// A third of the defaults, so that verdicts come sooner.
+// These are a third of the defaults, so that verdicts come sooner.
 constexpr const char* kQuick = "node_suspect_after: 1s, node_dead_after: 3s, stop_grace: 10s";
 constexpr Seconds kQuickDeadAfter{3};
 constexpr const char* kElastic = "{min: 1, max: 3}";
-// No rank goes on before it knows that it is to stop: one that does may be at its end by then.
+// Hold each rank until it knows that it must stop; otherwise it might reach its end before.
 constexpr const char* kHeldUntilStopped =
     "checkpoint_every: 0, on_stop: true, hold_at: [4], hold_until_stop: true";
 
 class MultiNodeElastic : public ThreeNodes {
  protected:
-  /// A worker on each node, which trains for some epochs and waits where `loop` says until
+  /// Train for some epochs with a worker on each node. Workers wait where `loop` says until
   /// go_on().
   Process& train(const std::string& num_workers, const std::string& loop,
                  const std::string& failure_config = kQuick, int epochs = kEpochs) const {
@@ -42,7 +42,7 @@ class MultiNodeElastic : public ThreeNodes {
   void go_on(int attempt, int epoch) const {
     cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
   }
-  /// All `workers` of the attempt have done the epochs below `epoch`, and the log has them.
+  /// Wait until all `workers` of the attempt have logged the epochs below `epoch`.
   bool at(int attempt, int workers, std::int64_t epoch) const {
     return wait_until([&] {
       std::map<int, std::int64_t> done;
@@ -73,8 +73,8 @@ class MultiNodeElastic : public ThreeNodes {
     }
     return sizes;
   }
-  /// The run has ended well, with groups of these sizes. All ranks of a group have done the same
-  /// epochs, and all groups together each epoch once.
+  /// Check that the run succeeded with groups of these sizes. All ranks of a group did the same
+  /// epochs, and all groups together did each epoch once.
   void expect_each_epoch_once(Process& run, const std::vector<int>& sizes,
                               int epochs = kEpochs) const {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
@@ -148,8 +148,8 @@ TEST_F(MultiNodeElastic, ALateNodeIsTakenInAtACheckpointAndNothingIsDoneTwice) {
   nodes->start(0);
   nodes->start(1);
   constexpr int kAll = 30, kLater = 22;
-  // Rank 1 is three epochs ahead when the ranks are asked to meet. They go on before they know it,
-  // and wait again before their end: on a busy machine the news may be that late.
+  // Rank 1 is three epochs ahead when the ranks are asked to meet. They go on before they hear of
+  // it, and wait again before their end, because on a busy machine the news may be that late.
   Process& run = train(kElastic,
                        fmt::format("checkpoint_every: 3, hold_at_0: [4, {0}], hold_at_1: [7, {0}], "
                                    "hold_attempts: 1",
@@ -269,7 +269,7 @@ TEST_F(MultiNodeElastic, ASuspectNodeThatAnswersAgainHasLostNothing) {
   Process& run = train("3", "checkpoint_every: 0, hold_at: [4]", "max_failures: 0");
   ASSERT_TRUE(at(0, 3, 4)) << run.out() << run.err();
 
-  network->deafen(1);  // packets are lost both ways, and no interface hears of it
+  network->deafen(1);  // packets are lost both ways, and no interface reports it
   network->silence(1);
   go_on(0, 4);
   ASSERT_TRUE(wait_until([&] { return network->dialled(1); })) << "it is suspect by default limits";

@@ -1,5 +1,5 @@
-// Four workers over two of three nodes, each node a network namespace: what is lost, and that
-// training goes on from the newest checkpoint with every report in the log once.
+// Four workers run on two of three nodes, each a network namespace. Tests what a fault loses, and
+// that training resumes from the newest checkpoint, with every report in the log once.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kEpochs = 12;
 constexpr int kHeldAt = 6;
-// Where the verdict on a silent node is the test, and where there must be none.
+// For tests of the verdict on a silent node; tests without a verdict use the patient ones.
 constexpr const char* kOneLoss = "max_failures: 1, node_dead_after: 5s, orphan_timeout: 5s";
 constexpr Seconds kOneLossDeadAfter{5};
 constexpr const char* kPatientOneFailure =
@@ -29,8 +29,8 @@ class MultiNodeFaults : public ThreeNodes {
     if (!IsSkipped()) nodes->start_all();
   }
 
-  /// Four workers that report kEpochs epochs, with a checkpoint each, and wait before some of them
-  /// (`loop`: hold_at, hold_attempts) until the test lets them go on.
+  /// Return a job of four workers that report kEpochs epochs, each with a checkpoint, and wait
+  /// before some epochs (`loop`: hold_at, hold_attempts) until the test lets them go on.
   std::string job(const std::string& loop, const std::string& failure_config) const {
     return cluster->job(
         "job",
@@ -53,12 +53,12 @@ class MultiNodeFaults : public ThreeNodes {
     return reported(attempt, 0, epoch) && reported(attempt, 1, epoch) &&
            reported(attempt, 2, epoch) && reported(attempt, 3, epoch);
   }
-  /// All ranks of the first attempt wait before epoch kHeldAt, and what they have done is kept.
+  /// Return whether all ranks of attempt 0 wait before epoch kHeldAt, with their work saved.
   bool all_wait() const {
     return all_reported(0, kHeldAt - 1) && cluster->checkpoints("job").size() == kHeldAt;
   }
-  /// The end of a run that took up its work once, after all_wait(): every epoch is there, and the
-  /// second attempt began where the checkpoints were, or further.
+  /// Check the end of a run that restarted once, after all_wait(): every epoch is there, and the
+  /// second attempt began from the checkpoints or later.
   void expect_one_restart(Process& run) const {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(restarts(*cluster, "job"), 1);
@@ -77,7 +77,7 @@ class MultiNodeFaults : public ThreeNodes {
     }
     EXPECT_TRUE(wait_until([&] { return cluster->workers().empty(); }));
   }
-  /// The end of a run whose workers have gone through, with every report in the log.
+  /// Check the end of a run that did not restart, with every report in the log.
   void expect_nothing_lost(Process& run) const {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(restarts(*cluster, "job"), 0);
@@ -130,7 +130,7 @@ TEST_F(MultiNodeFaults, ACutLinkIsALostNodeAndTheThirdOneTakesOver) {
   EXPECT_EQ(nodes->workers_on(0).size(), 2u);
   EXPECT_EQ(nodes->workers_on(2).size(), 2u);
   go_on(1, 10);
-  expect_one_restart(run);  // the stale side's workers end by the orphan timeout
+  expect_one_restart(run);  // the orphan timeout ends the workers on the stale side
   EXPECT_TRUE(cause().starts_with("node n1 is lost: no heartbeat for ")) << cause();
   expect_verdict_in_time(cause(), kOneLossDeadAfter);
 }
@@ -143,7 +143,7 @@ TEST_F(MultiNodeFaults, AStaleNodeThatComesBackIsToldToEndAndNotListenedTo) {
   ASSERT_TRUE(wait_until([&] { return all_wait(); })) << run.out() << run.err();
 
   network->cut(1);
-  go_on(0, 6);  // what is reported on n1 from here on is for nobody
+  go_on(0, 6);  // nobody hears what n1's ranks report from here on
   ASSERT_TRUE(wait_until([&] { return all_reported(1, 9); })) << run.out() << run.err();
   EXPECT_EQ(nodes->workers_on(1).size(), 2u) << "they are not told to end yet";
   const std::vector<Reported> before = reports(*cluster, "job");
@@ -229,8 +229,8 @@ TEST_F(MultiNodeFaults, TwoNodesLostLeaveARunThatWaitsAndGoesOnWhenOneComesBack)
   expect_one_restart(run);
 }
 
-// A traind that has been started again finds its supervisors. One that is stopped, or stuck in its
-// storage, says nothing: its workers have the node all the same.
+// A restarted traind finds its supervisors. A supervisor that is stopped, or stuck in its storage,
+// does not answer, but its workers still occupy the node.
 class SilentSupervisor : public ::testing::Test {
  protected:
   void SetUp() override {

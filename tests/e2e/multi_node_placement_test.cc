@@ -1,4 +1,4 @@
-// Where workers go when there are several traind, who is waited for, and what is refused at once.
+// Where workers go with several trainds, and what the launcher waits for or refuses immediately.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::string job(const Cluster& cluster, const std::string& scaling, const std::s
   return cluster.job(name, kSayWhere + ("scaling_config: " + scaling + "\n") + more);
 }
 
-/// "[n0 1] rank 1 of 3, …" → rank: that line.
+/// Map each rank to its line, such as "[n0 1] rank 1 of 3, …".
 std::map<int, std::string> lines_by_rank(const std::string& out) {
   std::map<int, std::string> lines;
   std::istringstream stream(out);
@@ -31,7 +31,7 @@ std::map<int, std::string> lines_by_rank(const std::string& out) {
   return lines;
 }
 
-/// "n0 n0 n1": the node of each rank.
+/// Return the node of each rank: "n0 n0 n1".
 std::string nodes_of_ranks(const std::string& out) {
   std::string nodes;
   for (const auto& [rank, line] : lines_by_rank(out)) nodes += line.substr(1, line.find(' '));

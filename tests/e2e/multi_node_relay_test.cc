@@ -1,5 +1,5 @@
-// Nodes that do not see the run's storage: the launcher relays their checkpoints, while
-// workers, daemons and launchers die. n0 sees the storage, n1 and n2 have an empty folder there.
+// The launcher relays the checkpoints of nodes that do not see the run's storage, while workers,
+// daemons and launchers die. n0 sees the storage; n1 and n2 have an empty folder there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ class Travel : public NoStorage {
                                             "node_dead_after: 20s, stop_grace: 1s}}\n",
                                             failures));
   }
-  /// Some of a part has arrived from a node, and not all.
+  /// Return whether some of a shard has arrived from a node, but not all of it.
   bool is_relaying() const {
     std::error_code ec;
     const fs::path folder = cluster->run_dir("job") + "/checkpoints";
@@ -41,11 +41,11 @@ class Travel : public NoStorage {
     }
     return false;
   }
-  /// The supervisor on n0 has rank 0's part of the first checkpoint.
+  /// Return whether the supervisor on n0 has rank 0's shard of the first checkpoint.
   bool first_is_handed_over() const {
     return exists(cluster->run_dir("job") + "/checkpoints/.tmp-1-0.1/.rank-0000/small-0");
   }
-  /// All checkpoints are there, every byte of them, and n1 keeps nothing.
+  /// Check that all checkpoints are there and intact, and that n1 and n2 keep nothing.
   void expect_complete_end(Process& run) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(cluster->checkpoints("job").size(), static_cast<std::size_t>(kEpochs));
@@ -125,7 +125,7 @@ TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
   EXPECT_EQ(restarts(*cluster, "job"), 0);
 }
 
-// What is fetched when the group fails is still committed, where all ranks had handed over theirs.
+// A checkpoint on its way when the group fails is committed if all ranks have handed theirs over.
 TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
   network->slow(1, 50);
   Process& run = nodes->train_run(job("hold_at: [1]"), 2);
@@ -144,7 +144,7 @@ TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
 TEST_F(Travel, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
   Process& run = nodes->train_run(job("hold_at: [2], restore_hold: [1]"), 2);
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
-  // Not rank 1's: those bytes are on n1 as well, and are not asked for.
+  // Do not change rank 1's file: n1 has those bytes as well, and does not ask for them.
   const std::string file =
       cluster->run_dir("job") + "/checkpoints/checkpoint_000002/rank-0/state.bin";
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(12345).put('!');

@@ -1,5 +1,5 @@
-// Checkpoints that stay on the nodes' own disks (`replicas`): no node sees the run's storage, each
-// part is on its node and on the next one, and nodes, workers and launchers are lost.
+// Checkpoints stay on the nodes' own disks (`replicas`). No node sees the run's storage, each shard
+// is on its node and on the next one, and nodes, workers and launchers are lost.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ class Replicas : public NoStorage {
                           "node_dead_after: 4s, stop_grace: 1s}}\n",
                           replicas, more));
   }
-  /// What the node keeps of the run's checkpoints: "data-1-0.2/rank-0001", …
+  /// Return what the node keeps of the run's checkpoints: "data-1-0.2/rank-0001", …
   std::set<std::string> kept_on(int node) const {
     std::set<std::string> locations;
     std::error_code ec;
@@ -41,7 +41,7 @@ class Replicas : public NoStorage {
             locations.insert(made.path().filename() / shard.path().filename());
     return locations;
   }
-  /// All checkpoints are in the run's folder, every byte of them, and no node keeps anything.
+  /// Check that the run's folder has all checkpoints intact, and that no node keeps anything.
   void expect_all_at_home(Process& run) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     EXPECT_EQ(cluster->checkpoints("job").size(), static_cast<std::size_t>(kEpochs));

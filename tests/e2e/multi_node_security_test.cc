@@ -1,5 +1,5 @@
-// Who may talk to a traind: nobody over a network without a token, nobody with a wrong one, nobody
-// of another protocol. And the secret stays with the programs that need it.
+// Who may talk to a traind: over a network, nobody without the right token or with another
+// protocol. The secret stays with the programs that need it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -132,8 +132,8 @@ TEST(MultiNodeSecurity, BothSidesSayWhatIsWrongWithTheToken) {
   }
 }
 
-// Whoever listens at a node's address would get the workers' environment, and say how the run
-// ended.
+// Otherwise, whoever listens at a node's address would get the workers' environment, and could say
+// how the run ended.
 TEST(MultiNodeSecurity, WithoutATokenNothingIsSentToANetworkAddress) {
   Cluster cluster;
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -287,7 +287,7 @@ TEST(MultiNodeSecurity, AnotherProtocolIsRefusedWithBothVersions) {
   })) << daemon.err();
 }
 
-// The other way round: a launcher calls a daemon that is newer than it knows.
+// The reverse case: a launcher calls a daemon that is newer than itself.
 TEST(MultiNodeSecurity, ADaemonOfAnotherProtocolEndsTheRunWith76AndBothVersions) {
   Cluster cluster;
   asio::io_context context;
@@ -322,8 +322,8 @@ TEST(MultiNodeSecurity, ADaemonOfAnotherProtocolEndsTheRunWith76AndBothVersions)
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "76");
 }
 
-/// What a holder of the cluster's token hears from a daemon that it asks for somebody's run.
-/// `prove` makes the proof of who it is, from what this connection's ends have in common.
+/// Ask a daemon for somebody's run as a holder of the cluster's token. Return its answer. `prove`
+/// makes the proof of ownership from the binding that both ends of this connection share.
 std::string answer_to(const std::string& endpoint, const std::string& token_file, AttachRun attach,
                       const std::function<OwnerProof(const std::string& binding)>& prove) {
   asio::io_context context;
@@ -352,7 +352,7 @@ std::string answer_to(const std::string& endpoint, const std::string& token_file
   return answer;
 }
 
-// The token is everybody's; a run is its owner's.
+// Everybody has the token, but a run belongs to its owner.
 TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   Cluster cluster;
   const std::string token = cluster.path("token");
@@ -403,7 +403,7 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   EXPECT_EQ(restarts(cluster, "job"), 0);
 }
 
-// Somebody listens in a traind's place, and knows no token: that is no word of the node.
+// What somebody without a token says from a traind's address does not count as the node's word.
 TEST(MultiNodeSecurity, WhoSitsOnANodesPortDoesNotEndARunThatIsTakenUpAgain) {
   Cluster cluster;
   const std::string token = cluster.path("token");
@@ -449,7 +449,7 @@ TEST(MultiNodeSecurity, WhoSitsOnANodesPortDoesNotEndARunThatIsTakenUpAgain) {
   EXPECT_EQ(restarts(cluster, "job"), 0);
 }
 
-// Most hear nothing and are closed; the newest, and a launcher among them, get their time.
+// The daemon closes most silent connections; the newest ones, and a launcher's, get their time.
 TEST(MultiNodeSecurity, ConnectionsThatSayNothingKeepNoLauncherOut) {
   Cluster cluster;
   const std::string token = cluster.path("token");
@@ -472,7 +472,7 @@ TEST(MultiNodeSecurity, ConnectionsThatSayNothingKeepNoLauncherOut) {
        (at = daemon.err().find("refused a connection", at)) != std::string::npos; ++at)
     ++refusals;
   EXPECT_GT(refusals, 0);
-  EXPECT_LT(refusals, 250) << daemon.err();  // of more than 400; the others are only counted
+  EXPECT_LT(refusals, 250) << daemon.err();  // of more than 400; it only counts the others
 }
 
 TEST(MultiNodeSecurity, TwoDaemonsDoNotShareARuntimeFolder) {

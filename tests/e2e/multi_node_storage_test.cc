@@ -1,5 +1,5 @@
-// Storage that is not the same on every node, and storage that is full. Each test has mounts of its
-// own, which nobody else sees.
+// Storage that differs between nodes, and storage that is full. Each test has its own mounts, which
+// nobody else sees.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -32,7 +32,7 @@ class Storage : public ::testing::Test {
   bool mount_small() const {
     return ::mount("none", cluster.storage().c_str(), "tmpfs", 0, "size=8m") == 0;
   }
-  /// One worker that hands over a checkpoint of each size.
+  /// Return a job with one worker that hands over a checkpoint of each size.
   std::string job(const std::string& config, const std::string& checkpoints) const {
     return cluster.job("job",
                        fmt::format("command: [{}]\nscaling_config: {{num_workers: 1}}\n"
@@ -42,7 +42,7 @@ class Storage : public ::testing::Test {
                                    "  checkpoint_config: {}\n",
                                    checkpoints));
   }
-  /// Names in the run's folder that users are not to see.
+  /// Return names in the run's folder that users should not see.
   std::vector<std::string> marks() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(cluster.run_dir("job"))) {

@@ -1,4 +1,4 @@
-// What happens around a cluster that works: an upgrade, clocks that are set, peers that stall.
+// Events around a working cluster: an upgrade, clock changes, and peers that stall.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::string training(const Cluster& cluster, const std::string& hold_at) {
                      "  failure_config: {max_failures: 0}\n");
 }
 
-/// Each of two ranks has reported the epochs below `epoch`.
+/// Wait until each of two ranks has reported the epochs below `epoch`.
 bool at(const Cluster& cluster, int epoch) {
   return wait_until([&] { return reports(cluster, "job").size() == std::size_t{2} * epoch; });
 }
@@ -42,7 +42,7 @@ void expect_nothing_lost(const Cluster& cluster, Process& run) {
   EXPECT_EQ(reports(cluster, "job").size(), 2u * kEpochs);
 }
 
-/// Somebody who connects, sends some bytes, and waits.
+/// A peer that connects, sends some bytes, and waits.
 class Stalling {
  public:
   Stalling(const std::string& endpoint, const std::string& bytes)
@@ -60,7 +60,7 @@ class Stalling {
   Stalling(const Stalling&) = delete;
   Stalling& operator=(const Stalling&) = delete;
 
-  /// It was told something, or nothing, and then the connection ended.
+  /// Return whether the connection ended, with or without an answer.
   bool was_closed() const {
     char bytes[4096];
     ssize_t got = 0;

@@ -16,10 +16,10 @@ namespace train::e2e {
 namespace {
 
 constexpr const char* kNamespaces = "/run/netns";
-constexpr std::string_view kMark = "trainrun-e2e-";  // then the test's pid, then the node
+constexpr std::string_view kMark = "trainrun-e2e-";  // followed by the test's pid and the node
 
-// The lines of one script, in one shell: a namespace takes a dozen commands. "" or what the first
-// failing one said.
+// Run a script in one shell, because a namespace takes a dozen commands. Return "" or the message
+// of the first command that failed.
 std::string shell(const std::string& script) {
   FILE* pipe = ::popen(fmt::format("exec 2>&1; set -e; {}", script).c_str(), "r");
   if (pipe == nullptr) return "no shell";
@@ -37,7 +37,7 @@ void must(const std::string& script) {
   if (!problem.empty()) ADD_FAILURE() << script << ": " << problem;
 }
 
-// Of tests that were killed before their destructors.
+// Remove what tests left that were killed before their destructors.
 void remove_leftovers() {
   DIR* folder = ::opendir(kNamespaces);
   if (folder == nullptr) return;
@@ -97,7 +97,7 @@ std::string Network::name(const std::string& who) const { return prefix_ + who; 
 std::string Network::name(int node) const { return fmt::format("{}{}", prefix_, node); }
 std::string Network::address(int node) const { return fmt::format("10.83.0.{}", 10 + node); }
 
-// Only the network changes: `ip netns exec` would also hide /sys/fs/cgroup.
+// Change only the network: `ip netns exec` would also hide /sys/fs/cgroup.
 std::vector<std::string> Network::on_node(int node) const {
   return {"nsenter", fmt::format("--net={}/{}", kNamespaces, name(node)), "--"};
 }

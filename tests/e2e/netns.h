@@ -1,7 +1,7 @@
-// Several machines on this one: network namespaces, each with one interface on a bridge that stands
-// in a namespace of its own. Nothing of it touches the machine's own network. A test makes it,
-// starts processes inside, cuts links, and it is all gone with the destructor; what a killed test
-// left behind, the next one removes.
+// Several machines on this one: network namespaces, each with an interface on a bridge in another
+// namespace. They do not touch the machine's own network. A test creates them, starts processes
+// inside and cuts links; the destructor removes everything. The next test removes what a killed one
+// left behind.
 #pragma once
 
 #include <sys/types.h>
@@ -14,44 +14,43 @@ namespace train::e2e {
 
 class Network {
  public:
-  /// Why this system cannot have one: not root, a tool or the kernel's permission is missing. "":
-  /// it can.
+  /// Return why this system cannot have namespaces (not root, a tool or permission is missing), or
+  /// "" if it can.
   static std::string missing();
 
-  /// Nodes 0 to nodes-1, and the hub between them, where launchers run. Fails the test when it
-  /// cannot be made.
+  /// Create nodes 0 to nodes-1 and the hub between them, where launchers run. On failure, fail the
+  /// test.
   explicit Network(int nodes);
   ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  /// Words before a command that run it on a node, or on the hub (StartOptions::prefix).
+  /// Return the words before a command that run it on a node or the hub (StartOptions::prefix).
   std::vector<std::string> on_node(int node) const;
   std::vector<std::string> on_hub() const;
   std::string address(int node) const;
-  static constexpr const char* kInterface = "data0";  // of each node; the hub's is another
+  static constexpr const char* kInterface = "data0";  // on each node; the hub's is another
 
-  /// Take a node's cable out; nothing passes, and neither side is told.
+  /// Unplug a node's cable: nothing passes, and neither side is told.
   void cut(int node) const;
   void mend(int node) const;
-  /// As cut(), and a router tells the hub at once that the node cannot be reached.
+  /// Do as cut(), but let a router tell the hub immediately that it cannot reach the node.
   void cut_off(int node) const;
-  /// Packets from the node arrive, packets to it do not.
+  /// Drop packets to the node; packets from it arrive.
   void deafen(int node) const;
   void undeafen(int node) const;
-  /// Packets to the node arrive, packets from it do not.
+  /// Drop packets from the node; packets to it arrive.
   void silence(int node) const;
   void unsilence(int node) const;
-  /// Of every hundred packets to the node, and of those from it, so many are lost.
+  /// Lose this percentage of packets in each direction.
   void lose(int node, int percent) const;
-  /// So many Mbit a second at most come from the node, until it is called again with another
-  /// number.
+  /// Limit what comes from the node to so many Mbit per second. Another call changes the limit.
   void slow(int node, int mbit) const;
-  /// How many packets silence() and lose() have dropped so far.
+  /// Return how many packets silence() and lose() have dropped so far.
   std::uint64_t dropped(int node) const;
-  /// Whether somebody on the hub waits for an answer to connecting to the node.
+  /// Return whether a process on the hub waits for its connect() to the node.
   bool dialled(int node) const;
-  /// Whether the process runs on the node.
+  /// Return whether the process runs on the node.
   bool holds(int node, pid_t pid) const;
 
  private:

@@ -1,5 +1,5 @@
-// A real object store for one test, with an empty bucket, and faults in front of it on demand. At
-// the end of the program, stores that were opened are closed.
+// A real object store for one test, with an empty bucket and injected faults. At its end, the
+// program closes the stores that it opened.
 #pragma once
 
 #include <map>
@@ -10,24 +10,24 @@
 namespace train::e2e {
 
 enum class StoreKind { S3, Gcs, Hdfs };
-/// For names of tests: "S3".
+/// Return the kind as it stands in names of tests: "S3".
 std::string name_of(StoreKind kind);
 
 class ObjectServer {
  public:
-  /// Started, and listening: moto (programs/s3_server.py), gcp-storage-emulator
-  /// (programs/gcs_server.py), Hadoop's own servers (programs/hdfs_server.py).
+  /// Start a listening server: moto (programs/s3_server.py), gcp-storage-emulator
+  /// (programs/gcs_server.py), or Hadoop's own servers (programs/hdfs_server.py).
   explicit ObjectServer(Cluster& cluster, StoreKind kind = StoreKind::S3);
 
   bool available() const { return !url_.empty(); }
-  /// "s3://bucket/runs" for "runs".
+  /// Return the URL of a folder: "s3://bucket/runs" for "runs".
   std::string location(const std::string& folder) const;
-  /// What a program needs to reach it: AWS_ENDPOINT_URL and keys; STORAGE_EMULATOR_HOST; CLASSPATH,
-  /// …
+  /// Return the variables with which a program reaches it: AWS_ENDPOINT_URL and keys;
+  /// STORAGE_EMULATOR_HOST; CLASSPATH, …
   const std::map<std::string, std::string>& environment() const { return environment_; }
-  /// S3, Gcs: rules as store_faults.py reads them, in force for all requests from now on.
+  /// For S3 and Gcs: apply rules for store_faults.py to all requests from now on.
   void faults(const std::string& rules) const;
-  /// "METHOD path?query status" of each request so far.
+  /// Return "METHOD path?query status" for each request so far.
   std::string requests() const;
   void signal(int number) const;
 

@@ -1,5 +1,5 @@
-// The object stores against real servers: what they promise (lib/storage/object_store.h), and
-// what it does when the server is slow, overloaded, or drops connections.
+// Object stores against real servers: their guarantees (lib/storage/object_store.h), and their
+// behaviour when the server is slow, overloaded, or drops connections.
 #include "lib/storage/object_store.h"
 
 #include <fmt/format.h>
@@ -100,7 +100,7 @@ TEST_P(Stores, TwoWritersOfANewKeyDoNotReplaceEachOther) {
   ASSERT_TRUE(store->put_new("a b/first", "mine"));
   EXPECT_EQ(other->put_new("a b/first", "theirs").error().code, Errc::AlreadyExists);
   EXPECT_EQ(*other->get("a b/first", 10), "mine");
-  EXPECT_TRUE(store->put_new("a b/first", "mine"));  // the answer to the first try was lost
+  EXPECT_TRUE(store->put_new("a b/first", "mine"));  // the first answer was lost
 }
 
 TEST_P(Stores, ALargeObjectGoesThroughInParts) {
@@ -120,7 +120,7 @@ TEST_P(Stores, AWriterThatIsGivenUpLeavesNothing) {
   EXPECT_EQ(*store->list(""), std::vector<StoredObject>{});
 }
 
-// As a supervisor leaves it that is killed: begun, and neither completed nor aborted.
+// A killed supervisor leaves uploads like these: begun, and neither completed nor aborted.
 TEST_P(S3, WhatAKilledWriterHadBegunIsDropped) {
   const auto store = open();
   const auto begin = [&](const std::string& key) {
@@ -147,7 +147,7 @@ TEST_P(S3, WhatAKilledWriterHadBegunIsDropped) {
   EXPECT_EQ(*store->list(""), (std::vector<StoredObject>{{"data/new", 25u << 20}}));
 }
 
-// What is on its way of a writer that is given up goes on in the background.
+// Requests of an abandoned writer continue in the background.
 TEST_P(S3, NobodyIsToldOfRetriesOnceTheStoreIsGone) {
   auto store = open(seconds(3));
   server.faults(R"([{"match": "^PUT .*half", "action": "503"}])");
@@ -184,7 +184,7 @@ TEST_P(Buckets, WhatCannotWorkSaysWhyAndWhatToDo) {
   EXPECT_TRUE(open_object_store(server.location("").substr(0, 5), {}).has_error());
 }
 
-// An empty list would be a run without checkpoints.
+// An empty list would mean a run without checkpoints.
 TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
   Cluster cluster;
   const ObjectServer server(cluster, StoreKind::Hdfs);
@@ -218,7 +218,7 @@ TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
   EXPECT_GE(retries.size(), 1u);
 }
 
-// As a writer leaves it that is killed between the steps of a replacement.
+// A writer leaves this if it is killed between the steps of a replacement.
 TEST(Hdfs, WhatWaitsToReplaceAnObjectIsNotListedBesideIt) {
   Cluster cluster;
   const ObjectServer server(cluster, StoreKind::Hdfs);
@@ -258,8 +258,8 @@ TEST(Hdfs, WhatAKilledWriterLeftIsFoundOrDropped) {
   EXPECT_EQ(*store->list(""), std::vector<StoredObject>{});
 }
 
-/// Google's client repeats what Arrow asks for on its own, and in its own time; what is asked by us
-/// is told.
+/// Google's client repeats Arrow's own requests at its own pace, silently; we report the repeats of
+/// our requests.
 struct Trouble {
   const char* rules;
   std::size_t told_min;

@@ -1,5 +1,5 @@
-// AWS' own addresses: no AWS_ENDPOINT_URL, the bucket in the host's name, TLS, a temporary key.
-// moto answers for them, in a network namespace whose /etc/hosts and /etc/ssl are the test's.
+// AWS' own addresses: no AWS_ENDPOINT_URL, the bucket in the host name, TLS, and a temporary key.
+// moto answers for AWS in a network namespace with the test's own /etc/hosts and /etc/ssl.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ class Aws : public ::testing::Test {
                    {"AWS_SESSION_TOKEN", "temporary"},
                    {"AWS_REGION", kRegion},
                    {"AWS_EC2_METADATA_DISABLED", "true"}};
-    // What this machine trusts otherwise.
+    // Clear what this machine trusts otherwise.
     for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"})
       options.env[name] = "";
     return options;

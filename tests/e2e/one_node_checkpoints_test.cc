@@ -1,4 +1,4 @@
-// train-run checkpoint, on the checkpoints of real runs: finished ones, and one that goes on.
+// Tests train-run checkpoint on real runs' checkpoints, of finished runs and a running one.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two workers; rank 0's checkpoint of each epoch holds state.json.
+/// Return a job of two workers; rank 0's checkpoint of each epoch holds state.json.
 std::string training(const Cluster& cluster, const std::string& name, const std::string& config,
                      const std::string& run_config = "", const std::string& more = "") {
   return cluster.job(
@@ -21,7 +21,7 @@ std::string training(const Cluster& cluster, const std::string& name, const std:
       run_config);
 }
 
-/// What `train-run checkpoint …` printed; the test fails unless it ended with `code`.
+/// Return what `train-run checkpoint …` printed. Fail the test unless it ended with `code`.
 std::string checkpoint(Cluster& cluster, std::vector<std::string> words, int code) {
   words.insert(words.begin(), "checkpoint");
   Process& process = cluster.train_run(words);
@@ -72,7 +72,8 @@ TEST(Checkpoints, ArePulledOnceAndPullGoesOn) {
   EXPECT_EQ(checkpoint(cluster, {"pull", run, copies}, 0), "2 copied" + to + "1 there already\n");
   EXPECT_EQ(checkpoint(cluster, {"pull", run, copies}, 0), "0 copied" + to + "3 there already\n");
 
-  EXPECT_TRUE(contains(checkpoint(cluster, {"verify", copies}, 0), "3 of 3 checkpoints are intact"));
+  EXPECT_TRUE(
+      contains(checkpoint(cluster, {"verify", copies}, 0), "3 of 3 checkpoints are intact"));
   EXPECT_TRUE(contains(checkpoint(cluster, {"list", copies}, 0), "checkpoint_000003"));
 }
 
@@ -94,7 +95,7 @@ TEST(Checkpoints, ThatAreBrokenAreSaidToBe) {
       << verified;
   EXPECT_TRUE(contains(verified, "1 of 3 checkpoints are intact\n")) << verified;
   checkpoint(cluster, {"verify", run, "1"}, 0);
-  checkpoint(cluster, {"export", run, copies}, 65);  // the latest that can be used is the second
+  checkpoint(cluster, {"export", run, copies}, 65);  // the latest usable one is the second
   EXPECT_FALSE(exists(copies));
   EXPECT_TRUE(contains(checkpoint(cluster, {"pull", run, copies}, 65), "1 copied"));
 }

@@ -1,5 +1,5 @@
-// What the two programs say, letter by letter: tests/golden/cli/. Run with UPDATE_GOLDEN=1 to write
-// the files anew.
+// Compares what the two programs say with tests/golden/cli/, letter by letter. Run with
+// UPDATE_GOLDEN=1 to rewrite the files.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -13,7 +13,7 @@
 namespace train::e2e {
 namespace {
 
-/// `text` with every `what` replaced by `with`.
+/// Return `text` with every `what` replaced by `with`.
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
   for (std::size_t at = 0; !what.empty() && (at = text.find(what, at)) != std::string::npos;
        at += with.size())
@@ -21,7 +21,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-/// What the process wrote and its exit code, without what differs between machines.
+/// Return a process's output and exit code, without what differs between machines.
 std::string said_by(const Cluster& cluster, Process& process) {
   const int code = process.wait().value_or(-1);
   std::string text = process.out() +
@@ -204,7 +204,7 @@ TEST(Cli, CheckpointsThatCannotBeHad) {
   expect_golden("checkpoint_errors", all);
 }
 
-/// Each aborted, and a run with it.
+/// Each command once aborted here, and a run with it.
 TEST(Cli, AStdoutThatCannotBeWrittenIsOneErrorLineAndItsOwnExitCode) {
   Cluster cluster;
   const std::string job =
@@ -232,7 +232,7 @@ TEST(Cli, AStdoutThatCannotBeWrittenIsOneErrorLineAndItsOwnExitCode) {
                                    std::pair{" >&-", "Bad file descriptor"}}) {
     for (const std::string& words : asked) {
       Process& process = cluster.start({"/bin/sh", "-c", built("train-run") + " " + words + where});
-      // Of a finished run it says that there is nothing to go on with: that code stays.
+      // can-restore keeps its own exit code, which says that a finished run has nothing to resume.
       EXPECT_EQ(process.wait(), words.starts_with("can-restore") ? 1 : 74) << words << where;
       EXPECT_EQ(process.err(),
                 std::string("train-run: error: stdout cannot be written: ") + why + "\n")

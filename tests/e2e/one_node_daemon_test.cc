@@ -1,4 +1,4 @@
-// How a traind leaves: at which of its signals, and with whom.
+// How a traind leaves: on which signals, and what happens to its workers.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ namespace {
 
 class OneDaemon : public testing::Test {
  protected:
-  /// Listens on a port of its own; with stdin from this file where one is given.
+  /// Start a traind on its own port, with stdin from this file if one is given.
   Process& daemon(const std::string& stdin_file = "", const std::vector<std::string>& more = {}) {
     EXPECT_EQ(cluster.start({built("traind"), "token", token_}).wait(), 0);
     std::vector<std::string> arguments{"--listen",    "127.0.0.1:0",         "--token-file",
@@ -35,7 +35,7 @@ class OneDaemon : public testing::Test {
     return "127.0.0.1:" + std::to_string(port);
   }
 
-  /// A run of one worker there, which does what `words` say and then hangs. The worker is there.
+  /// Start a run there with one worker that follows `words` and then hangs. Wait for it.
   Process& run_on(const Process& daemon, const std::string& words) {
     const std::string job =
         cluster.job("job", "command: [" + program("plain_worker") + ", " + words + ", touch, " +
@@ -51,7 +51,7 @@ class OneDaemon : public testing::Test {
   std::string token_ = cluster.path("token");
 };
 
-// As Slurm does at the time limit, 5 to 40 ms apart.
+// Slurm sends two at its time limit, 5 to 40 ms apart.
 TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   Process& daemon = this->daemon();
   run_on(daemon, "ignore-term");
@@ -60,7 +60,7 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   ASSERT_TRUE(wait_until([&] { return contains(daemon.err(), "msg=draining"); })) << daemon.err();
   daemon.signal(SIGTERM);
 
-  // One that had counted twice would leave its workers behind.
+  // If traind counted two signals, it would leave its workers behind.
   EXPECT_EQ(daemon.wait(), 0);
   EXPECT_TRUE(contains(daemon.err(), "drained=true")) << daemon.err();
   EXPECT_FALSE(contains(daemon.err(), "workers go on")) << daemon.err();
@@ -69,7 +69,7 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
 TEST_F(OneDaemon, ATermThatComesAgainALittleLaterIsInAHurry) {
   Process& daemon = this->daemon();
   Process& run = run_on(daemon, "ignore-term");
-  run.signal(SIGSTOP);  // or it would stop the worker, and the node be drained
+  run.signal(SIGSTOP);  // otherwise it would stop the worker, and traind would drain the node
   const std::vector<Seen> workers = cluster.workers();
   ASSERT_EQ(workers.size(), 1u);
 
@@ -84,7 +84,7 @@ TEST_F(OneDaemon, ATermThatComesAgainALittleLaterIsInAHurry) {
   run.signal(SIGCONT);
 }
 
-// A launcher that neither moves its work away nor takes what the workers left.
+// The launcher neither moves its work away nor takes what the workers left.
 TEST_F(OneDaemon, StopsTheWorkersItselfWhereTheirLauncherDoesNotInTime) {
   Process& daemon = this->daemon("", {"--drain-grace", "1s"});
   Process& run = run_on(daemon, "on-term-exit, 0");
@@ -103,7 +103,7 @@ TEST_F(OneDaemon, StopsTheWorkersItselfWhereTheirLauncherDoesNotInTime) {
 TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
   const std::string leash = cluster.path("leash");
   ASSERT_EQ(::mkfifo(leash.c_str(), 0600), 0);
-  const int end = ::open(leash.c_str(), O_RDWR | O_CLOEXEC);  // so that nobody waits to open it
+  const int end = ::open(leash.c_str(), O_RDWR | O_CLOEXEC);  // does not wait for the other end
   Process& daemon = this->daemon(leash);
   address_of(daemon);
   ASSERT_EQ(::write(end, "hello\n", 6), 6);
@@ -115,7 +115,7 @@ TEST_F(OneDaemon, LeavesWithTheStdinThatItWasGiven) {
   EXPECT_TRUE(contains(daemon.err(), "why=\"stdin was closed\"")) << daemon.err();
 }
 
-// $XDG_RUNTIME_DIR is memory on most machines; checkpoints on their way to a store are not small.
+// $XDG_RUNTIME_DIR is memory on most machines, and checkpoints on their way to a store are large.
 TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
   Cluster cluster;
   Process& run = start_waiting_worker(cluster);
@@ -134,7 +134,7 @@ TEST(PrivateDaemon, KeepsWhatMayBeLargeOutOfTheRuntimeFolder) {
       << ::testing::PrintToString(cluster.runtime_folders());
 }
 
-// A cleaner of old files has been at it, say.
+// Something, say a cleaner of old files, has removed the mark.
 TEST(PrivateDaemon, EndsItsRunByNameWhereItCannotBeStartedAgain) {
   Cluster cluster;
   Process& run = start_waiting_worker(cluster);

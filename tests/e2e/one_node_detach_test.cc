@@ -1,5 +1,4 @@
-// train-run --detach: the run goes on without a terminal, whoever of traind and its controller
-// dies.
+// train-run --detach: the run goes on without a terminal, whether traind or its controller dies.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +15,7 @@ constexpr int kEpochs = 12;
 
 class Detach : public ::testing::Test {
  protected:
-  /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before the sixth.
+  /// Return a job of two workers that report kEpochs epochs with checkpoints; the sixth waits.
   std::string training(const std::string& run_config = "") {
     return cluster.job(
         "job",
@@ -27,7 +26,7 @@ class Detach : public ::testing::Test {
         run_config);
   }
   void go_on() { cluster.write("go-0-6", ""); }
-  /// Detached, and at the sixth epoch.
+  /// Detach, and wait for the sixth epoch.
   void detach(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "--detach");
     Process& run = cluster.train_run(arguments);
@@ -46,7 +45,7 @@ class Detach : public ::testing::Test {
     ASSERT_EQ(all.size(), 1u);
     for (const pid_t pid : all) send_signal(pid, SIGKILL);
   }
-  /// Both at one moment: neither starts the other again.
+  /// Kill both at the same moment, so that neither starts the other again.
   void kill_controller_and_traind() {
     const std::set<pid_t> controller = controllers();
     for (const pid_t pid : controller) send_signal(pid, SIGSTOP);
@@ -60,7 +59,7 @@ class Detach : public ::testing::Test {
     EXPECT_TRUE(process.wait().has_value());
     return process.out() + process.err();
   }
-  /// How often a controller has found the workers of the one before.
+  /// Wait until controllers have found the workers of their predecessors so many times.
   bool taken_up(std::size_t times) {
     return wait_until([&] {
       const std::string text = log();
@@ -143,7 +142,7 @@ TEST_F(Detach, NobodyTakesItUpByItselfAfterBoth) {
                           cluster.run_dir("job") + "`";
   for (const char* command : {"status", "stop"})
     EXPECT_TRUE(contains(said_by({command, "job"}), how)) << said_by({command, "job"});
-  EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));  // their orphan timeout
+  EXPECT_TRUE(wait_until([&] { return cluster.workers().empty(); }));  // by their orphan timeout
   EXPECT_TRUE(contains(said_by({"status", "job"}), how)) << said_by({"status", "job"});
 
   go_on();

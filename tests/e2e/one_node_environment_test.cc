@@ -1,4 +1,4 @@
-// What a worker finds in its environment: torchrun's variables, a master port that is truly free,
+// What a worker finds in its environment: torchrun's variables, a master port that is really free,
 // the submitter's own variables, and no secret of the cluster.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kTwoWorkers =
     "\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}";
 
-/// Every worker writes its whole environment into environment-RANK.json.
+/// Every worker writes its complete environment to environment-RANK.json.
 std::string dump_script(const Cluster& cluster) {
   return cluster.write("dump.py",
                        "import json, os\njson.dump(dict(os.environ), open('environment-' + "
@@ -98,7 +98,7 @@ TEST(Environment, HoldsNoSecretOfTheCluster) {
 
 TEST(Environment, AllOfItsMasterPortCanBeBoundByRankZeroAndReachedByRankOne) {
   Cluster cluster;
-  // Opening a FIFO waits for its other end.
+  // Opening a FIFO waits for the other end.
   const std::string listening = cluster.path("listening");
   ASSERT_EQ(::mkfifo(listening.c_str(), 0600), 0);
   const std::string script = cluster.write("meet.py", R"(import os, socket, sys

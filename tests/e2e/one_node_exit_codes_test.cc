@@ -1,5 +1,5 @@
-// The table of exit codes (design.md §8, users-ask.md §3.1), end to end, and what exit.json says of
-// each.
+// Tests the table of exit codes (design.md §8, users-ask.md §3.1) end to end, with what exit.json
+// says of each.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 namespace train::e2e {
 namespace {
 
-/// A job of `workers` plain workers that do what `words` (a YAML list without brackets) say.
+/// Return a job of `workers` plain workers that do what `words` (a YAML list without brackets) say.
 std::string plain_job(const Cluster& cluster, const std::string& words, int workers = 1) {
   return cluster.job("job", "command: [" + program("plain_worker") + ", " + words +
                                 "]\nscaling_config: {num_workers: " + std::to_string(workers) +
@@ -95,7 +95,7 @@ TEST(ExitCodes, ACommandThatIsNotExecutableIs126) {
       126);
 }
 
-// As a failed TRAIN_CHECK and an exception that nobody takes do; 134 would be a rank's SIGABRT.
+// A failed TRAIN_CHECK or an uncaught exception aborts likewise; 134 would mean a rank's SIGABRT.
 TEST(ExitCodes, ABugOfOursIs70) {
   Cluster cluster;
   Process& run =
@@ -153,7 +153,7 @@ TEST(ExitCodes, TheFirstDeathIsTheCauseAndTheOthersAreCounted) {
   Process& run = cluster.train_run({plain_job(cluster, "print, giving up, hang", 4)});
   ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 4; }));
 
-  // Rank 2 dies, and the others because of it, before the launcher hears of any.
+  // Rank 2 dies, and the others because of it, before the launcher hears of any death.
   run.signal(SIGSTOP);
   for (const int rank : {2, 0, 1, 3}) {
     const pid_t pid = cluster.worker(rank).value_or(-1);

@@ -1,5 +1,5 @@
-// Programs that are not the SDK's: what they say of others, what they name, and what they leave
-// does no harm to the run, to its supervisor or to the files of the user.
+// Programs without the SDK: what they say of others, name or leave behind does no harm to the run,
+// its supervisor or the user's files.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

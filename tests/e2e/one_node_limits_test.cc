@@ -1,5 +1,5 @@
-// What a worker may have: its memory, processes and CPU time, the files that it leaves; and what is
-// said of one that wanted more.
+// Limits on a worker's memory, processes, CPU time and files, and the messages about a worker that
+// exceeds them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A job of plain workers that do what `words` say, under this claim.
+/// Return a job of plain workers that do what `words` say, with these resources.
 std::string job_of(const Cluster& cluster, const std::string& words, const std::string& scaling,
                    const std::string& run_config = "") {
   return cluster.job("job",
@@ -117,8 +117,8 @@ TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
       << text_of(cluster.exit_json("job"), "cause");
 }
 
-/// What /proc/PID/status says in KiB: "VmHWM:" is the most memory that it has had, "VmLck:" what of
-/// it is locked. 0 where it cannot be read.
+/// Return a value of /proc/PID/status in KiB: "VmHWM:" is the peak memory, "VmLck:" the locked
+/// memory. Return 0 if it cannot be read.
 long kibibytes_of(pid_t pid, const std::string& field) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string word; status >> word;) {
@@ -134,7 +134,7 @@ int times_in(const std::string& text, const std::string& part) {
   return times;
 }
 
-// Two thirds of it are somebody else's, and all that is left is churned by reading files.
+// Another process holds two thirds of the memory, and reading files churns all that is left.
 TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
   if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
   const OuterGroup node("node");
@@ -172,7 +172,7 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
   ASSERT_EQ(daemons.size(), 1u);
   EXPECT_GT(kibibytes_of(daemons[0].pid, "VmHWM:"), 0);
   EXPECT_LT(kibibytes_of(daemons[0].pid, "VmHWM:"), 64 << 10);
-  // After a silence of 3 s the launcher would have attached anew.
+  // After a silence of 3 s, the launcher would have attached again.
   ASSERT_EQ(cluster.runtime_folders().size(), 2u);
   const std::string log = cluster.read(cluster.runtime_folders()[0] + "/traind.log");
   EXPECT_EQ(times_in(log, "launcher attached"), 1) << log;
@@ -186,7 +186,7 @@ TEST(Limits, ARunGoesOnWhenMemoryIsShort) {
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
 
-/// Two workers that have begun, and wait for the file "go".
+/// Start two workers, and wait until they wait for the file "go".
 Process& start_waiting(Cluster& cluster, const StartOptions& options = {}) {
   Process& run = cluster.train_run({job_of(cluster, "print, ready, wait-for, " + cluster.path("go"),
                                            "num_workers: 2, resources_per_worker: {CPU: 0}")},
@@ -197,12 +197,12 @@ Process& start_waiting(Cluster& cluster, const StartOptions& options = {}) {
   return run;
 }
 
-/// The more, the sooner the kernel kills it where memory is short.
+/// Return the score. When memory is short, the kernel kills processes with a higher score sooner.
 std::string oom_score_of(pid_t pid) {
   return read_file("/proc/" + std::to_string(pid) + "/oom_score_adj");
 }
 
-/// A right that root may lack in a container.
+/// Return whether we may lower the score: in a container, root may lack that right.
 bool may_be_spared() {
   const int own = std::stoi(oom_score_of(::getpid()));
   const auto set = [](int score) {
@@ -230,7 +230,7 @@ TEST(Limits, WhereMemoryIsShortWorkersAreKilledBeforeSupervisorAndTraind) {
   EXPECT_EQ(run.wait(), 0);
 }
 
-/// However many: root may lack that right in a container, too.
+/// Return whether we may lock any number of pages: in a container, root may lack that right, too.
 bool may_lock_pages() {
   rlimit allowed{};
   if (::getrlimit(RLIMIT_MEMLOCK, &allowed) != 0) return false;
@@ -275,7 +275,7 @@ TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
 
-/// The folder of the group that counts its processes.
+/// Return the folder of the control group that counts the process's children.
 fs::path pids_group_of(pid_t pid) {
   std::ifstream groups("/proc/" + std::to_string(pid) + "/cgroup");
   fs::path v2;
@@ -287,7 +287,7 @@ fs::path pids_group_of(pid_t pid) {
   return v2;
 }
 
-// Whoever forks without end leaves the machine enough to log in with.
+// A fork bomb leaves the machine enough processes to log in.
 TEST(Limits, AllWorkersTogetherHaveHalfOfTheProcessesThatThereCanBe) {
   if (!can_limit("pids")) GTEST_SKIP() << kCannotLimit;
   const LimitingGroup group("pids");
@@ -306,14 +306,14 @@ TEST(Limits, AllWorkersTogetherHaveHalfOfTheProcessesThatThereCanBe) {
   EXPECT_EQ(run.wait(), 0);
 }
 
-/// What is started so may have `soft` open files, and may raise that to `hard`.
+/// Start with `soft` as the limit of open files, which may be raised to `hard`.
 StartOptions with_open_files(int soft, int hard) {
   return {.env = {},
           .prefix = {"prlimit", "--nofile=" + std::to_string(soft) + ":" + std::to_string(hard)},
           .cwd = {}};
 }
 
-// traind raises its own: select(2) does not bear a large one.
+// traind raises its own limit; workers do not inherit it: select(2) cannot bear a large one.
 TEST(Limits, AWorkerMayHaveAsManyOpenFilesAsTheRunWasStartedWith) {
   Cluster cluster;
 
@@ -327,7 +327,7 @@ TEST(Limits, AWorkerMayHaveAsManyOpenFilesAsTheRunWasStartedWith) {
             "1000\n2000\n");
 }
 
-/// The soft and the hard limit, as /proc has them.
+/// Return the soft and the hard limit from /proc.
 std::pair<int, int> open_files_of(pid_t pid) {
   std::istringstream limits(read_file("/proc/" + std::to_string(pid) + "/limits"));
   constexpr std::string_view kName = "Max open files";
@@ -371,7 +371,7 @@ TEST(Limits, MoreWorkersThanANodeHasOpenFilesForAreRefusedWithItsLimit) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
-/// What of a run others than its owner can get at.
+/// Return the entries of a run that users other than its owner can access.
 std::vector<std::string> open_to_others(const std::string& folder, mode_t what) {
   std::vector<std::string> open;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {

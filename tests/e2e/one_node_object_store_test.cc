@@ -1,5 +1,4 @@
-// Runs whose storage_path is an object store: real servers, real processes, and what can go wrong
-// between them.
+// Runs with an object store as storage_path: real servers, real processes, and faults between them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -27,7 +26,7 @@ class StoreRun : public ::testing::TestWithParam<StoreKind> {
   }
   void TearDown() override { store.reset(); }
 
-  /// Two workers; rank 0's checkpoint of each epoch holds state.json.
+  /// Return a job of two workers; rank 0's checkpoint of each epoch holds state.json.
   std::string job(const std::string& config, const std::string& run_config = "",
                   const std::string& more = "") const {
     return cluster.write(
@@ -38,21 +37,21 @@ class StoreRun : public ::testing::TestWithParam<StoreKind> {
                     "run_config:\n  storage_path: {}\n{}{}",
                     program("sdk_worker"), config, server.location("runs"), run_config, more));
   }
-  /// On the machine that has its state in `state`.
+  /// Use the machine that has its state in `state`.
   StartOptions on(const std::string& state = "home") const {
     StartOptions options;
     options.env = server.environment();
     options.env["XDG_STATE_HOME"] = cluster.path(state);
     return options;
   }
-  /// What a command printed; the test fails unless it ended with `code`.
+  /// Return what a command printed. Fail the test unless it ended with `code`.
   std::string said(const std::vector<std::string>& words, int code,
                    const std::string& state = "home") {
     Process& process = cluster.train_run(words, on(state));
     EXPECT_EQ(process.wait(), code) << process.out() << process.err();
     return process.out() + process.err();
   }
-  /// Both ranks begin this epoch once release() says so.
+  /// Return a job in which both ranks begin this epoch once release() is called.
   std::string held_at(int epoch) const {
     return job(
         fmt::format("epochs: 4, hold_at: [{}], hold_file: '{}'", epoch, cluster.path("hold")));
@@ -83,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(, StoreRun,
 INSTANTIATE_TEST_SUITE_P(, S3Run, ::testing::Values(StoreKind::S3),
                          [](const auto& kind) { return name_of(kind.param); });
 
-/// The niceness of each thread of a process.
+/// Return the niceness of each thread of a process.
 std::vector<int> niceness_of_threads(pid_t pid) {
   std::vector<int> all;
   const std::string tasks = fmt::format("/proc/{}/task", pid);
@@ -107,8 +106,8 @@ TEST_P(S3Run, UploadsGiveWayToTheTraining) {
   const int own = ::getpriority(PRIO_PROCESS, 0);
 
   EXPECT_EQ(::getpriority(PRIO_PROCESS, static_cast<id_t>(supervisors.front().pid)),
-            own);  // of its first thread: reports and heartbeats do not wait
-  EXPECT_GE(std::count(threads.begin(), threads.end(), std::max(own, 10)), 2);  // the client's, too
+            own);  // its first thread's: reports and heartbeats do not wait
+  EXPECT_GE(std::count(threads.begin(), threads.end(), std::max(own, 10)), 2);  // with the client's
   release(1);
   EXPECT_EQ(run.wait(), 0);
 }
@@ -157,7 +156,7 @@ TEST_P(StoreRun, GoesOnFromItsNewestCheckpointWhenAWorkerDies) {
   EXPECT_TRUE(contains(run.out(), "restored epoch 1")) << run.out();
   EXPECT_EQ(keys("checkpoints").size(), 8u);
   EXPECT_TRUE(cluster.workers().empty());
-  // Its private traind leaves once its supervisors have.
+  // Its private traind leaves after its supervisors.
   EXPECT_TRUE(wait_until([&] { return cluster.runtime_folders().empty(); }));
 }
 
@@ -181,8 +180,8 @@ TEST_P(StoreRun, ItsWorkersOutliveTheLauncher) {
   EXPECT_FALSE(contains(second.out(), "restored")) << second.out();
 }
 
-/// Files that others than their owner may read; fails where no spec, which may hold secrets, is
-/// among them all.
+/// Return files that users other than the owner may read. Fail if none of the files is a spec,
+/// which may hold secrets.
 std::vector<std::string> open_to_others(const std::string& folder) {
   bool spec = false;
   std::vector<std::string> open;
@@ -242,7 +241,7 @@ TEST_P(StoreRun, ALauncherThatWasReplacedEndsAndCommitsNothing) {
   EXPECT_TRUE(contains(first.out() + first.err(), "was put by another launcher"))
       << first.out() << first.err();
   const std::string rows = said({"checkpoint", "list", run_location}, 0);
-  EXPECT_TRUE(contains(rows, "checkpoint_000005")) << rows;  // 3 is closed to the one before
+  EXPECT_TRUE(contains(rows, "checkpoint_000005")) << rows;  // 3 is barred to the first launcher
   EXPECT_FALSE(contains(rows, "checkpoint_000003")) << rows;
 }
 
@@ -251,7 +250,7 @@ TEST_P(S3Run, ACheckpointWithADamagedObjectIsSkippedByName) {
   ASSERT_TRUE(wait_until([&] { return committed(3); })) << first.out() << first.err();
   first.signal(SIGINT);
   ASSERT_TRUE(wait_until([&] { return contains(first.out(), "stopping"); })) << first.out();
-  first.signal(SIGINT);  // now at once
+  first.signal(SIGINT);  // stop immediately
   EXPECT_NE(first.wait(), 0);
   ASSERT_TRUE(store->put("checkpoints/data-1-0.3/rank-0000/state.json", "{\"epoch\":7}"));
 

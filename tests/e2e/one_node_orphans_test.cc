@@ -1,4 +1,4 @@
-// No process is ever left: whoever is killed, and whatever the workers have started.
+// No process is ever left, whoever is killed and whatever the workers have started.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kTwoWorkers =
     "\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}";
 
-/// Folders of that name in all hierarchies of control groups (v1 and v2).
+/// Return folders of that name in all control group hierarchies (v1 and v2).
 std::vector<std::string> folders_of(const std::string& control_group) {
   std::vector<std::string> found;
   std::error_code ec;
@@ -31,7 +31,7 @@ pid_t only(const std::vector<Seen>& seen) { return seen.size() == 1 ? seen.front
 
 class Orphans : public ::testing::Test {
  protected:
-  /// train-run with two workers that do what `words` say.
+  /// Start train-run with two workers that do what `words` say.
   Process& start(const std::string& words, const std::string& failure_config = "{}",
                  const StartOptions& options = {}) {
     return cluster.train_run(
@@ -40,7 +40,7 @@ class Orphans : public ::testing::Test {
                      "  failure_config: " + failure_config)},
         options);
   }
-  /// Where no control group is to be seen. Needs root.
+  /// Hide all control groups. Needs root.
   static StartOptions without_control_groups() {
     StartOptions options;
     options.prefix = {
@@ -48,7 +48,7 @@ class Orphans : public ::testing::Test {
         "sh"};
     return options;
   }
-  /// Two workers, each with a child, one in a session of its own and one forked twice, that all
+  /// Start two workers, each with a child, one in its own session and one forked twice; all of them
   /// hang.
   Process& start_family(const std::string& failure_config = "{}",
                         const std::string& words = "family, print, ready, hang",
@@ -63,7 +63,7 @@ class Orphans : public ::testing::Test {
     EXPECT_NE(control_group_, "");
     return run;
   }
-  /// Two workers that say "before", wait for go() and say "after".
+  /// Start two workers that say "before", wait for go() and say "after".
   Process& start_waiting() {
     Process& run = start("print, before, wait-for, " + cluster.path("go") + ", print, after");
     EXPECT_TRUE(wait_until([&] { return both_say(run, "before"); }));
@@ -77,7 +77,7 @@ class Orphans : public ::testing::Test {
   std::vector<Seen> supervisors() const { return cluster.processes(" supervise --run "); }
   std::vector<Seen> daemons() const { return cluster.processes("traind --private"); }
 
-  /// Nothing of the run is left: processes, the private daemon's folder, control groups.
+  /// Check that nothing of the run is left: processes, the private daemon's folder, control groups.
   void expect_nothing_left() {
     EXPECT_TRUE(wait_until(
         [&] { return cluster.processes().empty() && cluster.runtime_folders().empty(); }));
@@ -146,7 +146,7 @@ TEST_F(Orphans, NoneAfterTheSupervisorIsKilledAndTheRunSaysSo) {
   expect_nothing_left();
 }
 
-// Its workers die with it; what they have started goes to traind, which knows it by its variables.
+// The workers die with the supervisor. traind inherits their children, and knows them by variables.
 TEST_F(Orphans, NoneAfterTheSupervisorIsKilledWhereThereAreNoControlGroups) {
   if (::geteuid() != 0) GTEST_SKIP() << "hiding the control groups needs root";
   Process& run = start_family("{}", "family, print, ready, hang", without_control_groups());
@@ -191,10 +191,10 @@ TEST_F(Orphans, TheWorkersOfAKilledLauncherLiveUntilTheOrphanTimeout) {
   const auto killed = Clock::now();
   run.signal(SIGKILL);
   ASSERT_EQ(run.wait(), 137);
-  // By their own timeout: the default is ten minutes.
+  // Their own timeout ends them; the default is ten minutes.
   ASSERT_TRUE(wait_until([&] { return cluster.workers().empty(); }, Seconds(60)));
 
-  EXPECT_GE(Clock::now() - killed, Seconds(2));  // a slow machine only makes it more
+  EXPECT_GE(Clock::now() - killed, Seconds(2));  // a slow machine only takes longer
   expect_nothing_left();
 }
 
@@ -210,7 +210,7 @@ TEST_F(Orphans, NoneAfterDaemonAndLauncherAreKilledTogether) {
 TEST_F(Orphans, AResumedRunFindsTheWorkersThatItsKilledLauncherLeft) {
   Process& run = start_waiting();
   const std::vector<Seen> first = cluster.workers();
-  // The launcher writes it beside the start of the workers, and `resume` reads it.
+  // The launcher writes it while the workers start, and `resume` reads it.
   ASSERT_TRUE(wait_until([&] { return exists(cluster.run_dir("job") + "/spec.resolved.yaml"); }));
   run.signal(SIGKILL);
   ASSERT_EQ(run.wait(), 137);
@@ -223,7 +223,7 @@ TEST_F(Orphans, AResumedRunFindsTheWorkersThatItsKilledLauncherLeft) {
   go();
   EXPECT_EQ(resumed.wait(), 0);
   EXPECT_TRUE(both_say(resumed, "after")) << resumed.out();
-  for (const char* rank : {"0000", "0001"})  // both launchers' part, each line once
+  for (const char* rank : {"0000", "0001"})  // from both launchers, each line once
     EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/" + rank + "/stdout.log"),
               "before\nafter\n");
   EXPECT_FALSE(contains(resumed.out(), "warning")) << resumed.out();

@@ -1,5 +1,5 @@
-// Another user of the same machine: what they have made first, and where they listen, gets nothing
-// of ours and loses nothing to us. Needs root, to be somebody else (uid 65534).
+// Another user of the same machine: folders that they made first and sockets on which they listen
+// get nothing of ours and cost us nothing. Needs root, to act as somebody else (uid 65534).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kOther = 65534;
 
-/// A process of another user that listens at a Unix socket, takes what it is sent, and keeps it in
-/// a file beside the socket.
+/// A process of another user that listens on a Unix socket, and keeps what it receives in a file
+/// beside the socket.
 class Listener {
  public:
   explicit Listener(const std::string& socket) : heard_(socket + ".heard") {
@@ -68,7 +68,7 @@ class OtherUser : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: needs root, to act as another user";
-    // A folder that is open to all, as /tmp is.
+    // This folder is open to everyone, like /tmp.
     char name[] = "/tmp/shared-XXXXXX";
     shared = ::mkdtemp(name);
     ::chmod(shared.c_str(), 01777);
@@ -77,7 +77,7 @@ class OtherUser : public testing::Test {
     std::error_code ignored;
     if (!shared.empty()) fs::remove_all(shared, ignored);
   }
-  /// A folder of the other user's, as they like it.
+  /// Make a folder of the other user, with the mode that they choose.
   std::string make_theirs(const std::string& name, mode_t mode) const {
     const std::string path = shared + "/" + name;
     fs::create_directory(path);
@@ -143,7 +143,7 @@ TEST_F(OtherUser, FoldersThatHeMadeFirstAreNotUsed) {
   cluster.write("precious/thesis/draft.txt", "years of work");
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ::utimensat(AT_FDCWD, (precious + "/thesis/checkpoints").c_str(), old, 0);
-  // As in /var/tmp: their folder is there first, and in it a link to what is ours.
+  // As in /var/tmp, their folder is there first, with a link to our data in it.
   const std::string theirs = make_theirs("trainrun-0", 0777);
   fs::create_directory_symlink(precious, theirs + "/data");
   const std::string own = cluster.path("own");
@@ -215,8 +215,8 @@ TEST_F(OtherUser, RootsTraindIsOutOfHisReach) {
   EXPECT_EQ(daemon.wait(), 0);
 }
 
-/// What a process of this user hears at a Unix socket until it is closed, or has said something;
-/// "(nothing comes)" after far more time than an answer takes.
+/// Return what a process of this user hears on a Unix socket: the first message, "" if it is
+/// closed, or "(nothing comes)" after far more time than an answer takes.
 std::string answer_to(uid_t user, const std::string& socket, const std::string& said) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -256,8 +256,8 @@ std::string frame_of(const Message& message, std::optional<Attempt> attempt = {}
   return bytes;
 }
 
-// The modes of the folders keep others out; were they wrong, the kernel still says whose a process
-// is.
+// The modes of the folders keep others out. Even with wrong modes, the kernel tells who owns a
+// process.
 TEST_F(OtherUser, WhoReachesASocketAllTheSameIsTurnedAway) {
   const std::string socket = cluster.path("rt2/traind.sock");
   Process& daemon =
@@ -269,7 +269,7 @@ TEST_F(OtherUser, WhoReachesASocketAllTheSameIsTurnedAway) {
                               cluster.path("go") + "]\nscaling_config: {num_workers: 1}\n"),
        "--hosts", "unix:" + socket});
   ASSERT_TRUE(wait_until([&] { return contains(run.out(), "ready"); })) << run.out() << run.err();
-  std::map<std::string, std::string> sockets;  // by what listens
+  std::map<std::string, std::string> sockets;  // by listener
   ::chmod(cluster.dir().c_str(), 0755);
   for (const char* folder : {"rt2", "sp2"}) {
     ::chmod(cluster.path(folder).c_str(), 0755);
@@ -289,7 +289,7 @@ TEST_F(OtherUser, WhoReachesASocketAllTheSameIsTurnedAway) {
   worker.rank = 0;
   const std::map<std::string, std::string> said = {{"traind.sock", frame_of(launcher)},
                                                    {"control.sock", frame_of(launcher)},
-                                                   {"supervisor", ""},  // it speaks first
+                                                   {"supervisor", ""},  // it sends first
                                                    {"worker.sock", frame_of(worker, Attempt{0})}};
 
   for (const auto& [what, path] : sockets) {
@@ -299,7 +299,7 @@ TEST_F(OtherUser, WhoReachesASocketAllTheSameIsTurnedAway) {
     else
       EXPECT_EQ(theirs, "") << what;
   }
-  // Who is let in is answered. A supervisor would take us for its traind, and leave the real one.
+  // An allowed user gets an answer. Skip the supervisor: it would take us for its traind.
   for (const char* what : {"traind.sock", "control.sock", "worker.sock"}) {
     const std::string ours = answer_to(0, sockets.at(what), said.at(what));
     EXPECT_FALSE(ours.empty() || contains(ours, "another user") || ours == "(nothing comes)")
@@ -332,7 +332,7 @@ TEST_F(OtherUser, DataThatOthersMadeFirstOrLinkToIsNotUsed) {
                 "' belongs to uid 65534, not to uid 0, who is to use it\n"
                 "traind: name a folder of your own\n");
 
-  // A spool of our own, and in it a link in place of the folder of data.
+  // Put a link in place of the data folder into our own spool.
   fs::create_directory_symlink(precious, cluster.path("sp3/data"));
   EXPECT_TRUE(contains(refused({}), "'" + cluster.path("sp3/data") + "' is not a directory"));
   fs::remove(cluster.path("sp3/data"));

@@ -1,5 +1,4 @@
-// What workers print: on train-run's own output with a prefix, in a file per rank, and nothing of
-// it lost.
+// Workers' output: on train-run's own output with a prefix, in a file per rank, and without loss.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -117,7 +116,7 @@ TEST(Output, AsJsonIsALineOfJsonEach) {
                           [](const auto& event) { return text_of(event, "event") == "end"; }),
             1);
   const int root =
-      std::stoi(text_of(events.back(), "root_rank"));     // the other may be stopped first
+      std::stoi(text_of(events.back(), "root_rank"));     // the launcher may stop the other first
   EXPECT_EQ(log_of(cluster, root, "stdout"), "hello\n");  // output is in the files only
 }
 
@@ -139,7 +138,7 @@ TEST(Output, TheLogOfTrainRunSaysWhatHappenedToWhom) {
     ended |= event.at("msg") == "run ended" && event.at("outcome") == "errored";
   }
   EXPECT_TRUE(died);
-  EXPECT_TRUE(ended);  // all that was logged is there
+  EXPECT_TRUE(ended);  // all logged output is there
 }
 
 TEST(Output, WhatAFullDiskDoesNotTakeIsCountedAndTheRunGoesOn) {

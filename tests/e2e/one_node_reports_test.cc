@@ -1,4 +1,4 @@
-// What a run leaves of its reports: metrics.jsonl, progress.csv and TensorBoard's event files.
+// The files that hold a run's reports: metrics.jsonl, progress.csv and TensorBoard's event files.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

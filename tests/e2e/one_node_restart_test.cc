@@ -1,4 +1,4 @@
-// max_failures: what a run does when workers die, and what it says of it.
+// max_failures: what a run does and says when workers die.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -19,7 +19,7 @@ std::string training(const Cluster& cluster, int workers, const std::string& con
                      run_config);
 }
 
-/// "attempt/epoch" of rank 0's reports, in the order of the log.
+/// Return "attempt/epoch" of rank 0's reports, in the order of the log.
 std::vector<std::string> epochs_of_rank_zero(const Cluster& cluster) {
   std::vector<std::string> epochs;
   for (const auto& line : cluster.metrics("job")) {
@@ -52,10 +52,10 @@ TEST(Restart, GoesOnFromTheNewestCommittedCheckpoint) {
   EXPECT_TRUE(contains(run.out(), "0] restored epoch 2\n")) << run.out();
   EXPECT_TRUE(contains(run.out(), "1] restored epoch 2\n")) << run.out();
   EXPECT_TRUE(contains(run.out(), "0] start_epoch 3\n")) << run.out();
-  EXPECT_TRUE(contains(run.out(), "; lost ")) << run.out();  // the time since, and 0 reports or 1
+  EXPECT_TRUE(contains(run.out(), "; lost ")) << run.out();  // the time since, and 0 or 1 reports
   EXPECT_EQ(restarts_in_journal(cluster), 1);
   EXPECT_EQ(cluster.checkpoints("job").size(), 5u);
-  // What was done again counts as done again: nothing is lost, and no line is there twice.
+  // Repeated steps are logged as repeated: nothing is lost, and no line is there twice.
   std::vector<std::string> epochs = epochs_of_rank_zero(cluster);
   EXPECT_EQ(std::vector<std::string>(epochs.begin(), epochs.begin() + 3),
             (std::vector<std::string>{"0/0", "0/1", "0/2"}));
@@ -94,7 +94,7 @@ TEST(Restart, GivesUpWithTheLastCauseWhenNoFailuresAreLeft) {
 
 TEST(Restart, MinusOneIsWithoutLimit) {
   Cluster cluster;
-  // Given a program that never reports: of its deaths nobody knows whether they are in one place.
+  // Given a program that never reports: nobody knows whether its deaths are at the same point.
   Process& run = cluster.train_run(
       {cluster.job("job",
                    "command: \"[ $TORCHELASTIC_RESTART_COUNT = 5 ] || exit 9\"\nscaling_config: "
@@ -133,7 +133,7 @@ TEST(Restart, ACrashLoopThatGetsFurtherThanItsCheckpointIsNone) {
 
 TEST(Restart, ANewCheckpointRefillsTheBudget) {
   Cluster cluster;
-  // Given one failure allowed, and a worker that dies in each of its first three attempts after a
+  // Given one allowed failure, and a worker that dies in each of its first three attempts after a
   // new checkpoint.
   const std::string job =
       training(cluster, 1, "mode: epochs, epochs: 4, die_each_attempts: 3",
@@ -180,7 +180,7 @@ sys.exit(1)
       << run.out();
 }
 
-/// It was one record of the journal, which takes 1 MiB of UTF-8, and none after it was written.
+/// A text beyond a journal record's limit of 1 MiB of UTF-8 once stopped all later records.
 TEST(Restart, AnErrorTextOfAnyLengthAndBytesStopsNoJournal) {
   Cluster cluster;
   Process& run = cluster.train_run({cluster.job(

@@ -1,5 +1,5 @@
-// The launcher dies, and another one resumes the run: its workers never stop, and nothing that
-// they reported is lost or there twice.
+// The launcher dies, and another one resumes the run. Its workers never stop, and their reports are
+// neither lost nor duplicated.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,8 +16,8 @@ constexpr int kEpochs = 12;
 
 class Resume : public ::testing::Test {
  protected:
-  /// Two workers that report kEpochs epochs, each with a checkpoint, and wait before those of
-  /// `hold_at`.
+  /// Start two workers that report kEpochs epochs, each with a checkpoint, and wait before the
+  /// epochs of `hold_at`.
   Process& start(const std::string& hold_at, const std::string& failure_config = "{}",
                  const std::string& more = "") {
     return cluster.train_run({cluster.job(
@@ -58,7 +58,7 @@ TEST_F(Resume, TheWorkersOfAKilledLauncherGoOnUnderTheNextOne) {
   EXPECT_EQ(cluster.checkpoints("job").back(), fmt::format("checkpoint_{:06}", kEpochs));
   for (const auto& event : cluster.journal("job")) {
     if (text_of(event, "event") != "checkpoint_committed") continue;
-    // Also those whose reports the first launcher had written: with their metrics.
+    // Checkpoints whose reports the first launcher had written have their metrics, too.
     EXPECT_NE(text_of(event, "trained_epoch"), "-1") << text_of(event, "checkpoint");
   }
   EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "0");

@@ -1,6 +1,5 @@
-// A run of LibTorch's data loader that breaks in the middle of an epoch: the rows of the steps up
-// to the checkpoint, and those of the steps after it in the attempt that goes on, are each row once
-// an epoch.
+// A run with LibTorch's data loader breaks in the middle of an epoch. The steps up to the
+// checkpoint and the later steps of the next attempt together see each row once per epoch.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +21,8 @@ struct Sample {
 
 class Sampler : public ::testing::Test {
  protected:
-  /// `workers` ranks, of which each takes two rows a step. Rank 1 is killed in the middle of the
-  /// first epoch: in its fifth step, when the checkpoint of the third is committed.
+  /// Return a job in which each of `workers` ranks takes two rows per step. Rank 1 is killed in the
+  /// first epoch's fifth step, once the checkpoint of the third is committed.
   std::string job(const std::string& name, int workers, int max_failures,
                   const std::string& more = "") const {
     return cluster.job(
@@ -57,7 +56,7 @@ class Sampler : public ::testing::Test {
     std::iota(rows.begin(), rows.end(), 0);
     return rows;
   }
-  /// The first attempt of `before` up to its checkpoint, and `attempt` of `after`: each row once.
+  /// Check `before`'s first attempt up to its checkpoint and `after`'s `attempt`: each row once.
   void expect_each_row_once_an_epoch(const std::string& before, const std::string& after,
                                      int workers, int attempt) const {
     std::vector<int> rows;
@@ -85,10 +84,10 @@ TEST_F(Sampler, AnErrorOfLibTorchIsToldWithoutItsBacktraceAndWithOneStack) {
 
   ASSERT_EQ(run.wait(), 1);
   const std::string all = run.out() + run.err();
-  // while it runs, and in the summary's first line
+  // Once while it runs, and once in the first line of the summary.
   EXPECT_EQ(count(all, "shape '[5]' is invalid for input of size 6"), 2) << all;
-  EXPECT_EQ(count(all, "reshape_wrongly"), 1) << all;  // by its name, without -rdynamic
-  EXPECT_EQ(count(all, "frame #"), 0) << all;          // LibTorch's own
+  EXPECT_EQ(count(all, "reshape_wrongly"), 1) << all;  // by name, without -rdynamic
+  EXPECT_EQ(count(all, "frame #"), 0) << all;          // from LibTorch itself
   EXPECT_EQ(count(all, "libtorch"), 0) << all;
 }
 
@@ -97,7 +96,7 @@ TEST_F(Sampler, AKilledRankLosesNoRowAndShowsNoneTwice) {
 
   ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
   const std::vector<Sample> first = seen("job", 1);
-  // It trained on after the checkpoint: steps that are done again.
+  // It trained on after the checkpoint; these steps are repeated.
   EXPECT_EQ(std::count_if(first.begin(), first.end(),
                           [](const Sample& s) { return s.attempt == 0 && s.step == 4; }),
             2);

@@ -1,5 +1,5 @@
-// The SDK's calls between real processes: collectives, reports from everywhere, checkpoints of
-// several ranks, datasets.
+// The SDK's calls between real processes: collectives, reports from many threads and ranks,
+// checkpoints of several ranks, and datasets.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ std::string sdk_job(const Cluster& cluster, int workers, const std::string& conf
                      run_config);
 }
 
-/// How many lines each rank has in metrics.jsonl; no report_seq of an attempt twice.
+/// Return the number of lines per rank in metrics.jsonl. No attempt may have a report_seq twice.
 std::map<std::string, int> reports_by_rank(const Cluster& cluster) {
   std::map<std::string, int> count;
   std::map<std::string, int> seen;
@@ -74,7 +74,7 @@ TEST(Sdk, CollectivesOverFourRanks) {
     EXPECT_EQ(number("sum"), 6);
     EXPECT_EQ(number("min"), 0);
     EXPECT_EQ(number("max"), 3);
-    EXPECT_EQ(number("ran"), 1);  // once_per_node: one of the four, and once
+    EXPECT_EQ(number("ran"), 1);  // once_per_node: in one of the four, once
   }
 }
 
@@ -145,7 +145,7 @@ TEST_P(SdkInPlace, FilesThatAProgramWroteItselfAreCommittedWithoutACopy) {
                "  failure_config: {max_failures: 1}")});
 
   ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
-  EXPECT_TRUE(contains(run.out(), " whole\n")) << run.out();  // what attempt 1 began from
+  EXPECT_TRUE(contains(run.out(), " whole\n")) << run.out();  // from the start of attempt 1
   const std::string folder = cluster.run_dir("job");
   EXPECT_EQ(
       cluster.checkpoints("job"),
@@ -200,7 +200,7 @@ TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
   const pid_t first = daemon();
 
   send_signal(first, SIGKILL);
-  cluster.write("go-0-20", "");  // they report while no daemon is there
+  cluster.write("go-0-20", "");  // they report while there is no daemon
   ASSERT_TRUE(wait_until([&] { return daemon() != -1 && daemon() != first; }));
   ASSERT_TRUE(wait_until([&] {
     const std::string text = cluster.read(cluster.run_dir("job") + "/metrics.jsonl");
@@ -209,8 +209,8 @@ TEST(Sdk, EveryReportIsThereOnceAfterTheDaemonAndAWorkerAreKilled) {
   }));
   cluster.write("die", "");
 
-  // Rank 0 may have ended by then: its 60 reports of attempt 0, rank 1's 59, and 60 of each in
-  // attempt 1.
+  // Rank 0 may have ended by then. The log has its 60 reports of attempt 0, rank 1's 59, and 60 of
+  // each rank in attempt 1.
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(reports_by_rank(cluster), (std::map<std::string, int>{{"0", 120}, {"1", 119}}));
 }

@@ -1,5 +1,5 @@
-// What is secret stands nowhere but where it is needed: canaries in the environment and in the
-// spec, then a search of all that a run wrote and said.
+// Secrets appear only where they are needed. Puts canaries into the environment and the spec, then
+// searches all that a run wrote and printed.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -12,9 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCanary = "canary-3f9a";  // begins each of them
+constexpr const char* kCanary = "canary-3f9a";  // each canary begins with it
 
-/// Fails with all its secrets in its error, and says nothing itself.
+/// Write a script that fails with all its secrets in the error, and prints nothing itself.
 std::string failing_script(const Cluster& cluster) {
   return cluster.write("fail.py", R"(import json, os, sys
 told = ' '.join(value for value in os.environ.values() if 'canary' in value)
@@ -81,7 +81,7 @@ TEST(Secrets, StandInNoFileOfARunButItsSpec) {
   EXPECT_EQ(mode_of(cluster.run_dir("job") + "/spec.resolved.yaml"), 0600u);
   EXPECT_FALSE(contains(cluster.read(cluster.run_dir("job") + "/spec.yaml"), "3f9a-outer"));
   EXPECT_FALSE(contains(run.out() + run.err(), kCanary)) << run.out() << run.err();
-  // What is hidden is named, and the cause is still told.
+  // The message names what is hidden, and still tells the cause.
   EXPECT_TRUE(contains(run.out(), "no login with ")) << run.out();
   EXPECT_TRUE(contains(run.out(), "<redacted:REFERRED>")) << run.out();
   EXPECT_TRUE(contains(run.out(), "<redacted:DB_PASSWORD>")) << run.out();
@@ -157,7 +157,7 @@ for name in ('DB_PASSWORD', 'REFERRED', 'FROM_FILE', 'AWS_SECRET_ACCESS_KEY'):
   for (const char* line :
        {"DB_PASSWORD canary-3f9a-literal", "REFERRED canary-3f9a-outer",
         "FROM_FILE canary-3f9a-file", "AWS_SECRET_ACCESS_KEY /canary-3f9a-aws"}) {
-    EXPECT_TRUE(contains(run.out(), line)) << run.out();  // its own output stays as it is
+    EXPECT_TRUE(contains(run.out(), line)) << run.out();  // its own output is unchanged
   }
 }
 

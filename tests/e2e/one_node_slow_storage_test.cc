@@ -1,5 +1,5 @@
-// Storage that is slow, hangs or fails, below runs of real processes: programs/slow_storage.cc is
-// loaded into them, and does what the rules of each test say.
+// Storage is slow, hangs or fails below runs of real processes. They load programs/slow_storage.cc,
+// which follows the rules of each test.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ constexpr const char* kOverQuota =
 
 class SlowStorage : public ::testing::Test {
  protected:
-  /// One worker; it does not begin epochs of hold_at before go(epoch).
+  /// Train with one worker, which begins an epoch of hold_at only after go(epoch).
   Process& train(const std::string& config, const std::string& checkpoint_config = "{}",
                  const std::string& mode = "epochs") {
     const std::string job = cluster.job(
@@ -42,11 +42,11 @@ class SlowStorage : public ::testing::Test {
             .cwd = ""};
   }
   void go(int epoch) { cluster.write(fmt::format("go-0-{}", epoch), ""); }
-  /// In force from now on; written beside its place, so that nobody sees half of it.
+  /// Put rules into force. Write them elsewhere first, so that nobody reads half of them.
   void rules(const std::string& lines) {
     fs::rename(cluster.write("rules.new", lines), cluster.path("rules"));
   }
-  /// Calls that a rule fitted: "traind fsync hang INODE PATH".
+  /// Return the calls that matched a rule: "traind fsync hang INODE PATH".
   Names calls(const std::string& beginning = "") const {
     Names found;
     std::istringstream lines(cluster.read(cluster.path("rules.log")));
@@ -54,7 +54,7 @@ class SlowStorage : public ::testing::Test {
       if (line.starts_with(beginning)) found.push_back(line);
     return found;
   }
-  /// What is in the folder of checkpoints, and begins so.
+  /// Return the entries of the checkpoint folder that begin like this.
   Names in_checkpoints(const std::string& beginning) const {
     Names names;
     for (const auto& entry : fs::directory_iterator(cluster.run_dir("job") + "/checkpoints")) {
@@ -63,7 +63,7 @@ class SlowStorage : public ::testing::Test {
     }
     return names;
   }
-  /// A run whose launcher hangs in its main thread, where it writes what a worker has printed.
+  /// Start a run whose launcher's main thread hangs while it writes what a worker has printed.
   Process& start_one_that_hangs() {
     const std::string job = cluster.job("job", fmt::format("command: [{}, print, ready, hang]\n"
                                                            "scaling_config: {{num_workers: 1}}\n",
@@ -76,20 +76,20 @@ class SlowStorage : public ::testing::Test {
   bool has_said(const Process& run, const std::string& text) const {
     return contains(run.out() + run.err(), text);
   }
-  /// All checkpoints are these, and each of their bytes is right.
+  /// Check that these are all checkpoints, and that each is intact.
   void expect_intact(const Names& names) {
     EXPECT_EQ(cluster.checkpoints("job"), names);
     Process& verify = cluster.train_run({"checkpoint", "verify", cluster.run_dir("job")});
     EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
   }
-  /// Storage answers again, and the run goes on to its end.
+  /// Check that the run resumes and finishes once the storage answers again.
   void expect_resumed(const Names& checkpoints) {
     Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
     EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
     expect_intact(checkpoints);
     EXPECT_EQ(in_checkpoints("."), Names{});
   }
-  /// It was trained to the end, without a restart.
+  /// Check that the run trained to its end without a restart.
   void expect_trained(Process& run, int epochs) {
     EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
     expect_one_attempt(cluster, "job", 1, epochs);
@@ -103,7 +103,7 @@ TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
   rules("traind fsync hang 0 .rank-\n");
   Process& run = train("epochs: 40, checkpoint_every: 10");
 
-  // The third checkpoint would be one too many: its report waits.
+  // A third checkpoint would be one too many, so its report waits.
   EXPECT_TRUE(wait_until([&] {
     return cluster.metrics("job").size() == 29 && calls("traind fsync hang").size() == 2;
   }));
@@ -201,7 +201,7 @@ TEST_F(SlowStorage, ACommitWhoseSyncFailedIsGivenUpAndTheOneBeforeStays) {
 TEST_F(SlowStorage, AQuotaIsSaidAsOne) {
   Process& run = train("epochs: 4, hold_at: [1, 2, 3]");
   ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));
-  rules("sdk_worker write edquot 1 /.staging-0/\n");  // while the worker makes its part
+  rules("sdk_worker write edquot 1 /.staging-0/\n");  // while the worker makes its shard
   go(1);
   const std::string worker = fmt::format(
       "checkpoint 2 of attempt 0 is not kept: rank 0: writing '{}/checkpoints/.staging-0/",
@@ -221,7 +221,7 @@ TEST_F(SlowStorage, AQuotaIsSaidAsOne) {
                                         "({}); training goes on",
                                         kOverQuota)))
       << run.out();
-  EXPECT_FALSE(has_said(run, " free in ")) << run.out();  // that is not why
+  EXPECT_FALSE(has_said(run, " free in ")) << run.out();  // that is not the cause
   EXPECT_EQ(cluster.checkpoints("job").size(), 2u);
   EXPECT_EQ(calls("sdk_worker write edquot").size(), 1u);
   EXPECT_EQ(calls("train-run write edquot").size(), 1u);
@@ -274,7 +274,7 @@ TEST_F(SlowStorage, ALauncherWhoseMainThreadHangsEndsWithTheSecondInterrupt) {
   run.signal(SIGINT);
   run.signal(SIGTERM);
 
-  const auto code = run.wait();  // of the one that came second
+  const auto code = run.wait();  // the second signal's code
   EXPECT_TRUE(code == 130 || code == 143) << run.out() << run.err();
   EXPECT_TRUE(has_said(run, "a call to the run's storage does not come back")) << run.err();
 }
@@ -284,17 +284,17 @@ TEST_F(SlowStorage, AndAtOnceWithTheThird) {
 
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) run.signal(number);
 
-  const auto code = run.wait();  // of the one that came last
+  const auto code = run.wait();  // the last signal's code
   EXPECT_TRUE(code == 129 || code == 130 || code == 143) << run.out() << run.err();
-  // That is said where it was waited for.
+  // Only a launcher that waits for the call prints this.
   EXPECT_FALSE(has_said(run, "a call to the run's storage does not come back")) << run.err();
 }
 
-/// A commit that hangs, while the run goes on.
+/// A commit hangs while the run goes on.
 class HangingCommit : public SlowStorage {
  protected:
-  /// The first checkpoint is committed; the second one waits in `call`, for `.manifest.json` if no
-  /// other path is given. The worker waits before its third epoch.
+  /// The first checkpoint is committed. The second waits in `call`, for `.manifest.json` by
+  /// default. The worker waits before its third epoch.
   Process& train_until_it_hangs(const std::string& checkpoint_config = "{}",
                                 const std::string& call = "fsync hang 0 .manifest.json") {
     Process& run = train("epochs: 5, hold_at: [1, 2, 3]", checkpoint_config);
@@ -330,7 +330,7 @@ TEST_F(HangingCommit, IsSaidAndTrainingGoesOnAndItIsKeptOnceTheStorageAnswers) {
 
 TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers) {
   Process& run = train_until_it_hangs("{upload_timeout: 2s}");
-  go(2);  // its commit waits for the thread that hangs
+  go(2);  // its commit waits for the hanging thread
   for (const int index : {2, 3}) {
     const std::string lost = fmt::format(
         "checkpoint {} of attempt 0 is not kept: '{}' did not answer within 2.0 s "
@@ -399,7 +399,7 @@ TEST_F(HangingCommit, ASecondInterruptEndsTheRunAndResumeGoesOnFromTheOneBefore)
                   "checkpoint_000004", "checkpoint_000005"});
 }
 
-/// Each call of the launcher to its storage hangs in the end.
+/// In the end, each call of the launcher to its storage hangs.
 TEST_F(SlowStorage, ARunWhoseEndCannotBeWrittenEndsWithTheSecondInterrupt) {
   Process& run = train("epochs: 3, hold_at: [1]");
   ASSERT_TRUE(wait_until([&] { return cluster.checkpoints("job").size() == 1; }));

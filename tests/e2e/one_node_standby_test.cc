@@ -1,5 +1,5 @@
-// standby_workers: processes that have loaded their libraries go on as workers when the group
-// starts again.
+// standby_workers: processes that have already loaded their libraries become workers when the group
+// restarts.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 class Standby : public testing::Test {
  protected:
-  /// Two workers that wait in epoch 2 of attempt 0, and in epoch 3 of attempt 1, until let_go().
+  /// Return a job of two workers that wait in epoch 2 of attempt 0 and epoch 3 of attempt 1.
   std::string job(const std::string& command, int standbys, const std::string& more = "") {
     return cluster.job("job",
                        "command: " + command +
@@ -123,7 +123,7 @@ TEST_F(Standby, ThoseOfADeadLauncherEndWithTheNextOne) {
 
 TEST_F(Standby, AProgramBehindAShellWaitsToo) {
   Process& run = cluster.train_run({job("'" + program("sdk_worker") + "; exit $?'", 2)});
-  wait_for_standbys(4);  // a shell and a program each
+  wait_for_standbys(4);  // two shells and two programs
   send_signal(cluster.worker(1).value(), SIGKILL);
   let_go(1, 2);
   let_go(1, 3);

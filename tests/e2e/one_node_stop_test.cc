@@ -1,5 +1,5 @@
-// Ends that somebody asked for: Ctrl-C, SIGTERM, `train-run stop`, a stop condition; and what looks
-// at a run: status, logs, resume.
+// Requested ends of a run: Ctrl-C, SIGTERM, `train-run stop`, a stop condition; and commands on a
+// run: status, logs, resume.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ std::string training(const Cluster& cluster, const std::string& config,
                      run_config);
 }
 
-/// Each of both ranks, so often.
+/// Return whether each of both ranks has reported so often.
 bool has_reported(const Cluster& cluster, int times) {
   std::map<std::string, int> reports;
   for (const auto& line : cluster.metrics("job")) ++reports[text_of(line, "rank")];
@@ -81,7 +81,7 @@ TEST(Stop, ASecondCtrlCKillsAtOnce) {
 
 class StopSignal : public ::testing::TestWithParam<int> {};
 
-// SIGHUP: the terminal is gone.
+// SIGHUP means that the terminal is gone.
 INSTANTIATE_TEST_SUITE_P(, StopSignal, ::testing::Values(SIGTERM, SIGHUP), [](const auto& info) {
   return info.param == SIGTERM ? "SIGTERM" : "SIGHUP";
 });
@@ -111,7 +111,7 @@ TEST(Stop, SlurmsWarningCheckpointsAndAsksForARequeueHoweverOftenItComes) {
   EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
 }
 
-/// Two workers without the SDK that hang after `words`; Ctrl-C once both say that they are ready.
+/// Start two workers without the SDK that hang after `words`. Press Ctrl-C once both are ready.
 Process& interrupt_two_that_hang(Cluster& cluster, const std::string& words,
                                  const std::string& stop_grace) {
   Process& run = cluster.train_run(
@@ -189,7 +189,7 @@ TEST(Status, OfARunningAndOfAFinishedRun) {
   ASSERT_EQ(run.wait(), 3);
   Process& finished = cluster.train_run({"status", cluster.run_dir("job"), "--output", "json"});
   ASSERT_EQ(finished.wait(), 0);
-  Process& text = cluster.train_run({"status", "job"});  // by the registry of runs
+  Process& text = cluster.train_run({"status", "job"});  // found in the registry of runs
   ASSERT_EQ(text.wait(), 0);
 
   const auto first = cluster.json_lines(running.out()).at(0);
@@ -286,7 +286,7 @@ TEST(Resume, AnInterruptedRunGoesOnFromItsCheckpoint) {
   ASSERT_EQ(run.wait(), 130);
   const std::vector<std::string> kept = cluster.checkpoints("job");
   const int epoch = std::stoi(kept.back().substr(kept.back().size() - 6)) -
-                    1;  // a checkpoint an epoch, from number 1 on
+                    1;  // one checkpoint per epoch, from number 1 on
 
   Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
 

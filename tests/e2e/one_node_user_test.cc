@@ -1,4 +1,4 @@
-// As a user without any right, and where the system has made no folder for them.
+// A user without privileges, on a system that has made no folder for them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uid_t kUser = 64123;  // nobody's
+constexpr uid_t kUser = 64123;  // of no account
 
 class PlainUser : public ::testing::Test {
  protected:
@@ -34,7 +34,7 @@ class PlainUser : public ::testing::Test {
     return options;
   }
   static std::string default_folder() { return fmt::format("/tmp/trainrun-{}", kUser); }
-  /// Of private daemons.
+  /// Return the folders of private daemons.
   static std::vector<std::string> folders() {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator("/tmp")) {

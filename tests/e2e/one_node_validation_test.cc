@@ -1,4 +1,4 @@
-// Committed checkpoints are validated by processes beside the workers, and what they find decides.
+// Processes beside the workers validate committed checkpoints, and their results decide.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ class Validation : public ::testing::Test {
   void go_on(const std::string& what, int epoch) {
     cluster.write(fmt::format("go-{}-{}", what, epoch), "");
   }
-  /// The process that validates now.
+  /// Return the process that validates now.
   std::optional<pid_t> validating() {
     const auto all = cluster.processes(program("validating_worker"));
     const auto workers = cluster.worker_pids();
@@ -68,7 +68,7 @@ TEST_F(Validation, WhatItFindsDecidesWhichCheckpointIsKept) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].at("validation").as_string(), "validated");
   EXPECT_EQ(rows[0].at("best").as_bool(), true);
-  EXPECT_EQ(rows[0].at("metrics").at("val_acc").as_double(), 0.9);  // over the reported 0.0
+  EXPECT_EQ(rows[0].at("metrics").at("val_acc").as_double(), 0.9);  // replaces the reported 0.0
   EXPECT_EQ(rows[1].at("score").as_double(), 0.7);
   EXPECT_EQ(log_of(2), "validating epoch 1 of job\n");
 }
@@ -80,7 +80,7 @@ TEST_F(Validation, TheTrainingGoesOnMeanwhileAndTheRunWaitsForItAtTheEnd) {
   })) << run.out();
   EXPECT_TRUE(cluster.worker_pids().empty());
   EXPECT_TRUE(validating());
-  EXPECT_EQ(cluster.checkpoints("job").size(), 3u);  // none was removed before it was validated
+  EXPECT_EQ(cluster.checkpoints("job").size(), 3u);  // none was removed before its validation
 
   go_on("validate", 0);
 
@@ -117,7 +117,7 @@ TEST_F(Validation, GoesOnWhenItsLauncherDies) {
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "still running"); })) << second.err();
   EXPECT_EQ(validating(), process);
   go_on("train", 1);
-  // Now that one dies while only the validation is left.
+  // Now kill the second launcher while only the validation is left.
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "the training has ended"); }))
       << second.out() << second.err();
   EXPECT_EQ(validating(), process);

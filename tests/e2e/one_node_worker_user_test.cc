@@ -1,5 +1,5 @@
-// A traind that runs as root, and its workers as other users (--run-as): the workers are those
-// users' in every respect, root keeps out of their folders, and they keep out of root's.
+// A traind that runs as root starts workers as other users (--run-as). The workers are these users
+// in every respect; root does not use their folders, and they cannot use root's.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Every Debian has them.
+// Every Debian has these users.
 constexpr const char *kUser = "games", *kOtherUser = "backup";
 
 uid_t uid_of(const std::string& name) {
@@ -37,7 +37,7 @@ class WorkerUser : public testing::Test {
     if (::geteuid() != 0) GTEST_SKIP() << "running workers as another user needs root";
     if (uid_of(kUser) == 0 || uid_of(kOtherUser) == 0)
       GTEST_SKIP() << "this machine has no users " << kUser << " and " << kOtherUser;
-    ::chmod(cluster.dir().c_str(), 0711);  // programs and words of the tests are in it
+    ::chmod(cluster.dir().c_str(), 0711);  // it contains the tests' programs and scripts
     const std::vector<std::string> as{"setpriv", "--reuid", std::to_string(uid_of(kUser)),
                                       "--clear-groups", "--"};
     if (cluster.start({program("plain_worker"), "exit", "0"}, {.env = {}, .prefix = as, .cwd = ""})
@@ -48,7 +48,7 @@ class WorkerUser : public testing::Test {
       ASSERT_EQ(::chown(folder_of(user).c_str(), uid_of(user), 0), 0);
     }
   }
-  // The cluster finds its processes by their environment, of which supervisors get nothing.
+  // Cluster finds its processes by their environment, but supervisors do not inherit it.
   void TearDown() override {
     for (const pid_t pid : supervisors()) send_signal(pid, SIGKILL);
   }
@@ -83,11 +83,11 @@ class WorkerUser : public testing::Test {
                                    command, scaling, socket()),
                        user.empty() ? "" : "  user: " + user + "\n");
   }
-  /// What a job's shell says, of which stdout is in the run's output.
+  /// Return a job command that runs a shell script; its stdout is in the run's output.
   std::string shell(const std::string& script) const {
     return "[/bin/sh, " + cluster.write("script.sh", script) + "]";
   }
-  /// Sockets and spools of attempts, and, of runs that have ended, checkpoints.
+  /// Return sockets and spools of attempts, and checkpoints of ended runs.
   std::vector<std::string> left(const std::vector<std::string>& folders = {"spool", "data"}) const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(cluster.path("node"))) {
@@ -133,7 +133,7 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
   EXPECT_TRUE(contains(said, fmt::format("Uid:\t{0}\t{0}\t{0}\t{0}", user->pw_uid))) << said;
   EXPECT_TRUE(contains(said, fmt::format("] {}\n", user->pw_gid)))
       << "other groups than its user's: " << said;
-  // Of the supervisor, which its user could ask for anything that it may do.
+  // The supervisor's score and errors: its user could ask it for anything that it may do.
   EXPECT_TRUE(contains(said, "score=0 errors=pipe:")) << said;
   EXPECT_FALSE(contains(said, "canary-of-root")) << "the supervisor has root's environment";
   EXPECT_TRUE(contains(said, "/etc/shadow: Permission denied")) << said;
@@ -226,7 +226,7 @@ TEST_F(WorkerUser, ARunStaysItsUsers) {
   ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 1; })) << run.out() << run.err();
   run.signal(SIGKILL);
   ASSERT_TRUE(run.wait());
-  // Whoever has the run's folder, and may run workers as another user, takes it over.
+  // Whoever has the run's folder, and may run workers as another user, resumes it.
   const std::string spec = cluster.run_dir("job") + "/spec.resolved.yaml";
   const std::string text = cluster.read(spec), mine = std::string("user: ") + kUser;
   ASSERT_TRUE(contains(text, mine)) << text;

@@ -31,7 +31,7 @@ bool in_v1(const std::string& controller) {
   return ::access((kTree + "/" + controller + "/cgroup.procs").c_str(), W_OK) == 0;
 }
 
-/// Its groups, and itself.
+/// Remove the group's children, then the group.
 bool remove_group(const std::string& path) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(path, ignored))

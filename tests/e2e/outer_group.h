@@ -1,5 +1,5 @@
-// A control group that a test makes, as Slurm, a service or a container gives one to all that runs
-// in it; in cgroup v2 where that has the controller, else in the hierarchy that v1 has for it.
+// A control group made by a test, like that of Slurm, a service or a container for all that runs in
+// it. It uses cgroup v2 if that has the controller, else the controller's v1 hierarchy.
 #pragma once
 
 #include <optional>
@@ -10,26 +10,26 @@
 
 namespace train::e2e {
 
-/// Whether this test may make groups with this controller ("memory", "pids"): needs root.
+/// Return whether this test may make groups with this controller ("memory", "pids"). Needs root.
 bool can_limit(const std::string& controller);
 inline constexpr const char* kCannotLimit = "needs root, and a cgroup tree with this controller";
 
 class OuterGroup {
  public:
   explicit OuterGroup(const std::string& name, const std::string& controller = "memory");
-  ~OuterGroup();  // waits until all that ran in it has ended
+  ~OuterGroup();  // waits until all processes in it have ended
   OuterGroup(const OuterGroup&) = delete;
   OuterGroup& operator=(const OuterGroup&) = delete;
 
   const std::string& path() const { return path_; }
   bool limit_memory(int mebibytes) const;
   int memory_used() const;  // MiB
-  /// In v2: leave it to whoever runs in it, as systemd does with Delegate=yes.
+  /// In v2, delegate the group to its processes, as systemd does with Delegate=yes.
   OuterGroup& delegate();
 
-  /// What is started so is in it.
+  /// Return options that start a process inside.
   StartOptions inside() const;
-  /// And can make no groups of its own.
+  /// Return options that start a process inside, unable to make its own groups.
   StartOptions inside_without_groups() const;
 
  private:
@@ -37,11 +37,11 @@ class OuterGroup {
   bool v2_ = false;
 };
 
-/// A group in which trainrun can limit what workers have, on any machine that can_limit().
+/// A group in which trainrun can limit workers, on any machine with can_limit().
 class LimitingGroup {
  public:
   explicit LimitingGroup(const std::string& controller = "memory");
-  /// With v1 the test's own place will do.
+  /// With v1, the test's own group suffices.
   StartOptions inside() const { return group_ ? group_->inside() : StartOptions{}; }
 
  private:

@@ -1,5 +1,4 @@
-// For what the kernel does a moment later and tells nobody of: the only place where unit tests look
-// again and again.
+// For kernel effects that come a moment later without a notification. Unit tests poll nowhere else.
 #pragma once
 
 #include <poll.h>
@@ -8,7 +7,7 @@
 
 namespace train::fakes {
 
-/// Whether `condition` came to hold, within far more time than it takes.
+/// Return whether `condition` came to hold within a limit far longer than it needs.
 template <class Condition>
 bool eventually(Condition&& condition) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -1,4 +1,4 @@
-// A table of descriptors that is full.
+// A full table of file descriptors.
 #pragma once
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 namespace train::fakes {
 
-/// No file can be opened as long as it lives, however many we were started with.
+/// While it lives, the process can open no file, however many it had open before.
 class FullTable {
  public:
   FullTable() {

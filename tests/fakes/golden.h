@@ -1,4 +1,4 @@
-// Files that hold, to the byte, what a test expects.
+// Compares output with golden files, byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace train::fakes {
 
-/// UPDATE_GOLDEN=1 writes the file anew, and the test fails all the same: only one that has
-/// compared may pass.
+/// Compare `found` with the file. With UPDATE_GOLDEN=1, rewrite the file and fail nevertheless:
+/// only a comparison may pass.
 inline void expect_golden(const std::string& path, const std::string& found) {
   if (const char* update = std::getenv("UPDATE_GOLDEN"); update != nullptr && *update != '\0') {
     std::ofstream(path, std::ios::binary) << found;

@@ -1,6 +1,6 @@
-// An object store in memory. MemoryObjects is the server; each process of a test has its own
-// MemoryObjectStore, whose operations are counted and recorded, can fail, lose their answers, be
-// delivered late, or end the process.
+// An object store in memory. MemoryObjects is the server. Each process of a test has its own
+// MemoryObjectStore, which counts and records its operations. An operation can fail, lose its
+// answer, arrive late, or end the process.
 //
 //   auto objects = std::make_shared<fakes::MemoryObjects>();
 //   fakes::MemoryObjectStore store(objects);
@@ -23,7 +23,7 @@ namespace train::fakes {
 
 class MemoryObjects {
  public:
-  // by hand
+  // direct access
   void put(const std::string& key, std::string_view bytes);
   void remove(const std::string& key);
   void flip_bit(const std::string& key, std::uint64_t bit);
@@ -32,7 +32,7 @@ class MemoryObjects {
   bool has(const std::string& key) const;
   std::vector<std::string> keys(const std::string& prefix = "") const;
   std::map<std::string, std::string> all() const;
-  /// What was delayed arrives now (Fault::ArrivesLate).
+  /// Deliver the delayed operations now (Fault::ArrivesLate).
   void deliver_late();
 
   std::shared_ptr<MemoryObjects> copy() const;
@@ -48,8 +48,8 @@ class MemoryObjects {
 
 enum class Fault {
   Fails,         // nothing is done
-  AnswerIsLost,  // done, and answered with an error
-  ArrivesLate,   // an error; done at deliver_late()
+  AnswerIsLost,  // done, but answered with an error
+  ArrivesLate,   // answered with an error; done at deliver_late()
   EndsBefore,    // the process ends: this and all later operations fail
   EndsAfter,     // as EndsBefore, but this one is done
 };
@@ -59,18 +59,18 @@ class MemoryObjectStore final : public ObjectStore {
   explicit MemoryObjectStore(std::shared_ptr<MemoryObjects> objects)
       : objects_(std::move(objects)) {}
 
-  /// The n-th operation from now (from 1). Only the last one asked for counts.
+  /// Inject a fault into the n-th operation from now (from 1). Only the last request counts.
   void at(std::uint64_t n, Fault fault);
-  /// Called before each operation, without a lock held: another process may do something then.
+  /// Set a hook to call before each operation without a lock, so that another process may act then.
   void before_each(std::function<void(const std::string& operation)> hook) {
     hook_ = std::move(hook);
   }
-  /// puts are done whether the key is free or not: what code without conditional PUTs would do.
+  /// Make puts succeed even if the key is taken, as for code without conditional PUTs.
   void set_unconditional() { unconditional_ = true; }
 
   bool ended() const;
   std::uint64_t operations() const;
-  /// "put-new journal/000001.jsonl", in the order they were begun.
+  /// Return operations such as "put-new journal/000001.jsonl", in the order in which they began.
   std::vector<std::string> trace() const;
 
   Result<std::string> get(const std::string& key, std::uint64_t bytes_max) override;

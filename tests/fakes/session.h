@@ -1,6 +1,6 @@
-// A worker's session without a supervisor, for tests of sdk/data: what worker_info(),
-// get_checkpoint() and all_gather() answer is set by the test, and what it tells is kept. Link it
-// in place of train_sdk.
+// A worker's session without a supervisor, for tests of sdk/data. The test sets the answers of
+// worker_info(), get_checkpoint() and all_gather(), and the session records what it is told. Link
+// it in place of train_sdk.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Position {
 struct FakeSession {
   sdk::WorkerInfo info;
   std::optional<Dict> checkpoint_metadata;  // unset: there is no checkpoint
-  /// (name, this rank's bytes) → all ranks' bytes. By default all ranks say the same.
+  /// (name, this rank's bytes) → all ranks' bytes. By default all ranks give the same bytes.
   std::function<std::vector<std::string>(const std::string&, const std::string&)> gather;
   std::vector<std::string> collectives;  // names, as called
   std::vector<Position> positions;       // as told
@@ -33,7 +33,7 @@ struct FakeSession {
   }
 };
 
-/// The session that the SDK's functions answer from, on every thread. A test assigns a fresh one
+/// Return the session that answers the SDK's functions on every thread. A test assigns a new one
 /// first.
 FakeSession& session();
 

@@ -7,7 +7,7 @@
 namespace train::fakes {
 namespace {
 
-// Its SONAME is that of the real module: whoever asks the loader for that finds it loaded already.
+// It has the SONAME of the real module, so the loader takes it for one that is already loaded.
 FakeObjects load() {
   void* module = ::dlopen(TRAIN_BINARY_DIR "/tests/libtrainrun_fake_storage.so", RTLD_NOW);
   if (module == nullptr) throw std::runtime_error(::dlerror());

@@ -1,4 +1,4 @@
-// The module itself: libtrainrun_fake_storage.so.
+// The fake module itself: libtrainrun_fake_storage.so.
 #include <map>
 #include <mutex>
 

@@ -19,10 +19,10 @@ struct Node {
   std::uint64_t inode = 0;
   bool locked = false;
   bool sync_failed = false;
-  // A file: what programs read, what is certain, and the steps between.
+  // A file: the bytes that programs read, the durable ones, and the writes between the two.
   std::string bytes, durable_bytes;
   std::vector<UnsyncedWrite> unsynced;
-  // A folder.
+  // A folder: the names that programs see, and the durable ones.
   std::map<std::string, NodePtr> names, durable_names;
 };
 
@@ -38,7 +38,7 @@ void apply_write(std::string& bytes, const UnsyncedWrite& write) {
   bytes.replace(write.offset, write.bytes.size(), write.bytes);
 }
 
-/// What of a write may be on a disk that never heard of a sync.
+/// Apply the part of an unsynced write that reaches the disk.
 void apply_part(std::string& bytes, const UnsyncedWrite& write, const Choose& choose,
                 std::size_t tear_every) {
   constexpr std::size_t kSector = 512, kSectorsMax = 4;
@@ -51,7 +51,7 @@ void apply_part(std::string& bytes, const UnsyncedWrite& write, const Choose& ch
   const std::size_t first = write.offset / kSector;
   const std::size_t sectors =
       std::min((write.offset + size - 1) / kSector - first + 1, kSectorsMax);
-  const std::size_t subsets = (1U << sectors) - 1;  // but all of them
+  const std::size_t subsets = (1U << sectors) - 1;  // all subsets but the full one
   const std::size_t how = choose(cuts + subsets);
   if (how < cuts) {
     apply_write(bytes, {write.offset, write.bytes.substr(0, (how + 1) * tear_every), false});
@@ -84,7 +84,7 @@ Error fail(int error_number, std::string_view doing, const std::string& path) {
   return system_error(error_number, fmt::format("{} '{}'", doing, path));
 }
 
-/// Copies a tree whose names and bytes are chosen by the caller for each node.
+/// Copy a tree. The caller chooses each node's names and bytes.
 template <class Names, class Bytes>
 NodePtr copy_tree(const NodePtr& node, const Names& names, const Bytes& bytes) {
   auto copy = std::make_shared<Node>();
@@ -302,7 +302,7 @@ Result<Unit> MemoryFileSystem::remove_folder(const std::string& path) {
 }
 
 void MemoryFileSystem::apply(const PendingChange& change) {
-  // Half of a change may have been overtaken by another one that was made certain first: then it
+  // Another change may have become durable first and overtaken half of this one; then that half
   // does nothing.
   if (change.from_folder != nullptr) {
     const auto old = change.from_folder->durable_names.find(change.from);
@@ -368,7 +368,7 @@ Result<Unit> MemoryFileSystem::sync_node(Node& node, const std::string& path) {
   if (start.outcome == Outcome::Fail) {
     if (!power_lost_) {
       node.sync_failed = true;
-      node.unsynced.clear();  // programs still read the bytes; the disk never gets them
+      node.unsynced.clear();  // programs still read the bytes, but they never reach the disk
     }
     return fail(start.error_number, "syncing", path);
   }
@@ -420,7 +420,7 @@ std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_power_cut(std::uint64_
 
 std::unique_ptr<MemoryFileSystem> MemoryFileSystem::after_power_cut(const Choose& choose,
                                                                     std::size_t tear_every) const {
-  // Names first: apply a subset of the changes, in order, to copies of the certain names.
+  // Names first: apply a subset of the changes, in order, to copies of the durable names.
   std::map<const Node*, std::map<std::string, NodePtr>> names;
   const auto names_in = [&](const NodePtr& folder) -> std::map<std::string, NodePtr>& {
     return names.try_emplace(folder.get(), folder->durable_names).first->second;

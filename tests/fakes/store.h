@@ -1,13 +1,13 @@
 // A FileSystem in memory that can lose power. It keeps two states: what programs see, and what is
-// certain to be on disk. At a power cut any legal subset of the difference survives, chosen by a
-// seed: unsynced writes (torn at any byte), names made, moved and removed in folders that were not
-// synced since. Operations that change something are counted, so that a test can cut at each in
-// turn, or let each fail.
+// durable. At a power cut, a legal subset of the difference survives, chosen by a seed: unsynced
+// writes (torn at any byte), and names created, moved or removed in folders that nobody has synced
+// since. It counts operations that change something, so that a test can cut the power at each, or
+// let each fail.
 //
 //   MemoryFileSystem disk;
 //   disk.cut_power_at(17, 3);  // the 17th change: a write gets 3 bytes in, then everything fails
 //   run_the_code(disk);
-//   auto after = disk.after_power_cut(seed);  // what a machine finds when it is on again
+//   auto after = disk.after_power_cut(seed);  // what a rebooted machine finds
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct Node;
 using NodePtr =
     std::shared_ptr<Node>;  // shared: a file lives while a name or an open file refers to it
 
-/// Answers a number below `options`: what the disk does where the standard lets it choose.
+/// Returns a number below `options`: the disk's choice when the standard allows several outcomes.
 using Choose = std::function<std::size_t(std::size_t options)>;
 
-/// All sequences of choices, one after the other: `do run(all) while (all.next())`.
+/// Goes through all sequences of choices: `do run(all) while (all.next())`.
 class AllChoices {
  public:
   std::size_t operator()(std::size_t options) {
@@ -40,7 +40,7 @@ class AllChoices {
   bool next();
 
  private:
-  std::vector<std::pair<std::size_t, std::size_t>> taken_;  // the choice, and of how many
+  std::vector<std::pair<std::size_t, std::size_t>> taken_;  // each choice, and out of how many
   std::size_t at_ = 0;
 };
 
@@ -50,49 +50,49 @@ class MemoryFileSystem final : public FileSystem {
 
   // faults
   static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
-  /// Cut at the n-th change from now (from 1). A write gets `bytes` in before; another change
-  /// happens if `bytes` is kWhole.
+  /// Cut the power at the n-th change from now (from 1). A write first gets `bytes` in; another
+  /// change happens only if `bytes` is kWhole.
   void cut_power_at(std::uint64_t n, std::size_t bytes = 0);
-  /// It was only the process that ended there: the next one goes on, and what was not synced is as
-  /// unsafe as before.
+  /// Start the next process after the first one ended, without a power cut. What was not synced
+  /// remains unsafe.
   void start_again() { power_lost_ = false; }
-  /// The n-th change from now fails with this errno. A failing write gets half its bytes in; a
+  /// Fail the n-th change from now with this errno. A failing write gets half its bytes in. A
   /// failing sync loses what was not synced, and a second sync of the same file "works", as on
   /// Linux.
   void fail_at(std::uint64_t n, int error_number);
-  /// Only this much more fits (ENOSPC); removing files frees their bytes.
+  /// Allow only this many more bytes (ENOSPC); removing files frees their bytes.
   void set_space(std::uint64_t bytes) { space_ = bytes; }
-  /// A sync that says "done" and does nothing: what code without that sync would do.
+  /// Make syncs report success and do nothing, as for code that does not sync.
   void skip_syncs(bool of_files, bool of_folders) {
     skip_file_syncs_ = of_files, skip_folder_syncs_ = of_folders;
   }
   void set_one_file_system(bool one) { one_file_system_ = one; }
 
-  // what happened
+  // observations
   bool power_lost() const { return power_lost_; }
   std::uint64_t changes() const { return changes_; }
-  /// What each change was: "write /run/a 12", "sync-folder /run", for counting and for messages.
+  /// Return each change, such as "write /run/a 12" or "sync-folder /run", for counts and messages.
   const std::vector<std::string>& trace() const { return trace_; }
-  /// How often a file was synced again after a failed sync of it.
+  /// Return how often a file was synced again after a failed sync.
   int syncs_after_failure() const { return syncs_after_failure_; }
 
-  // what is found afterwards
-  /// The writer was killed, the machine lives: everything it did is there.
+  // states after a failure
+  /// Return the state after a kill of the writer only: everything it did is there.
   std::unique_ptr<MemoryFileSystem> after_kill() const;
-  /// Power was lost. Seed 0: only what was certain; others: a random legal state.
+  /// Return a state after a power cut. Seed 0: durable data only; others: a random legal state.
   std::unique_ptr<MemoryFileSystem> after_power_cut(std::uint64_t seed) const;
-  /// The legal state that `choose` chooses; always 0: only what was certain. Each unsynced write is
-  /// lost, whole, only its length (zeros), cut after every `tear_every` bytes, or has any of its
-  /// 512-byte sectors.
+  /// Return the legal state that `choose` selects; if it always returns 0, durable data only. Each
+  /// unsynced write is lost, complete, only its length (zeros), cut after a multiple of
+  /// `tear_every` bytes, or has any of its 512-byte sectors.
   std::unique_ptr<MemoryFileSystem> after_power_cut(const Choose& choose,
                                                     std::size_t tear_every = 1) const;
 
-  // by hand
-  void put(const std::string& path, std::string_view bytes);  // with its folders, all on disk
+  // direct access
+  void put(const std::string& path, std::string_view bytes);  // makes its folders; all is durable
   std::string get(const std::string& path) const;
   void flip_bit(const std::string& path, std::uint64_t bit);
   void cut_file(const std::string& path, std::uint64_t bytes);
-  /// Every path below, folders with a final '/', sorted.
+  /// Return every path below, sorted; folders end with '/'.
   std::vector<std::string> tree(const std::string& path = "/") const;
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
@@ -114,9 +114,9 @@ class MemoryFileSystem final : public FileSystem {
   friend class MemoryWritableFile;
   friend class MemoryReadableFile;
 
-  /// One change of names that is not certain yet: `to` gets `node`, and `from` loses it.
+  /// A change of names that is not durable yet: `to` gets `node`, and `from` loses it.
   struct PendingChange {
-    NodePtr from_folder, to_folder;  // null where there is no such half
+    NodePtr from_folder, to_folder;  // null if the change has no such half
     std::string from, to;
     NodePtr node;
   };

@@ -1,5 +1,5 @@
-// A Parquet file of any bytes: it is refused, or each row group that is read has the rows that the
-// footer tells and the columns of the schema. Memory is bounded by libFuzzer's limits.
+// Reads a Parquet file of arbitrary bytes. It is refused, or each row group read has the number of
+// rows in the footer and the columns of the schema. libFuzzer's limit bounds the memory.
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// What a peer can send: bytes in any pieces to the frame decoder, and any payload to the codec of
-// every message. libFuzzer; built with clang and TRAIN_FUZZ=ON, see docs/testing.md.
+// Feeds what a peer can send: bytes in any pieces to the frame decoder, and any payload to the
+// codec of every message. libFuzzer; built with clang and TRAIN_FUZZ=ON, see docs/testing.md.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace train;
 
-/// Decode as `Message`; what was understood must survive a second trip.
+/// Decode as `Message`. A decoded message must survive another round trip.
 template <class Message>
 void decode_one(const Frame& frame) {
   if (frame.type != Message::kType) return;
@@ -47,8 +47,8 @@ void decode_all(const Frame& frame) {
   }
 }
 
-/// Feed `bytes` in pieces whose sizes `seed` gives; every frame that comes out is decoded. Before a
-/// hello frames are small, and no more is kept of one than that.
+/// Feed `bytes` in pieces whose sizes depend on `seed`, and decode every frame. Before a hello,
+/// frames must be small, and the reader must not buffer more than one of them.
 void feed_in_pieces(std::string_view bytes, std::uint8_t seed) {
   constexpr std::size_t kPieceMax = 64;
   const bool before_hello = seed % 2 == 1;
@@ -62,7 +62,7 @@ void feed_in_pieces(std::string_view bytes, std::uint8_t seed) {
     piece = piece * 7 % 61 + 1;
     for (;;) {
       const auto frame = reader.next();
-      if (!frame) return;  // the stream is broken
+      if (!frame) return;  // the stream is invalid
       if (!*frame) break;
       if (before_hello && (*frame)->payload.size() > kHelloPayloadBytesMax) std::abort();
       decode_all(**frame);
@@ -82,8 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     feed_in_pieces(bytes.substr(2), data[1]);
     return 0;
   }
-  // The checksum keeps random bytes from the codec: here a payload gets a good frame around it, of
-  // the type that the input names.
+  // Wrap the payload in a valid frame of the type that the input names, because the checksum keeps
+  // random bytes from the codec.
   const auto type = static_cast<MessageType>(
       static_cast<std::uint16_t>((data[0] >> 1) % 3 * 0x100 + data[1] % 0x20));
   std::string stream;

@@ -1,5 +1,5 @@
-// What a disk can hold where the journal should be: any bytes, lines with good checksums around any
-// bytes, and a journal with mutations. libFuzzer; built with clang and TRAIN_FUZZ=ON, see
+// Replays what a disk can hold instead of a journal: arbitrary bytes, lines with valid checksums
+// around arbitrary bytes, and a mutated journal. libFuzzer; built with clang and TRAIN_FUZZ=ON, see
 // docs/testing.md.
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ bool takes_generation(const JournalRecord& record) {
   return event != nullptr && *event == json::value(kGenerationTaken);
 }
 
-/// Boost.JSON 1.81 reads some of them a last bit wrong.
+/// Boost.JSON 1.81 reads the last bit of some doubles wrong.
 bool has_double(const json::value& value) {
   if (value.is_double()) return true;
   if (value.is_array()) {
@@ -41,7 +41,7 @@ bool has_double(const json::value& value) {
   return false;
 }
 
-/// What must be true of the replay of any bytes.
+/// Replay arbitrary bytes, and check what must hold for the result.
 JournalReplay replay(std::string_view text) {
   const JournalReplay all = replay_journal(text);
   require(all.valid_bytes <= text.size());
@@ -50,12 +50,12 @@ JournalReplay replay(std::string_view text) {
     require(all.damage->offset == all.valid_bytes && !all.damage->what.empty());
     require(all.damage->line == all.records.size() + 1);
   }
-  // The accepted part by itself is accepted whole, and says the same.
+  // The accepted prefix, replayed alone, is accepted completely and gives the same records.
   const JournalReplay prefix = replay_journal(text.substr(0, all.valid_bytes));
   require(!prefix.damage && prefix.records == all.records);
   Generation generation;
   std::uint64_t seq = 0, group = 0;
-  std::string again;  // what was read can be written, and is then read as the same
+  std::string again;  // records can be written again, and then read back as the same
   for (const JournalRecord& record : all.records) {
     require(record.seq == ++seq);
     require(record.group == seq || record.group == group);
@@ -75,7 +75,7 @@ JournalReplay replay(std::string_view text) {
   return all;
 }
 
-/// Bytes a line each between newlines, with the checksum that each needs to be looked at.
+/// Take each line as a body, and add the checksum without which the replay ignores it.
 std::string with_checksums(std::string_view bodies) {
   std::string text;
   while (!bodies.empty()) {
@@ -87,7 +87,7 @@ std::string with_checksums(std::string_view bodies) {
   return text;
 }
 
-/// Reads numbers off the input; 0 when it is used up.
+/// Reads numbers from the input; returns 0 when it is used up.
 class Script {
  public:
   explicit Script(std::string_view bytes) : bytes_(bytes) {}
@@ -105,7 +105,7 @@ class Script {
   std::string_view bytes_;
 };
 
-/// A valid journal as the script says: groups, epochs, texts.
+/// Write a valid journal of groups, epochs and texts, as the script says.
 std::vector<std::string> write_lines(Script& script) {
   std::vector<std::string> lines;
   Generation generation;
@@ -125,7 +125,7 @@ std::vector<std::string> write_lines(Script& script) {
   return lines;
 }
 
-/// Mutate a valid journal: never more than the records that are there, as they were written.
+/// Mutate a valid journal. The replay must give no more than the original records, unchanged.
 void mutate(Script script) {
   const std::vector<std::string> lines = write_lines(script);
   std::vector<std::string> mutated = lines;
@@ -170,7 +170,7 @@ void mutate(Script script) {
   require(again == text.substr(0, found.valid_bytes));
   std::string written;
   for (const std::string& line : lines) written += line;
-  // A prefix of what was written: no record is another one, none is passed over.
+  // Check for a prefix of what was written: no record differs, none is skipped.
   require(written.starts_with(again));
   if (text.starts_with(written)) require(again == written);
 }

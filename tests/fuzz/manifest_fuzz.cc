@@ -1,6 +1,6 @@
-// What a checkpoint's folder can hold: its manifest, and what a validation left beside it. What is
-// accepted names files inside the folder only, whose sizes have a sum, and can be written and read
-// again.
+// Reads a checkpoint folder's manifest and what a validation left beside it, from arbitrary bytes.
+// An accepted manifest names only files inside the folder, with sizes that can be added up, and can
+// be written and read again.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -45,7 +45,7 @@ void check_validation(std::string_view text) {
   require(twice && format_validation(*twice) == again);
 }
 
-/// A body with its digest, as both files end.
+/// Return a body with its digest, in the form in which both files end.
 std::string with_digest(std::string_view body) {
   return std::string(body) + ",\n\"digest\":\"" + to_hex(digest_of(body)) + "\"}\n";
 }

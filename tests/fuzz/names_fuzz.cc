@@ -1,5 +1,5 @@
-// Names and paths of others: a file is opened below its folder or not at all, whatever links stand
-// there, and a name that is accepted is one component below it.
+// Opens names and paths from others: a file is opened below its folder or not at all, whatever
+// links are there, and an accepted name is one component below the folder.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// base/{file, .hidden, a/b/file, out -> .., abs -> /etc, in -> a, link -> ../secret}, and a file
-/// beside it.
+/// Holds base/{file, .hidden, a/b/file, out -> .., abs -> /etc, in -> a, link -> ../secret}, and a
+/// file beside base.
 class Tree {
  public:
   Tree() {
@@ -53,7 +53,7 @@ class Tree {
   std::string top_, base_;
 };
 
-/// Bytes below 32 are words, so that mutations meet what is there.
+/// Turn bytes below 32 into words, so that mutations hit existing names.
 std::string path_of(std::string_view bytes) {
   constexpr std::array<std::string_view, 16> kWords{
       "..",    "/",    ".",      "file",    "a",

@@ -1,5 +1,5 @@
-// Runs a fuzz target over the files of its corpus, without libFuzzer: what was found once stays
-// mended in every build. A target that finds something aborts; the last file that is named is it.
+// Runs a fuzz target over the files of its corpus without libFuzzer, so that every build tests for
+// past findings. A target that finds something aborts; the last file printed is the culprit.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     std::ifstream file(path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    // Cut short too: half an input goes another way.
+    // Replay shortened inputs too: half an input takes another path.
     for (const std::size_t size : {text.size(), text.size() / 2, std::size_t{0}})
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), size);
   }

@@ -1,5 +1,5 @@
-// job.yaml of any bytes: what is accepted, written out as spec.resolved.yaml, is read again as the
-// same spec, whatever the machine; and the value of a variable that names a secret is nowhere.
+// Parses a job.yaml of any bytes. An accepted spec, written as spec.resolved.yaml, reads as the
+// same spec on any machine. The value of a variable that names a secret appears nowhere.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -50,9 +50,9 @@ void check_resolved(const ParsedSpec& first) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  if (input.find("extends") != std::string_view::npos) return 0;  // it would read this machine's
-  if (input.find(kSecret) != std::string_view::npos) return 0;    // found by comparing
-  const auto nul = input.find('\0');                              // before it: lines of --set
+  if (input.find("extends") != std::string_view::npos) return 0;  // it reads local files
+  if (input.find(kSecret) != std::string_view::npos) return 0;    // found by comparisons
+  const auto nul = input.find('\0');                              // before the NUL: lines of --set
   const std::string text(nul == std::string_view::npos ? input : input.substr(nul + 1));
   const auto overrides = nul == std::string_view::npos ? "" : input.substr(0, nul);
 

@@ -1,5 +1,5 @@
-// Texts of others on their way to a terminal, a log or JSON: nothing that steers is left, what was
-// made safe stays as it is, and pieces give the same lines as the whole.
+// Passes texts from others to a terminal, a log or JSON. No control character is left, a safe text
+// stays as it is, and pieces give the same lines as the complete text.
 #include <boost/json.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -21,7 +21,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// `allowed`: the one character that may stay of those that steer.
+/// `allowed`: the only control character that may stay.
 bool is_harmless(std::string_view text, std::uint32_t allowed) {
   while (!text.empty()) {
     const CodePoint next = read_code_point(text);
@@ -52,7 +52,7 @@ void check_json(std::string_view text) {
 }
 
 void check_lines(std::string_view text, std::size_t cut) {
-  if (text.size() > StreamLines::kLineBytesMax) return;  // a long line is cut where a piece ends
+  if (text.size() > StreamLines::kLineBytesMax) return;  // a long line is cut at the end of a piece
   StreamLines whole, pieces;
   const std::string all = whole.feed("[0] ", text, true);
   const std::string first = pieces.feed("[0] ", text.substr(0, cut), false);

@@ -1,6 +1,6 @@
-// What workers send to their supervisor, and it to them: rank 0 sends any bytes as frames, rank 1
-// does as the SDK does. Whatever rank 0 sends, rank 1's calls are answered once all have come, with
-// its own part in its place, and it waits for no work that nobody does.
+// Runs the messages between two workers and their supervisor. Rank 0 sends arbitrary frames; rank 1
+// behaves as the SDK does. Once all ranks have called, rank 1 must get an answer, with its own part
+// in its position, and it must not wait for work that nobody does.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -25,7 +25,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Both ranks of a node, as far as one's frames reach the other.
+/// The part of a node in which the frames of one rank reach the other.
 class Node {
  public:
   void take(const Frame& frame) {
@@ -60,11 +60,11 @@ class Node {
     }
   }
 
-  /// The good rank comes with the sequence that the bad one named last, or the next of its own.
+  /// The good rank calls with the sequence that the bad one named last, or with its own next one.
   void good_rank_calls(std::uint64_t sequence) {
     auto release = board_.join(kGood, sequence, "barrier", "good", kNow);
     if (!release) release = board_.join(kBad, sequence, "barrier", "bad", kNow);
-    require(release.has_value());  // both have come: there is an answer, or an error that says why
+    require(release.has_value());  // both have joined: there is an answer, or an error
     if (release->error.empty() && release->sequence == sequence)
       require(release->parts->size() == 2);
   }
@@ -92,7 +92,7 @@ class Node {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view input(reinterpret_cast<const char*>(data), size);
   Node node;
-  // A byte for the type, two for the length, the payload; and the good rank in between.
+  // Read a type byte, two length bytes and the payload. The good rank calls in between.
   for (int turn = 0; input.size() >= 3 && turn < 64; ++turn) {
     const auto type = static_cast<std::uint8_t>(input[0]);
     const std::size_t length = static_cast<std::uint8_t>(input[1]) |

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/ci_test.sh SOURCE_FOLDER: which part .ci/run adds to the tests, and what its end makes of the run. Here make and
-# date are scripts that do as the test says.
+# tests/package/ci_test.sh SOURCE_FOLDER: check which part .ci/run adds to the tests, and how its end affects the result. The
+# test replaces make and date by scripts that it controls.
 set -euo pipefail
 source="$1"
 work="$(mktemp -d)"
@@ -21,7 +21,7 @@ echo "$DAY"
 END
 chmod +x "$work/bin/make" "$work/bin/date"
 
-# expect CODE CALLS SAID [VARIABLE=VALUE...]: how it ends, what it ran, what it says of the part
+# expect CODE CALLS SAID [VARIABLE=VALUE...]: check the exit code, the calls, and what it says of the part
 expect() {
   local code=0
   : >"$work/calls"
@@ -31,7 +31,7 @@ expect() {
 $(cat "$work/said")"
 }
 
-# a part a day
+# one part a day
 parts=(lint asan test-hdfs tsan lint asan tsan)
 for day in 1 2 3 4 5 6 7; do
   part="${parts[$((day - 1))]}"
@@ -46,7 +46,7 @@ expect 3 'test' '' SUITE='exit 3'
 expect 1 'test asan' 'ci: the part asan: failed: make asan ended with 2' CI_PART=asan PART='exit 2'
 expect 0 'test' 'ci: the part lint: not begun' CI_PART=lint CI_SUITE_S_MAX=0 SUITE='sleep 1.1'
 expect 0 'test asan' 'not finished by minute' CI_PART=asan CI_END_S=1 PART='sleep 20'
-# no time is left when the part begins (a limit of 0 is none for timeout)
+# no time is left when the part begins (timeout takes a limit of 0 as none)
 expect 0 'test asan' 'not finished by minute' CI_PART=asan CI_END_S=1 SUITE='sleep 1.1' PART='sleep 20'
 expect 1 'test asan' 'failed before its time was over' CI_PART=asan CI_END_S=1 PART='echo "1/2 Test #1: lib_net_test ...***Failed 0.1 sec"; sleep 20'
 expect 1 'test lint' 'failed before its time was over' CI_PART=lint CI_END_S=1 PART='echo "/tree/a.cc:1:2: error: unused [misc]"; sleep 20'

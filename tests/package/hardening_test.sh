@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/hardening_test.sh BUILD_FOLDER: every program and library that was built, and that `cmake --install` puts into a
-# prefix, loads libraries from no folder that others could fill, and has the compiler's and the linker's defences.
+# tests/package/hardening_test.sh BUILD_FOLDER: check that no program or library that we build or install loads libraries from a
+# folder that others could fill, and that each has the compiler's and the linker's defences.
 set -euo pipefail
 
 build="$(cd "$1" && pwd)"
@@ -10,7 +10,7 @@ failed=0 looked_at=0
 
 complain() { printf 'hardening_test: %s: %s\n' "$1" "$2" >&2; failed=1; }
 
-# check_runpath FILE INSTALLED: each element is $ORIGIN/… or an absolute folder outside the build; what is installed has the first only
+# check_runpath FILE INSTALLED: each element is $ORIGIN/… or, unless installed, an absolute folder outside the build
 check_runpath() {
   local file="$1" installed="$2" path element
   path="$(sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]$/\2/p' "$work/dynamic")"
@@ -42,7 +42,7 @@ check() {
   grep -q '__stack_chk_fail' "$work/symbols" || complain "$file" "no function of it has a stack protector"
 }
 
-# Of each kind that was built: programs, the examples, what tests start, libraries and modules. Links are Arrow's.
+# Check all programs, examples, test programs, libraries and modules that were built. Symbolic links belong to Arrow.
 while IFS= read -r -d '' file; do
   if [ "$(head -c 4 "$file" | tr -d '\0')" = $'\x7fELF' ]; then check "$file" 0; fi
 done < <(find "$build/bin" "$build/tests" "$build/lib" "$build/sdk/client" -type f \( -perm -u+x -o -name '*.so*' \) \
@@ -54,12 +54,12 @@ while IFS= read -r -d '' file; do check "$file" 1; done < <(
   find "$work/prefix/bin" "$work/prefix/sbin" -type f -print0
   find "$work/prefix" -type f -name 'libtrainrun*.so*' -print0)
 
-for program in train-run traind; do   # FORTIFY: the checked versions of what copies and prints
+for program in train-run traind; do   # _FORTIFY_SOURCE: checked versions of copy and print functions
   readelf -W --dyn-syms "$build/bin/$program" >"$work/symbols"
   grep -q '__[a-z]*_chk@' "$work/symbols" || complain "$program" "it was built without _FORTIFY_SOURCE"
 done
 
-# A library in the current folder is nobody's idea: the programs start there as anywhere.
+# The programs must not load a library from the current folder.
 mkdir "$work/cwd"
 for name in libxxhash.so.0 libfmt.so.9 libssl.so.3 libcrypto.so.3; do echo 'no library' >"$work/cwd/$name"; done
 (cd "$work/cwd" && "$build/bin/train-run" --version >/dev/null && "$build/bin/traind" --version >/dev/null) ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/install_test.sh BUILD_FOLDER TORCH: install into a fresh prefix, build a user's project against what lies there,
-# and run its programs by hand. TORCH: 1 where the build has LibTorch.
+# tests/package/install_test.sh BUILD_FOLDER TORCH: install into a new prefix, build a user's project against it, and run its
+# programs by hand. TORCH is 1 if the build has LibTorch.
 set -euo pipefail
 
 build="$1" torch="$2"
@@ -11,7 +11,7 @@ prefix="$work/prefix"
 
 fail() { printf 'install_test: %s\n' "$*" >&2; exit 1; }
 
-# expect NAME WANTED FOUND: both texts, whole
+# expect NAME WANTED FOUND: compare the complete texts
 expect() {
   [ "$2" = "$3" ] || fail "$1:
 --- wanted
@@ -20,7 +20,7 @@ $2
 $3"
 }
 
-# run PROGRAM [ARGUMENT...]: what it prints, started in a folder of its own, with no launcher's environment
+# run PROGRAM [ARGUMENT...]: print its output; start it in its own folder, without a launcher's environment
 run() {
   local name; name="$(basename "$1")"
   mkdir -p "$work/run-$name"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/package/precommit_test.sh SOURCE_FOLDER: what packaging/precommit.py finds in a change, in a repository made for it.
+# tests/package/precommit_test.sh SOURCE_FOLDER: check what packaging/precommit.py finds in a change, in a new repository.
 set -euo pipefail
 source="$1"
 work="$(mktemp -d)"

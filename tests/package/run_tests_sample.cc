@@ -1,5 +1,5 @@
-// What run_tests_test.sh lets packaging/run_tests.sh count: a GoogleTest program whose cases end in
-// every way.
+// A GoogleTest program whose cases end in every way. run_tests_test.sh lets packaging/run_tests.sh
+// count them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

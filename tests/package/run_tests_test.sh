@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/run_tests_test.sh SOURCE_FOLDER SAMPLE: what packaging/run_tests.sh says of a folder of tests that pass, fail,
-# are skipped, or do not run at all. SAMPLE: run_tests_sample.
+# tests/package/run_tests_test.sh SOURCE_FOLDER SAMPLE: check what packaging/run_tests.sh says of tests that pass, fail, are
+# skipped, or do not run. SAMPLE is run_tests_sample.
 set -euo pipefail
 source="$1" sample="$2"
 work="$(mktemp -d)"
@@ -8,20 +8,20 @@ trap 'rm -rf "$work"' EXIT
 
 fail() { printf 'run_tests_test: %s\n' "$*" >&2; exit 1; }
 
-# given ENTRY...: the tests of a fresh build folder, each a line for ctest
+# given ENTRY...: make a new build folder with these tests, each a line for ctest
 given() {
   rm -rf "$work/build"
   mkdir "$work/build"
   printf '%s\n' "$@" >"$work/build/CTestTestfile.cmake"
 }
 
-# googletest NAME FILTER: an entry as train_test() makes it
+# googletest NAME FILTER: print an entry as train_test() makes it
 googletest() {
   echo "add_test($1 $sample --gtest_filter=$2)"
   echo "set_tests_properties($1 PROPERTIES ENVIRONMENT GTEST_OUTPUT=xml:$work/build/test_results/$1.xml)"
 }
 
-# expect CODE TEXT [CTEST_ARGUMENT...]: how run_tests.sh ends, and what it says in its own words at its end
+# expect CODE TEXT [CTEST_ARGUMENT...]: check the exit code of run_tests.sh, and the last lines that it prints itself
 expect() {
   local code=0 wanted="$2" found lines
   lines="$(wc -l <<<"$wanted")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/version_test.sh SOURCE_FOLDER: the version is written in project() of CMakeLists.txt, and nowhere else but in
-# CHANGELOG.md; what shows it takes it from there. Examples of find_package() name the current one.
+# tests/package/version_test.sh SOURCE_FOLDER: check that the version is written only in project() of CMakeLists.txt and in
+# CHANGELOG.md, and that all else takes it from there. Examples of find_package() must name the current one.
 set -euo pipefail
 cd "$1"
 failed=0
@@ -10,7 +10,7 @@ complain() { printf 'version_test: %s\n' "$*" >&2; failed=1; }
 version="$(sed -nE 's/^project\(trainrun VERSION ([0-9]+\.[0-9]+\.[0-9]+) .*/\1/p' CMakeLists.txt)"
 [ -n "$version" ] || { complain "CMakeLists.txt has no project(trainrun VERSION X.Y.Z)"; exit 1; }
 
-# places PATTERN: FILE:LINE:MATCH of the tree's texts; lists of others' packages have versions of their own
+# places PATTERN: print FILE:LINE:MATCH for the tree's texts, except lists of other packages, which have their own versions
 places() {
   grep -rIPno --exclude-dir='build*' --exclude-dir=.git --exclude-dir=.cache --exclude='*-venv.txt' --exclude=CHANGELOG.md -- "$1" . || true
 }

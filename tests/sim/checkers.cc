@@ -5,11 +5,11 @@
 namespace train::sim {
 namespace {
 
-// L3: from a death to the launcher's decision: its last lines are waited for, and the frame's way.
+// L3: from a death to the launcher's decision, including the last lines and the frame's way.
 constexpr Duration kDeathKnownWithin = seconds(2);
 constexpr std::size_t kLinksOfNodeMax =
-    12;  // S12: old ones end by silence, a few may do so at once
-constexpr std::size_t kPendingPerRank = 64, kPendingFree = 4096;  // S12: events under way
+    12;  // S12: old links end by silence, a few of them together
+constexpr std::size_t kPendingPerRank = 64, kPendingFree = 4096;  // S12: events in flight
 
 }  // namespace
 
@@ -53,8 +53,8 @@ void Checkers::worker_started(SimWorker& worker) {
                            live_on_node_[location.node], location.node, slots_per_node_));
 }
 
-// S2: at most one live tree of workers for each node and slot. A worker of an older attempt may
-// only be left, or begin, where nobody could reach it; on the same node it has had its SIGKILL.
+// S2: a slot of a node has at most one live worker tree. A worker of an older attempt may live on
+// or begin only out of the launcher's reach; on the same node, SIGKILL must have been sent to it.
 void Checkers::check_alone(const WorkerLocation& location) {
   for (const auto& [id, attempt] : attempts_) {
     if (id == location.attempt) continue;
@@ -70,8 +70,8 @@ void Checkers::check_alone(const WorkerLocation& location) {
   }
 }
 
-// S3: within an attempt the ranks are 0..n-1, once each; the local ranks 0..k-1 on each node; all
-// agree on n, which is within what was asked for.
+// S3: an attempt has the ranks 0..n-1 once each, and each node the local ranks 0..k-1. All workers
+// agree on n, which is within the requested range.
 void Checkers::check_location(AttemptView& attempt, const WorkerLocation& location) {
   if (attempt.members.empty()) {
     attempt.world_size = location.ranks.world_size;
@@ -114,7 +114,7 @@ void Checkers::worker_died(const SimWorker& worker) {
   --alive_;
 }
 
-// S2: a pid that was given again is nobody's to signal.
+// S2: no signal may hit a process that was given the pid of an earlier worker.
 void Checkers::signalled(const WorkerLocation& meant, const SimWorker* hit) {
   if (hit == nullptr) return;
   if (hit->location().attempt != meant.attempt || hit->location().rank() != meant.rank())
@@ -123,8 +123,8 @@ void Checkers::signalled(const WorkerLocation& meant, const SimWorker* hit) {
                            hit->location().attempt.value));
 }
 
-// S4: nobody leaves a barrier, which is what init() waits in, before all n of its attempt are
-// there; and what each gets has the part of every rank, of this call.
+// S4: nobody leaves a barrier, such as the one in init(), before all n ranks of the attempt have
+// joined. Each result has the part of every rank, from this call.
 void Checkers::joined_barrier(const WorkerLocation& location, std::uint64_t sequence) {
   ++view(location.attempt).barriers[sequence].joined;
 }
@@ -148,7 +148,7 @@ void Checkers::left_barrier(const WorkerLocation& location, std::uint64_t sequen
   if (++barrier.left == location.ranks.world_size) barriers.erase(sequence);
 }
 
-// L3: the launcher hears of a death within a bound while nothing is in its way.
+// L3: the launcher hears of a death within a bound while nothing delays the news.
 void Checkers::crashed(const WorkerLocation& location) {
   AttemptView& attempt = view(location.attempt);
   attempt.crashed = true;
@@ -173,7 +173,7 @@ Checkers::Reports& Checkers::reports_of(Attempt attempt, Rank rank) {
   return reports[rank.value];
 }
 
-// S12: what is kept for a launcher that does not answer has an end.
+// S12: a supervisor keeps a bounded number of reports for a launcher that does not answer.
 void Checkers::handed_over(const WorkerLocation& location, std::uint64_t report_seq,
                            std::size_t kept) {
   Reports& reports = reports_of(location.attempt, location.rank());
@@ -184,8 +184,8 @@ void Checkers::handed_over(const WorkerLocation& location, std::uint64_t report_
                             location.rank().value, plan_.report_window));
 }
 
-// S8: each report is written once, in its rank's order, without a gap; acknowledged only once it
-// would survive a crash; and at the end none that was handed over is missing.
+// S8: the launcher writes each report once, in its rank's order, without gaps. It acknowledges a
+// report only once it would survive a crash. At the end, no handed-over report is missing.
 void Checkers::logged(Attempt attempt, Rank rank, std::uint64_t report_seq) {
   progress();
   std::uint64_t& last = reports_of(attempt, rank).logged;
@@ -201,8 +201,8 @@ void Checkers::acknowledged(Attempt attempt, Rank rank, std::uint64_t report_seq
                            rank.value));
 }
 
-// L4: a queue of reports drains: whoever is released has handed everything over, unless its node
-// counted as lost; and has heard so, where nothing was in the way.
+// L4: a queue of reports drains. A released worker has handed over all reports, unless its node
+// counts as lost, and has heard of it, unless something delayed the news.
 void Checkers::released(const WorkerLocation& location, std::uint64_t handed_over,
                         std::size_t kept) {
   if (lost_hosts_.count({location.attempt, location.node}) != 0) return;
@@ -231,8 +231,8 @@ void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq) 
   view(attempt).stored[checkpoint_seq].insert(rank);
 }
 
-// S5: what is committed is never changed: its number is given once, and grows. S7: it names a
-// stored shard of every rank of one attempt, all of one checkpoint_seq, in order.
+// S5: a committed checkpoint never changes: its number is used once, and numbers grow. S7: it names
+// a stored shard of every rank of one attempt, all of one checkpoint_seq; commits are in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
   const std::set<Rank>& stored = attempt.stored[commit.checkpoint_seq];
@@ -268,7 +268,7 @@ void Checkers::validated(std::uint64_t number) {
   progress();
 }
 
-// S6: an attempt begins from the newest committed checkpoint, on every node from the same.
+// S6: an attempt begins from the newest committed checkpoint, and from the same one on every node.
 void Checkers::restored(const Start& start) {
   AttemptView& attempt = view(start.attempt);
   const auto& expected = attempt.began ? attempt.restored : newest_;
@@ -279,7 +279,7 @@ void Checkers::restored(const Start& start) {
   if (!std::exchange(attempt.began, true)) attempt.restored = start.restore;
 }
 
-// ---- the whole
+// ---- all of it
 
 void Checkers::full_check() {
   int alive = 0;

@@ -1,9 +1,8 @@
-// What must hold at every moment of a run, seen from outside: by what the workers did, what the log
-// holds and what was committed. The names are those of the project's list of invariants; each is
-// explained where it is checked. The first violation ends the simulation.
-//
-// Every check costs little, however large the run is: it looks at what has just changed.
-// full_check() walks over everything, now and then and at the end.
+// Checks what must hold at every moment of a run, seen from outside: from what workers did, what
+// the log holds and what was committed. The names come from the project's list of invariants; a
+// comment explains each where it is checked. The first violation ends the simulation.
+// Every check is cheap, however large the run: it looks only at what has just changed. full_check()
+// looks at everything, now and then and at the end.
 #pragma once
 
 #include <map>
@@ -25,12 +24,12 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S14, L1 to L5.
+  /// `id`: S1 to S15, L1 to L5.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
   void worker_started(SimWorker& worker);
-  void worker_killed(const SimWorker& worker);  // SIGKILL is on its way: it does nothing any more
+  void worker_killed(const SimWorker& worker);  // SIGKILL is on its way: it acts no more
   void worker_died(const SimWorker& worker);
   void signalled(const WorkerLocation& meant, const SimWorker* hit);
   void joined_barrier(const WorkerLocation& location, std::uint64_t sequence);
@@ -53,7 +52,7 @@ class Checkers {
   // checkpoints: S5, S6, S7
   void stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq);
   void committed(const Commit& commit, const CheckpointInfo& info);
-  /// The launcher hears that a shard of the checkpoint, or its commit, found no space.
+  /// The launcher hears that a shard of the checkpoint, or its commit, lacked space.
   void lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint);
   void restored(const Start& start);
   void validated(std::uint64_t number);  // L5
@@ -61,12 +60,12 @@ class Checkers {
   // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t generation, std::uint64_t held_by, bool holds);
   void order_passed(std::uint64_t generation, std::uint64_t newest);
-  /// `finished`: so says its journal.
+  /// `finished`: its journal says that the run has finished.
   void launcher_began(std::uint64_t generation, const std::optional<LivingAttempt>& living,
                       bool finished);
   void launcher_died();
   void end_journaled(Attempt attempt) { view(attempt).end_journaled = true; }
-  void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // stopped by its supervisors
+  void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // its supervisors stopped it
   void node_declared_lost(int node, std::optional<TimePoint> healthy_since,
                           std::optional<TimePoint> unwell_since);
   void supervisor_gave_up(Attempt attempt, int node) { lost_hosts_.insert({attempt, node}); }
@@ -78,9 +77,9 @@ class Checkers {
   bool lost(int node) const { return lost_nodes_.count(node) != 0; }
   bool ended() const { return ended_.has_value(); }
 
-  void after_event();  // what is due by now
+  void after_event();  // check what is due by now
   void full_check();
-  void run_over();  // nothing will happen any more
+  void run_over();  // nothing more will happen
 
  private:
   struct Reports {
@@ -89,14 +88,14 @@ class Checkers {
   };
   struct Barrier {
     int joined = 0, left = 0;
-    const void* checked = nullptr;  // results come as one frame to many workers
+    const void* checked = nullptr;  // many workers share one result frame
   };
   struct AttemptView {
     int world_size = 0, started = 0, left_well = 0;
     bool crashed = false, orphaned = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
-    std::set<Rank> live;  // and not killed
+    std::set<Rank> live;  // alive and not killed
     std::map<int, WorkerLocation> first_on_node;
     std::map<int, int> node_of_node_rank;
     std::map<std::uint64_t, Barrier> barriers;
@@ -104,7 +103,7 @@ class Checkers {
     std::map<std::uint64_t, std::set<Rank>> stored;  // by checkpoint_seq
     std::uint64_t committed_seq = 0;
     bool began = false;
-    std::optional<CheckpointInfo> restored;  // by its first order to start
+    std::optional<CheckpointInfo> restored;  // from its first order to start
   };
   AttemptView& view(Attempt attempt);
   void begins(Attempt attempt);
@@ -131,25 +130,25 @@ class Checkers {
   int slots_per_node_ = 0;
   int alive_ = 0, supervisors_ = 0;
   std::optional<CheckpointInfo> newest_;
-  std::vector<std::uint64_t> committed_;  // numbers
+  std::vector<std::uint64_t> committed_;  // their numbers
   std::set<std::uint64_t> validated_;
   std::set<int> lost_nodes_, unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_generation_ = 0;
-  std::optional<Attempt> complete_;  // all its ranks were there when this launcher came
+  std::optional<Attempt> complete_;  // had all its ranks when this launcher came
   bool launcher_away_ = false, was_finished_ = false;
   RunState state_{};
   std::set<std::pair<Attempt, std::uint64_t>> lacking_space_, resolved_;  // since the last commit
-  int without_space_ = 0;             // of those that this launcher gave up, the last ones in a row
-  bool may_be_out_of_space_ = false;  // enough lacked it
-  bool out_of_space_ = false;         // enough were given up for it while the group ran
-  std::set<Attempt> failures_;        // of the budget, since the last progress
+  int without_space_ = 0;             // last ones in a row that this launcher gave up
+  bool may_be_out_of_space_ = false;  // enough checkpoints lacked space
+  bool out_of_space_ = false;         // enough were given up while the group ran
+  std::set<Attempt> failures_;        // counted against the budget since the last progress
   std::optional<Attempt> pausing_, finish_checked_;
-  bool quick_links_ = true;  // of all nodes
+  bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;
   std::optional<TimePoint> gone_by_, progress_by_;
-  std::map<Attempt, TimePoint> known_by_;  // a death, by the launcher
+  std::map<Attempt, TimePoint> known_by_;  // when the launcher must know of a death
   std::optional<RunEnded> ended_;
 };
 

@@ -57,7 +57,7 @@ void SimDaemonLink::dial() {
   });
 }
 
-// Then a hello, an answer and a proof.
+// Connecting is followed by a hello, an answer and a proof.
 void SimDaemonLink::dialled(std::uint64_t boots) {
   const SimPath& path = node_.host().network;
   const Duration limit = liveness_.handshake_limit().value_or(kHandshakeLimit);

@@ -1,6 +1,6 @@
-// The simulated launcher's connection to one traind: what launcher/cluster/links/daemon_link.cc
-// does, in virtual time. The same NodeLiveness decides when to dial and when the node counts as
-// lost.
+// The simulated launcher's connection to one traind. It does in virtual time what
+// launcher/cluster/links/daemon_link.cc does. The same NodeLiveness decides when to dial and when
+// the node counts as lost.
 #pragma once
 
 #include <functional>
@@ -25,10 +25,10 @@ class SimDaemonLink {
   void start() { dial(); }
   void send(SimFrame frame);
   void detach();
-  void die();  // with the launcher: its kernel closes the connection
+  void die();  // the launcher died: its kernel closes the connection
   bool told_down() const { return liveness_.lost(); }
   bool attached() const { return link_ != nullptr && !liveness_.lost(); }
-  /// Faults of the network; see FaultKind.
+  /// Network faults; see FaultKind.
   void reset();
   void forget();
 
@@ -48,7 +48,7 @@ class SimDaemonLink {
   NodeLiveness liveness_;
   LinkPtr link_;
   bool attached_ = false;     // the node has answered over it
-  std::uint64_t serial_ = 0;  // of the connection: events of older ones are void
+  std::uint64_t serial_ = 0;  // of the connection: ignore events of older ones
   bool over_ = false;
 };
 

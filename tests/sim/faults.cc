@@ -48,7 +48,7 @@ void choose_habits(Plan& plan, Random& random) {
   for (int site = 0; site < kSites; ++site) plan.armed |= random.chance(0.25) ? 1u << site : 0u;
 }
 
-// Half of the runs in one rack, a third in one building, the rest across continents.
+// Put half of the runs in one rack, a third in one building, and the rest across continents.
 void choose_links(Plan& plan, Random& random) {
   const double where = static_cast<double>(random.below(100)) / 100;
   const int slowest_ms = where < 0.5 ? 2 : where < 0.8 ? 20 : random.between(50, 500);
@@ -81,7 +81,7 @@ Duration length_of(FaultKind kind, Random& random) {
   return milliseconds(random.chance(0.3) ? random.between(8000, 60000) : random.between(1, 8000));
 }
 
-// Links that stand still and go on again, one after the other, in two random orders.
+// Stall links one after the other and restart them, in two random orders.
 void add_swizzle(Plan& plan, Random& random) {
   const Duration begin = milliseconds(random.between(0, 4000));
   for (int node = 0; node < plan.nodes; ++node) {
@@ -102,7 +102,7 @@ void choose_stops(Plan& plan, Random& random) {
       plan.stops.push_back(
           {plan.stops[0].at + milliseconds(random.between(1, 3000)), kStops[random.below(3)]});
   }
-  if (random.chance(0.1)) {  // only somebody who asks it to stop ends a run that hangs
+  if (random.chance(0.1)) {  // only a stop request ends a run that hangs
     plan.faults.push_back({.at = milliseconds(random.between(0, 3000)),
                            .kind = FaultKind::HangWorker,
                            .node = 0,
@@ -128,7 +128,7 @@ void choose_faults(Plan& plan, Random& random) {
   choose_stops(plan, random);
 }
 
-// Every tenth seed: links that break many times while workers report fast.
+// In every tenth seed, break links many times while workers report fast.
 void add_storm(Plan& plan, Random& random) {
   plan.habits.steps = std::max(20, 400 / plan.nodes);
   plan.habits.step_min = milliseconds(1);
@@ -143,9 +143,9 @@ void add_storm(Plan& plan, Random& random) {
   }
 }
 
-// A seed in five: the launcher dies, and another one comes, sometimes after the orphan timeout.
+// In one seed of five, the launcher dies and another one comes, perhaps after the orphan timeout.
 void add_launcher_deaths(Plan& plan) {
-  Random random(plan.seed * 6151 + 29);  // of its own: the rest of the plan is as without them
+  Random random(plan.seed * 6151 + 29);  // own generator: the rest of the plan does not change
   if (!random.chance(0.2)) return;
   plan.dies_at_end = random.chance(0.3);
   const int deaths = random.between(1, 3);
@@ -158,9 +158,9 @@ void add_launcher_deaths(Plan& plan) {
   }
 }
 
-// A seed in four: nodes are drained, with more grace or less.
+// In one seed of four, drain nodes, with more grace or less.
 void add_drains(Plan& plan) {
-  Random random(plan.seed * 4261 + 67);  // of its own, as above
+  Random random(plan.seed * 4261 + 67);  // own generator, as above
   if (!random.chance(0.25)) return;
   const int drains = random.between(1, 2);
   for (int i = 0; i < drains; ++i) {
@@ -172,17 +172,17 @@ void add_drains(Plan& plan) {
   }
 }
 
-// A seed in three: processes that stand by, some too few, some too many.
+// In one seed of three, start standbys: sometimes too few, sometimes too many.
 void add_standbys(Plan& plan) {
-  Random random(plan.seed * 3571 + 41);  // of its own, as above
+  Random random(plan.seed * 3571 + 41);  // own generator, as above
   if (!random.chance(0.33)) return;
   ScalingConfig& scaling = plan.spec.scaling_config;
   scaling.standby_workers = random.between(1, scaling.num_workers.max + 2);
 }
 
-// A seed in four: checkpoints are validated.
+// In one seed of four, validate checkpoints.
 void add_validations(Plan& plan) {
-  Random random(plan.seed * 2741 + 53);  // of its own, as above
+  Random random(plan.seed * 2741 + 53);  // own generator, as above
   if (!random.chance(0.25)) return;
   plan.spec.run_config.checkpoint_config.validation.every = random.between(1, 3);
 }
@@ -193,7 +193,7 @@ void end_faults(Plan& plan) {
     plan.faults_end = std::max(plan.faults_end, fault.at + fault.length);
 }
 
-// A thousand nodes and more: many ranks, few steps.
+// Give runs of a thousand nodes and more many ranks and few steps.
 void make_large(Plan& plan, Random& random, int ranks_per_node) {
   plan.cpus_per_node = ranks_per_node;
   const int ranks = plan.nodes * ranks_per_node;

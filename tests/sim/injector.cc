@@ -6,10 +6,10 @@ namespace train::sim {
 namespace {
 
 constexpr int kTowardsLauncher = 0, kTowardsNode = 1;  // directions of SimHost::network
-// L3: the verdict comes with the next call that fails after dead_after: the pause before it, its
-// connecting and its handshake.
+// L3: the verdict comes with the next dial that fails after dead_after. This adds the pause before
+// the dial, the connecting and the handshake.
 constexpr Duration kVerdictSlack = seconds(6);
-constexpr Duration kNewsOnTheWay = seconds(2);  // of a node that is well again
+constexpr Duration kNewsOnTheWay = seconds(2);  // from a node that is well again
 
 }  // namespace
 
@@ -128,7 +128,7 @@ void Injector::drain(const Fault& fault) {
   unwell(fault.node, fault.length);
   sim_.after(fault.length, [this, index = fault.node] {
     SimNode& drained = *nodes_[index];
-    if (drained.up() && !drained.draining()) return;  // another one has come meanwhile
+    if (drained.up() && !drained.draining()) return;  // another traind is there already
     drained.crash();
     sim_.timeline.trace("node {} another traind is there", index);
     drained.restart();
@@ -148,7 +148,7 @@ void Injector::cut_power(const Fault& fault) {
 
 // ---- the network
 
-/// Something is wrong with a node from now on, for `length`: no verdict about it would be wrong.
+/// Mark a node as unwell for `length`: in that time, any verdict about it is right.
 void Injector::unwell(int node, Duration length) {
   Isolation& state = isolations_[node];
   state.unwell_until = std::max(state.unwell_until, sim_.timeline.now() + length);
@@ -177,7 +177,7 @@ void Injector::block(const Fault& fault, bool up, bool down) {
   if (up) path.block(kTowardsLauncher);
   if (down) path.block(kTowardsNode);
   if (state.blocked++ == 0) {
-    // One that may still speak is silent once it has given up a launcher that it does not hear.
+    // A node that can still send is silent once it gives up a launcher that it does not hear.
     const Duration speaks =
         up ? Duration{0} : sim_.plan.spec.run_config.failure_config.node_dead_after;
     expect_verdict(fault.node, ++state.number, speaks);
@@ -194,8 +194,8 @@ void Injector::block(const Fault& fault, bool up, bool down) {
   });
 }
 
-// L3: a node that is silent is declared dead within a bound, and one that hears no launcher gives
-// up its lease.
+// L3: the launcher declares a silent node dead within a bound, and a node that hears no launcher
+// gives up its lease.
 void Injector::expect_verdict(int node, std::uint64_t isolation, Duration speaks) {
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const bool was_attached = launcher_->link(node).attached();
@@ -221,7 +221,7 @@ void Injector::clog(const Fault& fault) {
   unwell(fault.node, fault.length + kNewsOnTheWay);
 }
 
-// One that was taken over, and does not know it yet.
+// Attach a launcher that another one has replaced, and that does not know it yet.
 void Injector::attach_stale_launcher(int index) {
   if (!nodes_[index]->up() || !nodes_[index]->host().network.open()) return;
   sim_.timeline.trace("fault: a launcher of generation 1 calls node {}", index);
@@ -258,7 +258,7 @@ void Injector::fill_disk(const Fault& fault) {
 
 // ---- the end of faults
 
-// Every fault has ended by itself; links are quick and whole from here on.
+// Every fault has ended by itself. From here on, links are quick and lose nothing.
 void Injector::heal() {
   sim_.timeline.trace("the faults are over");
   for (const auto& node : nodes_) {

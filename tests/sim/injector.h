@@ -1,4 +1,4 @@
-// Makes the faults of a plan happen, and heals what they left when the time for faults is over.
+// Injects the faults of a plan, and heals what they left when the time for faults is over.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ class Injector {
   SimLauncher::Nodes& nodes_;
   std::unique_ptr<SimLauncher>& launcher_;
   struct Isolation {
-    int blocked = 0;           // faults that block it now
-    std::uint64_t number = 0;  // of the present one
+    int blocked = 0;           // active faults that block it
+    std::uint64_t number = 0;  // of the present isolation
     TimePoint unwell_until;
   };
   std::vector<Isolation> isolations_;  // by node

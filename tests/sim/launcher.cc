@@ -101,8 +101,8 @@ void SimLauncher::offered(int node, const NodeOffer& offer) {
   feed(up);
 }
 
-// The controller's events are those of the product's own translator; beside them stands what the
-// driver does.
+// The product's own translator makes the controller's events. Beside it stands what the driver
+// does.
 void SimLauncher::received(int index, const SimFrame& frame) {
   if (finished_ || dead_) return;
   const Sender from{frame.attempt, NodeId{index}};
@@ -155,7 +155,7 @@ void SimLauncher::ask_to_stop(StopKind kind) {
   const bool undisturbed = sim_.plan.only_worker_faults() &&
                            std::all_of(sim_.plan.links.begin(), sim_.plan.links.end(),
                                        [](const LinkHabits& l) { return l.loss == 0; });
-  // Two seconds for the frames' ways, and for workers that had not been spawned yet.
+  // Add two seconds for frames in flight and for workers that are not spawned yet.
   sim_.check.stop_asked(
       kind, undisturbed ? sim_.timeline.now() + failure.stop_grace + seconds(5) + seconds(2)
                         : TimePoint::max());
@@ -282,7 +282,7 @@ void SimLauncher::start_workers(Start start) {
       });
 }
 
-// One frame goes to all nodes.
+// Share one frame between all nodes.
 void SimLauncher::send_collective(const SendCollective& what) {
   const auto* last = last_collective_.message ? last_collective_.get<CollectiveResult>() : nullptr;
   const bool same = last != nullptr && last_collective_.attempt == what.attempt &&
@@ -307,8 +307,8 @@ void SimLauncher::commit(Commit what) {
   });
 }
 
-// As launcher/cluster/checkpoints/checkpoint_committer: it may be past the point where it could be
-// held back.
+// Give up the commit as launcher/cluster/checkpoints/checkpoint_committer does: it may be too late
+// to hold it back.
 void SimLauncher::give_up_commit(const GiveUpCommit& what) {
   const bool may_come = sim_.timeline.random.chance(0.5);
   if (!may_come) {
@@ -345,7 +345,7 @@ void SimLauncher::release(const Release& what) {
   });
 }
 
-// As launcher/cluster/checkpoints/validation_executor.
+// Does what launcher/cluster/checkpoints/validation_executor does.
 void SimLauncher::write_validation(std::uint64_t number) {
   const auto wanted = controller_.unvalidated();
   if (std::find(wanted.begin(), wanted.end(), number) == wanted.end() ||
@@ -420,7 +420,7 @@ void SimLauncher::take(const Item& item) {
 void SimLauncher::acknowledge(Attempt attempt,
                               const std::vector<std::pair<Rank, std::uint64_t>>& acks) {
   const auto& origins = origins_[attempt];
-  for (std::size_t i = 0; i < acks.size();) {  // ranks of one node follow each other
+  for (std::size_t i = 0; i < acks.size();) {  // ranks of one node are adjacent
     const int node = origins[acks[i].first.value];
     AckReports message;
     for (; i < acks.size() && origins[acks[i].first.value] == node; ++i)

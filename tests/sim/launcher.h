@@ -1,5 +1,5 @@
-// The simulated launcher: the real RunController and SequenceTracker, and what
-// launcher/cluster/run/run_driver.cc and report_pipeline.cc do around them.
+// The simulated launcher: the real RunController and SequenceTracker, surrounded by what
+// launcher/cluster/run/run_driver.cc and report_pipeline.cc do.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ class SimLauncher {
   SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_t generation);
 
   void start();
-  void die();  // what is not on disk is lost
+  void die();  // loses what is not on disk
   void ask_to_stop(StopKind kind);
   SimDaemonLink& link(int node) { return *links_[node]; }
   bool finished() const { return finished_; }
@@ -62,7 +62,7 @@ class SimLauncher {
   struct Item {
     Attempt attempt;
     ReportBatch batch;
-    std::function<void()> flushed;  // instead of a batch
+    std::function<void()> flushed;  // set instead of a batch
   };
   void add(Item item);
   void write_soon();
@@ -87,10 +87,10 @@ class SimLauncher {
   StopRules stop_rules_;
   std::vector<std::unique_ptr<SimDaemonLink>> links_;
   std::deque<Item> queue_;
-  std::size_t said_again_ = 0;  // by supervisors, since the queue was empty
+  std::size_t said_again_ = 0;  // resends by supervisors since the queue was empty
   bool writing_ = false;
   std::map<Attempt, SequenceTracker> ledgers_;
-  std::map<Attempt, std::vector<int>> origins_;  // of reports: the node of each rank
+  std::map<Attempt, std::vector<int>> origins_;  // node of each rank, for reports
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;
   std::uint64_t numbers_skipped_ = 0;
@@ -101,7 +101,7 @@ class SimLauncher {
   std::optional<boost::json::object> run_ended_;
   std::shared_ptr<const Commit> committing_;
   std::set<std::pair<Attempt, std::uint64_t>> given_up_;  // commits that will not appear
-  std::set<std::uint64_t> validations_;                   // that are being written
+  std::set<std::uint64_t> validations_;                   // being written
   bool condition_met_ = false, ending_ = false, finished_ = false, dead_ = false;
   int releases_ = 0;
 };

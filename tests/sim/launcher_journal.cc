@@ -1,4 +1,4 @@
-// The simulated launcher's journal, its end without a word, and what both leave on disk.
+// The simulated launcher's journal and abrupt death, and what both leave on disk.
 #include <algorithm>
 
 #include "tests/sim/launcher.h"
@@ -10,7 +10,7 @@ void SimLauncher::die() {
   dead_ = true;
   sim_.check.launcher_died();
   for (const auto& link : links_) link->die();
-  // What was being written is on disk, or a part of it; nobody has built on that.
+  // What was being written is on disk at least in part. Nobody has relied on it yet.
   journal_written(sim_.timeline.random.below(journal_group_.size() + 1));
   if (committing_ && sim_.timeline.random.chance(0.5)) (void)put_checkpoint(*committing_);
   if (sim_.mutant == Mutant::JournalNotSynced) folder_.journal.clear();
@@ -22,8 +22,8 @@ void SimLauncher::remember(boost::json::object event) {
   write_journal();
 }
 
-// One group after the other, as launcher/cluster/run/journal_writer.cc. An end waits for the
-// reports before it.
+// Write one group after the other, as launcher/cluster/run/journal_writer.cc does. The end of an
+// attempt waits for the reports before it.
 void SimLauncher::write_journal() {
   if (journal_holds_ > 0 || journal_queue_.empty() || !journal_group_.empty()) return;
   journal_group_ = std::exchange(journal_queue_, {});

@@ -5,12 +5,12 @@
 namespace train::sim {
 namespace {
 
-constexpr Duration kRetransmit = milliseconds(200);  // Linux's least RTO
-constexpr Duration kRetransmitMax = seconds(2);      // of one that is held: at most this late
+constexpr Duration kRetransmit = milliseconds(200);  // Linux's minimum RTO
+constexpr Duration kRetransmitMax = seconds(2);      // a held packet is at most this late
 
 }  // namespace
 
-// ---- the way
+// ---- the path
 
 Duration SimPath::sample(Timeline& timeline, int to) const {
   Duration delay = timeline.random.between(delay_min, delay_max);
@@ -76,14 +76,14 @@ void SimLink::arrive(int to, const SimFrame& frame) {
 }
 
 void SimLink::take(int to, const SimFrame& frame) {
-  if (vanished_[to])  // nobody knows this connection there any more
+  if (vanished_[to])  // the host there does not know this connection any more
     return cut(path_.sample(timeline_, 0), path_.sample(timeline_, 1));
   if (!frame.message) return notify_closed(to);  // the end of the stream
   if (!closed_[to] && ends_[to].received) ends_[to].received(frame);
 }
 
 void SimLink::flush(int to) {
-  if (path_.blocked[to]) {  // again, before anything got through
+  if (path_.blocked[to]) {  // blocked again, before anything got through
     if (!held_[to].empty() && std::find(path_.holding.begin(), path_.holding.end(),
                                         shared_from_this()) == path_.holding.end())
       path_.holding.push_back(shared_from_this());

@@ -7,7 +7,7 @@
 namespace train::sim {
 namespace {
 
-// Of daemon/server/daemon.cc.
+// As in daemon/server/daemon.cc.
 constexpr Duration kDrainStopGrace = seconds(10), kDrainReleaseLimit = seconds(5);
 
 std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
@@ -25,7 +25,7 @@ SimNode::SimNode(Sim& sim, int index) : sim_(sim) {
 }
 
 void SimNode::restart() {
-  if (!host_.powered) return;  // boot() starts it
+  if (!host_.powered) return;  // boot() will start it
   Resources total;
   total.cpu = sim_.plan.cpus_per_node;
   ++incarnation_;
@@ -54,7 +54,7 @@ void SimNode::crash() {
   for (auto& link : std::exchange(serving_, {})) link->close(0);
 }
 
-// As Daemon::drain() does.
+// Does what Daemon::drain() does.
 void SimNode::drain(Duration grace) {
   if (!up() || draining()) return;
   sim_.timeline.trace("node {} is to be drained within {}", host_.index, format_duration(grace));
@@ -73,7 +73,7 @@ void SimNode::expire_drain(int times_left) {
 
 void SimNode::leave_when_drained() {
   if (!draining() || !agent_->drained()) return;
-  // What is on its way to launchers is flushed first.
+  // Flush what is on its way to launchers first.
   later(Duration{0}, [this] {
     if (agent_->drained()) crash();
   });
@@ -131,7 +131,7 @@ void SimNode::drop_launcher(LinkId id) {
   launchers_.erase(found);
 }
 
-// Silence past what AttachRun said is the end of a connection.
+// Drop a connection that is silent for longer than AttachRun allows.
 void SimNode::watch(LinkId id) {
   Launcher& launcher = launchers_.at(id);
   const Duration until = launcher.last_heard + launcher.silence_max - sim_.timeline.now();
@@ -262,7 +262,7 @@ void SimNode::spawn(const SpawnSupervisor& action) {
   files_[action.key] = supervisor;
   supervisor->on_exit([this, key = action.key, incarnation = incarnation_] {
     if (!up() || incarnation != incarnation_)
-      return;  // its parent is dead: who adopted it hears by the link
+      return;  // its parent is dead: the adopting traind hears of it by the link
     supervisors_.erase(key);
     feed(SupervisorDown{key, "exit code 0"});
   });

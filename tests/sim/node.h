@@ -1,5 +1,5 @@
-// A simulated node: its traind (the real NodeAgent and what daemon/server/daemon.cc does around
-// it), and its supervisor processes, which outlive traind.
+// A simulated node: its traind (the real NodeAgent, surrounded by what daemon/server/daemon.cc
+// does), and its supervisor processes, which outlive traind.
 #pragma once
 
 #include <map>
@@ -20,13 +20,13 @@ class SimNode {
   void accept(LinkPtr link);
   void crash();
   void restart();
-  /// traind is told to leave: what is here is to go within `grace`, then it is stopped.
+  /// Tell traind to leave: runs have `grace` to leave the node, then traind stops.
   void drain(Duration grace);
   bool draining() const { return drain_until_.has_value(); }
   void lose_power();
   void boot();
   void say_everything_again();
-  /// Some launcher holds the lease, as far as this traind knows.
+  /// Return whether some launcher holds the lease, as far as this traind knows.
   bool leased() const;
   SimHost& host() { return host_; }
   const SimHost& host() const { return host_; }
@@ -35,10 +35,10 @@ class SimNode {
  private:
   struct Launcher {
     LinkPtr link;
-    std::uint64_t generation = 0;  // as it said
+    std::uint64_t generation = 0;  // that the launcher named
     TimePoint last_heard;
     Duration silence_max = seconds(10);
-    std::uint64_t watch = 0;  // of its silence; a newer one takes an older one's place
+    std::uint64_t watch = 0;  // of its silence; a newer one replaces an older one
   };
   void from_launcher(LinkId id, const SimFrame& frame);
   void relay(LinkId id, const SimFrame& frame);
@@ -69,10 +69,10 @@ class SimNode {
   LinkId next_link_ = 1;
   std::optional<TimePoint> drain_until_;
   std::map<LinkId, Launcher> launchers_;
-  std::uint64_t newest_generation_ = 0;         // that this traind was told
-  std::map<AttemptKey, LinkPtr> supervisors_;   // that have said hello
+  std::uint64_t newest_generation_ = 0;         // that this traind has heard of
+  std::map<AttemptKey, LinkPtr> supervisors_;   // only those that have said hello
   std::vector<LinkPtr> serving_;                // to all of them
-  std::map<AttemptKey, SimSupervisor*> files_;  // what a traind finds after its restart
+  std::map<AttemptKey, SimSupervisor*> files_;  // what a restarted traind finds
   std::vector<std::unique_ptr<SimSupervisor>> all_;
 };
 

@@ -1,4 +1,4 @@
-// Checkers, those of the launcher's decisions and of the whole run: S1, S10, S11, L1 to L3 and L5.
+// The checks of the launcher's decisions and of the run as a whole: S1, S10, S11, S15, L1 to L5.
 #include <algorithm>
 
 #include "launcher/core/checkpoint_coordinator.h"
@@ -8,16 +8,16 @@
 namespace train::sim {
 namespace {
 
-// L1: from the end of the faults to a sign of progress: a node that was silent is declared dead,
-// its attempt is torn down with its grace, the backoff passes, workers start and report.
+// L1: from the end of the faults to a sign of progress. Meanwhile a silent node is declared dead,
+// its attempt ends with its grace, the backoff passes, and workers start and report.
 constexpr Duration kProgressWithin = seconds(30);
-constexpr Duration kNodeHealthyFor = seconds(1);   // L3: news of it was on the way before
-constexpr Duration kLastHeardBefore = seconds(2);  // L3: its trouble; heartbeats come every second
+constexpr Duration kNodeHealthyFor = seconds(1);   // L3: its news was on the way before
+constexpr Duration kLastHeardBefore = seconds(2);  // L3: before the trouble; one heartbeat a second
 
 }  // namespace
 
-// S1: the generation of a run only grows, one at a time is current, and only its orders are
-// followed.
+// S1: the generation of a run only grows, one generation at a time is current, and only its orders
+// are followed.
 void Checkers::attached(std::uint64_t generation, std::uint64_t held_by, bool holds) {
   if (holds && generation < held_by)
     fail("S1", fmt::format("a launcher of generation {} took the lease from one of epoch {}",
@@ -45,7 +45,7 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
   if (attempt.world_size > 0 && attempt.started == attempt.world_size) complete_ = living->id;
 }
 
-// What it had decided and nobody has written down did not happen.
+// Forget the launcher's decisions that nobody has written down: they did not happen.
 void Checkers::launcher_died() {
   launcher_away_ = true;
   ended_.reset();
@@ -60,7 +60,7 @@ void Checkers::launcher_died() {
   out_of_space_ = false;
 }
 
-// L4: workers that go on by themselves are found again: a launcher's death alone restarts nobody.
+// L4: a new launcher finds workers that went on by themselves; a launcher's death restarts nobody.
 void Checkers::check_cause() {
   if (complete_ != last_attempt_->attempt) return;
   const AttemptView& attempt = view(*complete_);
@@ -72,8 +72,8 @@ void Checkers::check_cause() {
                            complete_->value, last_attempt_->cause));
 }
 
-// L3: no healthy node is declared dead, and no other one before its time is over. (That a dead one
-// is, the world asks.)
+// L3: no healthy node is declared dead, and no other node too early. (Injector checks that a dead
+// node is declared dead.)
 void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_since,
                                   std::optional<TimePoint> unwell_since) {
   lost_nodes_.insert(node);
@@ -110,8 +110,8 @@ void Checkers::acted(const RunAction& action) {
   }
 }
 
-// L5: what is to be validated is, before a run ends well: all but those that were given up for
-// newer ones, as long as one of the last attempt's supervisors is left.
+// L5: before a run ends well, every due checkpoint is validated, except those given up for newer
+// ones, as long as one of the last attempt's supervisors is left.
 void Checkers::ends_well(Attempt last) {
   const int every = plan_.spec.run_config.checkpoint_config.validation.every;
   if (every == 0) return;
@@ -129,9 +129,9 @@ void Checkers::ends_well(Attempt last) {
   }
 }
 
-// S10: the budget of restarts is kept; only a newer checkpoint refills it. A group that is resized,
-// or that loses a node which it can do without, has not failed; and a failure that a launcher took
-// with it, before its journal knew of it, is nobody's to count.
+// S10: restarts stay within the budget, and only a newer checkpoint refills it. A group that is
+// resized, or loses a node that it can do without, has not failed. A failure does not count if the
+// launcher died before its journal knew of it.
 void Checkers::restart_decided() {
   check_cause();
   if (out_of_space_) fail("S15", "the run goes on, and its storage has been full for too long");
@@ -151,8 +151,8 @@ void Checkers::restart_decided() {
                             failure.max_failures, failure.max_start_failures));
 }
 
-// Those that wait in report() when the end is announced all wait at the same one. One whose first
-// report is still on its way is not waited for.
+// Ranks that wait in report() when the end is announced must all wait at the same report. Skip a
+// rank whose first report is still on its way.
 void Checkers::paused(const Pause& pause) {
   const bool again = pausing_ == pause.attempt && pause.step == PauseStep::Finish;
   pausing_ = pause.attempt;
@@ -173,7 +173,7 @@ void Checkers::paused(const Pause& pause) {
   }
 }
 
-// A stop that nothing disturbs needs no signal: the workers meet, and leave by themselves.
+// L2: a stop that nothing disturbs needs no signal: the workers meet and leave by themselves.
 void Checkers::stopped(const StopGroup& stop) {
   const bool undisturbed = plan_.faults.empty() && plan_.stops.size() <= 1 &&
                            plan_.spawn_fails == 0 && plan_.habits.has_sdk && plan_.armed == 0;
@@ -195,7 +195,7 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
   }
 }
 
-// S11: a run ends once, and its end is the right one.
+// S11: a run ends once, and with the right outcome.
 void Checkers::run_ended(const RunEnded& ended) {
   ended_ = ended;
   timeline_.trace("run ended: {} ({})", to_string(ended.outcome), ended.reason);
@@ -223,8 +223,8 @@ void Checkers::run_ended(const RunEnded& ended) {
   }
 }
 
-// S15: a run fails for lack of space where three checkpoints in a row were given up for it while
-// the group ran, and not before.
+// S15: a run fails for lack of space if three checkpoints in a row were given up for it while the
+// group ran, and not before.
 void Checkers::lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint) {
   lacking_space_.insert(checkpoint);
   if (lacking_space_.size() >= kWithoutSpaceMax) may_be_out_of_space_ = true;
@@ -232,16 +232,14 @@ void Checkers::lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint)
 
 void Checkers::told(const TellCheckpoint& tell) {
   const std::pair checkpoint(tell.attempt, tell.checkpoint_seq);
-  if (!resolved_.insert(checkpoint).second) return;  // it is told to every node
+  if (!resolved_.insert(checkpoint).second) return;  // every node is told
   const bool lacking = !tell.error.empty() && lacking_space_.contains(checkpoint);
   without_space_ = lacking ? without_space_ + 1 : 0;
   if (without_space_ >= kWithoutSpaceMax && state_ == RunState::Running) out_of_space_ = true;
 }
 
-// L2: a stop ends with no live worker within its grace and five seconds, while nothing is in its
-// way.
-// A launcher may die before its journal knows of an attempt: the next one gives its number again,
-// and no worker of the first was ever started.
+// The next launcher may reuse an attempt's number if the last one died before its journal knew of
+// it; then no worker of the first attempt was ever started.
 void Checkers::begins(Attempt attempt) {
   if (was_finished_) fail("S11", "a run that had finished begins again");
   AttemptView& seen = view(attempt);
@@ -252,21 +250,22 @@ void Checkers::begins(Attempt attempt) {
   seen.began = false;
 }
 
+// L2: once a stop is asked for, no worker lives after its grace and five seconds if undisturbed.
 void Checkers::stop_asked(StopKind kind, TimePoint workers_gone_by) {
   if (ended_) return;
   if (kind != StopKind::StopCondition) stop_asked_ = true;
   if (!gone_by_ || workers_gone_by < *gone_by_) gone_by_ = workers_gone_by;
 }
 
-// L1: once the faults are over, training goes on within 30 s and what a step, or a worker's hello,
-// takes that a slow node has begun.
+// L1: once the faults are over, training goes on within 30 s, plus the time of a step or of a hello
+// that a slow node has begun.
 void Checkers::faults_over() {
   const bool may_hang = plan_.has(FaultKind::HangWorker);
   if (ended_ || may_hang) return;
   Duration step = plan_.habits.has_sdk ? plan_.habits.step_max : Duration(seconds(5));
   if ((plan_.armed & 1u << static_cast<int>(Site::HelloLate)) != 0)
     step = std::max<Duration>(step, milliseconds(5300));
-  // Parts that a slow node stores on a slow disk, one after the other.
+  // A slow node stores its shards on a slow disk one after the other.
   const bool slow_disk = plan_.has(FaultKind::SlowNode) && plan_.has(FaultKind::DiskSlow);
   progress_by_ = timeline_.now() + kProgressWithin + seconds(slow_disk ? 180 : 0) +
                  plan_.spec.run_config.failure_config.stop_grace +

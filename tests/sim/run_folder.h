@@ -1,5 +1,5 @@
-// What a run has on disk, and what outlives its launchers: the synced part of its journal, its
-// report log, its committed checkpoints. And what a launcher that resumes the run makes of it, as
+// What a run has on disk and what outlives its launchers: the synced part of its journal, its
+// report log and its committed checkpoints. A launcher that resumes the run reads it as
 // launcher/cluster/run/run_record.cc does.
 #pragma once
 

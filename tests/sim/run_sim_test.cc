@@ -1,5 +1,5 @@
-// Simulated runs by their seeds. `build/bin/train-sim --seed N --nodes M --trace` shows one; more
-// seeds: `make sim SEEDS=10000`.
+// Runs simulations of fixed seeds. `build/bin/train-sim --seed N --nodes M --trace` shows one; for
+// more seeds, use `make sim SEEDS=10000`.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -80,7 +80,7 @@ TEST(RunSimulation, TheSwarmHasEverySize) {
 
 struct Found {
   Mutant mutant{};
-  std::string_view by;  // the invariant that it shows to bite
+  std::string_view by;  // the invariant that must find it
 };
 
 class MutantIsFound : public testing::TestWithParam<Found> {};

@@ -1,4 +1,4 @@
-// What all simulated programs of one run share, and what they share on one host.
+// What all simulated programs of one run share, and what those on one host share.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ struct Sim {
       : plan(what), timeline(what.seed), check(timeline, plan), mutant(which) {}
   Sim(const Sim&) = delete;
 
-  /// True where the unlucky turn is taken; see Site.
+  /// Return whether to take the unlucky turn; see Site.
   bool unlucky(Site site) {
     const std::uint32_t bit = 1u << static_cast<int>(site);
     if ((plan.armed & bit) == 0 || !faults_go_on() || !timeline.random.chance(0.05)) return false;
@@ -36,22 +36,22 @@ struct Sim {
   Checkers check;
   const Mutant mutant;
   std::uint32_t fired = 0;                      // sites
-  std::function<void(Duration)> kill_launcher;  // for so long; by the world
+  std::function<void(Duration)> kill_launcher;  // for this long; set by the world
   bool disk_full = false;
   Duration disk_extra{};  // each store takes up to this much longer
 };
 
-/// One machine: how fast it is, the sockets within it, and its processes by pid.
+/// One machine: its speed, its local sockets, and its processes by pid.
 struct SimHost {
   int index = 0;
-  int slow = 1;  // times
+  int slow = 1;  // slowdown factor
   bool powered = true;
   std::uint64_t boots = 0;
   std::optional<TimePoint> healthy_since = TimePoint{};  // none: something is wrong with it
-  std::optional<TimePoint> unwell_since;  // the first of its troubles that may still be felt
+  std::optional<TimePoint> unwell_since;  // start of the first trouble that may still have effects
   SimPath local;                          // between processes of the host
   SimPath network;                        // to the launcher; side 0 is the launcher's
-  std::vector<SimWorker*> pids;           // by pid − 1; the lowest free one is given next
+  std::vector<SimWorker*> pids;           // by pid − 1; the lowest free pid is used next
 
   int add_process(SimWorker* worker) {
     for (std::size_t i = 0; i < pids.size(); ++i) {

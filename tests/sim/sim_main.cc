@@ -1,5 +1,5 @@
-// train-sim: simulate runs by their seeds. A failing seed is printed with what to type to see it
-// again.
+// train-sim: simulate runs by their seeds. For a failing seed, it prints the command that shows the
+// run again.
 //   train-sim --seed 1 --seeds 1000              sizes by the seed, on all cores
 //   train-sim --seed 42 --nodes 3 --trace
 //   train-sim --seed 1 --nodes 4096 --ranks 8 --minutes 10
@@ -24,7 +24,7 @@ using namespace train::sim;
 struct Arguments {
   SimOptions options{.nodes = 0};
   std::uint64_t seeds = 1;
-  int nodes_max = 0;  // seeds with more are left out
+  int nodes_max = 0;  // skip seeds with more nodes
   int jobs = 1;
   bool quiet = false;
 };
@@ -126,7 +126,7 @@ void run_one(const Arguments& arguments, std::uint64_t seed, Totals& totals) {
   std::fflush(stdout);
 }
 
-// Processes, not threads: what is counted by reference in one run needs no atomics.
+// Use processes, not threads, so that reference counts within one run need no atomics.
 int start_job(const Arguments& arguments, int job) {
   int ends[2];
   if (::pipe(ends) != 0) return -1;
@@ -172,7 +172,7 @@ void print_result(const Totals& totals, double wall_s) {
   }
 }
 
-// A child that dies before it has told all leaves the count short.
+// A child that dies before it has sent its totals leaves the count short.
 Totals run_jobs(const Arguments& arguments) {
   std::vector<pollfd> pipes;
   for (int job = 0; job < arguments.jobs; ++job)

@@ -164,7 +164,7 @@ void SimSupervisor::on_acks(const AckReports& message) {
   }
 }
 
-// As daemon/supervisor/workers/validation_runner.
+// Does what daemon/supervisor/workers/validation_runner does.
 void SimSupervisor::on_validate(const RunValidation& order) {
   if (validating_ == order.checkpoint) return;
   if (!validating_ && validated_ && validated_->checkpoint == order.checkpoint)
@@ -297,7 +297,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   }
 }
 
-// One at a time, and then its folder is synced; what failed already overtakes them.
+// Store and sync one shard at a time. A shard that has failed already overtakes the others.
 void SimSupervisor::store(Rank rank, const CheckpointStaged& staged) {
   ShardWritten shard = shard_of(rank, staged);
   if (!shard.error.empty()) return shard_stored(rank, shard);

@@ -1,6 +1,6 @@
-// A simulated supervisor process: the real WorkerGroup, and what daemon/supervisor/supervisor.cc
-// does around it: keeps what the launcher has not acknowledged, and says everything again when a
-// launcher is back.
+// A simulated supervisor process: the real WorkerGroup, surrounded by what
+// daemon/supervisor/supervisor.cc does: it keeps what the launcher has not acknowledged, and
+// resends everything when a launcher is back.
 #pragma once
 
 #include <map>
@@ -20,12 +20,12 @@ class SimSupervisor {
  public:
   SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spawned);
 
-  /// traind is connected, newly or again; the supervisor is side 1.
+  /// Connect to traind, for the first time or again; the supervisor is side 1.
   void attach(LinkPtr link);
   void on_exit(std::function<void()> what) { on_exit_ = std::move(what); }
   void crash();
   void vanish();                // with its host
-  void say_everything_again();  // to the launcher that is there
+  void say_everything_again();  // to the attached launcher
   bool alive() const { return alive_; }
   const std::vector<std::unique_ptr<SimWorker>>& workers() const { return workers_; }
 
@@ -37,14 +37,14 @@ class SimSupervisor {
     bool from_standby = false;
     LinkPtr link;
     std::vector<std::pair<std::uint64_t, SimFrame>>
-        reports;                                    // by last report_seq; not acknowledged
+        reports;                                    // not acknowledged, by last report_seq
     std::map<std::uint64_t, SimFrame> shards;       // not resolved
     std::map<std::uint64_t, SimFrame> collectives;  // not answered
     std::uint64_t last_report_seq = 0;
     int staging = 0;
     bool connected = false;
-    bool joined = false;  // it said hello: before, nobody knows where to send it anything
-    std::optional<WorkerEnding> ending;  // it is dead
+    bool joined = false;                 // it said hello: before that, nothing can be sent to it
+    std::optional<WorkerEnding> ending;  // set when it is dead
     SimEnd end;
     bool output_ended = false;
   };
@@ -82,13 +82,13 @@ class SimSupervisor {
   WorkerGroup group_;
   Duration orphan_timeout_, stop_grace_ = seconds(30);
   std::uint64_t generation_ = 0;           // the highest that it has heard of
-  std::uint64_t resolved_checkpoint_ = 0;  // the newest of which it has heard
+  std::uint64_t resolved_checkpoint_ = 0;  // the newest that it has heard of
   std::optional<TimePoint> absent_since_;  // of a launcher, as far as it was told
   LinkPtr link_;
   std::function<void()> on_exit_;
   std::optional<PrepareAttempt> prepare_;
   std::optional<StartWorkers> start_;
-  int standbys_ = 0;  // that have been started, and live
+  int standbys_ = 0;  // started and alive
   std::map<Rank, Seat> seats_;
   std::map<Rank, TellExited> exits_;
   AnsweredCollectives answered_;

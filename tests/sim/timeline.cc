@@ -7,7 +7,7 @@ namespace train::sim {
 namespace {
 
 constexpr std::size_t kTailLines = 120;
-constexpr std::size_t kChildren = 4;  // a cache line or two each level, half as many levels as two
+constexpr std::size_t kChildren = 4;  // one or two cache lines per level; half the levels of two
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Virtual time, the one source of randomness, and the trace of a simulated run. Everything that
-// happens is an event on one queue; the same seed gives the same events in the same order, which
-// the hash shows.
+// Virtual time, the only source of randomness, and the trace of a simulated run. Everything that
+// happens is an event on one queue. The same seed gives the same events in the same order, as the
+// trace's hash shows.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
-  /// Uniform in [0, bound); 0 for 0.
+  /// Return a uniform value in [0, bound); 0 if `bound` is 0.
   std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
   int between(int low, int high) {
     return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low + 1)));
@@ -38,7 +38,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// What an event does. Kept in place up to kInline bytes: a run has tens of millions of them.
+/// What an event does. Up to kInline bytes are stored inline: a run has tens of millions of them.
 class Callback {
  public:
   static constexpr std::size_t kInline = 56;
@@ -89,10 +89,10 @@ class Timeline {
   void at(TimePoint when, F&& what) {
     after(when - now_, std::forward<F>(what));
   }
-  /// Run the next event; false when there is none.
+  /// Run the next event; return false if there is none.
   bool step();
 
-  /// A line of the story. Made only for somebody who reads it: a run that went wrong is run again.
+  /// Add a line to the trace. Lines are made only for a reader: we rerun a run that went wrong.
   template <class... A>
   void trace(fmt::format_string<A...> format, A&&... values) {
     if (recording) add_line(fmt::format(format, std::forward<A>(values)...));
@@ -104,7 +104,7 @@ class Timeline {
 
   Random random;
   bool recording = false;
-  bool print = false;  // every line at once
+  bool print = false;  // print every line immediately
 
  private:
   struct Entry {
@@ -122,8 +122,8 @@ class Timeline {
 
   TimePoint now_{seconds(1)};
   std::uint64_t order_ = 0, events_ = 0;
-  std::vector<Entry> queue_;    // a heap of four children each
-  std::deque<Callback> slots_;  // a deque: what runs stays where it is while more is added
+  std::vector<Entry> queue_;    // a heap with four children per entry
+  std::deque<Callback> slots_;  // a deque: a running callback stays in place while more are added
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t hash_ = 14695981039346656037u;  // over the times and the order of all events
   std::deque<std::string> lines_;

@@ -7,7 +7,7 @@
 namespace train::sim {
 namespace {
 
-constexpr std::uint64_t kUnresolvedCheckpointsMax = 2;  // as sdk/client/checkpoint_stager.h
+constexpr std::uint64_t kUnresolvedCheckpointsMax = 2;  // as in sdk/client/checkpoint_stager.h
 constexpr int kPouredMax = 20;
 
 }  // namespace
@@ -33,7 +33,7 @@ void SimWorker::later(Duration delay, void (SimWorker::*what)()) {
   });
 }
 
-// The first step says hello first.
+// Begin a step. The first one says hello first.
 void SimWorker::begin_step() {
   if (!std::exchange(said_hello_, true)) send(WorkerJoined{location_.rank().value, "sim"});
   if (gate_.finished()) return leave(0);
@@ -59,7 +59,7 @@ bool SimWorker::checkpoint_due(std::int64_t step) const {
   return every != 0 && step % every == 0;
 }
 
-// report() waits for room: of reports that are not on disk, and of checkpoints that are not
+// Report once there is capacity for reports that are not on disk and checkpoints that are not
 // resolved.
 void SimWorker::report() {
   if (gate_.finished()) return leave(0);
@@ -97,7 +97,7 @@ void SimWorker::stage(std::uint64_t report_seq) {
                         .error_code = sim_.disk_full ? std::string(to_string(Errc::NoSpace)) : ""});
 }
 
-// As SupervisedSession::report() waits.
+// Wait as SupervisedSession::report() does.
 void SimWorker::after_report() {
   if (!in_report_ || !may_act()) return;
   const auto next = gate_.after_report(

@@ -1,6 +1,6 @@
-// A simulated worker: what the SDK and a training loop do, as seen from the supervisor. Reports,
-// checkpoints, joins barriers, stops gracefully (with the SDK's own StopGate), and dies in every
-// way.
+// A simulated worker does what the SDK and a training loop do, as seen from the supervisor: it
+// reports, checkpoints, joins barriers, stops gracefully (with the SDK's own StopGate), and dies in
+// every way.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,21 @@ struct WorkerLocation {
 
 struct SimEnd {
   WaitStatus status;
-  bool out_of_memory = false;  // as its cgroup counted
+  bool out_of_memory = false;  // according to its cgroup
 };
 
 class SimWorker {
  public:
   SimWorker(Sim& sim, SimHost& host, WorkerLocation location, std::int64_t first_step);
 
-  /// Begin to run; `link`'s side 0 is the worker. `reaped` is called once, when its parent sees its
-  /// end.
+  /// Begin to run. The worker is side 0 of `link`. The parent calls `reaped` once, when it sees the
+  /// worker's end.
   void start(LinkPtr link, std::function<void(SimEnd)> reaped);
   void signal(int number);
   void crash(int pick);
   void run_out_of_memory();
   void hang() { hung_ = true; }
-  void orphaned();  // its supervisor died: the kernel kills it, nobody reaps it for us
+  void orphaned();  // its supervisor died: the kernel kills it, and nobody reaps it for us
   void vanish();    // with its host
 
   bool alive() const { return alive_; }
@@ -66,7 +66,7 @@ class SimWorker {
   }
   bool may_act() const { return alive_ && !dying_ && !hung_; }
   bool checkpoint_due(std::int64_t step) const;
-  /// Run `what` later, unless the worker is dead or hangs by then; a slow host takes longer.
+  /// Run `what` later, unless the worker is dead or hangs by then. A slow host takes longer.
   void later(Duration delay, void (SimWorker::*what)());
 
   Sim& sim_;

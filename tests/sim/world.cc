@@ -8,7 +8,7 @@ namespace train::sim {
 namespace {
 
 constexpr Duration kEndsWithin = seconds(
-    900);  // virtual, once faults have stopped: a daemon that is away, backoffs, redone steps
+    900);  // virtual time after the faults have stopped: daemons away, backoffs, redone steps
 constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
 constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;
@@ -58,12 +58,12 @@ class World {
     if (launcher_->finished() || !launcher_->alive()) return;
     launcher_->die();
     sim_.after(away, [this] {
-      dead_.push_back(std::move(launcher_));  // what it had under way finds that it is dead
+      dead_.push_back(std::move(launcher_));  // its pending events find that it is dead
       if (sim_.mutant != Mutant::GenerationNotRaised) ++generation_;
       sim_.timeline.trace("a launcher of generation {} resumes the run", generation_);
       launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, generation_);
       launcher_->start();
-      // Whoever had asked the last one to stop asks again, if there is no other way to an end.
+      // Whoever asked the last launcher to stop may ask again; after a HangWorker fault it must.
       if (last_stop_ && (sim_.plan.has(FaultKind::HangWorker) || sim_.timeline.random.chance(0.5)))
         sim_.after(sim_.between(Duration{0}, seconds(3)), [this] { ask_to_stop(*last_stop_); });
     });
@@ -124,12 +124,12 @@ class World {
 
 }  // namespace
 
-// A run tells no story while it is well; one that went wrong, or is watched, is told from the
-// start.
+// Record a trace from the start only if somebody watches the run. A run that went wrong is run
+// again for its trace.
 SimResult simulate(const SimOptions& options) {
   SimResult result = World(options, options.seed, options.print).run();
   if (options.wall_clocks && result.violation.empty()) {
-    // S14: no decision depends on a wall clock: under other ones everything happens as before.
+    // S14: no decision depends on a wall clock: with other ones everything happens as before.
     const SimResult other = World(options, options.seed + 0x5eed, false).run();
     if (other.trace_hash != result.trace_hash)
       result.violation = "S14: the same seed goes another way under other wall clocks";

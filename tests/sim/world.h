@@ -1,5 +1,4 @@
-// One whole simulated run: the launcher, the nodes, the faults of its plan, and the checkers that
-// watch.
+// One complete simulated run: the launcher, the nodes, the faults of its plan, and the checkers.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@ namespace train::sim {
 
 struct SimOptions {
   std::uint64_t seed = 1;
-  int nodes = 3;  // 0: as many as the seed says
+  int nodes = 3;  // 0: by the seed
   Mutant mutant = Mutant::None;
   bool print = false;
   int ranks_per_node = 0;    // 0: by the seed
   Duration lasts{};          // 0: by the seed
-  bool wall_clocks = false;  // S14: run it again under other wall clocks, and compare
+  bool wall_clocks = false;  // S14: run it again with other wall clocks, and compare
 };
 struct SimResult {
   std::string violation;  // empty: none
@@ -27,8 +26,8 @@ struct SimResult {
   int attempts = 0, nodes = 0;
   int from_standby = 0;  // workers of the last attempt
   Duration virtual_time{};
-  std::uint32_t sites_fired = 0;                          // a bit each, see Site
-  std::string describe(const SimOptions& options) const;  // what to run to see it again
+  std::uint32_t sites_fired = 0;                          // one bit each, see Site
+  std::string describe(const SimOptions& options) const;  // the command that shows it again
 };
 
 SimResult simulate(const SimOptions& options);

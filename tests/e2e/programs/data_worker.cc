@@ -1,5 +1,5 @@
-// Reads the shard of `train` in batches of train_loop_config.batch_size; its result: how many
-// batches, and column x of its rows.
+// Reads the shard of `train` in batches of train_loop_config.batch_size. Its result is the number
+// of batches, and column x of its rows.
 #include <arrow/array/array_primitive.h>
 #include <arrow/record_batch.h>
 #include <train/dataset.h>

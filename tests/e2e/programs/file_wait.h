@@ -1,5 +1,5 @@
-// Waiting of a test's workers for what a test or the launcher writes, woken by the kernel. There is
-// no deadline here: the test has one, and ends its workers.
+// Lets test workers wait for files from a test or the launcher; the kernel wakes them. There is no
+// deadline here: the test has one, and ends its workers.
 #pragma once
 
 #include <sys/inotify.h>
@@ -32,7 +32,7 @@ class FileWatch {
   int fd_;
 };
 
-/// Return once the file is there. Folders on the way to it may be made later.
+/// Return once the file exists. Parent folders may be made later.
 inline void wait_for_file(const std::filesystem::path& path) {
   const FileWatch watch;
   const auto there = [](const std::filesystem::path& at) {
@@ -48,7 +48,7 @@ inline void wait_for_file(const std::filesystem::path& path) {
   }
 }
 
-/// A log that grows, read behind its writer.
+/// Reads a log while its writer appends to it.
 class GrowingLog {
  public:
   explicit GrowingLog(const std::string& path) {
@@ -56,7 +56,7 @@ class GrowingLog {
     watch_.watch(path, IN_MODIFY);
     file_.open(path, std::ios::binary);
   }
-  /// Return once it holds `text` behind what the call before has found.
+  /// Return once the log holds `text` after what the previous call found.
   void wait_for(const std::string& text) {
     for (;;) {
       if (const std::size_t at = unread_.find(text); at != std::string::npos) {

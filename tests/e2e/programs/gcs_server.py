@@ -1,7 +1,7 @@
-"""gcp-storage-emulator, with faults in front of it: gcs_server.py RULES. Prints its URL once it listens.
+"""gcs_server.py RULES: run gcp-storage-emulator with injected faults. Prints its URL once it listens.
 
-What the emulator lacks and Google's service does, is done here: the precondition ifGenerationMatch=0 is answered with 412 where
-the object exists, and an upload of which nothing has come yet is said to have nothing.
+It adds what Google's service does and the emulator lacks: it answers the precondition ifGenerationMatch=0 with 412 if the object
+exists, and says of an upload without any bytes yet that it has none.
 """
 import json
 import logging
@@ -69,7 +69,7 @@ class Front(emulator.RequestHandler):
             faults.note(f"{text} reset")
             self.hang_up()
         else:
-            with nullcontext() if method == "GET" else changes:  # whoever reads may take its time
+            with nullcontext() if method == "GET" else changes:  # a reader may take its time
                 if self.taken():
                     self.refuse(412, "At least one of the pre-conditions you specified did not hold.")
                     return

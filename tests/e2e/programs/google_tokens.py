@@ -1,8 +1,8 @@
-"""What gives Google's access tokens: google_tokens.py FOLDER. Prints its address once it listens.
+"""google_tokens.py FOLDER: give out Google's access tokens. Prints its address once it listens.
 
-Writes account.json (of a service account, whose signature is verified), stranger.json (signed by another key) and user.json.
-Tokens end in a second less than the 5 minutes before whose end they are renewed when FOLDER/short exists. Each request is a line in
-FOLDER/requests.
+Writes account.json (a service account, whose signature it verifies), stranger.json (signed by another key) and user.json. While
+FOLDER/short exists, tokens last 299 s, a second less than the 5 minutes before their end at which clients renew them. Writes a
+line per request to FOLDER/requests.
 """
 import base64
 import json

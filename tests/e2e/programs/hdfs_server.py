@@ -1,4 +1,4 @@
-"""An HDFS of one NameNode and one DataNode, empty: hdfs_server.py HADOOP FOLDER. Prints its URL once it can be written to.
+"""hdfs_server.py HADOOP FOLDER: run an empty HDFS of one NameNode and one DataNode. Prints its URL once it can be written to.
 
 SIGUSR1 kills the NameNode (SIGKILL), SIGUSR2 starts it again.
 """
@@ -15,7 +15,7 @@ import urllib.request
 
 hadoop, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 java_home = "/usr/lib/jvm/java-17-openjdk-amd64"
-# What a Hadoop of 2016 needs of a Java of 2021.
+# A Hadoop of 2016 needs these options with a Java of 2021.
 opens = [f"--add-opens=java.base/{name}=ALL-UNNAMED"
          for name in ("java.lang", "java.util", "java.net", "java.nio", "java.io", "sun.nio.ch")]
 opens += ["--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED"]

@@ -1,9 +1,9 @@
-// A worker that speaks to its supervisor without the SDK, and says what it must not. Its arguments:
+// A worker that speaks to its supervisor without the SDK, and says forbidden things. Arguments:
 //   result RANK      the result of another rank
 //   staged FOLDER    a checkpoint in a folder that is not its own
-//   flood            reports that nobody asked for, until the connection is ended
+//   flood            unrequested reports, until the supervisor ends the connection
 //   fifo | huge      an error file that is a FIFO, or 1 TiB large; exit 3
-// It prints "ended by the supervisor" when the connection was ended, and exits with 0.
+// It prints "ended by the supervisor" when the supervisor ends the connection, and exits with 0.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ using namespace train;
 
 int number_of(const char* name) { return std::atoi(std::getenv(name)); }
 
-/// False once the connection is ended.
+/// Send a message. Return false once the connection has ended.
 template <class Message>
 bool say(int fd, const Message& message) {
   std::string bytes;
@@ -39,7 +39,7 @@ bool say(int fd, const Message& message) {
   return true;
 }
 
-/// Until `last`, or the connection's end.
+/// Read until `last` comes or the connection ends.
 bool heard(int fd, FrameReader& reader, MessageType last) {
   char buffer[4096];
   for (;;) {

@@ -1,4 +1,4 @@
-// A worker without the SDK that does what its words say, one after the other:
+// A worker without the SDK that follows its words one after the other:
 //   print TEXT | complain TEXT | write TEXT (no newline) | lines N | touch FILE | wait-for FILE |
 //   exit N | signal N | segfault | hang | ignore-term | on-term-exit N (says "leaving") | family (a
 //   child, one with setsid, a double fork; all hang) | eat MIB (of memory, and keeps them) |

@@ -1,6 +1,6 @@
-"""moto's S3 server, with faults in front of it: s3_server.py RULES [PORT [CERTIFICATE KEY]]. Prints its URL once it listens.
+"""s3_server.py RULES [PORT [CERTIFICATE KEY]]: run moto's S3 server with injected faults. Prints its URL once it listens.
 
-With a certificate it speaks TLS, and notes the host and the temporary key's token of each request.
+With a certificate it speaks TLS, and records the host and the temporary key's token of each request.
 """
 import logging
 import socket

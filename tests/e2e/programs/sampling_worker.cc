@@ -1,7 +1,7 @@
 // Trains on a dataset whose row i is the number i, with a checkpoint every `checkpoint_every`
-// steps, and writes which rows each step saw into `seen`-RANK. The rank `die_rank` of attempt 0 is
-// killed before step `die_step`, once its first checkpoint is committed. With `fails` its first
-// tensor operation throws.
+// steps, and writes the rows of each step to `seen`-RANK. In attempt 0, it kills rank `die_rank`
+// before step `die_step`, once its first checkpoint is committed. With `fails`, its first tensor
+// operation throws.
 #include <signal.h>
 #include <train/torch.h>
 #include <train/train.h>
@@ -23,7 +23,7 @@ struct Numbers : torch::data::Dataset<Numbers> {
   std::size_t rows;
 };
 
-/// Lines "ATTEMPT EPOCH STEP ROW", whole even where the process is killed.
+/// Write lines "ATTEMPT EPOCH STEP ROW", complete even if the process is killed.
 void note(std::ofstream& seen, std::uint64_t epoch, int step, const torch::Tensor& rows) {
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
     seen << train::get_context().attempt() << ' ' << epoch << ' ' << step << ' '

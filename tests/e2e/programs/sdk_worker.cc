@@ -1,4 +1,4 @@
-// A worker with the SDK, without LibTorch. train_loop_config.mode says what it does.
+// A worker with the SDK, without LibTorch. train_loop_config.mode selects what it does.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <signal.h>
@@ -38,15 +38,15 @@ const char* variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The manifest of checkpoint k.
+// Return the path of checkpoint k's manifest.
 std::string committed(int k) {
   char name[64];
   std::snprintf(name, sizeof name, "/checkpoints/checkpoint_%06d/.manifest.json", k);
   return get_context().storage_path() + name;
 }
 
-// Keeps a rank at most `ahead` reports ahead of the run's log: one that trains without end stays as
-// fast as its disk. 0: as fast as it can.
+// Keep a rank at most `ahead` reports ahead of the run's log, so that endless training runs at the
+// disk's speed. 0: as fast as it can.
 class Pace {
  public:
   explicit Pace(std::uint64_t ahead) : ahead_(ahead) {}
@@ -63,7 +63,7 @@ class Pace {
   std::optional<train::e2e::GrowingLog> log_;
 };
 
-// Whether this machine, or network namespace, has the IPv4 address.
+// Return whether this machine or network namespace has the IPv4 address.
 bool has_address(const std::string& address) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return false;
@@ -79,9 +79,9 @@ bool has_address(const std::string& address) {
   return found;
 }
 
-// The test decides when this rank begins epochs of hold_at (or of hold_at_RANK): once it writes
-// HOLD_FILE-ATTEMPT-EPOCH; with hold_until_stop, also once the rank has heard that it is to stop.
-// Attempts from hold_attempts on do not wait.
+// Hold epochs of hold_at (or hold_at_RANK) until the test writes HOLD_FILE-ATTEMPT-EPOCH or, with
+// hold_until_stop, the rank has heard that it must stop. Attempts from hold_attempts on do not
+// wait.
 void hold(const Config& config, int epoch) {
   auto epochs = config.get<std::vector<int>>("hold_at", {});
   epochs = config.get<std::vector<int>>("hold_at_" + std::to_string(get_context().world_rank()),
@@ -97,12 +97,11 @@ void hold(const Config& config, int epoch) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-// epochs: reports epoch and loss (rank 0 with a checkpoint of the epoch, every checkpoint_every
-// epochs, the others with an empty one). die_rank dies by die_signal in epoch die_epoch of the
-// attempts below die_attempts; every rank in those below die_each_attempts, once a new checkpoint
-// is committed; ranks on the machine die_on_address in epoch die_epoch of each.
-// epochs_after_restore: how many epochs an attempt does that begins from a
-// checkpoint.
+// Report epoch and loss. Every checkpoint_every epochs, rank 0 hands over a checkpoint of the
+// epoch, the others an empty one. die_rank dies by die_signal in epoch die_epoch of the attempts
+// below die_attempts. Every rank dies in those below die_each_attempts, once a new checkpoint is
+// committed. Ranks on the machine die_on_address die in epoch die_epoch of each attempt.
+// epochs_after_restore: number of epochs of an attempt that begins from a checkpoint.
 void epochs(const Config& config) {
   const int rank = get_context().world_rank();
   const int every = config.get<int>("checkpoint_every", 1);
@@ -137,7 +136,7 @@ void epochs(const Config& config) {
     }
     if (get_context().attempt() < config.get<int>("die_each_attempts", 0) &&
         epoch > train::start_epoch()) {
-      wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
+      wait_for_file(committed(epoch));  // of the previous epoch: numbers begin with 1
       ::kill(::getpid(), SIGKILL);
     }
     if (epoch == config.get<int>("die_epoch", 0) &&
@@ -177,7 +176,7 @@ void collectives(const Config&) {
                                 {"ran", ran.at("ran")}});
 }
 
-// Rank r reports 3·r times, rank 0 never.
+// Rank r reports 3·r times; rank 0 never reports.
 void uneven(const Config&) {
   for (int i = 0; i < 3 * get_context().world_rank(); ++i) train::report({{"i", i}});
 }
@@ -192,7 +191,7 @@ void threads(const Config& config) {
   for (std::thread& thread : all) thread.join();
 }
 
-// Both ranks hand in shared.txt: with different bytes in the first checkpoint, with the same ones
+// Both ranks hand over shared.txt: with different bytes in the first checkpoint, with equal bytes
 // in the second.
 void collision(const Config&) {
   for (int k = 0; k < 2; ++k) {
@@ -205,7 +204,7 @@ void collision(const Config&) {
   }
 }
 
-// Checkpoints of so many empty files.
+// Make checkpoints of this many empty files.
 void many_files(const Config& config) {
   int epoch = 0;
   for (const int files : config.get<std::vector<int>>("files")) {
@@ -224,8 +223,8 @@ void scores(const Config& config) {
   }
 }
 
-// Checkpoints of these sizes; a careless writer does not ask whether all was written. The first one
-// is committed before the second is made.
+// Make checkpoints of these sizes. A careless writer ignores write errors. The first checkpoint is
+// committed before the second is made.
 void sizes(const Config& config) {
   const bool careless = config.get<bool>("careless", false);
   int epoch = 0;
@@ -241,7 +240,7 @@ void sizes(const Config& config) {
   if (const auto file = config.get<std::string>("wait_for", ""); !file.empty()) wait_for_file(file);
 }
 
-// Bytes that only this rank makes in this epoch.
+// Return bytes that are unique to this rank and epoch.
 std::string state_of(int rank, int epoch, std::size_t bytes) {
   std::string state(bytes, '\0');
   std::uint64_t x =
@@ -253,14 +252,14 @@ std::string state_of(int rank, int epoch, std::size_t bytes) {
   return state;
 }
 
-// The inode of `file`, as it was written, is in inode-EPOCH-RANK of the run's folder.
+// Report a checkpoint in place. Write the inode of `file` to the run folder's inode-EPOCH-RANK.
 void report_in_place(const Config& config, int epoch, const std::string& file,
                      const std::function<void(const std::filesystem::path&)>& write) {
   const std::filesystem::path run = get_context().storage_path();
   const std::string which =
       std::to_string(epoch) + "-" + std::to_string(get_context().world_rank());
   const std::filesystem::path folder = run / "written" / which;
-  std::filesystem::remove_all(folder);  // an attempt before this one may have died over it
+  std::filesystem::remove_all(folder);  // a previous attempt may have died while writing
   write(folder);
   struct stat found {};
   if (::stat((folder / file).c_str(), &found) != 0) throw std::runtime_error("no " + file);
@@ -268,17 +267,17 @@ void report_in_place(const Config& config, int epoch, const std::string& file,
   const bool dies = here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
                     get_context().attempt() == 0;
   const bool after = config.get<bool>("die_after_report", false);
-  if (dies) wait_for_file(committed(epoch));  // of the epoch before: numbers begin with 1
+  if (dies) wait_for_file(committed(epoch));  // of the previous epoch: numbers begin with 1
   if (dies && !after) ::kill(::getpid(), SIGKILL);
   train::report({{"epoch", epoch}}, train::Checkpoint::from_directory(folder),
                 {.upload = train::Upload::None});
   if (dies) ::kill(::getpid(), SIGKILL);
 }
 
-// Each epoch every rank hands over a state of so many bytes, and a small file; and finds those of
-// all ranks when it begins from a checkpoint. Nothing is read from storage itself. Rank 0 waits for
-// ever before it restores in the attempts of restore_hold. in_place: it writes them below the run's
-// folder itself; die_rank then dies in epoch die_epoch of attempt 0, before its report or after it.
+// In each epoch, every rank hands over a state of `bytes` bytes and a small file. An attempt that
+// begins from a checkpoint checks the states of all ranks. Nothing is read from storage directly.
+// In the attempts of restore_hold, rank 0 waits forever before it restores. in_place: write below
+// the run's folder; die_rank then dies in epoch die_epoch of attempt 0, before or after its report.
 void big(const Config& config) {
   const auto bytes = config.get<std::size_t>("bytes");
   const int rank = get_context().world_rank();

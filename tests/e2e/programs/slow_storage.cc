@@ -1,18 +1,18 @@
-// A file system with faults, below one folder: a library that is loaded into a test's programs by
-// LD_PRELOAD. $SLOW_STORAGE_DIR is the folder (an absolute path), $SLOW_STORAGE_RULES a file that
-// the test may replace at any time; one that is missing holds no rules. A line of it:
+// A file system with faults below one folder: test programs load this library by LD_PRELOAD.
+// $SLOW_STORAGE_DIR is the folder (an absolute path). $SLOW_STORAGE_RULES is a file that the test
+// may replace at any time; a missing file has no rules. A line of it:
 //
 //   traind fsync delay 2 .rank-     PROGRAM CALL FAULT VALUE PART-OF-THE-PATH ('*': any)
 //
-// PROGRAM is the name of the executable; CALL fsync (fdatasync too), write, rename or unlink (rmdir
-// too). The first line that fits decides:
+// PROGRAM is the name of the executable; CALL is fsync (also fdatasync), mkdir, write, rename or
+// unlink (also rmdir). The first line that matches decides:
 //
 //   delay S     after S seconds, or once the rule is gone
-//   hang 0      not before the rule is gone
-//   eio N, enospc N, edquot N    the first N calls of a process fail so; 0: all of them
+//   hang 0      until the rule is gone
+//   eio N, enospc N, edquot N    fail the first N calls of a process with that error; 0: all calls
 //
-// Each call that a rule fits is a line of $SLOW_STORAGE_RULES.log, written before it is made:
-// PROGRAM CALL FAULT INODE PATH; of a fault that is used up, FAULT is "none".
+// The library writes a line to $SLOW_STORAGE_RULES.log before each matching call: PROGRAM CALL
+// FAULT INODE PATH. FAULT is "none" if the fault is used up.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -57,7 +57,7 @@ const std::string& program() {
   return name;
 }
 
-// By system calls only: what is wrapped here must not be called from here.
+// Use system calls only: code here must not call the functions that we wrap.
 std::string text_of(const std::string& path) {
   const long fd = ::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";
@@ -119,7 +119,7 @@ void wait_while(const Rule& rule, const std::string& path) {
   }
 }
 
-// 0: the call shall be made. Else the errno with which it fails.
+// Return 0 to make the call, or else the errno with which it fails.
 int fault_of(const char* call, const std::string& path) {
   const std::string below = variable("SLOW_STORAGE_DIR");
   if (below.empty() || !path.starts_with(below + "/")) return 0;
@@ -140,13 +140,13 @@ int fault_of(const char* call, int fd) {
   return fault_of(call, link_target("/proc/self/fd/" + std::to_string(fd)));
 }
 
-/// The function that this library stands before.
+/// Return the function that this library wraps.
 template <class Function>
 Function* next(Function*, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// Calls ::NAME(ARGUMENTS) unless the rules say otherwise.
+// Call ::NAME(ARGUMENTS) unless the rules say otherwise.
 #define CALL(rule_name, what, name, ...)                           \
   static auto* const real = next(&::name, #name);                  \
   if (const int failed = fault_of(rule_name, what); failed != 0) { \

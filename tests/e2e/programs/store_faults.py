@@ -1,10 +1,10 @@
 """Faults in front of a store's server.
 
-Rules are in a file, read at each request:
+The rules are in a file, which is read at each request:
   [{"match": "PUT .*/data-", "action": "503" | "reset" | "lost", "times": 3}]
-`match` is a regular expression over "METHOD path?query"; the first rule that matches and has times left is taken.
-503: overloaded. reset: the connection is lost before anything is done. lost: it is done, and the answer never comes.
-Each request is a line in the file's name + ".log": "METHOD path?query status".
+`match` is a regular expression over "METHOD path?query". The first matching rule with times left applies.
+503: overloaded. reset: the connection breaks before anything is done. lost: the request is done, and the answer never comes.
+The server writes a line per request to the file's name + ".log": "METHOD path?query status".
 """
 import json
 import re

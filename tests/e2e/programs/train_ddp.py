@@ -1,4 +1,4 @@
-"""Plain PyTorch data parallelism, as it runs under torchrun: nothing of trainrun is imported."""
+"""Plain PyTorch data parallelism, as under torchrun, without any import of trainrun."""
 
 import gc
 import os
@@ -35,8 +35,8 @@ def main():
     victim = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[1] == "die" else -1
     dist.init_process_group("gloo")
     train(victim)
-    # PyTorch 2.11 without any launcher: 3 of 6 such scripts abort at exit ("terminate called without an active exception"), when
-    # the group, which a cycle in the DDP module keeps, outlives the interpreter together with Gloo's threads.
+    # In PyTorch 2.11 without any launcher, 3 of 6 such scripts abort at exit ("terminate called without an active exception"): a
+    # cycle in the DDP module keeps the group, which then outlives the interpreter together with Gloo's threads.
     gc.collect()
     dist.destroy_process_group()
 

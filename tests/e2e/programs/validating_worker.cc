@@ -1,5 +1,5 @@
-// Trains `accuracies` epochs, each with a checkpoint, and validates its own checkpoints: that of
-// epoch k has val_acc = accuracies[k]. Epochs that are listed wait or fail, as the test wants it.
+// Trains `accuracies` epochs, each with a checkpoint, and validates its own checkpoints: epoch k
+// has val_acc = accuracies[k]. Listed epochs wait or fail, as the test wants.
 #include <signal.h>
 #include <train/train.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The rows of a dataset that the spec carries, with trainrun::data.
+// Reads the rows of a dataset in the spec, with trainrun::data.
 #include <train/dataset.h>
 #include <train/train.h>
 

@@ -1,4 +1,4 @@
-// Two reports and a checkpoint, with nothing but trainrun::sdk.
+// Makes two reports and a checkpoint, with trainrun::sdk only.
 #include <train/train.h>
 
 int main(int argc, char** argv) {

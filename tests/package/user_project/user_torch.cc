@@ -1,5 +1,5 @@
-// One step of a linear model from known weights, with trainrun::torch: the loss is (2 - 0)² = 4,
-// then (2 - 0.8)² = 1.44.
+// Trains a linear model from known weights for one step, with trainrun::torch. The loss is (2 - 0)²
+// = 4, then (2 - 0.8)² = 1.44.
 #include <train/torch.h>
 #include <train/train.h>
 

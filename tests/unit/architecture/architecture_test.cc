@@ -1,5 +1,5 @@
-// What the table of layers (docs/architecture.md, tests/unit/layering) cannot say: what the cores
-// must not touch, where each third party stays, and the few words that belong to one place only.
+// Checks what the table of layers (docs/architecture.md, tests/unit/layering) cannot express: what
+// the cores must not touch, where each third party stays, and words that belong to one place only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SourceFile {
-  std::string path;  // from the tree's root
+  std::string path;  // from the root of the tree
   std::vector<std::string> lines;
 };
 
@@ -116,11 +116,11 @@ TEST(Architecture, CoroutinesAreSpawnedInAScopeOnly) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
-/// Whoever leaves a thread behind says so by the name of start_unjoined_thread().
+/// Code that leaves a thread behind must call start_unjoined_thread(), whose name says so.
 TEST(Architecture, ThreadsAreDetachedInOnePlace) {
   const auto found = lines_with(R"(\.detach\(\))", [](const std::string& path) {
     return !in(path, "tests") && !in(path, "benchmarks") && !in(path, "examples") &&
-           !in(path, "sdk/torch") &&  // tensors are
+           !in(path, "sdk/torch") &&  // torch::Tensor::detach()
            path != "lib/base/thread.cc" &&
            path != "daemon/supervisor/workers/spawn.cc";  // a Boost.Process child
   });
@@ -128,8 +128,8 @@ TEST(Architecture, ThreadsAreDetachedInOnePlace) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
-/// "train::Error" → where it is defined, for the types and constants of a file's namespaces that
-/// other files can name. Our formatter begins each of their lines, and nothing else, in column 0.
+/// Map the types and constants of a file's namespaces that other files can name to the places of
+/// their definition. Our formatter begins each of their lines, and nothing else, in column 0.
 void collect_definitions(const SourceFile& file,
                          std::map<std::string, std::set<std::string>>& all) {
   static const std::regex space(R"(^(?:inline )?namespace\s*([\w:]*)\s*\{)"),
@@ -144,7 +144,7 @@ void collect_definitions(const SourceFile& file,
     } else if (std::regex_search(line, end)) {
       if (!spaces.empty()) spaces.pop_back();
     } else if (std::regex_search(line, found, type) || std::regex_search(line, found, constant)) {
-      if (std::count(spaces.begin(), spaces.end(), "") > 0) continue;  // of this file alone
+      if (std::count(spaces.begin(), spaces.end(), "") > 0) continue;  // local to this file
       std::string name;
       for (const std::string& one : spaces) name += one + "::";
       all[name + found[1].str()].insert(file.path);
@@ -152,8 +152,8 @@ void collect_definitions(const SourceFile& file,
   }
 }
 
-/// Two definitions of one name in one namespace are two layouts in one program, and no linker says
-/// so: `train::StagedFile` once was.
+/// Two definitions of one name in one namespace are two layouts in one program, and no linker
+/// reports it: `train::StagedFile` once was such a name.
 TEST(Architecture, EachNameHasOneDefinition) {
   std::map<std::string, std::set<std::string>> definitions;
   for (const SourceFile& file : all_sources()) {
@@ -182,8 +182,8 @@ TEST(Architecture, NoShellIsStartedByTheWay) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
-/// g++ 12 makes an illegal instruction of some coroutines that ask for an awaited result without
-/// giving it a name (docs/developing.md).
+/// g++ 12 compiles some coroutines to an illegal instruction if they use an awaited result without
+/// a name (docs/developing.md).
 TEST(Architecture, AwaitedResultsHaveANameBeforeTheyAreNegated) {
   const auto found =
       lines_with(R"(!co_await\b)", [](const std::string& path) { return !in(path, "tests"); });
@@ -191,8 +191,8 @@ TEST(Architecture, AwaitedResultsHaveANameBeforeTheyAreNegated) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
-/// It throws where a file can be opened and not read: a folder, a disk that fails (read_text() of
-/// lib/base).
+/// It throws if a file can be opened but not read: a folder, or a file on a failing disk. Use
+/// read_text() of lib/base.
 TEST(Architecture, FilesAreReadByNothingThatThrows) {
   const auto found = lines_with(R"(istreambuf_iterator<char>\()", [](const std::string& path) {
     return !in(path, "tests") && !in(path, "benchmarks");
@@ -201,13 +201,13 @@ TEST(Architecture, FilesAreReadByNothingThatThrows) {
   EXPECT_EQ(found, std::vector<std::string>{});
 }
 
-/// Else what others wrote reaches a terminal as it is, and a full disk ends the program. The SDK is
-/// part of its user's program, whose output train-run prints.
+/// Otherwise, others' text reaches a terminal as it is, and a full disk ends the program. The SDK
+/// is exempt: it is part of its user's program, whose output train-run prints.
 TEST(Architecture, TextsArePrintedInOnePlace) {
   const std::vector<std::string> allowed{
-      "lib/base/print.cc",                      // the place
-      "lib/base/check.cc",                      // of our own bugs, as the program ends
-      "launcher/cluster/run/stop_requests.cc",  // a text of its own, where the main thread hangs
+      "lib/base/print.cc",                      // the one place
+      "lib/base/check.cc",                      // reports our own bugs as the program ends
+      "launcher/cluster/run/stop_requests.cc",  // prints its own text when the main thread hangs
   };
   const auto found = lines_with(
       R"(fmt::print\(|std::(cout|cerr|clog)\b|\bv?f?printf\(|\bf?put(s|c|char)\(|\bperror\(|fwrite\(.*std(out|err)\)|fflush\(stdout|write\(STD)",
@@ -224,13 +224,13 @@ TEST(Architecture, TextsArePrintedInOnePlace) {
   EXPECT_EQ(screens, std::vector<std::string>{});
 }
 
-// LibTorch's readers of archives and pickles run what a file says.
+// LibTorch's readers of archives and pickles can execute code from a file.
 TEST(Architecture, NothingElseReadsFilesThatCanHoldCode) {
   const auto found = lines_with(
       R"(InputArchive|torch::load\(|(jit|torch)::(un)?pickle|jit::(load|import_ir_module)\()",
       [](const std::string& path) {
         return !in(path, "tests") &&
-               path != "sdk/torch/state_io.cc" &&  // where the environment allows it
+               path != "sdk/torch/state_io.cc" &&  // if the environment allows it
                path != "sdk/torch/sampler.cc" &&   // an override that throws
                path != "sdk/include/train/torch.h";
       });
@@ -242,7 +242,7 @@ TEST(Architecture, UnitTestsAndSimulationsNeverSleep) {
   const auto found = lines_with(
       R"(sleep_for|sleep_until|\bu?sleep\(|nanosleep\(|\bp?poll\((nullptr|NULL|0),|\bselect\(0,)",
       [](const std::string& path) {
-        if (path == "tests/fakes/eventually.h") return false;  // the one place that looks again
+        if (path == "tests/fakes/eventually.h") return false;  // the only place that polls
         return (in(path, "tests/unit") || in(path, "tests/sim") || in(path, "tests/fakes")) &&
                !in(path, "tests/unit/architecture");
       });

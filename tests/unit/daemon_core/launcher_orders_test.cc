@@ -46,7 +46,7 @@ TEST(LauncherOrders, ALeaseWithoutBoundsIsRefused) {
   }
 }
 
-// It becomes an argument, a folder and a part of names: cut at a NUL it would be another run's.
+// A run id becomes an argument, a folder and a part of names; a NUL would make it another run's.
 TEST(LauncherOrders, ARunIdIsANameAndNothingElse) {
   using namespace std::string_literals;
   for (const std::string& id :

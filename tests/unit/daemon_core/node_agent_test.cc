@@ -34,7 +34,7 @@ SupervisorUp up(Attempt attempt, double claimed = 2, const std::string& run = "r
 struct Node {
   NodeAgent agent{"node-a", "host-a", {"10.0.0.1"}, cpus(4, 2)};
   std::vector<NodeAction> handle(const NodeEvent& event) { return agent.handle(event); }
-  /// The one action of the kind asked for; a failure when there is none.
+  /// Return the action of this kind, or fail the test if there is none.
   template <class A>
   A one(const NodeEvent& event) {
     for (const NodeAction& action : agent.handle(event)) {
@@ -43,7 +43,7 @@ struct Node {
     ADD_FAILURE() << "no such action";
     return {};
   }
-  /// Its supervisor ends. Returns the event that all it left is gone.
+  /// End its supervisor. Return the event that all of its leftovers are gone.
   AttemptLeftoversReaped down(const AttemptKey& key, const std::string& reason = "exit code 0") {
     EXPECT_EQ(one<ReapAttemptLeftovers>(SupervisorDown{key, reason}).key, key);
     return {key};
@@ -330,7 +330,7 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
 
   const auto actions = node.handle(ask_standby(kSecond));
 
-  ASSERT_EQ(actions.size(), 1u);  // nothing is stopped for them
+  ASSERT_EQ(actions.size(), 1u);  // the node stops nothing for them
   const auto& spawned = std::get<SpawnSupervisor>(actions[0]);
   EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(spawned.message.claimed, Resources{});
@@ -475,7 +475,7 @@ TEST(NodeAgent, KnowsTheGenerationOfARunThatIsOverAsLongAsASupervisorOfItLives) 
   EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
 }
 
-/// A supervisor of r1 that a restarted traind finds again, which has heard of this generation.
+/// Return the event that a restarted traind finds r1's supervisor, which knows this generation.
 SupervisorUp found(std::uint64_t generation) {
   SupervisorUp event = up(kFirst);
   event.message.generation = generation;
@@ -572,7 +572,7 @@ TEST(NodeAgent, StopsWhatIsLeftWhenTheGraceIsOver) {
 
   actions = node.handle(DrainExpired{});
 
-  ASSERT_EQ(actions.size(), 4u);  // its launcher did not release it
+  ASSERT_EQ(actions.size(), 4u);  // the launcher did not release it
   EXPECT_EQ(std::get<TellSupervisor>(actions[1]).key, (AttemptKey{"r1", kFirst}));
   EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.orphan_timeout_ms, 0);
 }

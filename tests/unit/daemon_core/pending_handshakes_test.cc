@@ -39,7 +39,7 @@ TEST(PendingHandshakes, AFloodNeverClosesALauncherThatIsQuick) {
   }
 }
 
-// One connection each from as many addresses, whichever way these are ordered.
+// Each address has one connection. The order of the addresses must not matter.
 TEST(PendingHandshakes, ALauncherAmongManyAddressesIsNotTheOneToGo) {
   for (const std::string launcher : {"10.0.0.0", "99.0.0.1", "10.0.0.33"}) {
     PendingHandshakes pending;
@@ -50,7 +50,7 @@ TEST(PendingHandshakes, ALauncherAmongManyAddressesIsNotTheOneToGo) {
   }
 }
 
-// Whoever has one IPv6 address has 2^64 of them.
+// The owner of one IPv6 address has 2^64 of them.
 TEST(PendingHandshakes, ANetworkOfOneMachineCountsAsOneAddress) {
   PendingHandshakes pending;
   pending.begin(1, "10.0.0.1");

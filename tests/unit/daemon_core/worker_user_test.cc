@@ -15,27 +15,27 @@ struct Row {
 // traind runs as the user "trainrun".
 TEST(WorkerUser, IsWhomTraindAllowsAndTheSpecAsksForAndTheCertificateNames) {
   const Row rows[] = {
-      // as itself only
+      // traind allows only itself
       {{}, "", {}, "trainrun"},
       {{}, "trainrun", {}, "trainrun"},
       {{}, "alice", {}, ""},
       {{}, "root", {}, ""},
       {{}, "", "alice", "trainrun"},
-      // one
+      // it allows one user
       {{"alice"}, "", {}, "alice"},
       {{"alice"}, "alice", {}, "alice"},
       {{"alice"}, "bob", {}, ""},
       {{"alice"}, "trainrun", {}, ""},
       {{"alice"}, "root", {}, ""},
-      {{"alice"}, "", "bob", "alice"},  // who may use the node at all is --allow-launcher's
+      {{"alice"}, "", "bob", "alice"},  // --allow-launcher decides who may use the node
       {{"alice"}, "bob", "bob", ""},
-      // several, by a token
+      // it allows several; the launcher has a token
       {{"alice", "bob"}, "", {}, "alice"},
       {{"alice", "bob"}, "bob", {}, "bob"},
       {{"alice", "bob"}, "carol", {}, ""},
       {{"alice", "bob"}, "Alice", {}, ""},
       {{"alice", "bob"}, "alice ", {}, ""},
-      // several, by certificates
+      // it allows several; the launcher has a certificate
       {{"alice", "bob"}, "", "bob", "bob"},
       {{"alice", "bob"}, "bob", "bob", "bob"},
       {{"alice", "bob"}, "alice", "bob", ""},

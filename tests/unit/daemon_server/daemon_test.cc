@@ -1,4 +1,4 @@
-// A whole traind in a process of its own, without a launcher.
+// Runs a complete traind in its own process, without a launcher.
 #include "daemon/server/daemon.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr auto kWaitTimeout = seconds(60);  // far more than any step takes
 
-/// A socket's file is there a moment before anybody listens.
+/// Return whether somebody answers: a socket's file exists a moment before anybody listens.
 bool answers(const std::string& path) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -71,7 +71,7 @@ class TraindProcess {
     ASSERT_GT(pid_, 1);
     ASSERT_EQ(::kill(pid_, number), 0);
   }
-  /// Its exit code; 128 + signal.
+  /// Return its exit code, or 128 + signal.
   int wait() {
     const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
     pollfd ready{.fd = pidfd, .events = POLLIN, .revents = 0};
@@ -129,7 +129,7 @@ TEST(Daemon, DrainReturnsWhenItHasLeft) {
   EXPECT_EQ(run_drain(request(traind.runtime_dir())), 0);
 
   EXPECT_EQ(traind.wait(), 0);
-  EXPECT_EQ(run_drain(request(traind.runtime_dir())), 69);  // its socket's file is still there
+  EXPECT_EQ(run_drain(request(traind.runtime_dir())), 69);  // the socket's file still exists
 }
 
 TEST(Daemon, DrainOfNobodyIs69) { EXPECT_EQ(run_drain(request("/nonexistent")), 69); }

@@ -129,7 +129,7 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
   for (const char* name : {"thesis", ".trash-of-mine", "r1", "elsewhere", "target", "link"})
     EXPECT_TRUE(is_there(name)) << name;
   EXPECT_TRUE(fs::exists(root_ / "thesis/checkpoints/checkpoint_000001/a"));
-  EXPECT_EQ(said_.size(), 2u);  // of r1 and of the link
+  EXPECT_EQ(said_.size(), 2u);  // about r1 and the link
 }
 
 TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
@@ -169,8 +169,8 @@ TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
   }
 }
 
-// The folder of a user of --run-as: nothing that the user puts there makes traind use root's
-// rights.
+// Tests the folder of a --run-as user: nothing that the user puts there makes traind use root's
+// privileges.
 class UsersNodeData : public NodeDataTest {
  protected:
   void SetUp() override {
@@ -183,7 +183,7 @@ class UsersNodeData : public NodeDataTest {
     std::ofstream(root_ / "shadow") << "root's secret";
     ::chmod((root_ / "shadow").c_str(), 0600);
   }
-  /// A run's folder as that user's supervisor makes it; then the user does with it what they like.
+  /// Make a run's folder as that user's supervisor does; then let the user change it.
   void make_theirs(const std::string& run_id, const std::function<void(const fs::path&)>& then) {
     const ActAs himself(user_);
     ASSERT_TRUE(make_own_folder(own_ / run_id));
@@ -214,7 +214,7 @@ class UsersNodeData : public NodeDataTest {
 
 TEST_F(UsersNodeData, ReadsForOthersWhatTheOwnerCouldRead) {
   make_theirs("r1", [&](const fs::path& shard) { std::ofstream(shard / "weights") << "theirs"; });
-  // Where the system lets everybody make one, a hard link to a file of root's is no link to find.
+  // If the system lets everybody make a hard link to a file of root, traind cannot recognize it.
   fs::create_hard_link(root_ / "shadow", own_ / "r1/checkpoints/data-1-0.2/rank-0000/more");
   NodeData data(executor_, own_, user_, say_);
 
@@ -226,7 +226,7 @@ TEST_F(UsersNodeData, ReadsForOthersWhatTheOwnerCouldRead) {
 
 TEST_F(UsersNodeData, RemovesWhatTheOwnerCouldRemove) {
   make_theirs("r1", [](const fs::path&) {});
-  // root's own, marked as one of ours, under a name that the user may choose
+  // a folder of root, marked as ours, with a name that the user may choose
   ASSERT_TRUE(make_own_folder(own_ / "r2"));
   std::ofstream(own_ / "r2" / "thesis") << "years of work";
   {

@@ -39,7 +39,7 @@ class ProcessWatch : public testing::Test {
         },
         [](const std::exception_ptr&) {});
   }
-  /// What is due now is done; then whether the process is said to have gone.
+  /// Run what is due now. Return whether the watch reports that the process has gone.
   bool is_gone() {
     context_.restart();
     context_.poll();
@@ -48,7 +48,7 @@ class ProcessWatch : public testing::Test {
 
   pid_t pid_;
   asio::io_context context_;
-  asio::steady_timer timer_{context_};  // the reactor has its descriptors, as in any daemon
+  asio::steady_timer timer_{context_};  // opens the reactor's descriptors, as in any daemon
   bool gone_ = false;
 };
 

@@ -20,16 +20,16 @@ namespace {
 
 constexpr const char* kSleep = "exec sleep 1000";
 
-/// This process adopts what its children leave.
+/// This process adopts the orphans of its children.
 class AdoptedTest : public testing::Test {
  protected:
   AdoptedTest() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   ~AdoptedTest() override {
-    while (kill_adopted({}) > 0) ::sched_yield();  // until they are reaped
+    while (kill_adopted({}) > 0) ::sched_yield();  // until all are reaped
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 
-  /// Runs a program by sh that leaves a process behind, and says its pid.
+  /// Run an sh script that leaves a process behind. Return that process's pid.
   pid_t orphan(const std::string& script, const std::map<std::string, std::string>& env = {}) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::pipe(ends), 0);
@@ -45,7 +45,7 @@ class AdoptedTest : public testing::Test {
     EXPECT_EQ(::waitpid(*parent, nullptr, 0), *parent);
     forget_own_child(*parent);
     const pid_t pid = std::atoi(text);
-    // In the middle of execve() it has no environment.
+    // In the middle of execve(), it has no environment.
     if (script == kSleep) {
       EXPECT_TRUE(fakes::eventually([&] { return is_sleep(pid); }));
     }
@@ -111,7 +111,7 @@ TEST_F(AdoptedTest, IsKnownByItsWholeEnvironmentHoweverLarge) {
   EXPECT_FALSE(lives(first));
 }
 
-// In the middle of execve() a process has no environment for a moment.
+// In the middle of execve(), a process briefly has no environment.
 TEST_F(AdoptedTest, IsKilledEvenWhileItBecomesAnotherProgram) {
   for (int i = 0; i < 100; ++i) {
     const pid_t restless = orphan("exec sh -c 'exec sh -c \"$AGAIN\"'",

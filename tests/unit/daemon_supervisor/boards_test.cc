@@ -25,7 +25,7 @@ TEST(AnsweredCollectives, KeepsTheNewestOfOlderLaunchers) {
   EXPECT_EQ(sequences(answered, 1), (std::vector<std::uint64_t>{}));
   ASSERT_EQ(sequences(answered, 2).size(), AnsweredCollectives::kCountMax);
   EXPECT_EQ(sequences(answered, 2).front(), 3u);
-  answered.add(2, result(3));  // said again by the new launcher
+  answered.add(2, result(3));  // resent by the new launcher
   EXPECT_EQ(sequences(answered, 2).front(), 4u);
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 class CgroupTest : public testing::TestWithParam<CgroupVersion> {};
 
-// A child that joins the cgroup, hides a grandchild in a session of its own, and tells us its pid.
+// Start a child that joins the cgroup, hides a grandchild in another session, and sends us its pid.
 pid_t start_family(const Cgroup& group, int* grandchild_pipe) {
   int pipe_fds[2];
   EXPECT_EQ(::pipe(pipe_fds), 0);
@@ -70,7 +70,7 @@ TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
   EXPECT_NE(::access(group->path().c_str(), F_OK), 0);
 }
 
-// v2: born there; v1: it moves itself there before it becomes the program.
+// v2: the program is born there. v1: its process moves there before execve().
 TEST_P(CgroupTest, AProgramIsInItFromItsFirstInstruction) {
   const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
   if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
@@ -102,7 +102,7 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-/// A group of a test in every hierarchy, gone with it.
+/// Makes a group in every hierarchy, and removes it after the test.
 class CgroupLimitsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -171,7 +171,7 @@ TEST_F(CgroupLimitsTest, AreThoseOfTheWorkerAlone) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// As the supervisor of another user finds it.
+// Checks the group as another user's supervisor finds it.
 TEST(CgroupOfAnotherUser, TheUserOwnsItButForItsLimits) {
   const auto group = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
   if (::geteuid() != 0 || !group) GTEST_SKIP() << "needs root, and a cgroup that can be written";
@@ -185,7 +185,7 @@ TEST(CgroupOfAnotherUser, TheUserOwnsItButForItsLimits) {
                                                  ? "/memory.max"
                                                  : "/memory.limit_in_bytes")
                                 : "/proc/1/oom_score_adj";
-  // What Supervisor does first, and what it must not be able to do.
+  // Do what Supervisor does first, and try what it must not be able to do.
   const pid_t pid = ::fork();
   if (pid == 0) {
     for (const std::string& file : first->limit_paths()) std::ofstream(file) << "0" << std::flush;

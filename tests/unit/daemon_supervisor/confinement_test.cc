@@ -23,7 +23,7 @@ std::uint64_t number_in(const std::string& path) {
   return value;
 }
 
-/// Two workers of 64 MiB and 1.5 processors, which may have 7 processes each.
+/// Order two workers with 64 MiB, 1.5 processors and at most 7 processes each.
 PrepareAttempt order() {
   PrepareAttempt order;
   order.local_world_size = 2;
@@ -56,7 +56,7 @@ TEST(Confinement, WithoutAGroupTheLimitsThatAreAskedForAreMissing) {
   PrepareAttempt nothing = order();
   nothing.per_worker.memory_bytes = 0;
   nothing.limits.pids_max = 0;
-  nothing.limits.cpu_limit = false;  // a share when processors are short needs no group
+  nothing.limits.cpu_limit = false;  // sharing scarce processors needs no group
   ASSERT_TRUE(confinement.set(nothing));
   EXPECT_EQ(confinement.missing(), std::vector<std::string>{});
 }
@@ -85,7 +85,7 @@ class ConfinementInAGroup : public testing::Test {
       return !Cgroup::existing(name_);
     }));
   }
-  /// What the file of a limit holds, whichever version has it.
+  /// Return the contents of a limit's file, from v1 or v2.
   static std::string limit(const Cgroup& group, const std::string& controller,
                            const std::string& v1, const std::string& v2) {
     const std::string folder = group.controller(controller).value_or("") + "/";

@@ -1,4 +1,4 @@
-// A group of cgroup v2 is a folder with files; a pipe takes the place of the one that is written.
+// A cgroup v2 is a folder with files here. A pipe replaces the file that is written.
 #include "daemon/supervisor/limits/delegated_cgroup.h"
 
 #include <fcntl.h>

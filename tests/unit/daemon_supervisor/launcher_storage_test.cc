@@ -1,4 +1,4 @@
-// A supervisor whose node does not see the run's storage: the test is its launcher.
+// A supervisor whose node does not see the run's storage; the test acts as its launcher.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -68,7 +68,7 @@ TEST_F(LauncherStorage, HandsOutNothingElse) {
   }
 }
 
-/// Once the supervisor's disk has done what it was told.
+/// Return whether the file vanishes, once the supervisor's disk work is done.
 bool goes(const std::string& path) {
   return fakes::eventually([&] { return !fs::exists(path); });
 }
@@ -140,7 +140,7 @@ TEST_F(LauncherStorage, WithItsAttemptEverythingThatIsPendingGoes) {
   EXPECT_TRUE(fs::exists(checkpoints() + "/checkpoint_000001"));
 }
 
-/// A folder for the run's data that was there before this attempt.
+/// The folder for the run's data exists before this attempt.
 class OlderData : public SupervisorWithData {
  protected:
   OlderData() {
@@ -175,7 +175,7 @@ TEST_F(OlderData, AFolderThatOthersMayChangeIsNotUsed) {
   EXPECT_EQ(supervisor_.wait_for<StartFailed>().code, "permission");
 }
 
-/// A committed checkpoint in a folder of the test's, served to the supervisor.
+/// A committed checkpoint in the test's folder, which the test serves to the supervisor.
 class Restoring : public LauncherStorage {
  protected:
   Restoring() {
@@ -197,7 +197,7 @@ class Restoring : public LauncherStorage {
     supervisor_.send(start);
   }
 
-  /// Answers until something else is said. Counts what was asked for.
+  /// Answer read requests until another message comes, and count the requests.
   Frame serve() {
     for (;;) {
       Frame frame = supervisor_.next();

@@ -28,7 +28,7 @@ int family_of(int fd) {
   return bound.ss_family;
 }
 
-/// Another program, as `reuse` says, binds the port on 127.0.0.1.
+/// Return whether another program could bind the port on 127.0.0.1, with SO_REUSEADDR if `reuse`.
 bool can_bind(std::uint16_t port, bool reuse) {
   const FileDescriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = reuse ? 1 : 0;
@@ -61,7 +61,7 @@ TEST(MasterPort, OfAllAddressesIsThatOfIpv4AndIpv6) {
   ASSERT_TRUE(port) << port.error().describe();
   EXPECT_NE(port->port(), 0);
   EXPECT_FALSE(can_bind(port->port(), /*reuse=*/false));
-  // Rank 0 listens on it; a peer comes by IPv4.
+  // Rank 0 listens on it, and a peer connects by IPv4.
   ASSERT_EQ(::listen(port->fd(), 1), 0);
   const FileDescriptor peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(port->port());
@@ -119,7 +119,7 @@ TEST(MasterPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
   EXPECT_EQ(name.error().code, Errc::InvalidArgument);
   EXPECT_EQ(name.error().message, "'node-a' is no numeric address");
 
-  const auto elsewhere = MasterPort::bind("203.0.113.7");  // RFC 5737: nobody's
+  const auto elsewhere = MasterPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().message,
             "binding the master port on 203.0.113.7: Cannot assign requested address");

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = 1u << 20;
 
-/// A worker's own group of 200 MiB, in one of a Slurm step of 4 GiB.
+/// A worker's own group of 200 MiB, inside the group of a Slurm step of 4 GiB.
 std::vector<MemoryGroup> groups() {
   return {{.path = "/sys/fs/cgroup/slurm/job_7/trainrun-1/rank-0001", .limit = 200 * kMebibyte},
           {.path = "/sys/fs/cgroup/slurm/job_7", .limit = 4096 * kMebibyte, .limit_hits = 3}};
@@ -33,7 +33,7 @@ TEST(OutOfMemory, OfTheClaim) {
   after[0].peak = 200 * kMebibyte;
 
   EXPECT_EQ(verdict(groups(), after, true, true), "claim 200 200");
-  EXPECT_EQ(verdict(groups(), after, true, false), "claim 200 200");  // a child of it was killed
+  EXPECT_EQ(verdict(groups(), after, true, false), "claim 200 200");  // its child was killed
 }
 
 TEST(OutOfMemory, OfAGroupAbove) {
@@ -45,10 +45,10 @@ TEST(OutOfMemory, OfAGroupAbove) {
   EXPECT_EQ(verdict(groups(), after, true, true), "slurm 4096 4096");
 }
 
-// As Linux 6.18, where swap is counted as well.
+// As in Linux 6.18, with swap counted as well.
 TEST(OutOfMemory, OfALimitThatWasReachedWithoutBeingCounted) {
   auto before = groups(), after = groups();
-  before[1].reached = after[1].reached = true;  // by files that were read
+  before[1].reached = after[1].reached = true;  // by reading files
   after[0].kills = 1;
   after[0].peak = 200 * kMebibyte;
   after[0].reached = true;
@@ -81,7 +81,7 @@ TEST(OutOfMemory, WhereTheGroupIsSharedOnlyOfAWorkerThatWasKilled) {
 TEST(OutOfMemory, NotOfOneThatWasKilledOtherwise) {
   EXPECT_EQ(verdict(groups(), groups(), true, true), "no");
   auto after = groups();
-  after[0].limit_hits = 9;  // pages of files were given up in time
+  after[0].limit_hits = 9;  // file pages were reclaimed in time
   EXPECT_EQ(verdict(groups(), after, true, true), "no");
   EXPECT_EQ(verdict({}, {}, true, true), "no");
   EXPECT_EQ(verdict(groups(), {}, false, true), "no");

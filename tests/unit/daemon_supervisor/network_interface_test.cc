@@ -14,7 +14,7 @@ TEST(NetworkInterface, OfAnIpv6Address) {
 }
 
 TEST(NetworkInterface, OfAnAddressThatIsNotHereThereIsNone) {
-  EXPECT_EQ(interface_of("203.0.113.7"), "");  // RFC 5737: nobody's
+  EXPECT_EQ(interface_of("203.0.113.7"), "");  // RFC 5737: of no machine
   EXPECT_EQ(interface_of("localhost"), "");
   EXPECT_EQ(interface_of(""), "");
 }

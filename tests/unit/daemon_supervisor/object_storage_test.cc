@@ -1,4 +1,4 @@
-// Checkpoints of a run in an object store, from the node's side.
+// Tests checkpoints of a run in an object store, from the node's side.
 #include "daemon/supervisor/checkpoints/object_storage.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 namespace train {
 namespace {
 
-/// What `body` returns in a child of this process.
+/// Return what `body` returns in a child of this process.
 int in_child(const std::function<int()>& body) {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(body());
@@ -142,7 +142,7 @@ TEST(SparedProcess, HasTheScoreThatItAskedForUnlessSomebodyChoseAHigherOne) {
     });
   };
   if (oom_score() != 0) GTEST_SKIP() << "somebody chose an oom_score_adj for this process";
-  EXPECT_EQ(score_after(0, 100), 1);  // to raise it needs no right
+  EXPECT_EQ(score_after(0, 100), 1);  // raising it needs no privilege
   EXPECT_EQ(score_after(1, 100), 2);
   EXPECT_EQ(score_after(300, 400), 2);
 }

@@ -1,5 +1,5 @@
-// A supervisor whose checkpoints stay on nodes' disks: the test is its launcher, and the nodes that
-// that asks.
+// A supervisor whose checkpoints stay on nodes' disks. The test acts as its launcher and as the
+// nodes that the launcher asks.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -32,7 +32,7 @@ class ReplicaStorageTest : public SupervisorWithData {
   CheckpointFile listed(const std::string& path, const std::string& text) const {
     return {path, text.size(), digest_of(text)};
   }
-  /// Answers what it asks for from what is offered, until it says something else.
+  /// Answer read requests from the offered files until another message comes.
   Frame serve() {
     for (;;) {
       Frame frame = supervisor_.next();
@@ -63,7 +63,7 @@ class ReplicaStorageTest : public SupervisorWithData {
     while (fs::exists(path) && std::chrono::steady_clock::now() < until) supervisor_answers();
     return !fs::exists(path);
   }
-  /// A round trip: what was sent before is done, but for the disk's work.
+  /// Do a round trip: then what was sent before is done, except for the disk's work.
   void supervisor_answers() {
     supervisor_.send(ReadFile{.id = 1, .folder = "none", .path = "none"});
     (void)supervisor_.wait_for<FileBytes>();
@@ -83,7 +83,7 @@ TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesPart) {
   EXPECT_EQ(kept.rank, 4);
   EXPECT_EQ(kept.checkpoint_seq, 1u);
   EXPECT_TRUE(text_of(checkpoints() + "/data-5-3.1/rank-0004/sub/state.bin") == text);
-  // Asked for again by a launcher that has not heard it: nothing is read twice.
+  // A launcher that has not heard the answer asks again: nothing is read twice.
   asked_.clear();
   EXPECT_EQ(keep("data-5-3.1/rank-0004", {listed("sub/state.bin", text)}).error, "");
   EXPECT_TRUE(asked_.empty());
@@ -167,7 +167,7 @@ TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
   EXPECT_FALSE(fs::exists(supervisor_.dir() + "/data/checkpoints/data-0-3.1"));
 }
 
-/// A checkpoint that is nowhere but on nodes; of one of its shards this node has a file.
+/// A checkpoint that only nodes have; this node has a file of one shard.
 class Gathering : public ReplicaStorageTest {
  protected:
   Gathering() {
@@ -212,7 +212,7 @@ TEST_F(Gathering, ItIsACheckpointHereBeforeWorkersStart) {
   EXPECT_TRUE(verified->nodes().empty());
   EXPECT_EQ(asked_["data-4-2.1/rank-0000/rank-0000/state"], 0);
   EXPECT_EQ(asked_["data-4-2.1/rank-0001/rank-0001/state"], 1);
-  // Others may ask this node for it now.
+  // Other nodes may now read it from this one.
   EXPECT_EQ(text_of(checkpoints() + "/data-4-2.1/rank-0001/rank-0001/state"),
             "rank-0001/state of 9");
 }

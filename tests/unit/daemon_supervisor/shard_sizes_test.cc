@@ -1,4 +1,4 @@
-// A rank's shard is told of in one frame, however many files it has and however they are called.
+// One frame must announce a rank's shard, however many files it has and whatever their names are.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kListBytes = 2'621'440, kBesideAPath = 64;  // as the errors count it
 
-/// A path of so many bytes, below folders of 100.
+/// Return a path of this many bytes, below folders with names of 100.
 std::string path_of(std::size_t number, std::size_t bytes) {
   std::string path = fmt::format("{:05x}", number);
   while (path.size() + 101 <= bytes) path = std::string(100, 'd') + "/" + path;
   return std::string(bytes - path.size(), 'n') + path;
 }
 
-/// What staged_files() says of a folder with so many files.
+/// Return the result of staged_files() for a folder with this many files.
 Result<std::vector<StagedFile>> shard_of_files(std::size_t count, std::size_t path_bytes) {
   fakes::MemoryFileSystem disk;
   for (std::size_t i = 0; i < count; ++i) disk.put("/staged/" + path_of(i, path_bytes), "");

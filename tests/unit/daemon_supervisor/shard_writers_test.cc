@@ -1,4 +1,4 @@
-// Storage whose syncs hang until the test lets go of them.
+// Storage whose syncs hang until the test releases them.
 #include "daemon/supervisor/checkpoints/shard_writers.h"
 
 #include <fmt/format.h>
@@ -131,7 +131,7 @@ class ShardWritersTest : public ::testing::Test {
     asio::co_spawn(context_, keep(writers, order(index), answers_[index]),
                    [](std::exception_ptr) {});
   }
-  /// Given up for its time, as all are while the gate is closed.
+  /// Expect a timeout, as every shard has one while the gate is closed.
   void expect_given_up(std::uint64_t index) {
     run_until([&] { return answers_[index].has_value(); });
     ASSERT_TRUE(answers_[index]->has_error());
@@ -192,8 +192,8 @@ TEST_F(ShardWritersTest, GiveUpWhatHangsAndStillTryTheNextOnes) {
   EXPECT_TRUE(answers_[4]->has_value());
 }
 
-// One whose thread did not get to the gate in its time leaves none behind; so it may take a few
-// more until there are eight.
+// A writer that does not reach the gate in time leaves no thread behind, so it may take more than
+// eight writers to get eight threads.
 TEST_F(ShardWritersTest, LeaveEightThreadsBehindAndStartNoMore) {
   gate_.close();
   ShardWriters& all = writers(milliseconds(20));
@@ -211,7 +211,7 @@ TEST_F(ShardWritersTest, LeaveEightThreadsBehindAndStartNoMore) {
   EXPECT_EQ(gate_.waiting(), 8);
 }
 
-// One hangs already when the pairs begin: the last pair finds room for one only.
+// One writer hangs before the pairs begin, so only one of the last pair can start.
 TEST_F(ShardWritersTest, LeaveNoMoreBehindWhereTwoWriteAtATime) {
   gate_.close();
   ShardWriters& all = writers(milliseconds(20));

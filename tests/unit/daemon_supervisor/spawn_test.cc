@@ -29,13 +29,13 @@ class SpawnTest : public testing::Test {
   }
   ~SpawnTest() override { fs::remove_all(dir_); }
 
-  /// A script in a folder of the test's, which says `word`.
+  /// Make a script in the test's folder that prints `word`.
   void script(const std::string& name, const std::string& word, mode_t mode = 0755) const {
     fs::create_directories(fs::path(dir_ + "/" + name).parent_path());
     std::ofstream(dir_ + "/" + name) << "#!/bin/sh\necho " << word << "\n";
     ASSERT_EQ(::chmod((dir_ + "/" + name).c_str(), mode), 0);
   }
-  /// What a program that ends has said, and how it ended.
+  /// Run a program to its end. Return its output and how it ended.
   std::string output_of(SpawnRequest request) {
     const auto process = spawn_piped(context_.get_executor(), std::move(request));
     if (!process) return process.error().message;
@@ -75,7 +75,7 @@ class SpawnTest : public testing::Test {
 };
 
 TEST_F(SpawnTest, AProgramIsFoundInTheFoldersOfItsOwnPath) {
-  script("a/hello", "first", 0644);  // not executable: the next one is
+  script("a/hello", "first", 0644);  // not executable: search continues
   fs::create_directories(dir_ + "/b/hello");
   script("c/hello", "third");
   script("d/hello", "fourth");

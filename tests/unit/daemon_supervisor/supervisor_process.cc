@@ -53,7 +53,7 @@ SupervisorProcess::SupervisorProcess() {
 SupervisorProcess::~SupervisorProcess() {
   ::close(link_);
   if (pid_ > 1) {
-    ::kill(pid_, SIGKILL);  // its workers die with it
+    ::kill(pid_, SIGKILL);  // the kernel then kills its workers
     ::waitpid(pid_, nullptr, 0);
   }
   std::error_code ignored;

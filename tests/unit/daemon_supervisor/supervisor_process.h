@@ -1,4 +1,4 @@
-// A real supervisor in a process of its own; the test is its traind and its launcher.
+// A real supervisor in its own process; the test acts as its traind and its launcher.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,30 +24,30 @@ class SupervisorProcess {
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;
 
-  const std::string& dir() const { return dir_; }  // a fresh folder, removed at the end
+  const std::string& dir() const { return dir_; }  // a new folder, removed at the end
   void signal(int number) const;
   pid_t pid() const { return pid_; }
-  /// As a traind that was started anew.
+  /// Reconnect as a restarted traind.
   void reconnect();
 
-  /// What prepare() and start() ask for beside what they are told.
+  /// Return the base of what prepare() and start() send.
   PrepareAttempt& order() { return order_; }
 
   template <class Message>
   void send(const Message& message) {
     send_frame(encode(message, kAttempt));
   }
-  /// A launcher of this generation is there.
+  /// Tell it that a launcher of this generation is there.
   void attach(std::uint64_t generation);
   void prepare(int workers, bool standby = false, const std::string& storage_marker = "");
-  /// PrepareAttempt and StartWorkers for one worker a script, by sh; until all have started.
+  /// Send PrepareAttempt and StartWorkers with an sh script per worker. Wait for their start.
   WorkersStarted start(const std::vector<std::string>& scripts);
-  /// PrepareAttempt and StartWorkers for processes that wait, by sh.
+  /// Send PrepareAttempt and StartWorkers for standby processes that run an sh script.
   void stand_by(int count, const std::string& script);
 
-  /// The next frame. Fails the test when none comes.
+  /// Return the next frame. Fail the test if none comes.
   Frame next();
-  /// The next of this kind; what comes before it is passed over.
+  /// Return the next frame of this kind, and skip those before it.
   template <class Message>
   Message wait_for() {
     for (;;) {
@@ -55,9 +55,9 @@ class SupervisorProcess {
       if (frame.type == Message::kType) return *decode<Message>(frame);
     }
   }
-  /// All frames until one of this type, which is the last of them.
+  /// Return all frames up to and including one of this type.
   std::vector<Frame> until(MessageType type);
-  /// Its exit code, once it has ended; nothing when it does not.
+  /// Return its exit code once it has ended, or nothing if it does not end.
   std::optional<int> wait_for_end();
 
  private:
@@ -71,17 +71,17 @@ class SupervisorProcess {
   FrameReader reader_;
 };
 
-/// Whether a process ends, whether or not its parent looks. Waits for it.
+/// Wait for the end of a process, even if its parent does not reap it. Return whether it ended.
 bool ends(pid_t pid);
 
-/// A test of a supervisor whose checkpoints wait on the disk of their node: the run's folder is not
-/// to be seen there.
+/// A test of a supervisor whose checkpoints wait on the disk of their node, which does not see the
+/// run's folder.
 class SupervisorWithData : public testing::Test {
  protected:
-  /// What it says to a PrepareAttempt of generation 5, of one worker, with this added.
+  /// Send a PrepareAttempt of generation 5 for one worker, changed by `add`. Return the answer.
   Prepared prepare(const std::function<void(PrepareAttempt&)>& add);
   std::string checkpoints() const { return supervisor_.dir() + "/data/checkpoints"; }
-  /// A file, and the folders above it.
+  /// Write a file, and create its folders.
   static void write(const std::string& path, const std::string& text);
 
   SupervisorProcess supervisor_;

@@ -24,7 +24,7 @@ std::vector<std::string> names(const std::vector<Frame>& frames) {
   for (const Frame& frame : frames) all.push_back(to_string(frame.type));
   return all;
 }
-/// The sequences of all CollectiveAnswered that a launcher hears when it attaches.
+/// Return the sequences of all CollectiveAnswered that a launcher hears when it attaches.
 std::vector<std::uint64_t> answered_to(SupervisorProcess& supervisor, std::uint64_t generation) {
   supervisor.attach(generation);
   std::vector<std::uint64_t> sequences;
@@ -143,7 +143,7 @@ bool readable(int fd) {
   return ::poll(&ready, 1, kTimeoutMs) == 1;
 }
 
-/// A pipe in the supervisor's folder, into which a script writes its pid.
+/// A pipe in the supervisor's folder, to which a script writes its pid.
 class PidPipe {
  public:
   explicit PidPipe(const std::string& path) {
@@ -164,7 +164,7 @@ class PidPipe {
   int fd_ = -1;
 };
 
-/// What the first rank of a supervisor prints first.
+/// Return the first output of a supervisor's rank 0.
 std::string first_output(SupervisorProcess& supervisor) {
   for (;;) {
     const auto chunk = supervisor.wait_for<OutputChunk>();
@@ -181,7 +181,7 @@ TEST(Supervisor, AProcessThatStandsByGoesOnAsARank) {
   const WorkersStarted started = supervisor.start({"echo new; exec sleep 1000", "exit 3"});
 
   EXPECT_EQ(started.from_standby, 1);
-  EXPECT_EQ(supervisor.wait_for<WorkerExited>().rank, 1);  // for which nobody had waited
+  EXPECT_EQ(supervisor.wait_for<WorkerExited>().rank, 1);  // no standby was left for it
   supervisor.attach(1);
   EXPECT_EQ(first_output(supervisor), "number 0 rank\n");
 }
@@ -214,7 +214,7 @@ TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
   supervisor.stand_by(1, "exec sleep 1000");
-  supervisor.attach(2);  // behind both
+  supervisor.attach(2);  // queued behind the first two messages
   supervisor.wait_for<AttemptSnapshot>();
   supervisor.wait_for<AttemptSnapshot>();
 
@@ -223,7 +223,7 @@ TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
   EXPECT_TRUE(supervisor.wait_for<SupervisorHello>().standby);
 }
 
-/// A worker that connects once somebody opens the pipe `go`, and prints what it is told.
+/// A worker that connects once somebody opens the pipe `go`, and prints what it hears.
 constexpr const char* kLateWorker = R"(
 import os, socket, sys
 open("go").read()
@@ -265,7 +265,7 @@ TEST(Supervisor, RefusesWhoHasARankBeforeThereAreAny) {
   EXPECT_EQ(supervisor.start({"true"}).from_standby, 1);
 }
 
-/// Frames that a rank's standard output consists of, until one of this type.
+/// Return the frames in a rank's standard output, up to one of this type.
 std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, MessageType type) {
   FrameReader reader;
   std::vector<Frame> frames;
@@ -293,7 +293,7 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
   supervisor.send(PauseWorkers{.step = "pause", .reason = "Ctrl-C"});
   supervisor.send(PauseWorkers{.step = "advance", .report_seq = 7, .reason = "Ctrl-C"});
   supervisor.attach(1);
-  supervisor.wait_for<AttemptSnapshot>();  // it has heard both orders
+  supervisor.wait_for<AttemptSnapshot>();  // it has read both orders
 
   ::close(::open(go.c_str(), O_WRONLY | O_CLOEXEC));
 
@@ -346,7 +346,7 @@ TEST(Supervisor, ThoseThatStandByEndWithIt) {
 TEST(Supervisor, EndsWithoutALauncherThoughItsOutputIsNowhere) {
   SupervisorProcess supervisor;
   supervisor.attach(1);
-  supervisor.start({"head -c 700000 /dev/zero"});  // more than is sent without an acknowledgement
+  supervisor.start({"head -c 700000 /dev/zero"});  // more than it sends unacknowledged
   supervisor.wait_for<WorkerExited>();
 
   supervisor.send(LauncherState{.present = false, .generation = 1, .orphan_timeout_ms = 0});

@@ -1,4 +1,4 @@
-// A checkpoint's validation beside the workers: what its launcher hears of it.
+// A checkpoint's validation beside the workers, and what the launcher hears of it.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ class ValidationRunnerTest : public testing::Test {
     return ended;
   }
   std::string path(const std::string& name) const { return supervisor_.dir() + "/" + name; }
-  /// The process that has written its id into a file has ended.
+  /// Return whether the process that wrote its pid to this file has ended.
   bool is_gone(const std::string& name) { return ends(std::stoi(read_text(path(name)))); }
   bool wait_for_file(const std::string& name) {
     return fakes::eventually([&] { return read_text(path(name)).ends_with('\n'); });

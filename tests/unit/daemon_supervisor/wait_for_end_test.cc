@@ -17,7 +17,7 @@ namespace {
 
 TEST(WaitForEnd, WithNoDescriptorLeftADeathIsSeenAllTheSame) {
   asio::io_context context;
-  const asio::steady_timer timer(context);  // the reactor has its descriptors, as in any daemon
+  const asio::steady_timer timer(context);  // opens the reactor's descriptors, as in any daemon
   int go[2];
   ASSERT_EQ(::pipe(go), 0);
   const pid_t child = ::fork();
@@ -34,7 +34,7 @@ TEST(WaitForEnd, WithNoDescriptorLeftADeathIsSeenAllTheSame) {
         ended = co_await wait_for_end(context.get_executor(), child);
       },
       [](const std::exception_ptr&) {});
-  context.poll();  // it is being waited for, and lives
+  context.poll();  // the wait has begun, and it lives
   EXPECT_FALSE(ended);
   ASSERT_EQ(::write(go[1], "x", 1), 1);
 

@@ -1,5 +1,5 @@
-// A worker that goes on and on, while nobody acknowledges: its connection is ended, and the
-// supervisor has no more than its share of memory, and lives on.
+// A worker sends without end while nobody acknowledges. The supervisor ends its connection, uses a
+// bounded amount of memory, and lives on.
 #include "daemon/supervisor/workers/worker_frames.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
@@ -11,7 +11,7 @@ constexpr std::uint64_t kTooMany = 100;  // frames of 1 MiB
 
 class WorkerFlood : public WorkerLink {
  protected:
-  /// Reports of 1 MiB each, until one of them cannot be sent; the last that was.
+  /// Send reports of 1 MiB each until one cannot be sent. Return the last one sent.
   std::uint64_t report(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t report_seq = from; report_seq <= to; ++report_seq) {
       if (!say(ReportBatch{0, report_seq, 1, std::string(kMiB, 'r')})) return report_seq - 1;

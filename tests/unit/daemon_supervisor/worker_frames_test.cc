@@ -33,7 +33,7 @@ TEST(WorkerFrames, ReportsGoOnWhereTheLastEnded) {
   };
   EXPECT_TRUE(check_reports(batch(1, 1), 0));
   EXPECT_TRUE(check_reports(batch(8, 3), 7));
-  EXPECT_TRUE(check_reports(batch(7, 3), 7));  // known ones are the launcher's to drop
+  EXPECT_TRUE(check_reports(batch(7, 3), 7));  // the launcher drops known ones
   EXPECT_FALSE(check_reports(batch(9, 1), 7));
   EXPECT_FALSE(check_reports(batch(8, 0), 7));
   EXPECT_FALSE(check_reports(batch(0, 1), 7));

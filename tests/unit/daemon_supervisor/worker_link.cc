@@ -66,7 +66,7 @@ void WorkerLink::expect_ended_for(const std::string& why) {
   supervisor_.attach(2);
   AttemptSnapshot snapshot;
   do snapshot = supervisor_.wait_for<AttemptSnapshot>();
-  while (snapshot.alive.empty());  // that of the first launcher
+  while (snapshot.alive.empty());  // the first launcher's is empty
   EXPECT_FALSE(snapshot.alive[0].joined);
 }
 

@@ -1,5 +1,5 @@
-// A supervisor with one worker whose program does nothing: the test speaks for it, over a
-// connection as the SDK's.
+// A supervisor with one worker whose program does nothing. The test speaks for it over a connection
+// like the SDK's.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@ class WorkerLink : public testing::Test {
 
   void SetUp() override;
 
-  /// False once the connection is ended.
+  /// Send a message. Return false once the connection has ended.
   template <class Message>
   bool say(const Message& message) {
     return say_frame(encode(message, kAttempt));
   }
-  /// The next of this kind; nothing where the connection ends before, or nothing comes.
+  /// Return the next message of this kind, or nothing if the connection ends or nothing comes.
   template <class Message>
   std::optional<Message> hear() {
     while (const auto frame = hear_frame()) {
@@ -33,7 +33,7 @@ class WorkerLink : public testing::Test {
 
   SupervisorProcess supervisor_;
   FileDescriptor link_;
-  std::string staging_;  // where it makes the files of its checkpoints
+  std::string staging_;  // where it makes its checkpoints' files
 
  private:
   bool say_frame(const Frame& frame);

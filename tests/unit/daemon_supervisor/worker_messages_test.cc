@@ -1,5 +1,5 @@
-// What a worker says: the launcher hears it, and so does each launcher after it for as long as
-// nobody has answered.
+// A launcher hears what a worker says, and so does each later launcher as long as nobody has
+// answered.
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,8 +20,8 @@ const std::set<std::string> kOfEveryGroup{"Prepared", "WorkersStarted", "WorkerJ
 
 class WorkerMessagesTest : public WorkerLink {
  protected:
-  /// What a launcher of this generation hears when it attaches, between the snapshot and the next
-  /// one.
+  /// Return what a launcher of this generation hears when it attaches, between the snapshot and the
+  /// next one.
   std::vector<Frame> told(std::uint64_t generation) {
     supervisor_.attach(generation);
     supervisor_.attach(generation);
@@ -30,7 +30,7 @@ class WorkerMessagesTest : public WorkerLink {
     frames.pop_back();
     return frames;
   }
-  /// Their names, without those that every launcher of this group hears.
+  /// Return their names, without those that every launcher of this group hears.
   static Names names(const std::vector<Frame>& frames) {
     Names all;
     for (const Frame& frame : frames) {
@@ -39,7 +39,7 @@ class WorkerMessagesTest : public WorkerLink {
     }
     return all;
   }
-  /// The supervisor has handled all that was said before.
+  /// Wait until the supervisor has handled all previous messages.
   void wait_until_handled() {
     say(WorkerGoodbye{});
     EXPECT_TRUE(hear<GoodbyeAck>());

@@ -1,4 +1,4 @@
-// Who may speak for a rank.
+// Which processes may speak for a rank.
 #include "daemon/supervisor/workers/worker_port.h"
 
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ class WorkerPortTest : public NetTest {
     hello.pid = pid;
     return encode(hello, kAttempt);
   }
-  /// What a process that connects as this rank is told.
+  /// Return what a process that connects as this rank hears.
   asio::awaitable<Frame> join(std::unique_ptr<Connection>& connection, int rank, int pid) {
     auto connected = co_await Connection::connect(executor(), Endpoint::unix_socket(socket_), 5s);
     connection = std::move(connected).value();
@@ -54,7 +54,7 @@ class WorkerPortTest : public NetTest {
     auto answer = co_await within(10s, connection->receive());
     co_return answer ? std::move(*answer) : Frame{};
   }
-  /// The same, of a process of another user: what it reads until its connection is closed.
+  /// Do so as a process of another user. Return what it reads until its connection closes.
   std::string join_as_nobody() {
     int ends[2];
     if (::pipe(ends) != 0) return "no pipe";

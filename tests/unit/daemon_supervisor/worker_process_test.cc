@@ -1,4 +1,4 @@
-// What a worker finds of itself when it begins, whatever its supervisor was.
+// What a worker inherits at its start, whatever its supervisor inherited.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,11 +16,11 @@
 namespace train {
 namespace {
 
-/// What rank 0 prints, up to its end.
+/// Return rank 0's output, up to its end.
 std::string output_of(SupervisorProcess& supervisor, const std::string& script) {
   supervisor.attach(1);
   supervisor.start({script});
-  supervisor.attach(1);  // what came before WorkersStarted was passed over: say it again
+  supervisor.attach(1);  // resend what came before WorkersStarted
   std::string text;
   for (;;) {
     const auto chunk = supervisor.wait_for<OutputChunk>();
@@ -31,7 +31,7 @@ std::string output_of(SupervisorProcess& supervisor, const std::string& script) 
   }
 }
 
-/// A line of /proc/self/status.
+/// Return a line of /proc/self/status.
 std::string field(const std::string& status, const std::string& name) {
   std::istringstream lines(status);
   std::string line;
@@ -55,8 +55,8 @@ TEST(WorkerProcess, HasNoPrivileges) {
     EXPECT_EQ(field(status, "CapBnd"), kNone);
 }
 
-/// How 32 is handled, which glibc keeps to itself and leaves ignored in what make(1) starts. Gives
-/// back how it was.
+/// Set the action of signal 32, and return the old one. glibc reserves this signal, and leaves it
+/// ignored in programs that make(1) starts.
 std::array<std::uint64_t, 4> handle_32(std::array<std::uint64_t, 4> action) {
   std::array<std::uint64_t, 4> before{};
   ::syscall(SYS_rt_sigaction, 32, action.data(), before.data(), sizeof(std::uint64_t));
@@ -99,7 +99,7 @@ TEST(WorkerProcess, HasNoDescriptorsOfOthers) {
   SupervisorProcess supervisor;
   ::close(left_open);
 
-  EXPECT_EQ(output_of(supervisor, "exec ls /proc/self/fd"), "0\n1\n2\n3\n");  // 3: that folder
+  EXPECT_EQ(output_of(supervisor, "exec ls /proc/self/fd"), "0\n1\n2\n3\n");  // 3: ls's own
 }
 
 TEST(WorkerProcess, KeepsCapabilitiesWhereTheSpecSaysSoAndGainsNone) {
@@ -142,7 +142,7 @@ TEST(WorkerProcess, IsNotStartedUnderALimitThatIsNotKnown) {
   EXPECT_EQ(failed.message, "run_config.rlimits.speed is no limit that this traind knows");
 }
 
-/// Writes another one for this process, and puts it back.
+/// Writes another score for this process, and restores it afterwards.
 class OomScore {
  public:
   explicit OomScore(const char* text) {

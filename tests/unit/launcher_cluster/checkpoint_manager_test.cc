@@ -1,4 +1,4 @@
-// Commits and removals on a real file system.
+// Commits and removes checkpoints on a real file system.
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class CheckpointManagerTest : public testing::Test {
     record_ = std::move(*record);
   }
 
-  /// As it is found on disk, without any files.
+  /// Put a checkpoint on disk, without any files.
   void put_checkpoint(std::uint64_t number) {
     const std::string folder = record_->checkpoints().path_of(CheckpointNumber{number});
     const auto text =
@@ -96,7 +96,7 @@ TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
 
   ASSERT_TRUE(second) << second.error().describe();
   EXPECT_EQ(second->best->info.number, 1u);
-  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best, and the newest
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best and the newest
 }
 
 TEST_F(CheckpointManagerTest, ALaterLauncherKnowsWhatWasValidated) {

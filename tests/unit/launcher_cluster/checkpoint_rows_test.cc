@@ -1,4 +1,4 @@
-// What the spec says about the checkpoints of its run: scores, the best, the latest.
+// How the spec determines the scores, the best and the latest of a run's checkpoints.
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A frame may come from a node that runs anybody's code: a rank that no attempt can have leads
-// nowhere.
+// A frame may come from a node that runs anybody's code. A rank that no attempt can have must do no
+// harm.
 #include "launcher/cluster/links/controller_messages.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(ControllerMessages, BytesThatAreNoMessageAreAnErrorThatNamesIt) {
   EXPECT_NE(found.error().message.find("WorkerExited"), std::string::npos) << found.error().message;
 }
 
-/// A digest that is none is an error, and not taken for one of zeros.
+/// A malformed digest is an error, not a digest of zeros.
 TEST(ControllerMessages, AShardWithAMalformedDigestIsRefused) {
   ShardWritten shard;
   shard.files = {{"state", 5, {6, 7}}};
@@ -81,7 +81,7 @@ TEST(ControllerMessages, AShardWithAMalformedDigestIsRefused) {
   EXPECT_EQ(found.error().code, Errc::Protocol);
 }
 
-/// What the controller is told of a message of attempt 5 on node 3.
+/// Return the controller's event for a message of attempt 5 on node 3.
 template <class Event, class Message>
 Event event_of(const Message& message) {
   const Event found = to_event(Sender{Attempt{5}, NodeId{3}}, message);

@@ -1,5 +1,5 @@
-// The launcher's link to one traind, over a real Unix socket: for how long a traind that is away,
-// and one that is silent, costs nothing.
+// The launcher's link to one traind, over a real Unix socket: how long it tolerates a traind that
+// is away or silent.
 #include "launcher/cluster/links/daemon_link.h"
 
 #include <sys/un.h>
@@ -11,7 +11,7 @@
 namespace train {
 namespace {
 
-/// "405 ms" and "1.2 s", as format_duration() says it.
+/// Parse "405 ms" or "1.2 s", as format_duration() writes them.
 Duration duration_of(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,7 +31,7 @@ class DaemonLinkTest : public NetTest {
     options_.has_workers = true;  // there is something to lose
   }
 
-  /// Ends with the first verdict, or when the test has seen enough.
+  /// Return after the first verdict, or when the test has seen enough.
   void call_until_down_or_enough() {
     run([this]() -> asio::awaitable<void> {
       Scope scope(executor());
@@ -54,7 +54,7 @@ class DaemonLinkTest : public NetTest {
     });
   }
 
-  /// A socket with a file, as traind's after it was killed; or with somebody who listens.
+  /// Bind a socket, whose file a killed traind leaves. Some tests then listen on it.
   FileDescriptor bound_socket() const {
     FileDescriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
@@ -70,7 +70,7 @@ class DaemonLinkTest : public NetTest {
       .self = {}, .attach = {}, .owner_key = {}, .limits = {.away_limit = 1h}};
   const std::optional<TlsContext> no_tls_;
   const TlsSource tls_ = [this]() -> auto& { return no_tls_; };
-  std::function<bool()> on_problem_;  // false: it was enough
+  std::function<bool()> on_problem_;  // returns false when it has seen enough
   std::vector<std::string> problems_;
   std::optional<std::string> down_;
 };
@@ -86,8 +86,8 @@ TEST_F(DaemonLinkTest, ATraindThatIsAwayForTooLongIsGivenUp) {
   EXPECT_EQ(problems_, std::vector<std::string>{"connecting: No such file or directory"});
 }
 
-// The link says so each time that something else is wrong; so each call is seen by having the
-// next one fail in another way: the socket's file is there, and nobody listens, or it is gone.
+// The link reports each change of the error. To see each call, make the next one fail in another
+// way: the socket's file is gone, or it exists and nobody listens.
 TEST_F(DaemonLinkTest, CallsThatAreRefusedAreNoSilence) {
   options_.limits.suspect_after = 10ms;
   options_.limits.dead_after = 20ms;  // over before the fifth call: pauses of 5, 10, 20, 40 ms
@@ -105,7 +105,7 @@ TEST_F(DaemonLinkTest, CallsThatAreRefusedAreNoSilence) {
   EXPECT_EQ(problems_[5], "connecting: Connection refused");
 }
 
-// The first call ends before dead_after is over: it waits for 200 ms.
+// The first call waits for 200 ms, so it ends before dead_after is over.
 TEST_F(DaemonLinkTest, OneThatListensAndNeverAnswersIsSilent) {
   options_.limits.away_limit = Duration{0};
   options_.limits.suspect_after = 100ms;
@@ -120,8 +120,8 @@ TEST_F(DaemonLinkTest, OneThatListensAndNeverAnswersIsSilent) {
   EXPECT_EQ(problems_, std::vector<std::string>{"no answer"});
 }
 
-// As after an upgrade on a busy machine: it was declared dead at the first call that took too long,
-// with all the time in which its traind had been away for a silence.
+// After an upgrade on a busy machine, the link once declared a traind dead at the first slow call,
+// because it counted all the time in which traind was away as silence.
 TEST_F(DaemonLinkTest, OneThatWasAwayIsNotDeadAtTheFirstCallThatItDoesNotAnswer) {
   options_.limits.suspect_after = 100ms;
   options_.limits.dead_after = 600ms;  // a call waits for 250 ms

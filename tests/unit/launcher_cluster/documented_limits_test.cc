@@ -1,4 +1,4 @@
-// What the documents promise in figures is what the code has: whoever changes one finds the other.
+// Compares the figures in the documents with the code, so that nobody changes only one of them.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -28,7 +28,7 @@ using std::chrono::minutes;
 
 constexpr std::uint64_t kKiB = 1u << 10, kMiB = 1u << 20, kGiB = 1u << 30;
 
-/// Of a file of the project, with one blank wherever a line ends or an indent begins.
+/// Return a project file's text, with line ends and indents replaced by one space.
 std::string words_of(const std::string& file) {
   std::string words;
   for (const char c : text_of(std::string(TRAIN_SOURCE_DIR "/") + file)) {
@@ -85,7 +85,7 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
        "at most 8 threads of a supervisor are left behind"},
       {"kValidationsWaitingMax", kValidationsWaitingMax == 8, "docs/checkpoints.md",
        "At most 8 wait: when one more comes, the oldest is given up"},
-      // their way
+      // transfers
       {"kPieceBytesMin", kPieceBytesMin == 32 * kKiB, "docs/checkpoints.md",
        "Pieces of 32 to 256 KiB are under way"},
       {"kPieceBytesMax", kPieceBytesMax == 256 * kKiB, "docs/checkpoints.md",

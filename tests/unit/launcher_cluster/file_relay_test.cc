@@ -24,7 +24,7 @@ class FileRelayTest : public testing::Test {
     request.bytes = 3;
     relay_.ask(request, [this](const FileBytes& answer) { answers_.push_back(answer); });
   }
-  /// What the last question to a node is answered with.
+  /// Answer the last request to a node.
   void answer(const std::string& data, const std::string& error = "") {
     const auto [node, request] = asked_.back();
     FileBytes answer{.id = request.id, .offset = request.offset, .size = 7, .data = data};

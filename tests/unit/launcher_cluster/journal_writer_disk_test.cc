@@ -1,4 +1,4 @@
-// A journal whose disk is full keeps nobody waiting, and catches up once there is room.
+// A journal on a full disk keeps nobody waiting, and catches up once there is free space.
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -33,7 +33,7 @@ class JournalWriterDisk : public testing::Test {
     context_.restart();
     context_.run();
   }
-  /// Whether written() answers.
+  /// Return whether written() answers.
   bool written() {
     bool answered = false;
     asio::co_spawn(context_, wait_until_written(&*writer_, &answered),

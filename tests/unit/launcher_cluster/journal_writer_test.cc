@@ -64,7 +64,7 @@ class JournalWriterTest : public testing::Test {
   std::optional<JournalWriter> writer_;
 };
 
-/// It was put back in front of the queue for ever, and nothing was journaled any more.
+/// The writer once put such an event back forever, and journaled nothing more.
 TEST_F(JournalWriterTest, LeavesOutAnEventThatNoJournalTakesAndGoesOn) {
   writer_->remember({{"event", "first"}});
   writer_->remember({{"event", "long"}, {"cause", std::string(1'200'000, 'x')}});
@@ -90,7 +90,7 @@ TEST_F(JournalWriterTest, TakesTheLargestEventWhateverItsPlace) {
   EXPECT_TRUE(messages_.warnings.empty());
 }
 
-// A run's end waited ten minutes for it, where another launcher had taken the run over.
+// The end of a run that another launcher had taken over once waited ten minutes for it.
 TEST_F(JournalWriterTest, KeepsNobodyWaitingForAJournalThatIsAnothersByNow) {
   writer_->remember({{"event", "first"}});
   write();

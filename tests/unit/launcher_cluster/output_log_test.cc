@@ -37,7 +37,7 @@ TEST(OutputLog, TheNextLaunchersLogGoesOnWhereThisOneStopped) {
   }
   OutputLog log(folder, {});
 
-  // The supervisor sends what was not acknowledged again.
+  // The supervisor resends what was not acknowledged.
   EXPECT_EQ(*log.append(kAttempt, kRank, 1, 4, "two\nthree\n", &fresh), 14u);
 
   EXPECT_EQ(fresh, "three\n");
@@ -50,7 +50,7 @@ TEST(OutputLog, AfterARotationTheNextLaunchersLogTakesWhatTheSupervisorSends) {
   std::string_view fresh;
   std::uint64_t offset = 0;
   {
-    OutputLog log(folder, {.stream_bytes = 30});  // pieces of 10 bytes
+    OutputLog log(folder, {.stream_bytes = 30});  // rotates at 10 bytes
     for (const char* piece : {"aaaaaaaa", "bbbbbbbb", "cccc"})
       offset = *log.append(kAttempt, kRank, 1, offset, piece, &fresh);
   }
@@ -78,7 +78,7 @@ TEST(OutputLog, SaysHowMuchIsLost) {
 TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {
   TempFolder temp;
   const RunFolder folder(temp.path());
-  OutputLog log(folder, {.stream_bytes = 30});  // pieces of 10 bytes
+  OutputLog log(folder, {.stream_bytes = 30});  // rotates at 10 bytes
   std::string_view fresh;
   std::uint64_t offset = 0;
   for (const char* piece : {"aaaaaaaa", "bbbbbbbb", "cccccccc", "dddddddd"})
@@ -122,7 +122,7 @@ TEST(OutputLog, RemovesWhatIsOldestWhenTheRunHasReachedItsLimit) {
 TEST(OutputLog, WhatARotationDropsCountsNoMore) {
   TempFolder temp;
   const RunFolder folder(temp.path());
-  OutputLog log(folder, {.stream_bytes = 3000, .run_bytes = 4000});  // pieces of 1000 bytes
+  OutputLog log(folder, {.stream_bytes = 3000, .run_bytes = 4000});  // rotates at 1000 bytes
   std::string_view fresh;
   log.append(Attempt{0}, kRank, 1, 0, std::string(900, 'a'), &fresh).value();
   log.close(Attempt{0});

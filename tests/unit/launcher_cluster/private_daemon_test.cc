@@ -1,5 +1,5 @@
-// Which traind a later launcher takes for the run's own: one in a folder that we made, and whose
-// process is this user's.
+// Which traind a later launcher takes for the run's own: one in a folder that we made, with a
+// process of this user.
 #include "launcher/cluster/links/private_daemon.h"
 
 #include <signal.h>
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kOther = 65534;
 
-/// A process that listens at a socket as `user`, which need not be whose folder it lies in: the
-/// kernel notes who calls listen().
+/// A process that listens on a socket as `user`, in a folder that may belong to somebody else. The
+/// kernel records who calls listen().
 class ListeningAs {
  public:
   ListeningAs(uid_t user, const std::string& socket) {
@@ -107,7 +107,7 @@ TEST_F(PrivateDaemonTest, AProcessOfAnotherUserIsNotOursWhereverItListens) {
 
   auto found = PrivateDaemon::at(in("own"));
 
-  ASSERT_TRUE(found);  // our folder: a new traind finds the supervisors by it
+  ASSERT_TRUE(found);  // our folder: it leads a new traind to the supervisors
   EXPECT_EQ(found->pid(), -1);
   EXPECT_TRUE(found->ended());
 }
@@ -139,7 +139,7 @@ TEST_F(PrivateDaemonTest, ASpoolThatSomebodyMadeFirstIsLeftAlone) {
   EXPECT_TRUE(fs::is_empty(spool));
 }
 
-/// Where a daemon that is started now has its spool; nothing of it is left.
+/// Start a daemon and stop it. Return where its spool was; nothing of it is left.
 std::string spool_of_a_new_one() {
   PrivateDaemon daemon;
   const auto started = daemon.start();
@@ -153,8 +153,8 @@ std::string spool_of_a_new_one() {
 
 TEST_F(PrivateDaemonTest, ASpoolThatCannotBeInTmpdirIsElsewhere) {
   EXPECT_TRUE(spool_of_a_new_one().starts_with(in("spool/trainrun_")));
-  // Left by a batch system; no path; below which a socket's path has too many bytes; where no
-  // socket can be made at all, nor any folder.
+  // A folder that a batch system removed; no absolute path; a folder whose socket paths would be
+  // too long; a folder in which nobody can make a socket or a folder.
   for (const std::string& unusable :
        {in("none"), std::string("spool"), std::string(40, '/'), std::string("/proc")}) {
     ::setenv("TMPDIR", unusable.c_str(), 1);

@@ -1,4 +1,4 @@
-// Where a run in an object store is, and where what is here of it.
+// Where a run in an object store is, and where its local files are.
 #include <fstream>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
@@ -31,7 +31,7 @@ class RemoteNotes : public testing::Test {
   void note(const std::string& name, const std::string& text) const {
     std::ofstream(temp_.path() + "/" + name) << text;
   }
-  /// owner.json of a launcher that said so long ago that it lives.
+  /// Return the owner.json of a launcher that last gave a sign of life so long ago.
   std::string owner(Duration ago, const std::string& host, const std::string& folder) const {
     const auto at = std::chrono::system_clock::now() -
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(ago);

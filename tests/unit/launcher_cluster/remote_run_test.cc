@@ -1,4 +1,4 @@
-// A run in an object store, as launchers on one machine and another have it.
+// A run in an object store, seen by launchers on two machines.
 #include "launcher/cluster/checkpoints/remote_run.h"
 
 #include <boost/json.hpp>
@@ -20,7 +20,7 @@ class RemoteRunTest : public testing::Test {
     spec_.run_config.storage_path = storage_;
     machine("a");
   }
-  /// From now on this is another machine, with files of its own.
+  /// From now on, act as another machine with its own files.
   void machine(const std::string& name) const {
     ::setenv("XDG_STATE_HOME", (temp_.path() + "/" + name).c_str(), 1);
   }
@@ -33,7 +33,7 @@ class RemoteRunTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, mode) << text;
   }
-  /// Its thread puts what is new; returns once the first round is over.
+  /// Start the thread that puts what is new, and return after its first round.
   void begin(RunRecord& record) {
     record.remote()->begin(
         record.folder(), record.generation(),
@@ -266,7 +266,7 @@ TEST_F(RemoteRunTest, AnotherMachineFindsAllOfIt) {
   EXPECT_EQ(*find_run("vit", storage_), *found);
 }
 
-/// What a launcher that takes a run of another machine says, and what comes of it.
+/// Tests the messages and the result when a launcher takes over a run of another machine.
 class TakingOver : public RemoteRunTest {
  protected:
   void SetUp() override {

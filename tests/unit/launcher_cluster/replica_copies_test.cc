@@ -19,7 +19,7 @@ TEST(ReplicaNodes, AreAllThereAreWhereMoreAreWanted) {
   EXPECT_EQ(replica_nodes({"a"}, "a", 2), (Names{"a"}));
 }
 
-// Each node keeps as many shards as any other.
+// Each node keeps equally many shards.
 TEST(ReplicaNodes, ShareTheBytesEqually) {
   const Names group{"a", "b", "c", "d", "e"};
   std::map<std::string, int> shards;

@@ -1,4 +1,4 @@
-// Checkpoints that lie on nodes' disks come to the run's storage once the run has ended.
+// Downloads checkpoints from nodes' disks to the run's storage once the run has ended.
 #include "launcher/cluster/checkpoints/replica_downloader.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -28,7 +28,7 @@ class ReplicaDownloaderTest : public testing::Test {
     relay_.emplace(clock_, links_, messages_);
     gatherer_.emplace(context_.get_executor(), clock_, disk_, *record_, *relay_, messages_);
   }
-  /// A node answers, once it is asked, with what is on its disk; none while they are silent.
+  /// Answer as the asked node, with what is on its disk; no answer while nodes are silent.
   void asked(NodeId node, const Frame& frame) {
     const auto request = *decode<ReadFile>(frame);
     if (silent_) return boost::asio::post(context_, [this] { gatherer_->cancel(); });
@@ -47,7 +47,7 @@ class ReplicaDownloaderTest : public testing::Test {
   std::string folder(std::uint64_t number) const {
     return record_->checkpoints().path_of(CheckpointNumber{number});
   }
-  /// A checkpoint of two ranks, each with a file on the node `n1`.
+  /// Put a checkpoint of two ranks, each with a file on the node `n1`.
   void put_checkpoint(std::uint64_t number) {
     Manifest manifest{.checkpoint = CheckpointNumber{number},
                       .generation = Generation{1},
@@ -119,7 +119,7 @@ TEST_F(ReplicaDownloaderTest, BringsAllThatLiesOnNodes) {
     EXPECT_EQ(text_of(folder(number) + "/rank-0001/state"), std::string(300'000, 'b'));
   }
   messages_.phases.clear();
-  EXPECT_TRUE(gather());  // they are here
+  EXPECT_TRUE(gather());  // all are here
   EXPECT_EQ(messages_.phases, std::vector<std::string>{});
 }
 

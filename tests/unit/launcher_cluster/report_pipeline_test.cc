@@ -13,7 +13,7 @@ namespace {
 constexpr Attempt kAttempt{0};
 constexpr auto kDeadline = std::chrono::seconds(20);
 
-/// Reports first … first + values.size() - 1 of a rank, each {"loss": value}.
+/// Make the reports first … first + values.size() - 1 of a rank, each {"loss": value}.
 ReportBatch batch(int rank, std::uint64_t first, const std::vector<double>& values,
                   bool checkpoint = false) {
   ReportBatch made;
@@ -26,7 +26,7 @@ ReportBatch batch(int rank, std::uint64_t first, const std::vector<double>& valu
   return made;
 }
 
-/// The news so far, merged; posted from the pipeline's thread.
+/// Merges the news so far, which the pipeline posts from its thread.
 class NewsBox {
  public:
   std::function<void(ReportPipeline::News)> poster() {
@@ -151,7 +151,7 @@ TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
   EXPECT_TRUE(written(temp.path()).empty());
 }
 
-// While the disk is slow, links may break as often as they like.
+// While the disk is slow, links may break any number of times.
 TEST(ReportPipeline, KeepsOnceWhatComesAgainWhileItWaits) {
   TempFolder temp;
   std::promise<void> stall;

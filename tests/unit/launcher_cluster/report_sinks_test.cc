@@ -15,7 +15,7 @@ TEST(ReportSinks, AreTheOnesThatTheSpecNames) {
     return opened ? opened->size() : 0;
   };
   EXPECT_EQ(sinks({}), 0u);
-  EXPECT_EQ(sinks({"json"}), 0u);  // the run's own
+  EXPECT_EQ(sinks({"json"}), 0u);  // already the run's own
   EXPECT_EQ(sinks({"csv"}), 1u);
   EXPECT_FALSE(std::filesystem::exists(folder.tensorboard()));
   EXPECT_EQ(sinks({"csv", "json", "tensorboard"}), 2u);

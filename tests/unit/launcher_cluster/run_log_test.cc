@@ -18,7 +18,7 @@ using testing::Not;
 
 class RunLogTest : public testing::Test {
  protected:
-  /// What a log of `level` has of a death, a report, and the decision to go on.
+  /// Return what a log of `level` has about a death, a report, and a decision to restart.
   std::string log_of(std::string_view level, LogFormat format) {
     const RunFolder folder(temp_.path() + "/" + std::string(level));
     std::filesystem::create_directory(folder.path());
@@ -55,7 +55,7 @@ TEST_F(RunLogTest, InfoHasEventsAndDecisionsWithWhoTheyAreAbout) {
               HasSubstr("level=warn component=train-run run=vit msg=\"disk is nearly full\"\n"));
   EXPECT_THAT(text, Not(HasSubstr("msg=report")));
   EXPECT_THAT(text, Not(HasSubstr("pause workers")));
-  EXPECT_THAT(text, Not(HasSubstr("told as a warning")));  // its warning says it
+  EXPECT_THAT(text, Not(HasSubstr("told as a warning")));  // its warning is logged instead
   EXPECT_THAT(text, Not(HasSubstr("after the end")));
 }
 

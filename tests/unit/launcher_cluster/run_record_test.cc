@@ -62,7 +62,7 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
 }
 
-// The launcher died between the commit's rename and the journal's line of it.
+// The launcher died between the commit's rename and its journal record.
 TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal) {
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(first) << first.error().describe();
@@ -92,8 +92,8 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   };
   put(1, attempt, (*first)->generation(), 1);
   const std::string newest = put(2, attempt, (*first)->generation(), 2);
-  put(3, Attempt{7}, (*first)->generation(), 9);  // of another attempt
-  put(4, attempt, Generation{77}, 9);             // of another launcher's
+  put(3, Attempt{7}, (*first)->generation(), 9);  // another attempt's
+  put(4, attempt, Generation{77}, 9);             // another launcher's
   first->reset();
 
   auto second = RunRecord::open(job_in(temp_.path()), kOptions);
@@ -122,7 +122,7 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   EXPECT_EQ((*second)->owner_key(), key);
   second->reset();
 
-  std::ofstream(path, std::ios::app) << "\n";  // an editor's
+  std::ofstream(path, std::ios::app) << "\n";  // an editor may add it
   auto edited = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(edited) << edited.error().describe();
   EXPECT_EQ((*edited)->owner_key(), key);
@@ -146,7 +146,7 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   EXPECT_EQ(text_of(path), anothers);
 }
 
-// Where many share a storage_path, one may have made the folder of another's next run.
+// When many users share a storage_path, one may have made the folder of another's next run.
 TEST_F(RunRecordTest, GoesOnWithOnesOwnRunsOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   RunRecordOptions options = kOptions;
@@ -193,7 +193,7 @@ TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
   ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
   std::ofstream(exit_json) << R"({"code": 1})";
   EXPECT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
-  EXPECT_FALSE(std::filesystem::exists(exit_json));  // it goes on
+  EXPECT_FALSE(std::filesystem::exists(exit_json));  // the run goes on
   std::ofstream(exit_json) << R"({"code": 0})";
   auto finished = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(finished);

@@ -21,7 +21,7 @@ TEST(RunScreen, TheRunEndsWhereItsStopConditionsOrItsTotalsSay) {
   EXPECT_EQ(goals(spec), (Goals{{"val_acc", 0.9}, {"epoch", 9}, {"step", 500}}));
 
   spec.run_config.stop.clear();
-  spec.train_loop_config = {{"epochs", "ten"}, {"steps", nullptr}};  // theirs to define
+  spec.train_loop_config = {{"epochs", "ten"}, {"steps", nullptr}};  // users define these
   EXPECT_EQ(goals(spec), Goals{});
 }
 

@@ -1,4 +1,4 @@
-// What the end of a run says of its attempts: causes, results, and the work that was lost.
+// What the summary says of a run's attempts: causes, results, and lost work.
 #include "launcher/cluster/run/run_summary_builder.h"
 
 #include "launcher/cluster/run/run_record.h"
@@ -159,7 +159,7 @@ TEST_F(RunSummaryBuilderTest, WhatAnInterruptedRunLosesIsCountedFromItsLastCheck
   EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 9);
   commit(0, 7, seconds(4));
   EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 2);
-  commit(0, 12, seconds(5));  // of a report that the log does not have yet
+  commit(0, 12, seconds(5));  // of a report that the log lacks so far
   EXPECT_EQ(summary(RunState::Stopped, StopKind::Interrupt).lost_steps, 0);
   EXPECT_EQ(summary(RunState::Finished).lost_steps, std::nullopt);
 }

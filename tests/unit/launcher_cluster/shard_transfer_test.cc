@@ -1,4 +1,4 @@
-// Parts on the disks of nodes 1 and 2, which the test plays: it answers what the collector asks.
+// The test acts as nodes 1 and 2, which have shards on disk, and answers the collector's requests.
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ class ShardTransferTest : public testing::Test {
     run_until([this] { return scope_.size() == 0; });
   }
 
-  /// Whether the controller hears nothing of it now.
+  /// Handle a frame. Return whether the collector keeps it from the controller for now.
   bool take(NodeId node, const Frame& frame) {
     auto message = decode_node_message(frame, 2);
     EXPECT_TRUE(message) << message.error().describe();
@@ -87,7 +87,7 @@ class ShardTransferTest : public testing::Test {
     }
     EXPECT_TRUE(done());
   }
-  /// The node's answers; none while it is silent.
+  /// Answer as the node; no answer while it is silent.
   void sent(NodeId node, const Frame& frame) {
     if (frame.type == MessageType::KeepShard) orders_.emplace_back(node, *decode<KeepShard>(frame));
     if (frame.type == MessageType::FileBytes) answers_.push_back(*decode<FileBytes>(frame));
@@ -115,7 +115,7 @@ class ShardTransferTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary) << text;
   }
-  /// A rank's shard on its node's disk, and what the supervisor says of it.
+  /// Put a rank's shard on its node's disk. Return the supervisor's message about it.
   Frame shard(int rank, const std::string& text, std::uint64_t checkpoint_seq = 1) const {
     const std::string pending = fmt::format(".tmp-1-0.{}", checkpoint_seq);
     const std::string dir = ".rank-000" + std::to_string(rank);
@@ -174,7 +174,7 @@ TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
   EXPECT_EQ(staged.error, "");
   EXPECT_EQ(staged.dir, ".rank-0001");
   EXPECT_TRUE(text_of(here() + "/.rank-0001/r1/state.bin") == text);
-  // Said again by a supervisor that has not heard of an outcome yet.
+  // Resent by a supervisor that has not heard of an outcome yet.
   EXPECT_FALSE(take(kNode, shard(1, text)));
 }
 
@@ -208,7 +208,7 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
   run_until([this] { return !only<NodeGroupGone>().empty(); });
 
-  std::set<Rank> staged;  // before it: rank 1's for sure, whose node it is
+  std::set<Rank> staged;  // staged before it: certainly rank 1's, which is on that node
   for (const RunEvent& event : events_.events) {
     if (std::holds_alternative<NodeGroupGone>(event)) break;
     if (const auto* shard = std::get_if<ShardStaged>(&event)) staged.insert(shard->shard.rank);
@@ -247,7 +247,7 @@ TEST_F(ShardTransferTest, WhatWasLostWithALinkIsAskedAgain) {
   silent_ = false;
 
   EXPECT_FALSE(take(kNode, encode(AttemptSnapshot{}, kAttempt)));
-  EXPECT_TRUE(take(kNode, shard(1, "hello")));  // said again
+  EXPECT_TRUE(take(kNode, shard(1, "hello")));  // resent
   run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
@@ -407,8 +407,8 @@ TEST_F(ReplicasTest, ItIsAskedForAgainOverANewLink) {
   EXPECT_EQ(only<ShardStaged>().size(), 1u);
 }
 
-// The group fails with that node: nothing is said of the shard, and what its node had to say last
-// does not wait for it any more.
+// The group fails with that node: the collector reports nothing about the shard, and no longer
+// holds back the node's last message.
 TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
   EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });

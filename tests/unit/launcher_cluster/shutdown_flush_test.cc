@@ -1,4 +1,4 @@
-// The end of a run on storage that may hang.
+// Ends a run on storage that may hang.
 #include "launcher/cluster/run/shutdown_flush.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct SetClock final : Clock {
 
 class ShutdownFlushTest : public testing::Test {
  protected:
-  /// Something that ends once open() was called.
+  /// A task that ends once open() was called.
   Task<Unit> hanging() {
     while (!open_) {
       const auto woken = co_await opened_.wait_until(TimePoint::max());
@@ -48,17 +48,17 @@ class ShutdownFlushTest : public testing::Test {
         [](const std::exception_ptr&) {});
     look();
   }
-  /// All that can go on now has.
+  /// Run everything that can go on now.
   void look() {
     context_.restart();
     while (context_.poll() > 0) continue;
   }
-  /// The time passes, and whoever waits looks.
+  /// Let time pass, and let the waiting tasks look.
   void pass(Duration time) {
     clock_.at += time;
     writes_look();
   }
-  /// A wait of another task's end wakes those that wait.
+  /// Wait for another task's end, which wakes those that wait.
   void writes_look() {
     asio::co_spawn(
         context_,
@@ -127,7 +127,7 @@ TEST_F(ShutdownFlushTest, NobodyWaitsLongerThanTheLimit) {
 
   EXPECT_EQ(answer_, false);
   EXPECT_FALSE(writes_.in_time());
-  wait_for(hanging());  // the limit is that of all together
+  wait_for(hanging());  // the limit is for all together
   EXPECT_EQ(answer_, false);
   open();
   look();

@@ -5,7 +5,7 @@
 namespace train {
 namespace {
 
-/// A run "vit" of two workers on each of two nodes.
+/// Makes a run "vit" of two workers on each of two nodes.
 class StartMessagesTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -130,7 +130,7 @@ TEST_F(StartMessagesTest, EachNodeHearsOfItsOwnRanks) {
   Start action{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
   action.placement = SharedValue<Placement>(placement());
   StartWorkers message;
-  for (int round = 0; round < 2; ++round) {  // the message is used for one after another
+  for (int round = 0; round < 2; ++round) {  // the message is reused
     set_node(message, action);
     WorkerRanks first{
         .world_size = 4, .rank = 2, .local_world_size = 2, .node_rank = 1, .node_count = 2};
@@ -155,7 +155,7 @@ TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
   const auto large = check_start_size(spec, {{"A", std::string(3'200'000, 'a')}});
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().code, Errc::InvalidSpec);
-  // 7 + 4 of the command, 1 + 8 of the variable, and three times {}.
+  // 7 + 4 bytes of the command, 1 + 8 of the variable, and three times {}.
   EXPECT_EQ(large.error().message,
             "what workers are started with takes 3200026 bytes, 3200009 of them the environment; "
             "all of it (train_loop_config, metadata, datasets, the environment, command) may take "

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with it.
+// A test's own folder, removed after the test.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What goes to supervisors and workers, and what the end of a validation means. The flows are
-// tests/e2e's.
+// What the executor sends to supervisors and workers, and what the end of a validation means.
+// tests/e2e has the flows.
 #include "launcher/cluster/checkpoints/validation_executor.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(ValidationExecutor, OfMoreThanFitAFrameTheNewestAreTold) {
   const auto message = reported_message({}, all, {});
 
   EXPECT_EQ(message.checkpoints.back().number, 100u);
-  EXPECT_EQ(message.checkpoints.size(), 34u);  // 2 MiB of them
+  EXPECT_EQ(message.checkpoints.size(), 34u);  // they take 2 MiB
   EXPECT_LT(encode(message, Attempt{0}).payload.size(), kFramePayloadBytesMax);
 }
 

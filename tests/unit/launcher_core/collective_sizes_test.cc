@@ -1,5 +1,5 @@
-// All ranks' parts of a collective call go to each of them in one frame: what does not fit is told
-// to all of them by the call's name.
+// Each rank gets all ranks' parts of a collective call in one frame. If they do not fit, all ranks
+// get an error with the call's name.
 #include <gtest/gtest.h>
 
 #include "launcher/core/collective_tracker.h"
@@ -10,7 +10,7 @@ namespace train {
 namespace {
 
 constexpr TimePoint kStart{seconds(100)};
-constexpr std::size_t kPartBytes = 64u << 10;  // as much as the SDK lets one rank hand over
+constexpr std::size_t kPartBytes = 64u << 10;  // the SDK's limit per rank
 constexpr int kFitting = kCollectiveResultBytesMax / kPartBytes;
 
 TEST(CollectiveSizes, MoreThanFitsIsAnErrorThatNamesTheCall) {

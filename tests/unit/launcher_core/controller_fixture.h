@@ -1,5 +1,5 @@
-// A RunController with two workers on one node each, brought to a state by the events that lead
-// there.
+// A RunController with two workers on two nodes. Functions bring it to a state by the events that
+// lead there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ struct Driven {
   RunController run;
 };
 
-/// The actions of one kind.
+/// Return the actions of one kind.
 template <class Action>
 std::vector<Action> only(const Actions& actions) {
   std::vector<Action> found;

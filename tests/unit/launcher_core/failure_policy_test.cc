@@ -197,7 +197,7 @@ TEST(FailurePolicy, QuarantinesANodeThatFailsThreeTimesForTenMinutes) {
   EXPECT_TRUE(policy.readmit(kNow + kNodeCooldown));
   EXPECT_FALSE(policy.quarantined(kNode));
   EXPECT_EQ(policy.next_deadline(), std::nullopt);
-  EXPECT_FALSE(policy.node_failed(kNode, kNow));  // its failures before are forgotten
+  EXPECT_FALSE(policy.node_failed(kNode, kNow));  // its earlier failures are forgotten
 }
 
 TEST(FailurePolicy, ProgressClearsTheFailuresOfNodesButNoQuarantine) {

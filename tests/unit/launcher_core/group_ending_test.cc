@@ -13,7 +13,7 @@ AttemptCause::Failure failure_of(int rank, NodeId node, FailureKind kind = Failu
 
 TEST(AttemptCause, TheFirstFailureIsTheCauseAndTheOthersFollowedFromIt) {
   AttemptCause cause;
-  cause.rank_ended();  // before the failure: not of it
+  cause.rank_ended();  // before the failure: not collateral
   EXPECT_TRUE(cause.none());
   EXPECT_TRUE(cause.fail(failure_of(1, kNodeB)));
   EXPECT_FALSE(cause.fail(failure_of(0, kNodeA)));
@@ -59,7 +59,7 @@ TEST(AttemptCause, AStopIsToldBeforeAResizeAndAFailureBeforeBoth) {
   EXPECT_FALSE(cause.describe(kFirst, {}, ranks, {}).resized);
 }
 
-// A group of two ranks that runs, and nothing else of its run.
+// A running group of two ranks, without the rest of its run.
 struct Ending {
   explicit Ending(RunState state = RunState::Running, bool reporting = true)
       : progress(kStart, state) {

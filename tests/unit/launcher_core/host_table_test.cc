@@ -66,7 +66,7 @@ TEST(HostTable, AnOrderIsToBeRepeatedUntilItIsAnswered) {
   hosts.ordered(kA, order_of(3));
   ASSERT_NE(hosts.unanswered_order(kA), nullptr);
   EXPECT_EQ(hosts.unanswered_order(kA)->restart_count, 3);
-  hosts.prepared(kA);  // said again
+  hosts.prepared(kA);  // resent
   EXPECT_NE(hosts.unanswered_order(kA), nullptr);
 
   hosts.started(kA);

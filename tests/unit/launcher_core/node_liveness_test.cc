@@ -1,4 +1,4 @@
-// When a node is suspect, lost, or only without its traind.
+// When a node is suspect, lost, or merely without its traind.
 #include "launcher/core/node_liveness.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(NodeLiveness, DialsLessAndLessOftenAndAKnownNodeWithAShortTimeout) {
   EXPECT_EQ(pauses.front(), milliseconds(5));
   EXPECT_EQ(pauses[1], milliseconds(10));
   EXPECT_EQ(pauses.back(),
-            seconds(1));  // a quarter of what lies between suspicion and verdict, at most 1 s
+            seconds(1));  // a quarter of the time from suspicion to verdict, at most 1 s
   node.dialling(kStart);
   EXPECT_EQ(node.disconnected(Cause::Away, kStart + seconds(2)).dial_in, milliseconds(5));
 

@@ -98,14 +98,14 @@ INSTANTIATE_TEST_SUITE_P(
              {placed(1, 0, 0, 5)}}),
     [](const auto& info) { return info.param.what; });
 
-// ---- after an attempt before
+// ---- after a previous attempt
 
 struct Again {
   const char* what;
   PlacementStrategy strategy;
   int min, max;
-  std::vector<double> cpus;        // of the nodes; 0: it is gone
-  std::vector<PlacedNode> before;  // of the attempt before
+  std::vector<double> cpus;        // of the nodes; 0: the node is gone
+  std::vector<PlacedNode> before;  // of the previous attempt
   std::vector<PlacedNode> expected;
 };
 

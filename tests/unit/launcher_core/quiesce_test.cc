@@ -1,4 +1,4 @@
-// How a group comes to rest, without a controller: the ranks as a table, the answers one by one.
+// How a group comes to rest, without a controller. The ranks are a table, and answers come singly.
 #include "launcher/core/quiesce.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsResolv
   g.pause(1, 7);
   EXPECT_EQ(g.advance(), Next::Send);
   EXPECT_EQ(g.told(), step(PauseStep::Advance, 7));
-  EXPECT_FALSE(g.of(1).paused);  // each says so again
+  EXPECT_FALSE(g.of(1).paused);  // each rank must confirm it again
 
   g.pause(1, 7, 3, true);
   EXPECT_EQ(g.advance(), Next::Wait);
@@ -102,7 +102,7 @@ TEST(Quiesce, AtACheckpointRanksPauseWhereTheyHandOneOverHoweverLongThatTakes) {
   g.pause(1, 6, 2, true);
   EXPECT_EQ(g.advance(std::chrono::hours(1)), Next::Send);
   EXPECT_EQ(g.told(), step(PauseStep::Advance, 8));
-  EXPECT_TRUE(g.of(0).paused);  // it is there already
+  EXPECT_TRUE(g.of(0).paused);  // it is already there
   EXPECT_FALSE(g.of(1).paused);
 }
 
@@ -116,7 +116,7 @@ TEST(Quiesce, HurriedItMeetsAtAnyReport) {
 
   EXPECT_EQ(g.told(), step(PauseStep::Pause, 0));
   EXPECT_FALSE(g.quiesce.at_checkpoint());
-  EXPECT_FALSE(g.quiesce.escalate(kStart + seconds(8), kStart));  // it is in a hurry already
+  EXPECT_FALSE(g.quiesce.escalate(kStart + seconds(8), kStart));  // it is already hurrying
   EXPECT_EQ(g.advance(seconds(8)), Next::TimedOut);
 }
 
@@ -168,7 +168,7 @@ TEST(Quiesce, KnowsWhichReportsAreBeyondTheMeeting) {
   EXPECT_FALSE(g.quiesce.is_past_the_end(7));
   EXPECT_TRUE(g.quiesce.is_past_the_end(8));
 
-  Group at_checkpoint(true);  // where they meet may still move
+  Group at_checkpoint(true);  // the meeting point may still move
   at_checkpoint.pause(0, 6);
   at_checkpoint.pause(1, 7);
   at_checkpoint.advance();

@@ -1,4 +1,4 @@
-// RunController, an attempt that an earlier launcher began: taken over as it is found.
+// RunController takes over an attempt that an earlier launcher began, as it finds it.
 #include <algorithm>
 
 #include "tests/unit/launcher_core/controller_fixture.h"
@@ -35,7 +35,7 @@ TEST(RunController, ARunThatHadFinishedOnlyEnds) {
   EXPECT_EQ(std::get<RunEnded>(actions.back()).outcome, RunState::Finished);
 }
 
-/// Of a launcher that died while it stopped the workers, because rank 1 had failed.
+/// A start after a launcher that died while it stopped the workers, because rank 1 had failed.
 RunStart with_ending() {
   RunStart start = with_living();
   start.living->ending = true;
@@ -144,7 +144,7 @@ TEST(RunControllerAttach, AWorkerThatDiedMeanwhileIsAFailure) {
 TEST(RunControllerAttach, CheckpointsGoOnWhereTheJournalEnds) {
   Taken d;
   d.attach_both();
-  // Of the last one the commit had succeeded, and not all ranks had heard of it.
+  // The last checkpoint was committed, but not all ranks had heard of it.
   EXPECT_EQ(d.handle(staged(kFirst, 0, 5, 10)),
             (Actions{TellCheckpoint{kFirst, kNodeA, 5, "checkpoint_3", ""}}));
   d.handle(staged(kFirst, 0, 6, 20));
@@ -153,7 +153,7 @@ TEST(RunControllerAttach, CheckpointsGoOnWhereTheJournalEnds) {
   EXPECT_EQ(commits[0].checkpoint_seq, 6U);
 }
 
-// Rank 0 waits for what became of them; rank 1 has heard it, and hands in no part again.
+// Rank 0 waits for their outcome; rank 1 has heard it, and does not hand over its shards again.
 TEST(RunControllerAttach, CheckpointsThatTheEarlierLauncherGaveUpAreToldToTheOthers) {
   Taken d;
   d.attach(kNodeA);
@@ -193,7 +193,7 @@ TEST(RunControllerAttach, RanksThatHadBeenAskedToStopFormAnew) {
   d.handle(SupervisorAttached{kFirst, kNodeA});
   const auto pauses = only<Pause>(d.handle(SupervisorAttached{kFirst, kNodeB}));
   EXPECT_EQ(d.run.state(), S::Pausing);
-  ASSERT_EQ(pauses.size(), 4U);  // pause, and at once advance: all are paused
+  ASSERT_EQ(pauses.size(), 4U);  // pause, then advance immediately: all are paused
   for (int rank : {0, 1}) d.handle(RankPaused{kFirst, Rank{rank}, 10, 5, true});
   for (int rank : {0, 1}) d.handle(RankExited{kFirst, Rank{rank}, exited(0)});
   d.handle(NodeGroupGone{kFirst, kNodeA});
@@ -259,7 +259,7 @@ TEST(RunController, WorkersThatAnEarlierLauncherStoppedHaveNotFailed) {
   EXPECT_EQ(taken.run.restarts(), 2);
 }
 
-// That launcher died before its journal knew of it: as far as it says, they run.
+// That launcher died before its journal knew of the stop: according to the journal, they run.
 TEST(RunController, WorkersThatAnEarlierLauncherStoppedInItsLastMomentHaveNotFailed) {
   Taken taken(with_living(), 0);
   taken.attach(kNodeA);
@@ -284,7 +284,7 @@ TEST(RunController, RanksThatWaitForOneThatWasStoppedAreNotToldOfAnError) {
   EXPECT_EQ(taken.handle(RankExited{kFirst, Rank{1}, killed(SIGTERM, true)}), Actions{});
 }
 
-// The earlier launcher was stopping them, and its error has not reached all: they would fail of it.
+// The earlier launcher was stopping the ranks, and its error would make the others fail.
 TEST(RunController, ErrorsOfAnEarlierLauncherAreHeldBackUntilItIsKnownThatTheGroupGoesOn) {
   Taken taken;
   taken.attach(kNodeA);
@@ -331,7 +331,7 @@ TEST(RunController, AStopConditionThatAnEarlierLauncherSawMetStillEndsTheRunWell
   EXPECT_EQ(only<AttemptEnded>(actions).at(0).cause, "loss is 0.1");
 }
 
-// The journal names it, whatever the reason is for which the state changed.
+// The journal names the condition, whatever the reason for the change of state.
 TEST(RunController, AStopConditionThatIsMetBeforeAllNodesAreBackIsNotForgotten) {
   Taken taken(with_living(), 0);
   taken.attach(kNodeA);

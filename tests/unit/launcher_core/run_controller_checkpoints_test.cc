@@ -1,4 +1,4 @@
-// Checkpoints that find no space.
+// Checkpoints that lack space.
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -12,7 +12,7 @@ ShardStaged without_space(int rank, std::uint64_t index) {
   event.shard.no_space = true;
   return event;
 }
-/// All parts of one checkpoint; rank 1's found no space.
+/// Send all shards of one checkpoint; rank 1's found no space.
 Actions fail_one(Driven& d, std::uint64_t index) {
   d.handle(staged(kFirst, 0, index));
   return d.handle(without_space(1, index));
@@ -129,7 +129,7 @@ TEST(RunControllerCheckpoints, LittleRoomForTheNextIsSaidOnce) {
   EXPECT_EQ(said, (std::vector<Texts>{warning, {}, {}, warning, {}}));
 }
 
-/// Both nodes wait for workers that restore the third of three checkpoints.
+/// Let both nodes wait for workers that restore the third of three checkpoints.
 void start_from_the_third(Driven& d) {
   d.nodes();
   d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
@@ -153,7 +153,7 @@ TEST(RunControllerCheckpoints, OneThatIsNotWholeOnANodeIsFollowedByTheOneBefore)
   EXPECT_EQ(warnings(first),
             (Texts{"skipping checkpoint_3, which is not intact: 'a' came with 5 bytes; going on "
                    "from checkpoint_2"}));
-  EXPECT_EQ(warnings(second), Texts{});              // about the same one
+  EXPECT_EQ(warnings(second), Texts{});              // about the same checkpoint
   ASSERT_EQ(only<AttemptBegun>(second).size(), 1u);  // though no failure is allowed
   EXPECT_EQ(only<AttemptBegun>(second)[0].restore, checkpoint(2));
 }

@@ -1,4 +1,4 @@
-// A commit that storage keeps waiting.
+// A commit on storage that does not answer.
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -14,7 +14,7 @@ JobSpec spec_with(Duration upload_timeout, int max_failures = 0) {
   return spec;
 }
 
-/// From kStart on the first checkpoint is being committed; workers run.
+/// The workers run, and the commit of the first checkpoint begins at kStart.
 struct Committing : Driven {
   explicit Committing(Duration upload_timeout = std::chrono::minutes(10), int max_failures = 0)
       : Driven(spec_with(upload_timeout, max_failures)) {
@@ -77,7 +77,7 @@ TEST(HangingCommit, IsGivenUpInTheEndAndTheNextOneFollows) {
                 {kFirst, 1,
                  "'/s' did not answer within 10 min 0 s (checkpoint_config.upload_timeout is how "
                  "long we wait)"}}));
-  EXPECT_EQ(d.handle(Tick{}, seconds(601)), Actions{});  // once
+  EXPECT_EQ(d.handle(Tick{}, seconds(601)), Actions{});  // only one warning
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
   const Actions actions = d.handle(given_up(1), seconds(601));
 

@@ -1,4 +1,4 @@
-// RunController, changes of the group: growing, draining, nodes that fail.
+// RunController changes the group: growing, draining, and nodes that fail.
 #include <algorithm>
 
 #include "tests/unit/launcher_core/controller_fixture.h"
@@ -23,7 +23,7 @@ struct Elastic : Driven {
       : Driven(elastic(1, max, max_failures), {.checkpoint = {}, .expected_nodes = 2}) {
     running();
   }
-  /// All ranks of the attempt leave gracefully.
+  /// Let all ranks of the attempt leave gracefully.
   void leave(Attempt attempt, int ranks, std::uint64_t report_seq) {
     for (int rank = 0; rank < ranks; ++rank)
       handle(RankPaused{attempt, Rank{rank}, report_seq, 1}, seconds(4));
@@ -84,8 +84,8 @@ TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMe
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
   ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kGatherPause)).size(), 2U);
 
-  // Their links broke meanwhile: the supervisors say again what they had said, and more that was
-  // on its way.
+  // Their links broke meanwhile: the supervisors resend their messages, and more that were on their
+  // way.
   d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(6));
 
   EXPECT_EQ(only<Pause>(d.handle(RankPaused{kFirst, Rank{1}, 10, 1}, seconds(6))),
@@ -208,7 +208,7 @@ TEST(RunControllerDrain, AGroupOfWhichARankHasEndedGoesOnToItsEnd) {
   const auto pauses = only<Pause>(d.handle(RankPaused{kFirst, Rank{0}, 5, 0}));
   ASSERT_EQ(pauses.size(), 2U);
   EXPECT_EQ(pauses[0].step, PauseStep::Advance);
-  EXPECT_EQ(pauses[0].report_seq, UINT64_MAX);  // no rank is to stop before its end
+  EXPECT_EQ(pauses[0].report_seq, UINT64_MAX);  // no rank may stop before its end
   d.handle(RankExited{kFirst, Rank{0}, end});
   d.handle(NodeGroupGone{kFirst, kNodeA});
   d.handle(NodeGroupGone{kFirst, kNodeB});
@@ -224,10 +224,10 @@ TEST(RunControllerDrain, AFixedGroupMovesToTheOthers) {
   for (int rank : {0, 1}) d.handle(RankExited{kFirst, Rank{rank}, exited(0)});
   d.handle(NodeGroupGone{kFirst, kNodeA});
   const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
-  // max_failures is 0, and it was no failure
+  // max_failures is 0, but this was no failure
   const AttemptEnded ended = only<AttemptEnded>(actions).at(0);
   EXPECT_FALSE(ended.failed);
-  EXPECT_EQ(ended.failure, FailureKind::Preempted);  // counted as one by later launchers
+  EXPECT_EQ(ended.failure, FailureKind::Preempted);  // later launchers count it as one
   EXPECT_EQ(d.run.world_size(), 2);
   EXPECT_EQ(d.run.attempt(), kSecond);
 }
@@ -267,17 +267,17 @@ TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsQuarantined) {
   }
   EXPECT_EQ(d.run.world_size(), 2);
   EXPECT_FALSE(d.handle(NodeGroupGone{Attempt{3}, kNodeB}, at).size() > 0);
-  EXPECT_EQ(only<Prepare>(d.handle(node_up(kNodeC), at)).size(), 1U);  // it is in the new group
+  EXPECT_EQ(only<Prepare>(d.handle(node_up(kNodeC), at)).size(), 1U);  // the new group uses it
 }
 
-/// A group of two, where three nodes are fit, and whose rank 1 dies in attempt after attempt.
+/// A group of two with three usable nodes, whose rank 1 dies in attempt after attempt.
 struct Failing : Driven {
   explicit Failing(JobSpec spec, std::size_t nodes_there = 3)
       : Driven(std::move(spec), {.checkpoint = {}, .expected_nodes = nodes_there}) {
     nodes();
     if (nodes_there == 3) handle(node_up(kNodeC));
   }
-  /// Both ranks report `report` times, of which rank 1's last may be lost; then rank 1 dies.
+  /// Let both ranks report `report` times, possibly without rank 1's last; then rank 1 dies.
   Actions die(std::uint32_t number, std::uint64_t report, NodeId first, NodeId second,
               std::uint64_t lost = 0) {
     const Attempt attempt{number};
@@ -306,7 +306,7 @@ TEST(RunControllerNodes, ANewerCheckpointClearsWhatANodeHasFailed) {
       d.handle(staged(Attempt{i}, 1, 1), d.at);
       d.handle(CommitFinished{Attempt{i}, 1, checkpoint(1), ""}, d.at);
     }
-    const Actions actions = d.die(i, 10 * i + 1, kNodeA, kNodeB);  // each time on node-b
+    const Actions actions = d.die(i, 10 * i + 1, kNodeA, kNodeB);  // always on node-b
     const bool quarantined = i == 4;  // the third time since the checkpoint
     EXPECT_EQ(std::any_of(actions.begin(), actions.end(),
                           [](const RunAction& action) {

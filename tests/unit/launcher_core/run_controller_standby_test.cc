@@ -18,7 +18,7 @@ Prepare begins_on(const PlacedNode& placed) {
   return {kSecond, placed, placed.node_rank == NodeRank{0}};
 }
 
-/// The first attempt has reported from both nodes; what came last of it.
+/// The first attempt has reported from both nodes. `asked` holds the last orders.
 struct Standing {
   explicit Standing(int count = 2) : d(with_standbys(count)) {
     d.running(/*reporting=*/false);
@@ -26,7 +26,7 @@ struct Standing {
     d.handle(RankReported{kFirst, Rank{0}, 1});
     asked = only<Prepare>(d.handle(RankJoined{kFirst, Rank{1}}));
   }
-  /// Rank 1 fails, all is taken down, and the second attempt is asked for.
+  /// Let rank 1 fail, tear everything down, and order the second attempt.
   Actions second_attempt() {
     d.handle(RankExited{kFirst, Rank{1}, exited(3)});
     d.handle(NodeGroupGone{kFirst, kNodeB});
@@ -82,7 +82,7 @@ TEST(RunControllerStandby, TheNextAttemptBeginsWithThem) {
   s.d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
   s.d.handle(AttemptPrepared{kSecond, kNodeB, 0});
   s.d.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}, 1});
-  s.d.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}, 1});  // said again
+  s.d.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}, 1});  // resent
   s.d.handle(AttemptStarted{kSecond, kNodeB, {{Rank{1}, 100}}, 1});
   EXPECT_EQ(s.d.run.from_standby(), 2);
 }
@@ -139,7 +139,7 @@ TEST(RunControllerStandby, ThoseThatTheNextAttemptHasNoUseForAreReleased) {
   const auto actions = s.d.handle(NodeGroupGone{kFirst, kNodeA});
   EXPECT_EQ(only<AttemptBegun>(actions).size(), 1u);
 
-  // It comes back with what it was asked for.
+  // The node comes back with the attempts that it was asked to prepare.
   const auto back = s.d.handle(node_up(kNodeB, {kFirst, kSecond}));
 
   EXPECT_EQ(only<Release>(back), (std::vector<Release>{{kFirst, kNodeB}, {kSecond, kNodeB}}));
@@ -164,7 +164,7 @@ TEST(RunControllerStandby, ThoseOfAnEarlierLauncherAreReleasedAndTheirNumberIsTa
 
   const auto actions = s.d.handle(node_up(kNodeA, {kFirst, kSecond, kThird}));
 
-  // The third was somebody else's: the second's are no longer those of the next attempt.
+  // Somebody else used the third number, so the second's standbys do not fit the next attempt.
   EXPECT_EQ(only<Release>(actions),
             (std::vector<Release>{{kThird, kNodeA}, {kSecond, kNodeA}, {kSecond, kNodeB}}));
 }

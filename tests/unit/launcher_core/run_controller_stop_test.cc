@@ -1,4 +1,4 @@
-// Stops that somebody asked for, and stop conditions.
+// Requested stops, and stop conditions.
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -317,8 +317,8 @@ TEST(StopCondition, ThatIsHeardOfBetweenTwoAttemptsEndsTheRunAsFinished) {
                      RunEnded{S::Finished, "epoch reached 10", StopKind::StopCondition}}));
 }
 
-// Found by the simulation: the order to stop was lost with a link, the error of a call went over
-// the next one, and the ranks that failed of it counted as failed under the next launcher.
+// The simulation found this: a broken link lost the stop order, the next link carried a call's
+// error, and the next launcher counted the ranks that it ended as failed.
 TEST(RunControllerStop, ANodeWithANewLinkHearsOfTheStopBeforeItHearsThatACallCannotComplete) {
   Driven d;
   d.running(false);

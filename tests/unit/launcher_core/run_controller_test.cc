@@ -25,7 +25,7 @@ AttemptEnded ended_by(Attempt attempt, Rank rank, WorkerEnd end, const std::stri
           .cause = "",
           .failed = true,
           .failure = FailureKind::Worker,
-          .node = NodeId{rank.value},  // each rank has a node of its own, and has reported once
+          .node = NodeId{rank.value},  // each rank has its own node, and has reported once
           .location = FailureLocation{.rank = rank, .node = NodeId{rank.value}, .report = 1},
           .root_rank = rank,
           .root_end = std::move(end),
@@ -377,13 +377,13 @@ TEST(RunController, EventsThatComeTwiceChangeNothing) {
   EXPECT_EQ(d.handle(NodeGroupGone{kFirst, kNodeA}), Actions{});
 }
 
-// With 10,000 daemons each look took milliseconds, and there was one for each that came.
+// With 10,000 daemons, each look took milliseconds, and each new node caused one.
 TEST(RunController, NodesThatComeTogetherAreLookedAtTogether) {
   JobSpec spec = two_workers();
   spec.scaling_config.placement_strategy = PlacementStrategy::StrictSpread;
   Driven d(spec, {.checkpoint = {}, .expected_nodes = 4});
   d.handle(node_up(kNodeA));
-  d.handle(Tick{}, seconds(3));  // no more waiting for all: it does not fit
+  d.handle(Tick{}, seconds(3));  // stops waiting for all: it does not fit
 
   EXPECT_EQ(d.handle(node_up(kNodeB), seconds(3) + milliseconds(1)), Actions{});
   EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kLocationEvery);

@@ -22,7 +22,7 @@ Texts notes(const Actions& actions) {
   for (const Note& note : only<Note>(actions)) texts.push_back(note.text);
   return texts;
 }
-/// Every rank ends with 0, and the supervisors have said everything.
+/// Let every rank end with 0, and the supervisors report everything.
 Actions end_well(Driven& d) {
   for (int rank = 0; rank < 2; ++rank) d.handle(RankExited{kFirst, Rank{rank}, exited(0)});
   d.handle(NodeGroupGone{kFirst, kNodeA});
@@ -118,7 +118,7 @@ TEST(RunControllerValidation, AfterTheTrainingAnotherNodeTakesItOver) {
 
   EXPECT_EQ(only<Validate>(d.handle(SupervisorLost{kFirst, kNodeA, "killed"})),
             (Validations{{kFirst, kNodeB, checkpoint(1)}}));
-  const Actions nobody = d.handle(node_up(kNodeB));  // its supervisor was gone when it came back
+  const Actions nobody = d.handle(node_up(kNodeB));  // it came back without its supervisor
 
   EXPECT_EQ(notes(nobody),
             Texts{"1 checkpoint was not validated: no supervisor of the run is left"});

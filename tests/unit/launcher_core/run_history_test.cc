@@ -1,4 +1,4 @@
-// What a later launcher makes of the journal: the records of the controller's actions, folded.
+// Folds the journal's records of the controller's actions, as a later launcher does.
 #include "launcher/core/run_history.h"
 
 #include <boost/json.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 using S = RunState;
 
-/// A journal as one launcher of `generation` writes it.
+/// Writes a journal as one launcher of `generation` does.
 struct Journaled {
   explicit Journaled(int max_failures = 3) : history(failures(max_failures)) {}
   static FailureConfig failures(int max) {

@@ -1,5 +1,5 @@
-// When an attempt is placed, when it grows, and when processes for the next one are started: the
-// small machines around an attempt, each by itself.
+// The small state machines around an attempt, each alone: when to place it, when to grow it, and
+// when to start standbys for the next one.
 #include "launcher/core/scheduling.h"
 
 #include <gtest/gtest.h>
@@ -75,11 +75,11 @@ TEST(NodePool, LeavesOutWhatIsDrainingAndWhatIsQuarantinedWhileThereIsRoomElsewh
   EXPECT_FALSE(pool.drain(kNodeC));
   EXPECT_EQ(names(), "node-a ");  // both workers fit there
   scaling.placement_strategy = PlacementStrategy::StrictSpread;
-  EXPECT_EQ(names(), "node-a node-b ");  // they do not, so that one is better than none
-  pool.up(node_up(kNodeC));              // it is no longer draining
+  EXPECT_EQ(names(), "node-a node-b ");  // they do not, and one of them is better than none
+  pool.up(node_up(kNodeC));              // no longer draining
   EXPECT_EQ(names(), "node-a node-c ");
   pool.down(kNodeC);
-  EXPECT_FALSE(pool.may_grow());  // it was waited for
+  EXPECT_FALSE(pool.may_grow());  // the launcher had waited for it
   EXPECT_EQ(pool.name(kNodeC), "node-c");
   EXPECT_EQ(pool.name(NodeId{7}), "node 7");
 }
@@ -125,7 +125,7 @@ TEST(GroupGrowth, AsksNobodyWhoCannotStopWithoutLosingWork) {
   RankTable ended = reporting();
   ended.ended(*ended.find(Rank{0}), exited(0));
   EXPECT_EQ(growth.advance(ended, capacity, kStart + kGrowDelay), std::nullopt);
-  EXPECT_EQ(growth.advance(reporting(), capacity, kStart + kGrowDelay), std::nullopt);  // not again
+  EXPECT_EQ(growth.advance(reporting(), capacity, kStart + kGrowDelay), std::nullopt);  // only once
 }
 
 TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {

@@ -11,7 +11,7 @@ using Shard = ShardCollection::Shard;
 constexpr Attempt kNow{3}, kBefore{2}, kLater{4};
 constexpr NodeId kA{0}, kB{1};
 
-/// Of two ranks, one on each of two nodes.
+/// Return the collection for two ranks, one on each of two nodes.
 ShardCollection two_nodes() {
   ShardCollection shards;
   shards.attempt_begins(kNow,

@@ -80,7 +80,7 @@ TEST(CheckpointTracker, AnswersAPartThatIsSentAgainAfterItsCommit) {
   CheckpointTracker tracker(1);
   tracker.add(shard(0, 1), kStart);
   tracker.take_ready();
-  EXPECT_EQ(tracker.add(shard(0, 1), kStart), std::nullopt);  // everybody hears of it soon
+  EXPECT_EQ(tracker.add(shard(0, 1), kStart), std::nullopt);  // everybody will hear of it
 
   tracker.commit_finished({1, "checkpoint_000001", ""});
 
@@ -147,7 +147,7 @@ TEST(SequenceTracker, AcknowledgesAgainWhatIsSentAgainAndIsWritten) {
   SequenceTracker tracker;
   ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
   ASSERT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 3u);
-  EXPECT_EQ(tracker.synced(), Acks{});  // it still waits to be written
+  EXPECT_EQ(tracker.synced(), Acks{});  // it still waits for the writer
   tracker.written(Rank{0}, 3);
   tracker.synced();
   ASSERT_TRUE(tracker.accept(Rank{0}, 2, 1));

@@ -44,7 +44,7 @@ TEST(ValidationQueue, WhatWasLostIsTheNextOneAgain) {
 }
 
 TEST(ValidationQueue, AResultCountsWhetherOrNotItWasKnownToRun) {
-  ValidationQueue board(1, {number(3), number(4)});  // of an earlier launcher, whose order runs
+  ValidationQueue board(1, {number(3), number(4)});  // an earlier launcher's, whose order runs
 
   board.finished(4);
   board.finished(9);

@@ -1,4 +1,4 @@
-// What `train-run checkpoint list` prints, letter by letter.
+// Tests what `train-run checkpoint list` prints, letter by letter.
 #include "launcher/report/checkpoint_table.h"
 
 #include <gtest/gtest.h>

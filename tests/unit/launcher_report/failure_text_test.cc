@@ -160,7 +160,7 @@ TEST(ExitCode, FollowsTheTable) {
       {failed(exited(2)), 1},  // 2 is our usage error
       {failed(exited(3)), 3},
       {failed(exited(63)), 63},
-      {failed(exited(64)), 1},  // sysexits are ours
+      {failed(exited(64)), 1},  // we use the sysexits
       {failed(exited(75)), 1},
       {failed(exited(139)), 1},
       {failed(exited(255)), 1},
@@ -194,7 +194,7 @@ TEST(ExitCode, FollowsTheTable) {
     EXPECT_EQ(exit_code_of(rows[i].ending), rows[i].code) << "row " << i;
 }
 
-/// A text of 1.2 MB was one record of the journal.
+/// A text of 1.2 MB once became one journal record.
 TEST(FailureText, CutsAnErrorTextOfAnyLengthAndBytes) {
   const UserError error{"\xff" + std::string(1'200'000, 'x'), std::string(5'000, 'T'), ""};
   const WorkerFailure failure{.end = {.status = 1, .error = error}};

@@ -1,4 +1,4 @@
-// All that train-run shows while a run goes on and at its end, with texts of others in every place.
+// Puts others' texts everywhere into what train-run shows during a run and at its end.
 #include "tests/unit/lib_base/hostile_texts.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Moment kAt{};
 
-/// Every text of the progress is `text`.
+/// Return the progress output with `text` as every text.
 std::string progress_with(const std::string& text, OutputMode mode) {
   Progress progress({.mode = mode, .run = text, .path = text, .metrics = {text}}, kAt);
   std::string shown = progress.started(2, 1, kAt);
@@ -46,7 +46,7 @@ RunSummary summary_with(const std::string& text) {
           .best = checkpoint,
           .latest = checkpoint,
           .metrics = {{text, text}},
-          .results = {"{}"},  // JSON: RunSummaryBuilder keeps nothing else
+          .results = {"{}"},  // JSON only, as RunSummaryBuilder ensures
           .warnings = {text},
           .resume_command = text};
 }

@@ -128,7 +128,7 @@ TEST(PlainProgress, PrintsALineAnEpochAndNeverTwoWithinASecond) {
 TEST(PlainProgress, NeverFloods) {
   Progress plain = progress(OutputMode::Plain);
   int lines = 0;
-  for (int i = 0; i < 10 * 24 * 3600; ++i) {  // a day of ten reports a second without epochs
+  for (int i = 0; i < 10 * 24 * 3600; ++i) {  // ten reports per second for a day, without epochs
     const std::string out =
         plain.reports(report(std::uint64_t(i) + 1, {{"loss", 0.5}}), at(milliseconds(100) * i));
     lines += out.empty() ? 0 : 1;
@@ -154,7 +154,7 @@ TEST(PlainProgress, SaysWhatAValidationFound) {
                       .took = seconds(12)};
   EXPECT_EQ(plain.validated(news, at(seconds(20))),
             "checkpoint_000012 validated: val_acc=0.93 rows=10000 (took 12.0 s)\n");
-  news.status = "timeout";  // a warning says so
+  news.status = "timeout";  // a warning tells of it
   EXPECT_EQ(plain.validated(news, at(seconds(20))), "");
 }
 

@@ -1,5 +1,5 @@
-// What the end of a run looks like, compared with tests/golden/report/ to the byte.
-// UPDATE_GOLDEN=1 writes them anew.
+// Compares the end of a run with tests/golden/report/, byte by byte. UPDATE_GOLDEN=1 rewrites the
+// files.
 #include "launcher/report/summary.h"
 
 #include <gtest/gtest-spi.h>
@@ -180,7 +180,7 @@ TEST(Summary, FilesOfAnAttemptAndARank) {
   expect_golden("error_thrown.json", error_json(thrown()));
 }
 
-// The test of what all golden tests use.
+// Tests the function that all golden tests use.
 TEST(Golden, AFileThatDiffersOrIsWrittenAnewIsNoPass) {
   static std::string path;  // EXPECT_NONFATAL_FAILURE sees no locals
   path = std::filesystem::temp_directory_path() / ("golden." + std::to_string(::getpid()));

@@ -1,7 +1,7 @@
-// Every spec error has its exact text under tests/golden/spec: <case>.yaml with <case>.err, or for
-// a valid spec <case>.out (warnings, then the annotated YAML). Leading "# --set k=v" and "# env
-// K=V" lines of a case are its overrides and environment. UPDATE_GOLDEN=1 writes the expected files
-// anew: review the difference by hand.
+// tests/golden/spec has the exact text of every spec error: <case>.yaml with <case>.err or, for a
+// valid spec, <case>.out (warnings, then the annotated YAML). Leading lines "# --set k=v" and "#
+// env K=V" of a case are its overrides and environment. UPDATE_GOLDEN=1 rewrites the expected
+// files: review the difference by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -238,11 +238,11 @@ std::string errors_of(const std::string& text, const SpecSource& source = ada())
   return errors == nullptr ? "" : *errors;
 }
 
-/// What is accepted can be read again by resume: the resolved spec keeps the limits of a spec.
+/// `resume` must be able to read what we accept, so the resolved spec has the limits of a spec.
 TEST(JobSpecParser, RefusesASpecThatIsTooLargeOnceItIsWrittenOut) {
   std::string text =
       "command: [./train]\ntrain_loop_config:\n  a: \"" + std::string(300'000, 'x') + "\"\n";
-  const std::string quotes = [] {  // each is two bytes in the resolved spec
+  const std::string quotes = [] {  // each takes two bytes in the resolved spec
     std::string body;
     for (int i = 0; i < 400'000; ++i) body += '"';
     return "  b: '" + body + "'\n";
@@ -283,7 +283,7 @@ TEST(JobSpecParser, RefusesVariablesThatMultiply) {
       << errors.substr(0, 300);
 }
 
-/// Each row may lack each column of the first one.
+/// Each row lacks each column of the first one.
 TEST(JobSpecParser, StopsCountingMistakesAtSomePoint) {
   std::string text = "command: [./train]\ndatasets:\n  d:\n    format: items\n    items:\n    - {";
   for (int i = 0; i < 20'000; ++i) text += "c" + std::to_string(i) + ": 1, ";

@@ -1,5 +1,5 @@
-// The JSON Schema against a real validator (PyPI jsonschema): the examples and the valid golden
-// specs pass, wrong ones fail.
+// Checks the JSON Schema with a real validator (PyPI jsonschema): the examples and valid golden
+// specs pass, and wrong ones fail.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-/// Wrong only in ways that a schema cannot tell: contradictions between keys, text that is not
+/// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
 constexpr std::array<std::string_view, 49> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
@@ -109,7 +109,7 @@ json::value to_json(const yaml::Node& node) {
   return json::string(node.text);
 }
 
-/// As an editor's YAML reader sees it.
+/// Return the file as an editor's YAML reader sees it.
 json::value instance(const fs::path& path) {
   yaml::Tree tree;
   yaml::Diagnostics diagnostics;
@@ -171,7 +171,7 @@ TEST(JobSpecSchema, AgreesWithTheParserInARealValidator) {
   fs::remove_all(folder);
 }
 
-/// What users run is what the parser takes, too.
+/// The parser, too, must accept what users run.
 TEST(JobSpecSchema, ExamplesParse) {
   int found = 0;
   for (const auto& entry :

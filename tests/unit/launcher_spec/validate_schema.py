@@ -1,6 +1,6 @@
 """Validate specs, given as JSON, against the schema. Usage: validate_schema.py SCHEMA CASES
 
-CASES is a JSON list of {"name", "valid", "instance"}. Prints each case that the schema judges otherwise, exits 1 if any.
+CASES is a JSON list of {"name", "valid", "instance"}. Prints each case that the schema judges differently, and exits with 1 if any.
 """
 import json
 import sys

@@ -1,4 +1,4 @@
-// Holds the table "Who may use whom" of docs/architecture.md against every #include. A linker does
+// Checks every #include against the table "Who may use whom" of docs/architecture.md. A linker does
 // not see a header-only cycle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 struct Row {
-  std::set<std::string> folders;  // it may use, beside itself
-  std::set<std::string> outside;  // third-party libraries it may see
+  std::set<std::string> folders;  // that it may use, beside itself
+  std::set<std::string> outside;  // third-party libraries that it may use
 };
 using Table = std::map<std::string, Row>;
 
-/// What #include lines name, by library. Whatever is not listed is the system's or the standard's.
+/// Maps #include names to libraries. Names not listed belong to the system or the standard library.
 const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"boost/beast", "Beast"},
                                                      {"boost/process", "Boost.Process"},
@@ -48,7 +48,7 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"gloo", "Gloo"},
                                                      {"curl", "libcurl"}};
 
-/// Headers that a pure core does without: it is told the time, and told what happened.
+/// Headers that a pure core must not use: others tell it the time and the events.
 const std::set<std::string> kImpure{"thread", "mutex",      "atomic",  "condition_variable",
                                     "future", "filesystem", "fstream", "iostream",
                                     "random", "unistd.h",   "fcntl.h", "sys",
@@ -83,7 +83,7 @@ std::set<std::string> names_in(const std::string& cell) {
   return names;
 }
 
-/// The rows below the heading, up to the next one: | folder | may use | third party |
+/// Read the rows below the heading, up to the next heading: | folder | may use | third party |
 Table read_table(const std::string& document) {
   Table table;
   const std::size_t begin = document.find("## Who may use whom");
@@ -97,7 +97,7 @@ Table read_table(const std::string& document) {
   return table;
 }
 
-/// The table's folder that a path lies in: the longest one.
+/// Return the table's longest folder that contains the path.
 std::optional<std::string> folder_of(const Table& table, std::string path) {
   for (std::size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/')) {
     path.resize(slash);
@@ -106,7 +106,7 @@ std::optional<std::string> folder_of(const Table& table, std::string path) {
   return std::nullopt;
 }
 
-/// "boost/asio/ip/tcp.hpp" is Asio's.
+/// Return the library of a header: "boost/asio/ip/tcp.hpp" belongs to Asio.
 std::optional<std::string> library_of(const std::string& header) {
   std::string prefix = header.substr(0, header.rfind('.'));
   while (true) {
@@ -118,7 +118,7 @@ std::optional<std::string> library_of(const std::string& header) {
   }
 }
 
-/// Why `folder` may not include `name`; nothing when it may. `quoted`: "name", not <name>.
+/// Return why `folder` may not include `name`, or nothing. `quoted`: "name", not <name>.
 std::optional<std::string> objection(const Table& table, const std::string& folder,
                                      const std::string& name, bool quoted) {
   const Row& row = table.at(folder);
@@ -135,7 +135,7 @@ std::optional<std::string> objection(const Table& table, const std::string& fold
   return std::nullopt;
 }
 
-/// "path: #include x: why", for each one that the table does not allow.
+/// Return "path: #include x: why" for each #include that the table does not allow.
 std::vector<std::string> objections(const Table& table, const std::string& path,
                                     const std::string& source) {
   const auto folder = folder_of(table, path);

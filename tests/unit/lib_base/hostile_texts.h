@@ -1,4 +1,4 @@
-// S15: what others write that did harm to a terminal, a pager or a reader.
+// SECURITY.md, S15: texts from others that harmed a terminal, a pager or a reader.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace train {
 
-/// S15: texts that did harm to some terminal, pager or reader, and each single character that may.
+/// Return texts that harmed some terminal, pager or reader, and each character that may do so.
 inline std::vector<std::string> hostile_texts() {
   std::vector<std::string> texts{"",
                                  "plain",
@@ -97,7 +97,7 @@ inline std::vector<std::string> hostile_texts() {
   return texts;
 }
 
-/// Whether it is UTF-8 and holds nothing that steers but tabs and, where asked, line ends.
+/// Return whether it is UTF-8 without control characters, except tabs and, with `lines`, line ends.
 inline bool steers_nothing(std::string_view text, bool lines = false) {
   while (!text.empty()) {
     const CodePoint next = read_code_point(text);

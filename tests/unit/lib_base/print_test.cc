@@ -24,7 +24,7 @@ std::string read_all(int fd) {
   return text;
 }
 
-/// What a program with this main() leaves. `out`: its stdout; "": a pipe, "-": closed.
+/// Return what a program with this main() leaves. `out`: its stdout; "": a pipe, "-": closed.
 Ended run_main(const std::function<int()>& main, const std::string& out = "") {
   int out_pipe[2], err_pipe[2];
   EXPECT_EQ(::pipe(out_pipe), 0);
@@ -80,7 +80,7 @@ TEST(Print, SaysOnceThatTheDiskIsFull) {
   EXPECT_EQ(ended.err.find('\n'), ended.err.size() - 1) << ended.err;
 }
 
-/// The last line only fails when it is flushed.
+/// The last line fails only when it is flushed.
 TEST(Print, NoticesALineThatTheBufferTook) {
   for (const bool flushed_before : {false, true}) {
     const auto main = [&] {

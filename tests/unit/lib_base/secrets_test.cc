@@ -82,7 +82,7 @@ TEST(Secrets, HidingTwiceChangesNothing) {
   EXPECT_EQ(redacted(once), once);
 }
 
-// Each byte is moved once: a text of others must not keep us busy because it is large.
+// Each byte moves once, so that a large text from others does not keep us busy.
 TEST(Secrets, AreHiddenInALargeTextThatIsFullOfThem) {
   constexpr std::size_t kTimes = 300'000;
   learn_secret("LARGE_TOKEN", "canary-large");

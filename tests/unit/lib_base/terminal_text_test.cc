@@ -37,7 +37,7 @@ TEST(TerminalText, LeavesNothingOfACorpusThatSteers) {
     EXPECT_TRUE(steers_nothing(safe)) << testing::PrintToString(text);
     EXPECT_EQ(terminal_safe(safe), safe) << testing::PrintToString(text);
     EXPECT_EQ(terminal_safe_lines(safe), safe) << testing::PrintToString(text);
-    // Whatever stands around it, the same is left of it: no two texts join to one that steers.
+    // No two texts join to one that controls the terminal, whatever text is beside this one.
     for (const std::string& other : {texts[2], texts[30], texts[34], texts[56]})
       EXPECT_TRUE(steers_nothing(terminal_safe(text + other)))
           << testing::PrintToString(text + other);

@@ -18,7 +18,7 @@ TEST(ReadText, IsTheWholeFileOrNothing) {
 
   EXPECT_EQ(read_text(file), text);
   EXPECT_EQ(read_text(folder + "/none"), "");
-  EXPECT_EQ(read_text(folder), "");  // a folder can be opened, and not read
+  EXPECT_EQ(read_text(folder), "");  // a folder can be opened but not read
   EXPECT_EQ(*read_text_from(file, 4), text.substr(4));
   EXPECT_EQ(*read_text_from(file, text.size() + 1), "");
   EXPECT_EQ(read_text_from(folder + "/none", 4).error().code, Errc::NotFound);

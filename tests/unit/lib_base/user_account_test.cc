@@ -90,7 +90,7 @@ TEST_F(ActAsTest, OtherThreadsStayWhoTheyAre) {
   bool read = false;
   uid_t user = 1;
   std::thread([&] {
-    // A thread takes over what made it; this one is as those that were there before.
+    // A new thread inherits its creator's user; make this one like a thread that existed before.
     const ActAs root(find_account("root").value());
     read = can_read(secret_);
     user = file_user();

@@ -93,7 +93,7 @@ TEST_F(BatchReaderTest, KeepsRowsWholeWhenItShuffles) {
   std::vector<std::int64_t> all(300);
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(seen, all);
-  // each group once, and those that a lane's end shares with the next one's beginning twice
+  // Each group once, or twice if the end of a lane shares it with the beginning of the next.
   EXPECT_EQ(std::accumulate(source->reads.begin(), source->reads.end(), 0), 30 + kOpenGroups - 1);
 }
 

@@ -145,7 +145,7 @@ TEST(OpenFiles, NamesTheRowGroupThatCannotBeRead) {
   TestFolder folder;
   write_parquet(folder / "1.parquet", numbered_rows(0, 2000), 1000);
   const auto source = opened({.path = folder / "1.parquet", .columns = {}});
-  // the first page header of the first row group lies behind the magic bytes
+  // The first page header of the first row group is after the magic bytes.
   change_bytes(folder / "1.parquet", 4, std::string(64, '\xff'));
 
   const auto rows = source->read(0);

@@ -1,4 +1,4 @@
-// Real Parquet files for the tests, written by Arrow C++.
+// Makes real Parquet files for the tests with Arrow C++.
 #pragma once
 
 #include <arrow/array.h>
@@ -19,7 +19,7 @@
 
 namespace train::data {
 
-/// A folder of this test alone, removed at its end.
+/// A folder for one test, removed at its end.
 class TestFolder {
  public:
   TestFolder() {
@@ -47,8 +47,8 @@ T must(arrow::Result<T> result) {
 }
 inline void must(const arrow::Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
 
-/// Columns id (int64: first, first + 1, …), name (string "row 7"), and pixels (fixed-size list of 4
-/// uint8, all id % 256).
+/// Return the columns id (int64: first, first + 1, …), name (string "row 7"), and pixels
+/// (fixed-size list of 4 uint8, all id % 256).
 inline std::shared_ptr<arrow::Table> numbered_rows(std::int64_t first, std::int64_t count) {
   arrow::Int64Builder ids;
   arrow::StringBuilder names;

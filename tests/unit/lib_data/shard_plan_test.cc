@@ -20,7 +20,7 @@ void PrintTo(const PlannedBatch& batch, std::ostream* out) {
 namespace {
 
 using testing::ElementsAre;
-using Rows = std::vector<std::int64_t>;  // ids: the group times a million, plus the row
+using Rows = std::vector<std::int64_t>;  // ids: a million times the group, plus the row
 
 ShardPlan plan_of(PlanInput input) {
   auto plan = ShardPlan::make(std::move(input));
@@ -37,7 +37,7 @@ Rows rows_of(const std::vector<RowRange>& ranges) {
   return rows;
 }
 
-/// Valid rows of all ranks in the steps [first, last).
+/// Return the valid rows of all ranks in the steps [first, last).
 Rows consumed_by_group(const PlanInput& input, std::int64_t first, std::int64_t last) {
   Rows all;
   for (int rank = 0; rank < static_cast<int>(input.batch_sizes.size()); ++rank) {
@@ -269,14 +269,14 @@ TEST(ShardPlan, ShufflesEachEpochAndSeedInAnOrderOfItsOwn) {
 }
 
 TEST(ShardPlan, KeepsItsOrderForEver) {
-  // a checkpoint of one version is resumed by another: this order may never change
+  // One version resumes a checkpoint of another one, so this order may never change.
   const PlannedBatch batch =
       plan_of({.group_rows = {5, 3}, .batch_sizes = {8}, .shuffle = true, .seed = 42, .epoch = 1})
           .batch(0);
 
   EXPECT_THAT(rows_of(batch.ranges), ElementsAre(2, 1, 4, 1000002, 0, 3, 1000000, 1000001));
 
-  // Groups that are not mixed with all others have an order of groups, and one in each.
+  // Many groups are not all mixed: there is an order of groups, and an order within each.
   const PlannedBatch of_many = plan_of({.group_rows = std::vector<std::int64_t>(20, 500),
                                         .batch_sizes = {10},
                                         .shuffle = true,
@@ -300,13 +300,13 @@ TEST(ShardPlan, OpensFewGroupsARankWhenThereAreMany) {
       for (std::int64_t step = 0; step < plan.batches(); ++step) {
         std::set<std::int64_t> of_step;
         for (const RowRange& range : plan.batch(step).ranges) of_step.insert(range.group);
-        // every lane of the batch may be changing its group in this very step
+        // Each lane of the batch may change its group in this very step.
         ASSERT_LE(static_cast<std::int64_t>(of_step.size()), 2 * plan.open_groups());
         of_rank.merge(of_step);
       }
       touched += static_cast<std::int64_t>(of_rank.size());
     }
-    // each lane's ends are shared by two neighbours; more workers than lanes share lanes
+    // Two neighbours share the ends of each lane. More workers than lanes share lanes.
     EXPECT_LE(touched, world_size <= kOpenGroups ? 64 + 8 + 8 : 2 * 64 + 16)
         << world_size << " workers";
   }
@@ -334,7 +334,7 @@ TEST(Permutation, PutsEachIndexEverywhereAboutEquallyOften) {
       ++counts[static_cast<std::size_t>(i)][static_cast<std::size_t>(permutation(i))];
   }
 
-  // 2000 expected, standard deviation 42; five of them
+  // We expect 2000 with a standard deviation of 42, and allow five deviations.
   for (const auto& row : counts) {
     for (int count : row) EXPECT_NEAR(count, double{kKeys} / kSize, 212);
   }

@@ -1,4 +1,4 @@
-// Hosts with another kind of address than one of IPv4.
+// Hosts with addresses other than IPv4.
 #include <fmt/format.h>
 #include <netinet/in.h>
 
@@ -31,7 +31,7 @@ TEST_F(AddressesTest, ListensAndConnectsByIpv6) {
     EXPECT_TRUE(client.has_value()) << client.error().describe();
     auto server = co_await within(10s, listener->accept());
     EXPECT_TRUE(server.has_value());
-    // Exactly what was asked for.
+    // It listens only on the requested address.
     auto other =
         co_await Connection::connect(executor(), Endpoint::tcp("127.0.0.1", target.port), 10s);
     EXPECT_EQ(other.error().code, Errc::Unavailable);

@@ -1,4 +1,4 @@
-// Who is let in by whom, where certificates are shown in place of a token.
+// Which peers accept each other if they show certificates instead of a token.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using Tls = std::optional<TlsContext>;
 
 class CertificateHandshake : public HandshakeTest {
  protected:
-  /// What the connector, then the listener, makes of it; LISTENER and CONNECTOR are the peers.
+  /// Return the results of connector and listener; LISTENER and CONNECTOR stand for the peers.
   std::pair<std::string, std::string> meet(const Tls& connector, const Tls& listener) {
     auto [a, b] = tcp_pair();
     const std::string listener_name = a->peer(), connector_name = b->peer();
@@ -34,13 +34,13 @@ class CertificateHandshake : public HandshakeTest {
   Tls launcher(const std::string& name = "ada") const {
     return context_of(lab_, certificate_of(lab_, kLauncher, name));
   }
-  /// It trusts `authority` beside what it shows itself.
+  /// Return a context that trusts `authority` in addition to its own.
   static Tls trusting(const PemPair& authority, const PemPair& own_authority, const PemPair& own) {
     const std::string both = authority.certificate + own_authority.certificate;
     return TlsContext::from_certificates({both, own.certificate, own.key}).value();
   }
 
-  /// What our side makes of a peer by OpenSSL alone, until its first frame.
+  /// Return our result with a peer that uses OpenSSL alone, until its first frame.
   std::string start_tls_with(SSL_CTX* peer, const Tls& ours, ConnectionSide side) {
     auto [connection, fd] = tcp_connection_and_fd();
     const std::string name = connection->peer();
@@ -123,7 +123,7 @@ TEST_F(CertificateHandshake, OfAnotherAuthorityNobodyIsLetIn) {
                   fmt::format(fmt::runtime(kRefusesOurs), "CONNECTOR")}));
 }
 
-// As when the authority is replaced: for a while both count, and nobody has to stop.
+// When an authority is replaced, both count for a while, and nobody has to stop.
 TEST_F(CertificateHandshake, TwoAuthoritiesMayCount) {
   const PemPair renewed = certificate_of(other_, kLauncher, "ada");
   EXPECT_EQ(meet(trusting(lab_, other_, renewed),
@@ -132,7 +132,7 @@ TEST_F(CertificateHandshake, TwoAuthoritiesMayCount) {
 }
 
 TEST_F(CertificateHandshake, ANodesCertificateIsNoLaunchers) {
-  // Issued by a site's own authority for both uses, so that only its name says what it is.
+  // A site's own authority issued them for both uses, so that only the name tells the role.
   const auto both_uses = [&](const std::string& uri) {
     return context_of(lab_,
                       foreign_certificate(lab_, {{NID_subject_alt_name, "URI:" + uri},
@@ -148,7 +148,7 @@ TEST_F(CertificateHandshake, ANodesCertificateIsNoLaunchers) {
   EXPECT_EQ(listener,
             "unauthenticated: CONNECTOR: its certificate names trainrun://lab/launcher/ada, and a "
             "node of cluster 'lab' is asked for");
-  // Our own are for one use each: TLS refuses them first.
+  // Ours are for one use each, so TLS refuses them first.
   EXPECT_EQ(meet(node("n2"), node()).second,
             "unauthenticated: CONNECTOR: its certificate was not issued for this side of a "
             "connection (nodes need the usage serverAuth, launchers clientAuth)");
@@ -176,7 +176,7 @@ TEST_F(CertificateHandshake, ANodeSpeaksForNoOther) {
             "it with the --node-name of its certificate)");
 }
 
-// By OpenSSL alone: a context of ours does not load what has expired, and looks at today's clock.
+// Use OpenSSL alone: our context does not load expired certificates, and uses today's clock.
 TEST_F(CertificateHandshake, AnExpiredCertificateIsRefusedWithTheReason) {
   const std::time_t now = std::time(nullptr);
   const PemPair late = certificate_of(lab_, kLauncher, "ada", {now - 3 * kTestDay, now - kTestDay});
@@ -209,7 +209,7 @@ TEST_F(CertificateHandshake, WhoseCertificateHasExpiredElsewhereHearsIt) {
             "mend the clocks)");
 }
 
-// A site's certificates come with those between them and the authority, and have longer keys.
+// A site's certificates come with intermediate ones, and have longer keys.
 TEST_F(CertificateHandshake, AChainOfRsaKeysFits) {
   const std::pair<int, std::string> is_authority{NID_basic_constraints, "critical,CA:TRUE"};
   const PemPair root = foreign_certificate(lab_, {is_authority}, EVP_RSA_gen(3072), true);
@@ -224,7 +224,7 @@ TEST_F(CertificateHandshake, AChainOfRsaKeysFits) {
             (Pair{"ok", "ok"}));
 }
 
-// What a run that goes on for a year sees: a connection keeps what it began with.
+// In a run of a year, a connection keeps the certificates with which it began.
 TEST_F(CertificateHandshake, AConnectionOutlivesTheContextThatItBeganWith) {
   auto [a, b] = tcp_pair();
   Tls own = launcher();

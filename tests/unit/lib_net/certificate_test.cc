@@ -100,7 +100,7 @@ TEST(CertificateTest, LongNamesAreKeptWhole) {
             (CertificateName{cluster, kLauncher, name}));
 }
 
-// RFC 5280, 4.2.1: a chain is put together by these.
+// RFC 5280, 4.2.1: chains are built from these.
 TEST(CertificateTest, SaysWhichKeyItHasAndWhichSignedIt) {
   const PemPair lab = authority_of("lab");
   const auto authority = certificate_in(lab.certificate);

@@ -1,4 +1,4 @@
-// Certificates for tests: of our own making, and such as trainrun would never make.
+// Makes certificates for tests: our own, and such as trainrun would never make.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ inline std::string text_in(BIO* memory) {
   return {bytes, static_cast<std::size_t>(size)};
 }
 
-/// Signed by `issuer`, with just these extensions, as a site's own tools may make it; or by itself.
+/// Sign by `issuer`, or by itself, with only these extensions, as a site's own tools may do.
 inline PemPair foreign_certificate(const PemPair& issuer,
                                    const std::vector<std::pair<int, std::string>>& extensions,
                                    EVP_PKEY* key_to_use = nullptr, bool by_itself = false) {

@@ -17,11 +17,11 @@
 
 namespace {
 
-std::deque<int> connect_errors;  // of the next calls, first to last
+std::deque<int> connect_errors;  // of the next calls, in order
 
 }  // namespace
 
-/// In place of the C library's, which does not fail by a network that is not there.
+/// Replaces the C library's function, which does not fail for a missing network.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
   if (connect_errors.empty()) return static_cast<int>(::syscall(SYS_connect, fd, address, size));
@@ -293,7 +293,7 @@ TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
           missing.error(),
           (Error{Errc::Unavailable, "unix:" + path + ": connecting: No such file or directory"}));
     }
-    // A name that no server is asked about; how that is said is the resolver's.
+    // No server is asked about this name; the resolver chooses the words.
     auto unknown = co_await Connection::connect(executor(), Endpoint::tcp("no host", 1), 10s);
     EXPECT_TRUE(unknown.has_error());
     if (unknown.has_error()) {
@@ -304,7 +304,7 @@ TEST_F(ConnectionTest, SaysWhyItCannotConnect) {
   });
 }
 
-// What a network that knows of no way says is no more than silence: a host may come back.
+// A network's "no route" means no more than silence: the host may come back.
 TEST_F(ConnectionTest, SilenceOfANetworkIsATimeout) {
   const auto connect_after = [&](int error, const Endpoint& endpoint) {
     std::string seen;
@@ -329,7 +329,7 @@ TEST_F(ConnectionTest, SilenceOfANetworkIsATimeout) {
   EXPECT_EQ(connect_after(EACCES, path), "permission");
 }
 
-// It may be answered first: then nobody is at that port.
+// The lookup may finish first; then nobody listens on that port.
 TEST_F(ConnectionTest, CancelledWhileANameIsLookedUpItSaysSo) {
   run([&]() -> asio::awaitable<void> {
     for (int turns = 0; turns < 4; ++turns) {

@@ -1,4 +1,4 @@
-// A launcher and a daemon that shake hands.
+// Lets a launcher and a daemon shake hands.
 #pragma once
 
 #include "lib/net/handshake.h"

@@ -18,7 +18,7 @@ std::optional<TlsContext> tls_of(char letter) {
 TEST_F(HandshakeTest, EachSideWithEachTokenOverANetwork) {
   struct Case {
     char connector, listener;
-    std::string connector_text, listener_text;  // with {} where the peer's name stands
+    std::string connector_text, listener_text;  // {} stands for the peer's name
   };
   const std::string none_here =
                         "unauthenticated: {} refuses: peer asks for a token, none is set "
@@ -80,7 +80,7 @@ TEST_F(HandshakeTest, EachSideLearnsWhoIsThereAndTheConnectionWorksOn) {
                       .attempt = Attempt{1},
                       .payload = std::string(kFramePayloadBytesMax, 'o')};
       a->send(big);
-      b->send(big);  // both at once: neither reads before both have written
+      b->send(big);  // concurrently: each writes before it reads
       b->send(big);
       for (Connection* end : {b.get(), a.get(), a.get()}) {
         auto there = co_await within(10s, end->receive());
@@ -105,7 +105,7 @@ TEST_F(HandshakeTest, ABindingIsOfOneConnectionAndTheSameAtItsEnds) {
   EXPECT_EQ(binding_with('-'), "");
 }
 
-// One socket after the other, most of the same number: what woke the one before is not for the
+// Use one socket after the other, mostly with the same number: what woke one must not reach the
 // next.
 TEST_F(HandshakeTest, ManyInARowOverANetwork) {
   auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
@@ -128,7 +128,7 @@ TEST_F(HandshakeTest, ManyInARowOverANetwork) {
   }
 }
 
-// In plain bytes, a connector would take a busy listener for one that has no token, and give up.
+// In plaintext, a connector would take a busy listener for one without a token, and give up.
 TEST_F(HandshakeTest, AConnectorThatMeetsTheLimitHearsNothingInPlain) {
   for (const std::string sent : {"", "\x16\x03", "\x16\x03\x01"}) {
     auto [listener, fd] = tcp_connection_and_fd();
@@ -164,7 +164,7 @@ TEST_F(HandshakeTest, APeerOfFewerBytesThanTlsBeginsWithIsHeard) {
   }
 }
 
-// Looking at what has come would show the bytes before an urgent one, again and again.
+// Peeking would return the bytes before an urgent one again and again.
 TEST_F(HandshakeTest, AnUrgentByteDoesNotHoldUpTheOthers) {
   auto [listener, fd] = tcp_connection_and_fd();
   ASSERT_EQ(::send(fd, "\x16\x03", 2, 0), 2);
@@ -179,7 +179,7 @@ TEST_F(HandshakeTest, AnUrgentByteDoesNotHoldUpTheOthers) {
   ::close(fd);
 }
 
-// RFC 9257: with one PSK for both ways, a connection can be led back to where it came from.
+// RFC 9257: with one PSK for both directions, an attacker can lead a connection back to its origin.
 TEST_F(HandshakeTest, AProcessDoesNotTalkToItself) {
   auto [a, b] = tcp_pair();
   const std::string listener = a->peer(), connector = b->peer();
@@ -245,7 +245,7 @@ TEST_F(HandshakeTest, TheHighestCommonVersionIsChosen) {
   EXPECT_EQ((*ends.listener)->protocol, 4u);
 }
 
-// ---- a peer of its own: what the listener makes of bytes that we write ----
+// ---- a peer of its own: how the listener handles bytes that we write ----
 
 class HostilePeerTest : public HandshakeTest {
  protected:
@@ -255,7 +255,7 @@ class HostilePeerTest : public HandshakeTest {
     return bytes;
   }
 
-  // The listener's verdict, and the Refused that the peer reads.
+  // Return the listener's verdict, and the Refused that the peer reads.
   std::pair<std::string, std::string> accept_with(const std::string& bytes,
                                                   HandshakeLimits limits = {}) {
     auto [listener, fd] = connection_and_fd();

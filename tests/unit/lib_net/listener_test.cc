@@ -16,11 +16,11 @@
 
 namespace {
 
-std::deque<int> accept_errors;  // of the next calls, first to last
+std::deque<int> accept_errors;  // of the next calls, in order
 
 }  // namespace
 
-/// In place of the C library's, which cannot be made to fail.
+/// Replaces the C library's function, which we cannot make fail.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   if (accept_errors.empty())
@@ -44,7 +44,7 @@ class ListenerTest : public NetTest {
                                      Task<std::unique_ptr<Connection>> task) {
     out = co_await std::move(task);
   }
-  /// What accept() comes to after these errors of the kernel, with a peer that comes later.
+  /// Return the result of accept() after these kernel errors, if a peer comes later.
   std::string accept_after(std::deque<int> errors) {
     auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
     const Endpoint endpoint = listener->local_endpoint();
@@ -97,13 +97,13 @@ TEST_F(ListenerTest, ReplacesTheSocketOfTheDeadOnly) {
             (Error{Errc::AlreadyExists,
                    "listening on unix:" + path.string() + ": somebody listens there already",
                    "choose another path"}));
-  // A dead process leaves its file behind: keep a second name of it while the listener goes.
+  // A dead process leaves its file behind: keep a second link to it while the listener closes.
   std::filesystem::create_hard_link(path, folder_ / "kept");
   living->close();
   std::filesystem::rename(folder_ / "kept", path);
   auto next = Listener::listen(executor(), Endpoint::unix_socket(path.string()));
   ASSERT_TRUE(next.has_value()) << next.error().describe();
-  living.reset();  // must not take the new one's file with it
+  living.reset();  // must not remove the new one's file
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
@@ -180,7 +180,7 @@ TEST_F(ListenerTest, WhoListensAtASocketThatAnotherBoundIsNamedByTheKernel) {
   });
   ::close(over[1]);
   ::waitpid(child, nullptr, 0);
-  // Its file stays, so that whoever made it finds what was there.
+  // The socket's file stays, so that its creator finds it.
   EXPECT_TRUE(std::filesystem::exists(path));
   run([&]() -> asio::awaitable<void> {
     const auto connection =
@@ -220,7 +220,7 @@ TEST_F(ListenerTest, CloseWakesAccept) {
   });
 }
 
-// Linux tells of what befell a connection that nobody has accepted yet.
+// Linux reports the errors of connections that nobody has accepted yet.
 TEST_F(ListenerTest, OutlastsAPeerThatIsGoneBeforeItIsAccepted) {
   for (const int error : {EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN,
                           ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT})

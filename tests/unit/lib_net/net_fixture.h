@@ -1,5 +1,5 @@
-// What the tests of lib/net share: one io_context that runs until the test's flow ends, a private
-// folder, connected pairs.
+// What the tests of lib/net share: an io_context that runs until the test's flow ends, a private
+// folder, and connected pairs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ class NetTest : public testing::Test {
 
   asio::any_io_executor executor() { return io_.get_executor(); }
 
-  /// Run a flow, and all that it has begun, to the end; fails where that takes longer than the
-  /// deadline. `alone`: only the flow itself.
+  /// Run a flow, and all that it has begun, to the end; fail if that takes longer than the
+  /// deadline. `alone`: run only the flow itself.
   void run(std::function<asio::awaitable<void>()> flow, bool alone = false) {
     bool ended = false;
     std::exception_ptr exception;
@@ -50,10 +50,10 @@ class NetTest : public testing::Test {
     if (exception) std::rethrow_exception(exception);
   }
 
-  /// A flow beside something that goes on after it, and is not waited for.
+  /// Run a flow beside something that goes on after it; do not wait for that.
   void run_beside(std::function<asio::awaitable<void>()> flow) { run(std::move(flow), true); }
 
-  /// Two ends of one Unix socket.
+  /// Return the two ends of a Unix socket.
   std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> connected_pair() {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
@@ -62,7 +62,7 @@ class NetTest : public testing::Test {
     return {std::move(first).value(), std::move(second).value()};
   }
 
-  /// Two ends of one TCP connection over loopback; the second accepted it.
+  /// Return the two ends of a TCP connection over loopback; the second one accepted it.
   std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> tcp_pair() {
     auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
     std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> ends;
@@ -75,7 +75,7 @@ class NetTest : public testing::Test {
     return ends;
   }
 
-  /// A connection that was accepted on TCP, and the bare descriptor at its other end, which blocks.
+  /// Return an accepted TCP connection, and the bare blocking descriptor at its other end.
   std::pair<std::unique_ptr<Connection>, int> tcp_connection_and_fd() {
     auto listener = Listener::listen(executor(), Endpoint::tcp("127.0.0.1", 0)).value();
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -92,7 +92,7 @@ class NetTest : public testing::Test {
     return {std::move(accepted), fd};
   }
 
-  /// A connection, and the bare descriptor at its other end, which blocks.
+  /// Return a connection, and the bare blocking descriptor at its other end.
   std::pair<std::unique_ptr<Connection>, int> connection_and_fd() {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);

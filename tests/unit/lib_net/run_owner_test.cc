@@ -21,7 +21,7 @@ TEST(RunOwner, IsWhoHasTheKey) {
   EXPECT_FALSE(owns_run(kRun, 1, kBinding, OwnerProof{}));
 }
 
-// Who hears a proof, as a traind that is another user's, cannot use it.
+// Whoever hears a proof, such as another user's traind, cannot use it.
 TEST(RunOwner, AProofHoldsForOneConnectionRunAndGeneration) {
   const OwnerProof proof = prove_owner(kKey, kRun, 1, kBinding);
   EXPECT_FALSE(owns_run(kRun, 2, kBinding, proof));

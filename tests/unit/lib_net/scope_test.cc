@@ -214,7 +214,7 @@ TEST_F(WithinTest, ATaskThatGoesOnWaitingAfterTheDeadlineIsEnded) {
     if (result.has_error()) {
       EXPECT_EQ(result.error().code, Errc::Timeout);
     }
-    // The flow that waited is not cancelled itself: it can go on.
+    // The waiting flow itself is not cancelled: it can go on.
     auto paused = co_await pause_for(1ms);
     EXPECT_TRUE(paused.has_value());
   });

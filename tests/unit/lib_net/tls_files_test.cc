@@ -22,7 +22,7 @@ class TlsFilesTest : public HandshakeTest {
     const auto made = create_certificate(path("ca"), role, name, path(name), days, now_);
     ASSERT_TRUE(made.has_value()) << made.error().describe();
   }
-  /// As who renews a certificate does: each file is replaced.
+  /// Replace each file, as a renewal of a certificate does.
   void replace(const std::string& folder, const std::string& by) const {
     for (const char* name : {"tls.key", "tls.crt"})
       std::filesystem::rename(path(by + "/" + name), path(folder + "/" + name));
@@ -30,7 +30,7 @@ class TlsFilesTest : public HandshakeTest {
   TlsFiles read(const std::string& folder, CertificateRole role = kNode) const {
     return TlsFiles::read({.token_file = "", .folder = path(folder)}, role).value();
   }
-  /// Whether who connects with a token of this letter, 32 times, is known.
+  /// Return whether a peer with a token of 32 times this letter is accepted.
   bool lets_in(const TlsFiles& files, char letter) {
     const std::optional<TlsContext> theirs = TlsContext::from_token(Token(std::string(32, letter)));
     auto [connector, listener] = tcp_pair();

@@ -1,4 +1,4 @@
-// TLS against peers that are not ours, and against somebody on the way who changes what passes.
+// TLS with foreign peers, and with an attacker who changes what passes.
 #include "lib/net/tls.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ TlsContext context_of(char letter) {
 
 Frame small_frame() { return {.type = MessageType::Heartbeat, .attempt = {}, .payload = "\x80"}; }
 
-// ---- peers by OpenSSL alone
+// ---- peers with OpenSSL alone
 
 struct FreeContext {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -72,7 +72,7 @@ int use_psk_a(SSL* ssl, const EVP_MD*, const unsigned char** id, std::size_t* si
 
 class TlsTest : public NetTest {
  protected:
-  /// What our end, with token A, makes of that peer; its end runs in a thread.
+  /// Return our end's error, with token A, for this peer, whose end runs in a thread.
   Error meet(SSL_CTX* peer, ConnectionSide side) {
     auto [ours, fd] = tcp_connection_and_fd();
     const std::string name = ours->peer();
@@ -100,7 +100,7 @@ class TlsTest : public NetTest {
   }
 };
 
-// The trap of a PSK client with SSL_VERIFY_NONE: it takes any server that shows a certificate.
+// A PSK client with SSL_VERIFY_NONE would accept any server that shows a certificate.
 TEST_F(TlsTest, AServerWithACertificateInPlaceOfTheTokenIsRefused) {
   const Foreign peer = foreign();
   add_certificate(peer.get());
@@ -166,7 +166,7 @@ TEST_F(TlsTest, TheRightKeyUnderAnotherNameIsRefused) {
   }
 }
 
-// So that what is above fails by what it says it fails by: this peer is let in.
+// Proves that the tests above fail for the reason they state: this peer is accepted.
 TEST_F(TlsTest, APeerByOpensslAloneWithTheRightKeyIsLetIn) {
   for (const char* group : {"X25519", "P-256"}) {
     const Foreign peer = foreign();
@@ -184,7 +184,7 @@ int find_psk_a(SSL* ssl, const unsigned char*, std::size_t, SSL_SESSION** sessio
   return 1;
 }
 
-// One that does not do the group that we try first asks for another: we begin again, with the PSK.
+// A server without the group that we try first asks for another one; we restart, with the PSK.
 TEST_F(TlsTest, AServerByOpensslAloneWithTheRightKeyIsTaken) {
   for (const char* group : {"X25519", "P-256"}) {
     const Foreign peer = foreign();
@@ -195,13 +195,13 @@ TEST_F(TlsTest, AServerByOpensslAloneWithTheRightKeyIsTaken) {
   }
 }
 
-// psk_ke would do without Diffie-Hellman: whoever gets the token later could read it all.
+// psk_ke would omit Diffie-Hellman: whoever gets the token later could read everything.
 TEST_F(TlsTest, AKeyExchangeWithoutForwardSecrecyIsRefused) {
   const Foreign peer = foreign();
   std::string identity = "trainrun/2";
   SSL_CTX_set_app_data(peer.get(), identity.data());
   SSL_CTX_set_psk_use_session_callback(peer.get(), use_psk_a);
-  SSL_CTX_set1_groups_list(peer.get(), "P-521");  // no Diffie-Hellman that we do
+  SSL_CTX_set1_groups_list(peer.get(), "P-521");  // not a group that we offer
   SSL_CTX_set_options(peer.get(), SSL_OP_ALLOW_NO_DHE_KEX);
 
   const Error error = meet(peer.get(), ConnectionSide::Listener);
@@ -260,7 +260,7 @@ TEST_F(TlsTest, AReceiveWhoseOwnerEndsItSaysSo) {
   });
 }
 
-// OpenSSL's own BIO writes without MSG_NOSIGNAL: this test would be ended by SIGPIPE.
+// OpenSSL's own BIO writes without MSG_NOSIGNAL, so that SIGPIPE would end this test.
 TEST_F(TlsTest, APeerThatIsGoneRaisesNoSignal) {
   for (const bool secure : {true, false}) {
     struct sigaction before {};
@@ -283,9 +283,9 @@ TEST_F(TlsTest, APeerThatIsGoneRaisesNoSignal) {
   }
 }
 
-// ---- somebody on the way
+// ---- an attacker in the middle
 
-/// Two ends of a TLS connection, and the bytes between them in our hands.
+/// Two ends of a TLS connection, with the bytes between them in the test's hands.
 class Way {
  public:
   Way(const TlsContext& connector, const TlsContext& listener) {
@@ -306,7 +306,7 @@ class Way {
   Way& operator=(const Way&) = delete;
 
   TlsStream& end(int i) { return *ends_[i]; }
-  /// What end `i` has sent since it was last asked.
+  /// Return what end `i` has sent since the last call.
   std::string take_from(int i) {
     char buffer[65536];
     const ssize_t count = ::recv(way_[i], buffer, sizeof buffer, 0);
@@ -325,7 +325,7 @@ class Way {
 
 enum class Harm { FlipABit, Cut, Repeat, Swap, LeaveOut };
 
-/// Harm to one message of records; false where it would change nothing.
+/// Harm one message of records. Return false if that would change nothing.
 bool harm(Harm how, std::string& bytes, std::mt19937& chance) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(chance() % n); };
   switch (how) {
@@ -367,7 +367,7 @@ long trials(long by_default) {
   return asked != nullptr ? std::atol(asked) : by_default;
 }
 
-/// A connection, three records over it, the middle one harmed: what the other end takes for sent.
+/// Send three records, and harm the middle one. Return what the other end accepts.
 std::string after_harm(const TlsContext& context, Harm how, std::mt19937& chance) {
   Way way(context, context);
   for (int round = 0; round < 4; ++round) {
@@ -383,7 +383,7 @@ std::string after_harm(const TlsContext& context, Harm how, std::mt19937& chance
     std::string bytes = way.take_from(from);
     if (record == "second.") harm(how, bytes, chance);
     way.give_to(1 - from, bytes);
-    // A byte that is cut off may be the same as the next one: then nothing was harmed.
+    // A byte that is cut off may equal the next one, which would then do no harm.
     if (how == Harm::Cut && record == "second.") way.cut(1 - from);
     got += read_all(way.end(1 - from));
     if (how == Harm::Cut && record == "second.") break;
@@ -409,10 +409,10 @@ TEST(TlsRecords, WhatWasChangedCutRepeatedOrLeftOutIsNeverTaken) {
   RecordProperty("trials", std::to_string(count));
 }
 
-/// Harm to the handshake: whether both ends believe that they are connected.
+/// Harm the handshake. Return whether both ends believe that they are connected.
 bool connects_after_harm(const TlsContext& context, Harm how, std::mt19937& chance, bool none) {
   Way way(context, context);
-  const int victim = static_cast<int>(chance() % 3);  // of the three messages that there are
+  const int victim = static_cast<int>(chance() % 3);  // one of the three messages
   int message = 0;
   bool done[2] = {};
   for (int round = 0; round < 4; ++round) {
@@ -423,8 +423,8 @@ bool connects_after_harm(const TlsContext& context, Harm how, std::mt19937& chan
       if (message++ == victim && !none) {
         const std::string before = bytes;
         harm(how, bytes, chance);
-        // The version in a record's header is there for old machines on the way, and signed by
-        // nobody (RFC 8446, 5.1).
+        // Ignore the version in a record's header: it is for old middleboxes, and nobody signs it
+        // (RFC 8446, 5.1).
         for (std::size_t at : {1u, 2u})
           if (bytes.size() > at) bytes[at] = before[at];
         if (bytes == before) return false;
@@ -442,7 +442,7 @@ TEST(TlsRecords, AHandshakeThatWasTamperedWithConnectsNobody) {
   const long count = trials(3000);
   for (long i = 0; i < count; ++i) {
     const auto how = static_cast<Harm>(i % 5);
-    if (how == Harm::Repeat) continue;  // what comes twice is met after the handshake: see above
+    if (how == Harm::Repeat) continue;  // a repeated record arrives after the handshake: see above
     ASSERT_FALSE(connects_after_harm(context, how, chance, false))
         << "trial " << i << ", harm " << static_cast<int>(how);
   }
@@ -467,7 +467,7 @@ TEST(TlsRecords, ARecordOfAnotherConnectionIsNotTaken) {
 
   other.give_to(1, record);
   EXPECT_EQ(read_all(other.end(1)), "");
-  one.give_to(0, record);  // sent back to whom it came from
+  one.give_to(0, record);  // sent back to its sender
   EXPECT_EQ(read_all(one.end(0)), "");
   one.give_to(1, record);
   EXPECT_EQ(read_all(one.end(1)), "stop");
@@ -481,7 +481,7 @@ TEST(TlsRecords, AHandshakeMayTakeSoManyBytesAndNoMore) {
   for (const auto& [context, size] :
        {std::pair(&by_token, 4096u), std::pair(&by_certificate, 16384u)}) {
     Way way(*context, *context);
-    std::string bytes("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03", 11);  // all but whole
+    std::string bytes("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03", 11);  // almost complete
     bytes.resize(size - 1, 'x');
     way.give_to(1, bytes);
     EXPECT_EQ(way.end(1).handshake().kind, IoStep::NeedsRead) << size;

@@ -16,7 +16,7 @@ bool disk_fails = false;
 
 }  // namespace
 
-/// In place of the C library's.
+/// Replaces the C library's function.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has reserved ones
 extern "C" int fsync(int fd) {
   if (!disk_fails) return static_cast<int>(::syscall(SYS_fsync, fd));
@@ -138,11 +138,11 @@ TEST_F(TokenTest, RefusesALinkInAFolderThatOthersCanChange) {
                          std::to_string(::geteuid()) + ", mode " + octal + ") on the way",
                      "name the file itself"}));
   }
-  for (const mode_t mode : {0755u, 01777u}) {  // the sticky bit: others cannot replace our link
+  for (const mode_t mode : {0755u, 01777u}) {  // sticky bit: others cannot replace our link
     ::chmod(open.c_str(), mode);
     EXPECT_TRUE(read_token_file(link).has_value()) << mode;
   }
-  // Without a link, only the file itself counts: whoever replaces it cannot make it ours.
+  // Without a link, only the file itself counts: a replacement would not be ours.
   ::chmod(open.c_str(), 0777);
   std::filesystem::rename(target, open / "token");
   EXPECT_TRUE(read_token_file((open / "token").string()).has_value());
@@ -163,7 +163,7 @@ TEST_F(TokenTest, RefusesALinkOfSomebodyElse) {
       << token.error().message;
 }
 
-/// For a while, another user; groups too.
+/// Acts for a while as another user and group.
 class AsUser {
  public:
   AsUser(uid_t uid, gid_t gid) { worked_ = ::setegid(gid) == 0 && ::seteuid(uid) == 0; }
@@ -191,7 +191,7 @@ TEST_F(TokenTest, OfOtherUsersFilesOnlyRootsAreRead) {
   }
 }
 
-// A secret volume, as the kubelet lays it out: for a pod of user 4711 with fsGroup 4712.
+// A secret volume as the kubelet makes it, for a pod of user 4711 with fsGroup 4712.
 TEST_F(TokenTest, ReadsAKubernetesSecret) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can lay out files of root's for another user";
   ::chmod(folder_.c_str(), 0755);
@@ -255,7 +255,7 @@ TEST_F(TokenTest, NothingIsLeftOfATokenThatIsWrittenInPart) {
 
 TEST(TokenValue, IsReplacedByWhateverIsAssigned) {
   const std::string a(32, 'a'), b(40, 'b');
-  for (const std::size_t to : {0u, 1u}) {  // in memory before the other, and after it
+  for (const std::size_t to : {0u, 1u}) {  // before and after the other in memory
     const std::string other = to == 0 ? b : a;
     std::array<Token, 2> copied{Token(a), Token(b)}, moved{Token(a), Token(b)};
     copied[to] = copied[1 - to];

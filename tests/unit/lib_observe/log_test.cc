@@ -53,7 +53,7 @@ TEST(Log, WritesFromItsLevelOn) {
 
 TEST(Log, WritesToARegularFileOnly) {
   TemporaryFolder folder;
-  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);  // nobody reads it: opening would wait
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);  // no reader: opening would block
   std::filesystem::create_symlink(folder.file("elsewhere"), folder.file("link"));
   for (const std::string name : {"pipe", "link"}) {
     const auto log = Log::open({.path = folder.file(name), .in_background = true}, {});
@@ -76,7 +76,7 @@ TEST(Log, InTheBackgroundWritesAllThatItHasRoomFor) {
 
 TEST(Log, InTheBackgroundDropsWhatADiskIsTooSlowForAndSaysHowMuch) {
   TemporaryFolder folder;
-  {  // a new file for every line or two
+  {  // opens a new file every line or two
     const Log log =
         Log::open({.path = folder.file("log"), .file_bytes_max = 200, .in_background = true},
                   {"train-run", "vit", ""})

@@ -122,7 +122,7 @@ TEST(MetricsLog, SaysWhyItCannotOpen) {
             (Error{Errc::NotFound, "opening /nowhere/metrics.jsonl: No such file or directory"}));
 }
 
-/// While it lives, a write past `bytes` of a file fails with EFBIG.
+/// While it lives, writes beyond `bytes` of a file fail with EFBIG.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -167,7 +167,7 @@ TEST(MetricsLog, TakesNoMoreOnceItsBufferAndTheDiskAreFull) {
 
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().code, Errc::Io);
-  EXPECT_EQ(log.last_report_seq(0, 0), 1u);  // the second was not taken: it may come again
+  EXPECT_EQ(log.last_report_seq(0, 0), 1u);  // the second was refused: it may come again
 }
 
 TEST(ReadMetricsLog, ReadsBackWhatWasWritten) {
@@ -182,7 +182,7 @@ TEST(ReadMetricsLog, ReadsBackWhatWasWritten) {
   written[1].has_checkpoint = true;
   auto log = MetricsLog::open(path).value();
   write(log, written);
-  append(path, "{\"rank\":0,\"att");  // another report is being written just now
+  append(path, "{\"rank\":0,\"att");  // another report is being written
 
   std::vector<ReportRecord> read;
   ASSERT_TRUE(read_metrics_log(path, [&](ReportRecord&& one) {
@@ -210,7 +210,7 @@ TEST(ReadMetricsLog, ReadsNullAsNaNAndStopsWhereAsked) {
       read_metrics_log(folder.file("none"), [](ReportRecord&&) { return true; }).has_value());
 }
 
-/// The worker's own number: it was written as a negative one, and the log was "foreign" ever after.
+/// A worker's own number. A log that once wrote it as a negative one was "foreign" ever after.
 TEST(MetricsLog, ReadsBackTheLargestReportSeq) {
   TemporaryFolder folder;
   const std::string path = folder.file("metrics.jsonl");

@@ -113,7 +113,7 @@ TEST(ProgressCsv, LimitsItsColumns) {
             3 + ProgressCsv::kColumnsMax);
 }
 
-/// A program that makes up names would write a large file anew for each of 512 columns.
+/// A program that invents names would otherwise rewrite a large file for each of 512 columns.
 TEST(ProgressCsv, LimitsWhatItWritesAnew) {
   TemporaryFolder folder;
   const std::string path = folder.file("progress.csv");

@@ -1,4 +1,4 @@
-"""Print what TensorBoard itself reads in a folder, as JSON: {"scalars": {tag: [[wall_us, step, value]]}, "texts": {tag: [text]}}."""
+"""Print what TensorBoard reads in a folder, as JSON: {"scalars": {tag: [[wall_us, step, value]]}, "texts": {tag: [text]}}."""
 import json
 import sys
 

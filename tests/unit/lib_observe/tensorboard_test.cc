@@ -36,7 +36,7 @@ void write(TensorboardFile& events, std::vector<ReportRecord> reports) {
   ASSERT_TRUE(events.sync().has_value());
 }
 
-/// What PyPI's tensorboard reads in the folder, as read_events.py prints it.
+/// Return what PyPI's tensorboard reads in the folder, as read_events.py prints it.
 std::string read_by_tensorboard(const TemporaryFolder& folder) {
   const std::string command = TRAIN_DEPS_DIR "/tools-venv-5/bin/python " TRAIN_SOURCE_DIR
                                              "/tests/unit/lib_observe/read_events.py " +

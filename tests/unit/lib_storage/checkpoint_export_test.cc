@@ -1,5 +1,5 @@
-// A copy of a checkpoint is whole or not there, at every cut and every failure; and what it
-// refuses.
+// A copy of a checkpoint is complete or absent after every cut and every failure. Also tests what
+// an export refuses.
 #include "lib/storage/checkpoint_export.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ const std::string kSource = kFolder + "/checkpoint_000001";
 const std::string kTarget = "/copies/best";
 const std::string kGathered = "/copies/.best.tmp";
 
-/// One committed checkpoint, and a folder for copies.
+/// Return a disk with one committed checkpoint and a folder for copies.
 std::unique_ptr<MemoryFileSystem> disk_with_one() {
   auto disk = std::make_unique<MemoryFileSystem>();
   disk->put("/staging/model.pt", "the model");
@@ -39,7 +39,7 @@ std::unique_ptr<MemoryFileSystem> disk_with_one() {
   return disk;
 }
 
-/// What is wrong with a disk after a copy that may have been cut short; empty when nothing is.
+/// Return what is wrong with a disk after a copy that may have been cut short, or "".
 std::string violation(MemoryFileSystem& disk) {
   if (auto source = verify_checkpoint(disk, kSource); source.has_error())
     return "the original: " + source.error().describe();

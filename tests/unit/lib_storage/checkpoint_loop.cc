@@ -1,5 +1,5 @@
-// Commits checkpoints of two ranks and journal records in a loop until it is killed, and says on
-// stdout what was acknowledged: "checkpoint N" and "record N", a line each. Arguments: the run's
+// Commits checkpoints of two ranks and journal records in a loop until it is killed. For each
+// acknowledged one, it prints a line "checkpoint N" or "record N" to stdout. Argument: the run's
 // folder.
 #include <fmt/format.h>
 #include <unistd.h>

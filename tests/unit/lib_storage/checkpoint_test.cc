@@ -1,5 +1,5 @@
-// Writer and store together, on the fake: one behaviour each, without crashes (crash_test.cc has
-// those).
+// Writer and store together, on the fake, one behaviour per test. crash_test.cc has the tests with
+// crashes.
 #include <gtest/gtest.h>
 
 #include "lib/storage/checkpoint_store.h"
@@ -287,7 +287,7 @@ TEST_F(Checkpoints, SurviveAnyOneFailingOperation) {
           ASSERT_EQ(choice->checkpoint->number, CheckpointNumber{2});
         }
         ASSERT_EQ(fresh.disk.syncs_after_failure(), 0);
-        if (first.has_error()) {  // nothing of the rank's files is lost: they can be written again
+        if (first.has_error()) {  // the rank's files are not lost: they can be written again
           ASSERT_FALSE(fresh.write(0, {.move = false}).has_error()) << failed;
         }
         if (!reached) break;
@@ -322,8 +322,8 @@ TEST_F(Checkpoints, AreCommittedByALaterLauncherWhereTheFirstDiedInTheMiddle) {
 
 TEST_F(Checkpoints, RewriteAFileWhoseSyncFailed) {
   disk.set_one_file_system(false);
-  // make .tmp, .rank-0000, create, write model.pt, make rank-0000, create, write rng.bin, sync
-  // model.pt
+  // Changes: make .tmp, .rank-0000, create, write model.pt, make rank-0000, create, write rng.bin,
+  // sync model.pt.
   disk.fail_at(8, EIO);
 
   auto shard = write(0);
@@ -359,7 +359,7 @@ TEST_F(Checkpoints, FallBackToTheOneBeforeAndNameTheFile) {
                    "skipping checkpoint_000002, which is not intact: opening "
                    "'/run/checkpoints/checkpoint_000002/.manifest.json': No "
                    "such file or directory"}));
-  EXPECT_EQ(store.latest()->value().number, CheckpointNumber{4});  // structure only
+  EXPECT_EQ(store.latest()->value().number, CheckpointNumber{4});  // checks the structure only
 }
 
 TEST_F(Checkpoints, NoticeEveryFlippedBit) {
@@ -430,7 +430,7 @@ TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
                    "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
 }
 
-/// Parts whose files are on the disks of nodes.
+/// Shards with files on nodes' disks.
 class OnNodes : public Checkpoints {
  protected:
   OnNodes() {
@@ -455,7 +455,7 @@ TEST_F(OnNodes, ACheckpointIsItsManifest) {
   ASSERT_FALSE(listed.has_error() || listed->manifest.has_error());
   ASSERT_EQ(listed->manifest->files.size(), 3u);
   const ManifestFile& model = listed->manifest->files[0];
-  EXPECT_EQ(model.at, "data-1-0.1/rank-0000");  // of the lowest rank that brought it
+  EXPECT_EQ(model.at, "data-1-0.1/rank-0000");  // from the lowest rank that brought it
   EXPECT_EQ(model.nodes, (std::vector<std::string>{"n0", "n2"}));
   EXPECT_EQ(model.ranks, (std::vector<Rank>{Rank{0}, Rank{1}}));
   EXPECT_EQ(listed->manifest->files[2].at, "data-1-0.1/rank-0001");

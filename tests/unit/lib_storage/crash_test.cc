@@ -1,7 +1,7 @@
-// The promise of FORMAT.md section 2, at every cut: a checkpoint that was acknowledged is never
-// lost, nothing that carries a checkpoint's name is ever half there, and the newest whole one is
-// the last acknowledged or the one being committed. The same checker is then shown to bite: orders
-// and omissions that real programs have had are caught by it.
+// Checks the guarantee of FORMAT.md section 2 at every cut: an acknowledged checkpoint is never
+// lost, nothing with a checkpoint's name is incomplete, and the newest intact one is the last
+// acknowledged one or the one being committed. Mutants then test the checker: it catches wrong
+// orders and omissions that real programs have had.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string rng_of(std::uint64_t number, int rank) {
   return "rng " + std::to_string(number) + "/" + std::to_string(rank);
 }
 
-/// How a save is made; the right way and wrong ones.
+/// How a save is done: the right way, and wrong ones.
 struct Protocol {
   std::function<Result<Unit>(MemoryFileSystem&, const CommitRequest&)> commit;
   std::function<Result<Unit>(MemoryFileSystem&, CheckpointNumber)> remove;
@@ -47,7 +47,7 @@ struct Progress {
   bool asked_to_remove_first = false;
 };
 
-/// One save of checkpoint `number` by two ranks, and retention after it.
+/// Save checkpoint `number` from two ranks, then apply retention.
 Result<Unit> save(MemoryFileSystem& disk, const Protocol& protocol, std::uint64_t number,
                   Progress& progress) {
   const PendingCheckpoint pending{Generation{1}, Attempt{0}, CheckpointSeq{number}};
@@ -91,7 +91,7 @@ std::unique_ptr<MemoryFileSystem> disk_with_two() {
   return disk;
 }
 
-/// What is wrong with a disk after a crash; empty when nothing is.
+/// Return what is wrong with a disk after a crash, or "".
 std::string violation(MemoryFileSystem& disk, const Progress& progress) {
   CheckpointStore store(disk, kFolder);
   if (auto opened = store.open(Generation{2}); opened.has_error())
@@ -127,9 +127,9 @@ struct Explored {
   std::vector<std::string> violations;
 };
 
-/// Cut at every change of the save of checkpoint 3, writes at several bytes; look at the disk after
-/// a kill, and after power cuts that keep random legal subsets of what was not synced. Wrong
-/// protocols need only one violation.
+/// Cut at every change of the save of checkpoint 3, and within writes at several bytes. Check the
+/// disk after a kill, and after power cuts that keep random legal subsets of the unsynced changes.
+/// For wrong protocols, one violation suffices.
 enum class Until { AllStatesSeen, FirstViolation };
 Explored explore(const Protocol& protocol, Until until) {
   Explored explored;
@@ -156,7 +156,7 @@ Explored explore(const Protocol& protocol, Until until) {
         if (until == Until::FirstViolation && !explored.violations.empty()) return explored;
       }
       if (!disk->power_lost())
-        return explored;  // the save was over before the n-th change: all have been cut
+        return explored;  // the save ended before the n-th change: all cuts are done
     }
   }
 }
@@ -272,8 +272,8 @@ TEST(Checker, CatchesDeletingTheOldBeforeTheNewIsThere) {
   EXPECT_FALSE(explore({wrong, remove_rightly}, Until::FirstViolation).violations.empty());
 }
 
-/// Writes the manifest of checkpoint 2 once more, with the same bytes, before 3 is saved rightly:
-/// harmless where nothing happens meanwhile.
+/// Rewrite the manifest of checkpoint 2 with the same bytes before a correct save of 3. This does
+/// no harm unless something happens meanwhile.
 Protocol rewrites_metadata(
     std::function<Result<Unit>(MemoryFileSystem&, const std::string& path, std::string text)> how) {
   const auto commit = [how = std::move(how)](MemoryFileSystem& disk,
@@ -294,8 +294,8 @@ TEST(Checker, AcceptsMetadataThatIsReplacedWhole) {
             std::vector<std::string>{});
 }
 
-// torch.distributed.checkpoint 2.11, filesystem.py: `.metadata` is removed, and then the new one
-// gets its name.
+// torch.distributed.checkpoint 2.11, filesystem.py, removes `.metadata` and then renames the new
+// file to it.
 TEST(Checker, CatchesDeletingTheMetadataBeforeTheRename) {
   const auto wrong = [](MemoryFileSystem& disk, const std::string& path,
                         std::string text) -> Result<Unit> {
@@ -306,7 +306,7 @@ TEST(Checker, CatchesDeletingTheMetadataBeforeTheRename) {
   EXPECT_FALSE(explore(rewrites_metadata(wrong), Until::FirstViolation).violations.empty());
 }
 
-// Ray Train v2, checkpoint_manager_snapshot.json: the file is cut, and written anew.
+// Ray Train v2 truncates checkpoint_manager_snapshot.json and rewrites it.
 TEST(Checker, CatchesJsonThatIsRewrittenInPlace) {
   const auto wrong = [](MemoryFileSystem& disk, const std::string& path,
                         std::string text) -> Result<Unit> {

@@ -1,6 +1,6 @@
-// FORMAT.md section 4 at every crash: all that was acknowledged is there, whole and in order;
-// nothing is there that nobody wrote; epochs never come again; and the journal goes on. The same
-// explorer is then shown to bite: journals with one thing wrong are caught by it.
+// Checks FORMAT.md section 4 after every crash: all acknowledged records are there, intact and in
+// order; nothing is there that nobody wrote; generations never repeat; and the journal goes on.
+// Mutants then test the explorer: it catches journals with one error.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// A full, a broken and a read-only disk under the journal, and another owner beside it: what it
-// answers, what is left, and that it goes on when it can.
+// The journal on a full, broken or read-only disk, and with another owner: what it answers, what is
+// left, and that it goes on when it can.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ const std::string kTime = "2026-11-21T09:38:00.123456Z";
 
 json::object event(int n) { return {{"event", "worker_exited"}, {"rank", n}}; }
 
-/// An empty folder, and a journal in it that holds its generation and one event.
+/// A folder with a journal that holds its generation and one event.
 struct OnDisk {
   MemoryFileSystem disk;
   std::unique_ptr<Journal> journal;
@@ -34,7 +34,7 @@ struct OnDisk {
     EXPECT_EQ(*journal->take_generation(kTime, {}), Generation{1});
     EXPECT_FALSE(journal->append({event(0)}, kTime).has_error());
   }
-  /// The ranks that are there when the power comes back, with nothing on disk but what is certain.
+  /// Return the ranks that are there after a power cut that leaves only durable data.
   std::vector<std::int64_t> ranks() const {
     const auto replay = read_journal(*disk.after_power_cut(0), kPath);
     EXPECT_EQ(replay->damage, std::nullopt);
@@ -49,7 +49,7 @@ using Ranks = std::vector<std::int64_t>;
 
 TEST(JournalDisk, FullTakesNothingAndGoesOnWhenThereIsSpaceAgain) {
   OnDisk on;
-  on.disk.set_space(150);  // one line of a group of two
+  on.disk.set_space(150);  // for one line of a group of two
 
   const auto refused = on.journal->append({event(1), event(2)}, kTime);
 
@@ -67,7 +67,7 @@ TEST(JournalDisk, FullTakesNothingAndGoesOnWhenThereIsSpaceAgain) {
 
 TEST(JournalDisk, AFailedSyncIsNotTriedAgainButTheGroupIsWrittenToANewFile) {
   OnDisk on;
-  on.disk.fail_at(2, EIO);  // write, sync
+  on.disk.fail_at(2, EIO);  // fails the sync after the write
 
   EXPECT_FALSE(on.journal->append({event(1)}, kTime).has_error());
   EXPECT_FALSE(on.journal->append({event(2)}, kTime).has_error());
@@ -80,7 +80,7 @@ TEST(JournalDisk, AFailedSyncIsNotTriedAgainButTheGroupIsWrittenToANewFile) {
 TEST(JournalDisk, AFullDiskThatIsSeenAtTheSyncKeepsTheGroupForALaterFile) {
   OnDisk on;
   on.disk.fail_at(2, ENOSPC);
-  on.disk.set_space(200);  // the group, but not a second file
+  on.disk.set_space(200);  // for the group, but not for a second file
 
   EXPECT_EQ(on.journal->append({event(1)}, kTime).error(),
             (Error{Errc::NoSpace,
@@ -214,7 +214,7 @@ TEST(JournalOwner, WhoseFileIsGoneSaysSo) {
   EXPECT_EQ(on.disk.get(kPath), "(no such file)");
 }
 
-/// A real tmpfs of 64 KiB; unmounted at the end.
+/// A real tmpfs of 64 KiB, unmounted at the end.
 class JournalOnRealDisk : public testing::Test {
  protected:
   void SetUp() override {
@@ -230,7 +230,7 @@ class JournalOnRealDisk : public testing::Test {
     EXPECT_EQ(::umount2(folder.c_str(), MNT_DETACH), 0);
     ::rmdir(folder.c_str());
   }
-  /// Fill what is left, but for less than a page.
+  /// Fill what is left, up to less than a page.
   void fill() const {
     std::ofstream file(folder + "/filler", std::ios::binary);
     while (file << std::string(4096, 'f') << std::flush) {

@@ -15,10 +15,10 @@ using fakes::MemoryFileSystem;
 namespace json = boost::json;
 
 constexpr auto kWhole = MemoryFileSystem::kWhole;
-// Events in each group of each owner. Four of a length, then one of the same: what is left of a
-// failed group fits behind the next one. The group of nine spans several sectors.
+// Number of events in each group of each owner. The group of four is followed by a short one, so
+// that remains of a failed group fit behind it. The group of nine spans several sectors.
 const std::vector<std::vector<int>> kOwners = {{4, 1, 9}, {1, 3}, {2}};
-// More states of one crash than this are sampled.
+// If a crash has more states than this, sample them.
 constexpr std::uint64_t kStatesMax = 4000, kSamples = 200;
 constexpr std::size_t kTearSometimes = 47;
 
@@ -52,7 +52,7 @@ std::string own(MemoryFileSystem& disk, const OpenJournal& open, std::size_t own
   };
   const Generation before = ledger.certain().empty()
                                 ? Generation{}
-                                : ledger.certain().back().generation;  // given to an owner
+                                : ledger.certain().back().generation;  // already given to an owner
   const auto journal = open(disk);
   if (journal.has_error()) return broken("open", journal.error());
   const auto found = (*journal)->found();
@@ -75,7 +75,7 @@ std::string own(MemoryFileSystem& disk, const OpenJournal& open, std::size_t own
     if (wrote.has_error()) {
       if (std::string wrong = broken("append", wrote.error()); !wrong.empty()) return wrong;
       if (disk.power_lost()) return {};
-      continue;  // as the launcher does: the next group may work again
+      continue;  // as the launcher does: the next group may succeed
     }
     ledger.acknowledged();
   }
@@ -230,7 +230,7 @@ std::string JournalExplorer::recover(MemoryFileSystem& disk, JournalLedger ledge
       return "appending again: " + wrote.error().describe();
     ledger.acknowledged();
   }
-  // What both acknowledged outlives another power cut.
+  // What both acknowledged survives another power cut.
   auto journal = open_(*disk.after_power_cut(0));
   if (journal.has_error()) return "after recovery: " + journal.error().describe();
   std::string wrong = ledger.violation((*journal)->found());

@@ -1,5 +1,5 @@
-// The explorer of journal_lives.h is shown to bite: a journal with one thing wrong, each a thing
-// that real programs do, is caught by it; the same one with nothing wrong is not.
+// Tests the explorer of journal_lives.h: it catches journals with one error, each an error of real
+// programs, and accepts the same journal without an error.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -17,20 +17,20 @@ namespace json = boost::json;
 enum class Wrong {
   Nothing,
   TornTailIsKept,         // the next group is written behind it
-  TornTailIsCutUnsynced,  // in the same file
-  NewFileIsNotSynced,     // before it takes the name
-  NameIsNotSynced,        // at open
-  ReplacedInPlace,        // truncated and written, no second file
-  EarlierOwnerIsTrusted,  // go on in its file, synced with its folder once more
+  TornTailIsCutUnsynced,  // within the same file
+  NewFileIsNotSynced,     // before the rename
+  NameIsNotSynced,        // when the journal is opened
+  ReplacedInPlace,        // truncated and rewritten, without a second file
+  EarlierOwnerIsTrusted,  // goes on in its file, after another sync of file and folder
   AcknowledgedBeforeSync,
   FailedSyncIsRepeated,
-  RefusedGroupIsLeft,         // and the next one follows it
-  RefusedGroupIsCutUnsynced,  // taken back, but not for certain
+  RefusedGroupIsLeft,         // the next group follows it
+  RefusedGroupIsCutUnsynced,  // taken back, but not durably
   GenerationIsOfTheLastOwner,
   SequenceBeginsAnew,
 };
 
-/// The protocol of FORMAT.md section 4, short, and wrong in one way.
+/// The protocol of FORMAT.md section 4, in short form, with one error.
 class MutantJournal final : public JournalOwner {
  public:
   MutantJournal(FileSystem& fs, Wrong wrong) : fs_(fs), wrong_(wrong) {}
@@ -136,7 +136,7 @@ OpenJournal open_mutant(Wrong wrong) {
   };
 }
 
-/// Explore until something is found.
+/// Explore until there is a violation.
 std::vector<std::string> violations_of(JournalExplorer explorer) {
   explorer.fail_then_cut_power(EIO);
   explorer.cut_power_everywhere();

@@ -1,6 +1,6 @@
-// The journal in an object store, under every cut, lost answer and order of two owners: what was
-// acknowledged is read again, nothing that was refused comes back, and only one owner goes on. The
-// same checker is then shown to bite.
+// The journal in an object store with every cut, every lost answer, and two owners in any order:
+// acknowledged records are read again, refused ones do not come back, and only one owner goes on.
+// Mutants then test the checker.
 #include "lib/storage/journal_segments.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 using fakes::Fault;
 
-/// Two or more compactions.
+/// Cause two or more compactions.
 void work(SegmentOwner& owner) {
   for (const int count : {2, 1, 3, 1, 1, 2, 1, 1, 1}) {
     (void)owner.append(count);
@@ -25,13 +25,13 @@ void work(SegmentOwner& owner) {
   }
 }
 
-/// One launcher meets a fault at operation `n`, perhaps another later; the next takes over. False
-/// when the first was through before.
+/// One launcher meets a fault at operation `n`, perhaps another one later; then the next launcher
+/// takes over. live() returns false if the first had finished before.
 struct Faults {
   std::uint64_t at = 0;
   Fault fault = Fault::EndsBefore;
-  std::uint64_t late = 0;  // what arrives late comes so many operations after; 0: at the take-over
-  std::uint64_t ends = 0;  // and it ends after so many more
+  std::uint64_t late = 0;  // operations until a late one arrives; 0: at the takeover
+  std::uint64_t ends = 0;  // operations until it then ends
 };
 bool live(const Faults& faults, const OpenSegments& open, std::string& wrong) {
   SegmentRun run(open);
@@ -59,7 +59,7 @@ bool live(const Faults& faults, const OpenSegments& open, std::string& wrong) {
     if (first.check()) wrong = "the first does not notice by check()";
     if (first.append(1)) wrong = "the first's group is acknowledged";
   }
-  for (int n = 0; n < 10 && wrong.empty(); ++n)  // until a segment begins anew, and again
+  for (int n = 0; n < 10 && wrong.empty(); ++n)  // until a segment begins anew, twice
     if (!second.append(1) || !second.check()) wrong = "the second cannot go on";
   if (wrong.empty() && first.generation() != Generation{} && !first.store.ended() &&
       first.append(1))
@@ -73,7 +73,7 @@ std::string describe(const Faults& faults) {
                      faults.late, faults.ends);
 }
 
-/// The first violation of all single faults, and how many lives were led.
+/// Return the first violation of all single faults; count the lives.
 std::string single_faults(const OpenSegments& open, std::uint64_t& lives) {
   std::string wrong;
   for (const Fault fault : {Fault::EndsBefore, Fault::EndsAfter, Fault::Fails, Fault::AnswerIsLost,
@@ -107,7 +107,7 @@ TEST(JournalSegments, KeepEveryAcknowledgedGroupAtAnyFaultAndACrashLater) {
       }
 }
 
-/// Three launchers take the run again and again, and all meet faults.
+/// Three launchers take over the run again and again, and all meet faults.
 std::string random_life(std::uint64_t seed, const OpenSegments& open) {
   SegmentRun run(open);
   Turns turns(seed);
@@ -155,7 +155,7 @@ TEST(JournalSegments, OfTwoThatTakeOverAtOnceOneWins) {
     if (!met) return;
     ASSERT_TRUE(other_won);
     ASSERT_EQ(one.fenced(), !won);
-    // Who came before the other's list is replaced by the other; else it is fenced at once.
+    // The other replaces whoever came before its list; else that one is fenced immediately.
     ASSERT_NE(one.check(), other.check()) << n;
     ASSERT_EQ(run.violation(), "");
   }
@@ -227,7 +227,7 @@ TEST(JournalSegments, WithAFlippedBitNeverLookLikeAShorterJournal) {
       ASSERT_FALSE(text.has_error());
       const JournalReplay replay = replay_journal(*text);
       ASSERT_TRUE(replay.damage) << key << " bit " << bit;
-      // As in a file: what rots in the last group looks like a torn tail.
+      // As in a file, damage in the last group looks like a torn tail.
       ASSERT_EQ(replay.damage->torn_tail, key == keys.back()) << key << " bit " << bit;
       ASSERT_EQ(replay.records.size(), key == keys.back()    ? 3u
                                        : key == keys.front() ? 0u
@@ -253,16 +253,16 @@ enum class Wrong {
   Nothing,
   PutsUnconditionally,
   RemovesItsFirst,
-  SkipsANumberInDoubt,     // goes on behind it without a look
-  TakesWhatIsThereForOwn,  // of a number in doubt
-  ChecksItsDoubtOnly,      // not what comes after it
-  RemovesBeforeItPuts,     // the replaced ones, before the one that replaces them
-  TrustsItsFirst,          // whose number may have been freed by an owner that lives on
+  SkipsANumberInDoubt,     // continues after it without a look
+  TakesWhatIsThereForOwn,  // for a number in doubt
+  ChecksItsDoubtOnly,      // not what follows it
+  RemovesBeforeItPuts,     // removes replaced segments before it puts the replacement
+  TrustsItsFirst,          // an owner that lives on may have freed its number
   KeepsRefusedGroups,      // as a reader
   AcknowledgesErrors,
 };
 
-/// FORMAT.md section 7, short, and wrong in one way.
+/// FORMAT.md section 7, in short form, with one error.
 class MutantSegments final : public Segments {
  public:
   MutantSegments(ObjectStore& store, Wrong wrong) : store_(store), wrong_(wrong) {}

@@ -181,7 +181,7 @@ TEST(Journal, NeverAcceptsTwoGenerationsInterleaved) {
 }
 
 TEST(Journal, TakesOnlyLinesThatItCouldHaveWritten) {
-  // Valid checksums, but not from format_record.
+  // These have valid checksums, but format_record did not write them.
   const auto line = [](const std::string& body) {
     return body + ",\"xxh3\":\"" + fmt::format("{:016x}", digest64_of(body)) + "\"}\n";
   };

@@ -31,7 +31,7 @@ Manifest example() {
       .metadata = {{"team", "vision"}, {"data", {{"train", {{"epoch", 3}, {"rows", 1024}}}}}}};
 }
 
-/// A manifest as a hostile or broken writer would make it: any body, with a digest that matches.
+/// Return a manifest of a hostile or broken writer: any body, with a matching digest.
 std::string signed_text(const std::string& body) {
   return body + ",\n\"digest\":\"" + to_hex(digest_of(body)) + "\"}\n";
 }

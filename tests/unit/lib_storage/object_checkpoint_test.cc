@@ -1,6 +1,6 @@
-// Checkpoints in an object store, under every cut, lost answer and order of two launchers: what was
-// acknowledged stays whole, nothing that is listed is broken, and nothing is left lying about. The
-// same checker is then shown to bite.
+// Checkpoints in an object store with every cut, every lost answer, and two launchers in any order:
+// acknowledged ones stay intact, nothing listed is broken, and nothing is left behind. Mutants then
+// test the checker.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ const std::string kFolder = kUrl + "/checkpoints";
 
 constexpr auto kYes = [] { return Result<Unit>(Unit{}); };
 
-/// How a launcher commits and removes; the right way and wrong ones.
+/// How a launcher commits and removes: the right way, and wrong ones.
 struct Protocol {
   std::function<Result<Unit>(ObjectCheckpointStore&, ObjectStore&, const CommitRequest&,
                              const std::function<Result<Unit>()>&)>
@@ -40,7 +40,7 @@ struct Protocol {
       [](auto& store, auto&, CheckpointNumber number) { return store.remove(number); };
 };
 
-/// A machine of the run, with what two ranks have staged for the checkpoints of an attempt.
+/// The folder in which a rank has staged its files for a checkpoint.
 std::string staged_folder(const PendingCheckpoint& pending, int rank) {
   return fmt::format("/staging/{}/{}", data_name(pending), rank);
 }
@@ -109,7 +109,7 @@ class Launcher {
   Protocol protocol_;
 };
 
-/// Saves one checkpoint after the other, in two attempts.
+/// Save one checkpoint after the other, in two attempts.
 void work(Launcher& launcher, Generation generation, std::uint64_t first,
           const std::function<Result<Unit>()>& may_commit = kYes) {
   for (std::uint64_t n = 0; n < 5; ++n) {
@@ -120,7 +120,7 @@ void work(Launcher& launcher, Generation generation, std::uint64_t first,
   }
 }
 
-/// What a reader finds wrong; empty when nothing is.
+/// Return what a reader finds wrong, or "".
 std::string broken(const std::shared_ptr<MemoryObjects>& objects,
                    const std::set<std::uint64_t>& acknowledged) {
   Launcher reader(objects);
@@ -139,7 +139,7 @@ std::string broken(const std::shared_ptr<MemoryObjects>& objects,
   return {};
 }
 
-/// What lies in the store and is of no checkpoint.
+/// Return an object in the store that belongs to no checkpoint, or "".
 std::string left_over(const std::shared_ptr<MemoryObjects>& objects,
                       const std::set<PendingCheckpoint>& kept = {}) {
   Launcher reader(objects);
@@ -160,8 +160,8 @@ std::string left_over(const std::shared_ptr<MemoryObjects>& objects,
   return {};
 }
 
-/// One launcher meets a fault at operation `n`; the next one opens, perhaps with a fault too, and
-/// goes on. False when the first was through before.
+/// One launcher meets a fault at operation `n`. The next one opens, perhaps with a fault too, and
+/// goes on. Return false if the first had finished before.
 bool live(std::uint64_t n, Fault fault, std::uint64_t next_ends, const Protocol& protocol,
           std::string& wrong) {
   const auto objects = std::make_shared<MemoryObjects>();
@@ -184,7 +184,7 @@ bool live(std::uint64_t n, Fault fault, std::uint64_t next_ends, const Protocol&
   }
   objects->deliver_late();
   wrong = broken(objects, first.acknowledged);
-  // What arrives only now, the launcher after this one removes.
+  // The launcher after this one removes what arrives only now.
   if (wrong.empty() && fault != Fault::ArrivesLate) wrong = left_over(objects);
   if (!wrong.empty()) return reached;
   const auto number = next.store.next_number();
@@ -218,9 +218,9 @@ TEST(ObjectCheckpoints, StayWholeAtAnyFault) {
   EXPECT_GE(lives, 300u);
 }
 
-/// An owner and one that takes the run from it, in any order; the first is asked whether it still
-/// owns the run just before each commit, as RunLock::check is. What the first keeps in memory is
-/// all that the second knows of it.
+/// An owner and a launcher that takes the run from it, in any order. The first checks that it still
+/// owns the run just before each commit, like RunLock::check. The second knows of the first only
+/// what is in its memory.
 std::string two_launchers(std::uint64_t seed, const Protocol& protocol) {
   const auto objects = std::make_shared<MemoryObjects>();
   Launcher first(objects, protocol), second(objects, protocol);
@@ -339,8 +339,8 @@ TEST_F(ObjectCheckpoint, IsUntouchedByAPartThatIsUploadedLate) {
   ASSERT_TRUE(next.store.open(Generation{2}));
   ASSERT_TRUE(next.save({Generation{2}, Attempt{1}, CheckpointSeq{1}}, 3));
 
-  ASSERT_TRUE(run.upload(kOne));  // again, the same
-  ASSERT_TRUE(run.upload(kTwo));  // which nobody will commit
+  ASSERT_TRUE(run.upload(kOne));  // again, unchanged
+  ASSERT_TRUE(run.upload(kTwo));  // nobody will commit it
 
   EXPECT_EQ(broken(objects, {3}), "");
   ASSERT_TRUE(next.store.discard_before(Attempt{1}));
@@ -394,7 +394,7 @@ TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
   bool first = true;
   run.handle->before_each([&](const std::string& operation) {
     if (first && operation.starts_with("put-new")) run.handle->at(1, Fault::AnswerIsLost);
-    // nor can be asked whether it is there
+    // Nor can it ask whether the manifest is there.
     if (first && operation == "get " + key) run.handle->at(1, Fault::Fails), first = false;
   });
   (void)run.store.commit(request_of(kOne, 1, shards), kYes);
@@ -424,7 +424,7 @@ TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
   objects->remove(two);
   EXPECT_EQ(restored(objects),
             "skipping checkpoint_000002, which is not intact: " + path + "missing");
-  // The launcher that has read it before sees that too.
+  // The launcher that has read it before sees that, too.
   EXPECT_EQ(run.store.latest()->value().number, CheckpointNumber{1});
 
   good->flip_bit(two, 7);
@@ -565,7 +565,7 @@ TEST(ObjectCheckpointMutants, AreCaught) {
   }
 }
 
-// A commit that is on its way when the run is taken: the data may only be removed once it must
+// The run is taken while a commit is on its way: the data may be removed only once the commit must
 // fail.
 TEST(ObjectCheckpointMutants, WithoutAClosedNumberWouldBeCaught) {
   const auto objects = std::make_shared<MemoryObjects>();
@@ -576,7 +576,7 @@ TEST(ObjectCheckpointMutants, WithoutAClosedNumberWouldBeCaught) {
     Launcher next(objects);
     EXPECT_TRUE(next.store.open(Generation{2}));
     EXPECT_EQ(broken(objects, {}), "");
-    objects->remove(manifest_key(CheckpointNumber{1}));  // what a launcher without it leaves
+    objects->remove(manifest_key(CheckpointNumber{1}));  // as if the next launcher did not close it
     return Unit{};
   });
   ASSERT_TRUE(late);

@@ -1,5 +1,5 @@
-// Nothing that trainrun did not make is ever removed: random trees with links, other owners, other
-// modes and old dates, some of them marked, and all that must be left lies there afterwards.
+// trainrun never removes what it did not make. Tests random trees with links, other owners, other
+// modes and old dates, some of them marked, and checks that everything foreign is left.
 #include "lib/storage/own_folder.h"
 
 #include <fcntl.h>
@@ -155,11 +155,11 @@ TEST_F(OwnFolder, AnotherFileSystemIsNotEntered) {
   EXPECT_EQ(remove_own_folder(in("own")).error().code, Errc::Io);
 
   EXPECT_TRUE(fs::exists(in("own/mounted/file")));
-  EXPECT_TRUE(check_own_folder(in("own")));  // what was begun can be ended
+  EXPECT_TRUE(check_own_folder(in("own")));  // the removal can be finished later
 }
 
-/// Whether `check` holds in a process for which `folder` is the root of the file system: were there
-/// a fault, nothing else would be gone.
+/// Return whether `check` holds in a process with `folder` as the root of the file system, so that
+/// a bug could remove nothing else.
 bool holds_below(const std::string& folder, const std::function<bool()>& check) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -191,7 +191,7 @@ TEST_F(OwnFolder, NeitherTheRootNorAHomeNorALinkIsATree) {
   EXPECT_TRUE(fs::exists(home + "/thesis"));
 }
 
-/// Everything below, by its path: a file's text, a link's target, "" of a folder.
+/// Map the path of everything below to a file's text, a link's target, or "" for a folder.
 std::map<std::string, std::string> listing(const fs::path& root) {
   std::map<std::string, std::string> all;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
@@ -208,14 +208,14 @@ std::map<std::string, std::string> listing(const fs::path& root) {
 }
 
 TEST_F(OwnFolder, OfRandomTreesNothingForeignIsEverGone) {
-  std::mt19937 random(1);  // a seed, and so the same trees each time
+  std::mt19937 random(1);  // a fixed seed: the same trees each time
   const auto chance = [&](int of) { return static_cast<int>(random() % of); };
   const bool root = ::geteuid() == 0;
   for (int round = 0; round < 200; ++round) {
     const fs::path world = root_ / std::to_string(round);
     const fs::path foreign = world / "foreign", ours = world / "ours";
     fs::create_directories(foreign);
-    // Folders that lack something of an own folder, each in its way.
+    // These folders each lack a different property of an own folder.
     std::vector<fs::path> asked;
     for (int i = 0; i < 1 + chance(4); ++i) {
       const fs::path folder = foreign / ("f" + std::to_string(i));
@@ -237,7 +237,7 @@ TEST_F(OwnFolder, OfRandomTreesNothingForeignIsEverGone) {
       asked.push_back(foreign / ("link" + std::to_string(i)));
     }
     const auto before = listing(foreign);
-    // And one of ours that leads to them by links everywhere.
+    // Make one of ours, with links to them everywhere.
     ASSERT_TRUE(make_own_folder(ours));
     fs::path at = ours;
     for (int i = 0; i < 1 + chance(20); ++i) {

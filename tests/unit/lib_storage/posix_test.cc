@@ -1,4 +1,4 @@
-// The real file system: what the calls promise, a second owner, and a writer that is killed at
+// The real file system: the guarantees of its calls, a second owner, and a writer that is killed at
 // random points.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -140,14 +140,14 @@ TEST_F(Posix, CheckpointsAreCopiedFromAnotherFileSystem) {
   EXPECT_EQ(fs.status(in("checkpoints/.tmp-1-0.1/.rank-0000/model.pt"))->bytes, 3U << 20);
 }
 
-/// A run of checkpoint_loop that is killed while it works.
+/// The result of a checkpoint_loop that was killed while it worked.
 struct Killed {
   std::uint64_t checkpoint = 0, record = 0;  // the last acknowledged
   std::string errors;
 };
 
-/// Kills the loop after it has acknowledged `words` (>= 2) things, by a `fraction` of the time that
-/// one takes: disks differ by a factor of hundreds in how long that is.
+/// Kill the loop after it has acknowledged `words` (>= 2) things, and a `fraction` of the time that
+/// one takes: disks differ by a factor of hundreds in that time.
 Killed run_and_kill(const std::string& folder, std::ptrdiff_t words, double fraction) {
   using Clock = std::chrono::steady_clock;
   int out[2];
@@ -192,7 +192,7 @@ Killed run_and_kill(const std::string& folder, std::ptrdiff_t words, double frac
 }
 
 TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
-  // On a disk that takes a tenth of a second for a sync, one kill takes seconds.
+  // On a disk that takes 0.1 s per sync, one kill takes seconds.
   constexpr int kKills = 50, kAtLeast = 5;
   const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::mt19937 random(4);
@@ -225,7 +225,7 @@ TEST_F(Posix, AWriterKilledAtRandomPointsLosesNothingItAcknowledged) {
   EXPECT_GT(newest, 0U);
 }
 
-/// A checkpoint of two ranks, of `bytes` of chance in a few files.
+/// Commit a checkpoint of two ranks, with `bytes` random bytes in a few files.
 Result<Manifest> commit_of_chance(PosixFileSystem& fs, CheckpointStore& store, std::uint64_t number,
                                   std::size_t bytes, std::mt19937& random,
                                   const std::string& staging) {
@@ -293,7 +293,7 @@ TEST_F(Posix, OneBitFlippedAnywhereIsFoundAndTheCheckpointBeforeIsUsed) {
   EXPECT_EQ(store.open_for_restore()->checkpoint->number, CheckpointNumber{2});
 }
 
-// In a folder that others may write, what lies in the way is theirs.
+// In a folder that others may write to, what is in the way belongs to them.
 TEST_F(Posix, APrivateFileFillsNoFileThatLiesInTheWay) {
   const std::string path = in("spec.yaml"), other = in("other");
   put("other", "mine");

@@ -29,7 +29,7 @@ std::string times(std::string_view part, int count) {
   return text;
 }
 
-/// The parser recurses: a server could end traind.
+/// The parser is recursive, so a server could crash traind.
 TEST(S3Uploads, ThatNestWithoutEndAreRefused) {
   for (const std::string& body :
        {times("<a>", 1'000'000), times("<a b='/>'>", 500'000), times("<a b=\"</a>\">", 500'000),

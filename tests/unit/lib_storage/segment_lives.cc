@@ -29,7 +29,7 @@ std::string name_of(const JournalRecord& record) {
   return std::string(record.event.at("event").as_string());
 }
 
-/// Empty when `found` begins with `certain`.
+/// Return "" if `found` begins with `certain`.
 std::string missing(const std::vector<JournalRecord>& certain,
                     const std::vector<JournalRecord>& found) {
   for (std::size_t i = 0; i < certain.size(); ++i) {
@@ -86,7 +86,7 @@ bool SegmentOwner::take_over() {
   const auto generation = journal_->take_generation(kTime, {{"owner", id_}, {"nonce", ++events_}});
   if (generation.has_error()) return resolve(generation.error(), {});
   generation_ = *generation;
-  certain_ = journal_->replayed().records;  // before, the owner may have replaced the last group
+  certain_ = journal_->replayed().records;  // not earlier: the owner may replace the last group
   return resolve(Unit{},
                  {{.seq = certain_.size() + 1,
                    .group = certain_.size() + 1,
@@ -137,7 +137,7 @@ std::string SegmentRun::violation() {
         return fmt::format("{} was refused, then followed, and is read", name_of(record));
     const bool newest = !replay.records.empty() && replay.generation() == owner->generation_;
     if (newest || owner->segments_ == nullptr || owner->store.ended()) continue;
-    // An owner that failed to take the run has no say in who owns it.
+    // An owner that failed to take the run need not notice who owns it.
     if (owner->journal_ != nullptr && owner->generation_ != Generation{} && owner->check())
       return fmt::format("owner {} was replaced, and does not notice", owner->id_);
   }

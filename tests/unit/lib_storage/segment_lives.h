@@ -1,4 +1,4 @@
-// Owners of a journal in an object store, and what must be true of it whatever happens to them.
+// Owners of a journal in an object store, and checks that hold whatever happens to them.
 // journal_segments_test.cc runs the real segments and wrong ones through it.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace train {
 
-inline constexpr std::uint64_t kFewSegments = 3;  // until one begins anew
+inline constexpr std::uint64_t kFewSegments = 3;  // until a segment begins anew
 
 /// JournalSegments, or wrong ones.
 class Segments {
@@ -29,15 +29,15 @@ class Segments {
 using OpenSegments = std::function<std::unique_ptr<Segments>(ObjectStore&)>;
 std::unique_ptr<Segments> right_segments(ObjectStore& store);
 
-/// One launcher: its machine's disk with events.jsonl, the segments, and what it was told.
+/// One launcher: its disk with events.jsonl, the segments, and what it was told.
 class SegmentOwner {
  public:
   SegmentOwner(int id, std::shared_ptr<fakes::MemoryObjects> objects, OpenSegments open)
       : id_(id), store(std::move(objects)), open_(std::move(open)) {}
 
-  /// Read what is there, and take the next generation. False when that failed.
+  /// Read what is there, and take the next generation. Return false if that fails.
   bool take_over();
-  /// A group of `count` records. False when it was refused.
+  /// Append a group of `count` records. Return false if it is refused.
   bool append(int count);
   bool check();
   bool fenced() const { return fenced_; }
@@ -61,20 +61,20 @@ class SegmentOwner {
   std::unique_ptr<Journal> journal_;
   Generation generation_;
   bool fenced_ = false;
-  std::vector<JournalRecord> certain_;  // found when it was opened, and acknowledged since
-  std::vector<std::string> refused_;    // events of groups that nothing has followed yet
-  std::set<std::string> never_;         // events that no reader may see any more
+  std::vector<JournalRecord> certain_;  // found at the opening, or acknowledged since
+  std::vector<std::string> refused_;    // events of groups that nothing has followed
+  std::set<std::string> never_;         // events that no reader may see again
   std::vector<std::string> violations_;
 };
 
-/// A run that several launchers have owned.
+/// A run that several launchers own one after the other.
 class SegmentRun {
  public:
   explicit SegmentRun(OpenSegments open = right_segments) : open_(std::move(open)) {}
 
   SegmentOwner& owner();
   const std::vector<std::unique_ptr<SegmentOwner>>& owners() const { return owners_; }
-  /// What is wrong with what a new reader finds, or what an owner saw; empty when nothing is.
+  /// Return what is wrong with what a new reader finds or an owner saw, or "".
   std::string violation();
 
   const std::shared_ptr<fakes::MemoryObjects> objects = std::make_shared<fakes::MemoryObjects>();

@@ -1,5 +1,5 @@
-// Lets the operations of several threads happen one at a time, in an order that a seed chooses: the
-// same seed, the same order.
+// Runs the operations of several threads one at a time, in an order that a seed chooses. The same
+// seed gives the same order.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class Turns {
  public:
   explicit Turns(std::uint64_t seed) : random_(seed) {}
 
-  /// Run `programs` together; the i-th calls wait(i) before each of its operations.
+  /// Run `programs` concurrently. The i-th calls wait(i) before each of its operations.
   void run(const std::vector<std::function<void()>>& programs) {
     state_.assign(programs.size(), State::Busy);
     std::vector<std::thread> threads;
@@ -39,7 +39,7 @@ class Turns {
  private:
   enum class State { Busy, Waits, Ended };
 
-  /// Once nobody is busy: so the order of the threads has no say.
+  /// Choose once nobody is busy, so that thread scheduling does not matter.
   void choose() {
     std::vector<std::size_t> waiting;
     for (std::size_t i = 0; i < state_.size(); ++i) {

@@ -17,7 +17,7 @@ ValidationRecord record() {
           .ended = "2026-11-21T09:38:00.123456Z"};
 }
 
-// The example of FORMAT.md.
+// This is the example of FORMAT.md.
 TEST(ValidationRecord, HasThisShape) {
   EXPECT_EQ(format_validation(record()),
             "{\"format\":\"trainrun-validation\",\n\"version\":1,\n\"checkpoint\":12,\n"
