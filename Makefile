@@ -1,6 +1,6 @@
-# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants | vm: each installs what it
-# needs first (packaging/deps/install.sh).
-# Presets (CMakePresets.json) put their build folders into build, build-dev, build-asan, …
+# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants | vm: each first installs
+# what it needs (packaging/deps/install.sh).
+# Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
@@ -24,14 +24,14 @@ test:
 	@$(call compile,build,all)
 	@packaging/run_tests.sh build -LE hdfs
 
-# Object stores on HDFS, which need a JDK and Hadoop (182 MB).
+# Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
 test-hdfs:
 	@$(call deps,hdfs)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,tests_hdfs)
 	@packaging/run_tests.sh build -L hdfs
 
-# Simulated runs (docs/testing.md): SEEDS=10000 FIRST=1 on all cores; what fails is printed with how to see it again.
+# Run simulations (docs/testing.md): SEEDS=10000 FIRST=1 on all cores. Prints how to see a failing run again.
 SEEDS ?= 1000
 FIRST ?= 1
 sim:
@@ -40,7 +40,7 @@ sim:
 	@$(call compile,build,train-sim)
 	@exec build/bin/train-sim --seed $(FIRST) --seeds $(SEEDS)
 
-# Real processes, killed and cut off (docs/testing.md): MINUTES=30 EVERY=5 SEED=7, as root. KILLS=1: one kill -9 a minute.
+# Kill and cut off real processes (docs/testing.md): MINUTES=30 EVERY=5 SEED=7, as root. KILLS=1: one kill -9 per minute.
 MINUTES ?= 5
 EVERY ?= $(if $(KILLS),60,5)
 chaos:
@@ -49,7 +49,7 @@ chaos:
 	@$(call compile,build,chaos)
 	@exec build/tests/chaos_runner --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
 
-# The libFuzzer targets (docs/testing.md), MINUTES each, one after the other: MINUTES=30 TARGETS="spec text"
+# Run the libFuzzer targets (docs/testing.md) one after the other, MINUTES each: MINUTES=30 TARGETS="spec text"
 fuzz:
 	@$(call deps,fuzz)
 	@test -e build-fuzz/build.ninja || cmake --preset fuzz
@@ -61,14 +61,14 @@ bench: build
 	@$(call compile,build,benchmark_programs)
 	@python3 benchmarks/run.py
 
-# Small faults in a module of the product (docs/testing.md): MODULE=launcher/core SAMPLE=200.
+# Test with small faults in a module of the product (docs/testing.md): MODULE=launcher/core SAMPLE=200.
 MODULE ?= launcher/core
 SAMPLE ?= 200
 mutants:
 	@$(call deps,mutants)
 	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE)
 
-# Test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".
+# Run test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".
 TESTS ?= one_node_limits_test one_node_worker_user_test
 vm: build
 	@$(call deps,vm)
@@ -79,12 +79,12 @@ lint:
 	@$(call deps,lint)
 	@packaging/lint.sh
 
-# Fast checks of what changed since BASE (origin/main, else main), and of the subjects of its commits.
+# Quickly check what changed since BASE (origin/main, else main), and the subjects of its commits.
 precommit:
 	@$(call deps,lint)
 	@packaging/precommit.py $(BASE)
 
-# The tests of label unit and sim under a sanitizer, without LibTorch (which is not built with one).
+# Run the tests with labels unit and sim under a sanitizer, without LibTorch (which is not built with one).
 asan tsan:
 	@$(call deps,test)
 	@test -e build-$@/build.ninja || cmake --preset $@

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measure trainrun beside torchrun and Ray Train, alternately in one run: `make bench`.
+"""Measure trainrun, torchrun and Ray Train, alternately in one run: `make bench`.
 
     benchmarks/run.py                       everything (about an hour), into benchmarks/RESULTS.md
-    benchmarks/run.py --quick               everything, fewer samples
-    benchmarks/run.py launch --workers 2 --repeat 5 --only torchrun      one measure, one subject: printed only
+    benchmarks/run.py --quick               everything, with fewer samples
+    benchmarks/run.py launch --workers 2 --repeat 5 --only torchrun      one measure, one subject: only printed
 
-Needs build/bin (make build) and the peers (packaging/deps/install.sh bench). A subject that is not there is said, not
-skipped in silence. Exit code: 0 when all that was asked for was measured and no sample of ours failed, else 1.
+It needs build/bin (make build) and the peers (packaging/deps/install.sh bench). It reports a missing subject, and does not
+skip it silently. Exit code: 0 if all that was asked for was measured and no sample of ours failed, else 1.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def parse() -> argparse.Namespace:
 
 
 def measure(name: str, lab: Lab, options: Options) -> list[CaseResult]:
-    """Take all samples of one measure, with a Ray cluster of its own if it needs one."""
+    """Take all samples of one measure, with a separate Ray cluster if it needs one."""
     module = importlib.import_module(f"measures.{name}")
-    if hasattr(module, "results"):  # it has a runner of its own
+    if hasattr(module, "results"):  # it has its own runner
         return module.results(lab, options)
     ray = RayCluster(lab)
     try:
@@ -71,14 +71,14 @@ def measure(name: str, lab: Lab, options: Options) -> list[CaseResult]:
 
 
 def complete(result: CaseResult) -> bool:
-    """Whether every subject was there and ours never failed."""
+    """Return whether every subject was there and ours never failed."""
     return all(one.missing is None and not (name.startswith("ours") and one.failures)
                for name, one in result.samples.items())
 
 
 def main() -> int:
     arguments = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scopes are closed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # closes the scopes
     lab = Lab(arguments.build.resolve(), default_deps(), arguments.quick)
     options = Options(frozenset(arguments.only), frozenset(arguments.case), frozenset(arguments.workers), arguments.repeat)
     narrowed = options != Options()

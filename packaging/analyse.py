@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""clang-tidy over sources of this tree: packaging/analyse.py BUILD_FOLDER SOURCE...  (packaging/lint.sh calls it)
+"""packaging/analyse.py BUILD_FOLDER SOURCE...: run clang-tidy on sources of this tree (packaging/lint.sh calls it)
 
-Nearly all of clang-tidy's time goes into the headers of Boost, Arrow and Torch. So sources of one folder with the same
-compiler flags are analysed together, as one that includes them all. Where clang cannot compile them together (two have
-a name in common) they are halved until it can; what it cannot compile alone is an error.
+clang-tidy spends nearly all of its time on the headers of Boost, Arrow and Torch. So we analyse sources of one folder
+with the same compiler flags together, as one file that includes them all. If clang cannot compile them together (two have
+a name in common), we halve the group until it can. A source that it cannot compile alone is an error.
 
-What was clean is remembered in BUILD_FOLDER/analysed.json with a hash of it, of the headers of this tree below it, of its
-flags and of .clang-tidy, and is not analysed again.
+BUILD_FOLDER/analysed.json remembers clean sources with a hash of the source, its headers in this tree, its flags and
+.clang-tidy. We do not analyse these again.
 
-The last line says how much was looked at. Exit code: 0 when nothing was found.
+The last line says how much was analysed. Exit code: 0 if nothing was found.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ START = re.compile(r"^(?=(/\S+?):\d+:\d+: (?:error|warning): )", re.MULTILINE)
 
 @cache
 def headers_below(path: Path) -> frozenset[Path]:
-    """The files of this tree that a file includes, it itself among them."""
+    """Return the files of this tree that a file includes, and the file itself."""
     found, rest = {path}, [path]
     while rest:
         file = rest.pop()
@@ -59,7 +59,7 @@ class Analysis:
         self.sources = [ROOT / source for source in sources if ROOT / source in self.flags]
         self.memory = folder / "analysed.json"
         self.clean: dict[str, str] = json.loads(self.memory.read_text()) if self.memory.exists() else {}
-        self.lock = threading.Lock()  # of what follows, and of the terminal
+        self.lock = threading.Lock()  # protects what follows, and the terminal
         self.batches = 0
         self.said: set[str] = set()
 
@@ -81,7 +81,7 @@ class Analysis:
         keys = {source: self.key(source) for source in self.sources}
         stale = [source for source in self.sources if self.clean.get(str(source)) != keys[source]]
 
-        def kind(source: Path):  # of two programs one would have main() twice
+        def kind(source: Path):  # two programs together would have main() twice
             program = re.search(r"^int main\(", source.read_text(), re.MULTILINE)
             return str(source.parent), self.flags[source], str(source) if program else ""
 
@@ -111,7 +111,7 @@ class Analysis:
         findings = dict.fromkeys(text for text in START.split(result.stdout) if START.match(text))
         blamed = {Path(START.match(text)[1]) for text in findings}
         read = frozenset().union(*map(headers_below, sources))
-        if result.returncode != 0 and not (blamed and blamed <= read):  # a breakdown, or a header that is not ours
+        if result.returncode != 0 and not (blamed and blamed <= read):  # a crash, or an error in a foreign header
             blamed = read
             findings = findings or {f"{checked}: clang-tidy ended with {result.returncode}\n{result.stderr}": None}
         with self.lock:

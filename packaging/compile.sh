@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packaging/compile.sh BUILD_FOLDER TARGET...: ninja, with its progress on one line; a log that is no terminal gets a line each tenth.
-# Nothing is printed when there is nothing to do.
+# packaging/compile.sh BUILD_FOLDER TARGET...: run ninja, with its progress on one line, or in a log with a line per tenth. It prints
+# nothing if there is nothing to do.
 set -euo pipefail
 
 build="$1"

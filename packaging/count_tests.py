@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""count_tests.py ENTRIES RUN CTEST_CODE: say what a run of ctest came to, in test cases.
+"""count_tests.py ENTRIES RUN CTEST_CODE: summarize a run of ctest, in test cases.
 
-ENTRIES is what `ctest --show-only=json-v1` printed, RUN what `ctest --output-junit` wrote. A GoogleTest program writes its
-cases to where its entry's GTEST_OUTPUT says (train_test()); any other program is one case. What was to run and has no
-result failed. Before the last line, `N passed, N failed, N skipped`, stand the reasons of skips, each failed case of a
-GoogleTest program with the first thing that it said, and what did not run.
-Exit code: 0 when nothing failed and something passed.
+ENTRIES is the output of `ctest --show-only=json-v1`, RUN the file of `ctest --output-junit`. A GoogleTest program writes its
+cases to the file in its entry's GTEST_OUTPUT (train_test()); any other program is one case. An entry that should run and has
+no result has failed. Before the last line, `N passed, N failed, N skipped`, we print the reasons for skips, each failed case
+of a GoogleTest program with its first message, and what did not run.
+Exit code: 0 if nothing failed and something passed.
 """
 import collections
 import json
@@ -16,17 +16,17 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
 def first_of(failure):
-    """What a failed case said first: the place and the text, in one line that a log can hold."""
+    """Return the first message of a failed case, place and text, as one line for a log."""
     return " ".join((failure.get("message") or "no reason is given").split())[:400]
 
 
 def cases_of_program(path):
-    """(outcome, why) of each case in a GoogleTest program's results."""
+    """Return (outcome, why) for each case in a GoogleTest program's results."""
     for case in xml.parse(path).getroot().iter("testcase"):
         skip = case.find("skipped")
         if (failure := case.find("failure")) is not None:
             yield FAILED, f"{case.get('classname')}.{case.get('name')}: {first_of(failure)}"
-        elif skip is not None:  # its message is the place, and on the next line the reason
+        elif skip is not None:  # its message is the place, then the reason on the next line
             reason = " ".join((skip.get("message") or "").partition("\n")[2].split())
             yield SKIPPED, reason.removeprefix("SKIPPED: ") or "no reason is given"
         elif case.get("status") == "notrun":
@@ -36,7 +36,7 @@ def cases_of_program(path):
 
 
 def cases_of(entry, ran):
-    """(outcome, why) of each case of one entry of ctest; `ran` is what RUN says of it."""
+    """Return (outcome, why) for each case of a ctest entry; `ran` is its result in RUN."""
     status = ran.get("status") if ran is not None else "nothing"
     skip = ran.find("skipped") if ran is not None else None
     said = skip.get("message") if skip is not None else status

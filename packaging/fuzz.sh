@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packaging/fuzz.sh BUILD_FOLDER MINUTES [TARGET...]: run the fuzz targets, MINUTES each, one after the other; what they find is
-# left in BUILD_FOLDER/fuzz. Starts from tests/fuzz/corpus and from what earlier runs here found. Exit code: 0 when nothing was found.
+# packaging/fuzz.sh BUILD_FOLDER MINUTES [TARGET...]: run the fuzz targets one after the other, MINUTES each. Findings are left in
+# BUILD_FOLDER/fuzz. It starts from tests/fuzz/corpus and from what earlier runs found here. Exit code: 0 if nothing was found.
 set -euo pipefail
 
 build="$1" minutes="$2"
@@ -10,7 +10,7 @@ failed=0
 for target in "$@"; do
   found="$build/fuzz/$target"
   mkdir -p "$found"
-  # Arrow is not instrumented, and rarely needs more than this for a file of the corpus' size.
+  # Arrow is not instrumented, and rarely needs more memory than this for a file of the corpus' size.
   if ! "$build/tests/${target}_fuzz" -max_total_time=$((minutes * 60)) -timeout=20 -rss_limit_mb=2048 -max_len=16384 \
       -print_final_stats=1 -artifact_prefix="$build/fuzz/$target-" "$found" "tests/fuzz/corpus/$target" >"$build/fuzz/$target.log" 2>&1; then
     failed=1

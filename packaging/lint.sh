@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# packaging/lint.sh: clang-format over all C++ files, shellcheck over all scripts, clang-tidy over what is compiled.
-# LINT_SINCE=REVISION: look only at files that differ from it, and at new ones that git does not know yet.
-# LINT_FAST=1: without clang-tidy (packaging/precommit.py).
+# packaging/lint.sh: run clang-format on all C++ files, shellcheck on all scripts, and clang-tidy on what is compiled.
+# LINT_SINCE=REVISION: check only files that differ from it, and new ones that git does not track yet.
+# LINT_FAST=1: skip clang-tidy (packaging/precommit.py).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# files PATTERN...: tracked files, or those that LINT_SINCE leaves; deleted ones never
+# files PATTERN...: list tracked files, or those that LINT_SINCE selects, without deleted ones
 files() {
   if [ -z "${LINT_SINCE:-}" ]; then git ls-files -- "$@"; return; fi
   git diff --name-only --diff-filter=d "$LINT_SINCE" -- "$@"
@@ -20,7 +20,7 @@ if [ ${#cpp[@]} -gt 0 ]; then clang-format --dry-run -Werror "${cpp[@]}" || fail
 if [ ${#scripts[@]} -gt 0 ]; then shellcheck "${scripts[@]}" || failed=1; fi
 
 if [ -z "${LINT_FAST:-}" ]; then
-  # clang cannot read GCC's precompiled headers: a configuration without them, which nothing is built in
+  # clang cannot read GCC's precompiled headers, so configure without them; nothing is built in this folder
   mkdir -p build-lint
   cmake -S . -B build-lint -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >build-lint/configure.log 2>&1 ||
     { cat build-lint/configure.log; exit 1; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """mutants.py MODULE [--sample N] [--seed S] [--from K] [--only K...] [--jobs J]: do the tests notice small faults in a module of the product?
 
-universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. A random sample of those that change code
-(not a comment, not a text), compile, and give another object file than the original (a compiler that optimizes shows many that mean the
-same: "trivial compiler equivalence", Papadakis et al., ICSE 2015) is tried, one at a time, in a copy of the tree in
-build-mutants/MODULE: the module's tests run until one fails, hangs or crashes; for what is no core, the fast ones of the end-to-end
-programs too. What survives is printed as a diff. docs/testing.md says what the scores were. Modules may be tried side by side.
+universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. We keep those that change code (not a
+comment, not a text), compile, and give a different object file than the original (an optimizing compiler shows many to mean the same:
+"trivial compiler equivalence", Papadakis et al., ICSE 2015). We try a random sample of these, one at a time, in a copy of the tree in
+build-mutants/MODULE: the module's tests run until one fails, hangs or crashes. For modules other than cores, the fast end-to-end
+programs run, too. We print survivors as diffs. docs/testing.md has past scores. Several modules may be tried concurrently.
 """
 import argparse
 import collections
@@ -20,7 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The compiler gets the same paths in every module's copy of the tree, so ccache compiles what they share once.
+# The compiler gets the same paths in every module's copy of the tree, so that ccache compiles common sources once.
 ENVIRONMENT = os.environ | {"CCACHE_BASEDIR": str(ROOT / "build-mutants"), "CCACHE_NOHASHDIR": "1"}
 TESTS = {  # the fastest first
     "launcher/core": ["launcher_core_test", "run_sim_test"],
@@ -42,7 +42,7 @@ TEXT_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\
 
 
 def code_of(text):
-    """Without texts, comments and blanks: what is the same in two files that do the same."""
+    """Return a text without strings, comments and blanks: equal for two files that do the same."""
     return re.sub(r"\s+", "", TEXT_OR_COMMENT.sub('""', text))
 
 
@@ -56,7 +56,7 @@ def tool():
 
 
 def copy_tree(source):
-    """Tracked files and new ones, as they are now; what an earlier copy had and the tree has no more goes."""
+    """Copy tracked and new files in their present state, and remove files of an earlier copy that the tree no longer has."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
     names = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
     for copied in [path for path in source.rglob("*") if path.is_file() and str(path.relative_to(source)) not in names]:
@@ -74,8 +74,8 @@ def ninja(build, *targets, jobs=1):
                           stderr=subprocess.DEVNULL).returncode == 0
 
 
-# A mutant may remove any file and kill any process that its user may: one of lib/storage removed folders of "/". So its tests see no
-# processes but their own, and may write to their build folder, to temporary folders of their own, and to control groups.
+# A mutant may remove any file and kill any process that its user may: one of lib/storage removed folders of "/". So its tests see
+# only their own processes, and may write only to their build folder, their own temporary folders, and control groups.
 CAGE = """
 set -e
 mount --bind "$1" "$1"
@@ -106,7 +106,7 @@ def begin(build, test):
 
 
 def first_to_fail(build, tests, limits, at_once=4):
-    """The test that fails, crashes or takes longer than its limit first, or None. Most of their time they wait: several run at once."""
+    """Return the first test that fails, crashes or exceeds its limit, or None. Tests mostly wait, so several run concurrently."""
     waiting, running = list(tests), {}  # test: (process, when its time is over)
     try:
         while waiting or running:
@@ -130,7 +130,7 @@ def first_to_fail(build, tests, limits, at_once=4):
 
 
 def mutants_of(files, work):
-    """(file, text) of all mutants that change code, each once."""
+    """Return (file, text) of all mutants that change code, each once."""
     found = []
     for file in files:
         folder = work / "mutants" / file.name
@@ -149,10 +149,10 @@ def mutants_of(files, work):
 
 
 def objects_of(build, source, file):
-    """What the compiler makes of it, for each library: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o, and its bytes."""
+    """Return the compiler's output per library: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o, and its bytes."""
     wanted = file.relative_to(source).parent.parts
 
-    def folder_of(path):  # without CMakeFiles/….dir, which may stand at any level
+    def folder_of(path):  # without CMakeFiles/….dir, which may be at any level
         parts = path.relative_to(build).parent.parts
         at = parts.index("CMakeFiles")
         return parts[:at] + parts[at + 2:]
@@ -209,7 +209,7 @@ def main():
             if all(path.read_bytes() == content for path, content in objects[file].items()):
                 same += 1
                 continue
-            order = sorted(tests, key=lambda name: -noticed_by[file, name])  # who noticed others of this file goes first, and alone
+            order = sorted(tests, key=lambda name: -noticed_by[file, name])  # a test that noticed others goes first, alone
             if not ninja(build, *order):
                 stillborn += 1
                 continue
@@ -226,7 +226,7 @@ def main():
             print(f"stopped at mutant {number}; --from {number} goes on")
             break
         finally:
-            file.write_text(original, encoding="utf-8")  # with a new time of change: else its library would keep the mutant
+            file.write_text(original, encoding="utf-8")  # with a new mtime: otherwise its library would keep the mutant
         print(f"tried {killed + survived}: {killed} noticed, {survived} survived (mutant {number})", file=sys.stderr, flush=True)
     tried = killed + survived
     print(f"{options.module}: {killed} of {tried} mutants noticed ({100 * killed / max(tried, 1):.0f} %), seed {options.seed}; "

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fast checks of a change before it is committed or sent: packaging/precommit.py [BASE]  (`make precommit BASE=…` calls it)
+"""Check a change quickly before it is committed or sent: packaging/precommit.py [BASE]  (`make precommit BASE=…` calls it)
 
-Of the files that differ from where this branch left BASE: clang-format and shellcheck (packaging/lint.sh without
-clang-tidy), and the width of new lines in documents. Of the commits since then: their subjects. Without BASE it is
-origin/main, else main.
+It checks the files that differ from the point where this branch left BASE: clang-format and shellcheck (packaging/lint.sh
+without clang-tidy), and the width of new lines in documents. It also checks the subjects of the commits since then. BASE
+defaults to origin/main, else main.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def base_of(arguments: list[str]) -> str:
 
 
 def wide_lines(text: str) -> dict[int, str]:
-    """The lines of a document that are too wide, by number. Tables and code may be."""
+    """Return the lines of a document that are too wide, by number. Tables and code may be wide."""
     wide, fenced = {}, False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -47,7 +47,7 @@ def wide_lines(text: str) -> dict[int, str]:
 
 
 def new_lines(base: str, document: str) -> set[int]:
-    """The numbers of the lines that the document has and did not have in BASE."""
+    """Return the numbers of the document's lines that are new since BASE."""
     found: set[int] = set()
     for start, count in re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", git("diff", "-U0", base, "--", document), re.MULTILINE):
         found.update(range(int(start), int(start) + int(count or 1)))

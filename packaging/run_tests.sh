@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packaging/run_tests.sh BUILD_FOLDER [CTEST_ARGUMENT...]: run ctest, say why tests were skipped, and close with a line
-# `N passed, N failed, N skipped`, in test cases. Exit code: 0 when no test failed and at least one passed, else 1.
+# packaging/run_tests.sh BUILD_FOLDER [CTEST_ARGUMENT...]: run ctest, print why tests were skipped, and end with a line `N
+# passed, N failed, N skipped`, in test cases. Exit code: 0 if no test failed and at least one passed, else 1.
 set -euo pipefail
 
 build="$(cd "$1" && pwd)"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# packaging/vm.sh BUILD_FOLDER TEST...: run test programs as root of a virtual machine that has a Linux kernel of Debian's and
-# cgroup v2 only, whatever this machine has. It sees this machine's files, and writes to a disk of its own. QEMU emulates the
-# processor (2 of them, 20 times slower than this one), so that it runs in containers and virtual machines too. Needs what
-# packaging/deps/install.sh vm installs. Exit code: 0 when all have passed; their output goes to stdout.
+# packaging/vm.sh BUILD_FOLDER TEST...: run test programs as root in a virtual machine with a Debian kernel and cgroup v2 only,
+# whatever this machine has. The VM sees this machine's files, and writes to its own disk. QEMU emulates its 2 processors (20
+# times slower than this one), so that it also runs in containers and virtual machines. It needs what packaging/deps/install.sh
+# vm installs. Exit code: 0 if all tests passed; their output goes to stdout.
 set -euo pipefail
 
 readonly limit_s=1200 disk_size=8G memory=6G
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/init/{bin,modules,proc,sys,dev,host,disk,root}
 cp "$(command -v busybox)" "$work/init/bin/busybox"
 
-# The modules that it needs to see this machine's files and its disk, each after those that it needs itself.
+# Load the modules that it needs to see this machine's files and its disk, each after those that it depends on itself.
 order=()
 for module in virtio_pci virtio_blk 9pnet_virtio 9p overlay crc32c_generic ext4; do
   while read -r _ file; do

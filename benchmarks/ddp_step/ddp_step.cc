@@ -1,5 +1,5 @@
-// One data-parallel training step, timed. Started as one rank by torchrun's variables or by
-// train-run; ddp_step.py is the same in PyTorch, and run.py runs the two in turn.
+// Times data-parallel training steps. torchrun's variables or train-run start it as one rank.
+// ddp_step.py does the same in PyTorch, and run.py runs the two in turn.
 //   ddp_step --model mlp|vit --steps N [--optimizer sgd|adamw|fused]
 #include <train/torch.h>
 #include <train/train.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr int kWarmUpSteps = 5;  // the reducer cuts its buckets anew in the second one
+constexpr int kWarmUpSteps = 5;  // the second one makes the reducer's buckets anew
 
 struct Options {
   std::string model = "mlp", optimizer = "adamw";
@@ -35,7 +35,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// 10.5 million parameters in four layers.
+/// Make a network of four layers with 10.5 million parameters.
 torch::nn::Sequential make_mlp() {
   using torch::nn::Linear;
   using torch::nn::ReLU;

@@ -1,4 +1,4 @@
-"""The same step as ddp_step.cc in PyTorch: DistributedDataParallel over gloo, started as one rank by torchrun's variables."""
+"""Do the step of ddp_step.cc in PyTorch: DistributedDataParallel over gloo, started as one rank by torchrun's variables."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ class EncoderBlock(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """torchvision's, with the shape of Ray's tutorial."""
+    """torchvision's transformer, with the shape of Ray's tutorial."""
 
     def __init__(self, image=32, patch=4, layers=12, heads=8, width=384, mlp=768, classes=10):
         super().__init__()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Run ddp_step (ours) and ddp_step.py (PyTorch DDP) in turn on this machine, over gloo, one thread a process.
+"""Run ddp_step (ours) and ddp_step.py (PyTorch DDP) in turn on this machine, over gloo, with one thread per process.
 
     run.py --build BUILD [--python VENV/bin/python] [--json FILE] [--case NAME] [--rounds N]
 
-PyTorch is measured twice: like for like, with gradients as views of their buckets, as ours keeps them ("pytorch, bucket
-view"), and with its default, which copies them. Prints medians and the ratio to the first of these; --json writes what
-benchmarks/measures/ddp_step.py reads. Each value is the median step of one group that was started anew; the sides
-alternate, so that a busy minute of the machine meets all of them.
+PyTorch runs in two ways: like ours, with gradients as views of their buckets ("pytorch, bucket view"), and with its
+default, which copies them. Prints medians and the ratio to the first of these; --json writes what
+benchmarks/measures/ddp_step.py reads. Each value is the median step of one new group. The sides alternate, so that a busy
+minute of the machine affects all of them.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT_S = 180
 WORLD_SIZE = 2
-# name: title, model, optimizer, steps, rounds (at least 5, fewer show nothing)
+# name: title, model, optimizer, steps, rounds (at least 5: fewer prove nothing)
 CASES = {
     "mlp": ("10M-parameter MLP, batch 32, AdamW", "mlp", "adamw", 40, 5),
     "vit": ("ViT 32x32/4, 12 layers of 384, batch 16, AdamW", "vit", "adamw", 5, 5),
@@ -42,7 +42,7 @@ def free_port():
 
 
 def median_step(command, world_size):
-    """Start the ranks with torchrun's variables; the median step in seconds that rank 0 prints."""
+    """Start the ranks with torchrun's variables. Return the median step in seconds that rank 0 prints."""
     port = free_port()
     ranks = []
     for rank in range(world_size):

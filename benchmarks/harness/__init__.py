@@ -1,1 +1,1 @@
-"""What every measure shares: processes and their events, the commands of ours and of the peers, statistics, tables."""
+"""What all measures share: processes and their events, commands of ours and of the peers, statistics, tables."""

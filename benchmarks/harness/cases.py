@@ -1,7 +1,7 @@
-"""What is measured, by whom, how often: and taking the samples, alternately.
+"""Defines what to measure, on which subjects and how often, and takes the samples alternately.
 
-A Case compares Subjects (ours, the peers, the bare limit) by the same Metrics. A subject's sample() gives one value for
-each metric it has, or raises Failed; a failure is counted and kept with its reason, never dropped.
+A Case compares Subjects (ours, the peers, the bare limit) by the same Metrics. A subject's sample() returns one value for
+each metric that it has, or raises Failed. We count failures and keep their reasons, and never drop one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class Goal:
-    """What ours is to reach: a bound, a ratio to a peer, or a bound over what the bare program takes."""
+    """What ours should reach: a bound, a ratio to a peer, or a bound on the excess over the bare program."""
 
     at_most: float | None = None
     at_least: float | None = None
@@ -29,7 +29,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure. `unit` is how values are written: s, 1/s, MiB or count (values of times are in seconds)."""
+    """One figure. `unit` says how to write values: s, 1/s, MiB or count (values of times are in seconds)."""
 
     key: str
     title: str
@@ -40,7 +40,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Subject:
-    """Somebody to measure. `missing` says why it cannot be, when it cannot."""
+    """A subject to measure. `missing` says why it cannot be measured, if so."""
 
     name: str
     sample: Callable[[], dict[str, float]]
@@ -50,7 +50,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison."""
+    """A comparison."""
 
     name: str
     title: str
@@ -60,7 +60,7 @@ class Case:
 
 @dataclass
 class Samples:
-    """What one subject gave: values by metric, and its failures as (kind, reason)."""
+    """The results of one subject: values by metric, and failures as (kind, reason)."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -68,12 +68,12 @@ class Samples:
     missing: str | None = None
 
     def median(self, metric: str) -> float | None:
-        """The median of a metric, when there is any value."""
+        """Return the median of a metric, if it has any values."""
         values = self.values.get(metric)
         return statistics.median(values) if values else None
 
     def failed(self, kind: str) -> int:
-        """How many samples failed in this way."""
+        """Return how many samples failed in this way."""
         return sum(1 for each, _ in self.failures if each == kind)
 
 
@@ -86,7 +86,7 @@ class CaseResult:
 
 
 def alternate(counts: dict[str, int]) -> list[str]:
-    """The order of samples: each subject's spread evenly over the whole, so that a slow minute of the machine meets all.
+    """Return the order of samples. Each subject's are spread evenly, so that a slow minute of the machine affects all.
 
     {"ours": 4, "peer": 2} gives ours, peer, ours, ours, peer, ours."""
     places = [((index + 0.5) / count, position, name)
@@ -95,7 +95,7 @@ def alternate(counts: dict[str, int]) -> list[str]:
 
 
 def run_case(case: Case) -> CaseResult:
-    """Take all samples of a case, and say each on stderr."""
+    """Take all samples of a case, and print each to stderr."""
     samples = {subject.name: Samples(missing=subject.missing) for subject in case.subjects}
     by_name = {subject.name: subject for subject in case.subjects}
     for name, one in samples.items():
@@ -120,11 +120,11 @@ def run_case(case: Case) -> CaseResult:
 
 
 def shorten(text: str, limit: int = 300) -> str:
-    """One line of a longer text: its beginning and its end, where commands and errors have what matters."""
+    """Shorten a text to one line: its beginning and its end, which matter most in commands and errors."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else f"{flat[: limit // 2]} … {flat[-limit // 2:]}"
 
 
 def say(text: str) -> None:
-    """Progress, for who waits."""
+    """Print progress."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Where things are: this checkout, its build, the peers' Python environments; and how long the run may take."""
+"""Locations of this checkout, its build and the peers' Python environments, and time limits of the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def default_deps() -> Path:
-    """The private folder of packaging/deps/install.sh."""
+    """Return the private folder of packaging/deps/install.sh."""
     if "TRAINRUN_DEPS_DIR" in os.environ:
         return Path(os.environ["TRAINRUN_DEPS_DIR"])
     return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "trainrun" / "deps"
@@ -44,23 +44,23 @@ class Lab:
 
     @property
     def programs(self) -> Path:
-        """Sources of the Python workers."""
+        """Return the folder with the sources of the Python workers."""
         return ROOT / "benchmarks" / "programs"
 
     def program(self, name: str) -> Path:
-        """A C++ worker, built."""
+        """Return the path of a built C++ worker."""
         return self.build / "bin" / "benchmarks" / name
 
     @property
     def hang_s(self) -> float:
-        """After this time without the awaited event, a sample counts as hung."""
+        """Return the time without the awaited event after which a sample counts as hung."""
         return 20.0 if self.quick else 45.0
 
     def count(self, quick: int, full: int) -> int:
-        """How many samples to take."""
+        """Return how many samples to take."""
         return quick if self.quick else full
 
     def missing(self, *paths: Path) -> str | None:
-        """Say which of the files a subject needs are not there."""
+        """Say which files that a subject needs do not exist."""
         absent = [str(path) for path in paths if not path.exists()]
         return f"not found: {', '.join(absent)}" if absent else None

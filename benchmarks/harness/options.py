@@ -1,4 +1,4 @@
-"""What of a measure is wanted: the choices of run.py's command line."""
+"""The selection on run.py's command line: which samples of a measure to take."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .cases import Case, Subject
 
 @dataclass(frozen=True)
 class Options:
-    """Empty choices mean all."""
+    """An empty choice selects everything."""
 
     only: frozenset[str] = frozenset()     # subjects
     cases: frozenset[str] = frozenset()    # cases
-    workers: frozenset[int] = frozenset()  # world sizes, where a measure has several
-    repeat: int | None = None              # samples of each subject
+    workers: frozenset[int] = frozenset()  # world sizes, if a measure has several
+    repeat: int | None = None              # samples per subject
 
     def choose(self, cases: list[Case]) -> list[Case]:
-        """The chosen cases with the chosen subjects and counts."""
+        """Return the chosen cases with the chosen subjects and counts."""
         chosen = []
         for case in cases:
             if self.cases and case.name not in self.cases:

@@ -1,9 +1,9 @@
-"""Processes of one sample: started in a folder of their own, found again whatever became of their parents, and ended.
+"""Starts the processes of one sample in their own folder, finds them whatever happens to their parents, and ends them.
 
-Everything that a Scope starts inherits the environment variable TRAINRUN_BENCH_SCOPE with a value that no other scope
-has. What belongs to it is found by that mark in /proc/*/environ, daemons and orphans included, together with their
-descendants (a worker of Ray overwrites its environment with its title) and with what was found before. Nothing is
-ever looked for, or killed, by name.
+Everything that a Scope starts inherits the environment variable TRAINRUN_BENCH_SCOPE with a unique value. The scope finds
+its processes by that mark in /proc/*/environ, including daemons and orphans. It adds their descendants (a worker of Ray
+overwrites its environment with its title) and the processes that it found before. It never looks for or kills a process
+by name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Callable
 
 MARK = "TRAINRUN_BENCH_SCOPE"
-END_GRACE_S = 3.0  # between SIGTERM and SIGKILL when a scope is closed
-POLL_S = 0.003     # how often files are looked at; times come from the workers' own clock readings
+END_GRACE_S = 3.0  # between SIGTERM and SIGKILL when a scope closes
+POLL_S = 0.003     # interval for checking files; times come from the workers' own clocks
 
 
 class Failed(Exception):
-    """A sample gave no figure. `kind` is "hung" (a deadline passed) or "failed" (it ended otherwise than it should)."""
+    """A sample gave no figure. `kind` is "hung" (a deadline passed) or "failed" (it ended in a wrong way)."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -45,7 +45,7 @@ class Event:
 
 @dataclass(frozen=True)
 class ProcessStat:
-    """What /proc/<pid>/stat says: the parent, the state, and the start, which tells a reused pid."""
+    """Values of /proc/<pid>/stat: the parent, the state, and the start, which reveals a reused pid."""
 
     parent: int
     state: str
@@ -53,7 +53,7 @@ class ProcessStat:
 
 
 def process_stat(pid: int) -> ProcessStat | None:
-    """Read one process's stat; nothing when it is gone."""
+    """Read one process's stat. Return nothing if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -63,20 +63,20 @@ def process_stat(pid: int) -> ProcessStat | None:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Return whether the process exists and is no zombie."""
     stat = process_stat(pid)
     return stat is not None and stat.state not in "ZX"
 
 
 class Child:
-    """A command that a scope started, in its own session and with its output in a file."""
+    """A command that a scope started, in its own session, with its output in a file."""
 
     def __init__(self, argv: list[str], env: dict[str, str], folder: Path, output: Path) -> None:
         self.argv = argv
         self.output = output
         with open(output, "ab") as sink:
             self.started_ns = time.monotonic_ns()
-            # not a context manager: Scope.close() ends and reaps it
+            # Not a context manager: Scope.close() ends and reaps it.
             self._process = subprocess.Popen(argv, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink,
                                              stderr=subprocess.STDOUT, start_new_session=True)
         self._pidfd = os.pidfd_open(self._process.pid)
@@ -84,7 +84,7 @@ class Child:
         self.ended_ns: int | None = None
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for the end (seen within microseconds: subprocess's own wait() polls). Give the exit code."""
+        """Wait for the end (within microseconds; subprocess's own wait() polls). Return the exit code."""
         if self.ended_ns is None:
             ready, _, _ = select.select([self._pidfd], [], [], max(0.0, timeout_s))
             if not ready:
@@ -95,7 +95,7 @@ class Child:
         return self._process.returncode
 
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether it still runs."""
         try:
             self.wait(0)
         except Failed:
@@ -103,27 +103,27 @@ class Child:
         return False
 
     def kill(self, number: signal.Signals) -> int:
-        """Signal it alone; give the time just before."""
+        """Signal only this process. Return the time just before."""
         now = time.monotonic_ns()
         signal.pidfd_send_signal(self._pidfd, number)
         return now
 
     def tail(self, lines: int = 6) -> str:
-        """The last lines of its output."""
+        """Return the last lines of its output."""
         text = self.output.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
     def describe(self) -> str:
-        """Command and last output, for an error."""
+        """Return the command and its last output, for an error message."""
         return f"{' '.join(self.argv)}\n{self.tail()}"
 
 
 class Scope:
-    """The processes, files and events of one sample. Use with `with`: leaving ends all of them."""
+    """The processes, files and events of one sample. Use it with `with`: leaving it ends all processes."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
-        # short, since Unix sockets below it have a limit of 107 bytes
+        # Keep the path short: paths of Unix sockets below it are limited to 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="trb-", dir="/tmp"))
         self.events_path = self.folder / "events"
         self.hold_path = self.folder / "hold"
@@ -137,7 +137,7 @@ class Scope:
         self.close()
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
-        """This process's environment, the scope's mark, and where workers put their events."""
+        """Return this process's environment, the scope's mark, and where workers write their events."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "TRAINRUN_", "TORCHELASTIC_"))}
         env.update({MARK: self.id, "BENCH_EVENTS": str(self.events_path), "BENCH_HOLD": str(self.hold_path),
                     "BENCH_FOLDER": str(self.folder), "TMPDIR": str(self.folder), "OMP_NUM_THREADS": "1"})
@@ -160,7 +160,7 @@ class Scope:
         self.hold_path.unlink(missing_ok=True)
 
     def events(self) -> list[Event]:
-        """All events so far."""
+        """Return all events so far."""
         try:
             lines = self.events_path.read_text(encoding="ascii").splitlines()
         except FileNotFoundError:
@@ -168,12 +168,12 @@ class Scope:
         return [Event(name, int(rank), int(pid), int(at_ns)) for name, rank, pid, at_ns in map(str.split, lines)]
 
     def wait_events(self, child: Child, name: str, ranks: int, timeout_s: float, after_ns: int = 0) -> list[Event]:
-        """Wait until `ranks` different ranks have had the event after `after_ns`: the latest one of each rank.
+        """Wait until `ranks` different ranks have had the event after `after_ns`. Return the latest one of each rank.
 
-        Fails when the time is over, or when the child has ended without them."""
+        Raises Failed when the time is over, or if the child has ended without them."""
         deadline = time.monotonic() + timeout_s
         while True:
-            running = child.running()  # before the events: a child that ended wrote all of them
+            running = child.running()  # check before the events: a child that has ended wrote all of them
             latest = {event.rank: event for event in self.events() if event.name == name and event.at_ns > after_ns}
             if len(latest) >= ranks:
                 return list(latest.values())
@@ -186,7 +186,7 @@ class Scope:
             time.sleep(POLL_S)
 
     def pids(self) -> set[int]:
-        """All living processes of this scope."""
+        """Return all living processes of this scope."""
         stats = {}
         for entry in os.scandir("/proc"):
             stat = process_stat(int(entry.name)) if entry.name.isdigit() else None
@@ -206,11 +206,11 @@ class Scope:
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
-            return False  # gone meanwhile, or another user's
+            return False  # it has gone, or belongs to another user
         return f"{MARK}={self.id}".encode() in environment.split(b"\0")
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait for a condition; give whether it came true in time."""
+        """Wait for a condition. Return whether it held in time."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -219,7 +219,7 @@ class Scope:
         return True
 
     def close(self) -> None:
-        """End every process of the scope (SIGTERM, then SIGKILL), reap the children, remove the folder."""
+        """End every process of the scope (SIGTERM, then SIGKILL), reap the children, and remove the folder."""
         for number, grace_s in ((signal.SIGTERM, END_GRACE_S), (signal.SIGKILL, END_GRACE_S)):
             for pid in self.pids():
                 try:

@@ -1,4 +1,4 @@
-"""A Ray head of our own on ports of our own, and drivers that use it."""
+"""A separate Ray head on separate ports, and drivers that use it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .lab import Lab
 from .processes import Child, Failed, Scope
 
 START_TIMEOUT_S = 120.0
-CPUS = 130  # more than any measure's workers: they are small, and the machine is shared by time
+CPUS = 130  # more than any measure's workers: they are small and share the machine
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now. They are released before Ray binds them: a lost race is a failed start, and is said."""
+    """Return free ports. They are released before Ray binds them: if another process takes one, the start fails visibly."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -26,15 +26,15 @@ def free_ports(count: int) -> list[int]:
 
 
 def ray_environment(token: str) -> dict[str, str]:
-    """What every Ray process here gets: the cluster's own token, no usage reports, output not buffered.
+    """Return the environment of every Ray process here: the cluster's token, no usage reports, unbuffered output.
 
-    Ray asks for a token by default. Without one in the environment it would keep one in the user's home."""
+    Ray asks for a token by default. Without one in the environment, it would keep one in the user's home."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0",
             "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def new_token() -> str:
-    """A secret that only this run's cluster and drivers know."""
+    """Return a secret that only this run's cluster and drivers know."""
     return secrets.token_hex(32)
 
 
@@ -49,7 +49,7 @@ class RayCluster:
 
     @property
     def scope(self) -> Scope:
-        """The scope of the head's processes, and of the workers it starts."""
+        """Return the scope of the head's processes and of the workers that it starts."""
         self.start()
         assert self._scope is not None
         return self._scope
@@ -75,7 +75,7 @@ class RayCluster:
         self._scope, self._address = scope, f"127.0.0.1:{port}"
 
     def warm_up(self) -> None:
-        """Start it, and let one run pass unmeasured: a cluster's first run also waits for its first worker processes."""
+        """Start it and do one unmeasured run, because a cluster's first run also waits for its first worker processes."""
         if self._scope is not None:
             return
         self.start()
@@ -93,7 +93,7 @@ class RayCluster:
 
     def start_driver(self, scope: Scope, mode: str, workers: int, *, extra_env: dict[str, str] | None = None,
                      arguments: list[str] | None = None) -> Child:
-        """A Ray Train run on this cluster, its driver in `scope`. Its workers belong to the cluster's scope."""
+        """Start a Ray Train run on this cluster, its driver in `scope`. Its workers belong to the cluster's scope."""
         self.start()
         return scope.start([str(self._lab.ray_python), str(self._lab.programs / "ray_driver.py"), mode,
                             f"--workers={workers}", *(arguments or [])],
@@ -101,7 +101,7 @@ class RayCluster:
 
 
 def start_cold_driver(lab: Lab, scope: Scope, mode: str, workers: int) -> Child:
-    """A Ray Train run that starts its own local cluster first."""
+    """Start a Ray Train run that first starts its own local cluster."""
     cpus = max(workers + 2, os.cpu_count() or 1)
     return scope.start([str(lab.ray_python), str(lab.programs / "ray_driver.py"), mode, f"--workers={workers}",
                         f"--cold={cpus}"], ray_environment(new_token()))

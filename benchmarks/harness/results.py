@@ -1,4 +1,4 @@
-"""Writing the results down: benchmarks/RESULTS.md for people, build/bench/*.json for programs."""
+"""Writes the results: benchmarks/RESULTS.md for people, build/bench/*.json for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ by side. A goal that fewer than five samples speak for stays open.
 
 
 def machine() -> str:
-    """The machine in a line: processor, cores, memory, kernel."""
+    """Return the machine in a line: processor, cores, memory, kernel."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -34,13 +34,13 @@ def machine() -> str:
 
 
 def split_sections(text: str, level: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first heading of this level ("## "), and each heading with its body."""
+    """Return the text before the first heading of this level ("## "), and each heading with its body."""
     parts = re.split(rf"^{level}(.+)\n", text, flags=re.MULTILINE)
     return parts[0], dict(zip(parts[1::2], parts[2::2]))
 
 
 def merge(old: str, section: str, part: str, body: str) -> str:
-    """The document with one measure's part replaced, or added. Pure."""
+    """Return the document with one measure's part replaced or added. Pure."""
     _, sections = split_sections(old, "## ")
     _, parts = split_sections(sections.get(section, ""), "### ")
     parts[part] = body
@@ -58,7 +58,7 @@ def write_results(path: Path, kind: str, measure: str, results: list[CaseResult]
 
 
 def write_raw(folder: Path, measure: str, results: list[CaseResult]) -> Path:
-    """All samples, as JSON."""
+    """Write all samples as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     now = datetime.datetime.now().astimezone()
     path = folder / f"{measure}-{now.strftime('%Y%m%dT%H%M%S')}.json"

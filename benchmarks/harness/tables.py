@@ -1,4 +1,4 @@
-"""Results as Markdown tables, and whether ours reached its goals. Pure: values in, text out."""
+"""Writes results as Markdown tables, and tells whether ours reached its goals. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def quantity(value: float, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, never as a power of ten."""
+    """Return three significant digits, never as a power of ten."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def better_by(metric: Metric, ours: float | None, peer: float | None) -> float | None:
-    """How many times better ours is than the peer."""
+    """Return how many times better ours is than the peer."""
     if ours is None or peer is None:
         return None
     above, below = (ours, peer) if metric.higher_is_better else (peer, ours)
@@ -35,7 +35,7 @@ def better_by(metric: Metric, ours: float | None, peer: float | None) -> float |
 
 
 def describe_goal(goal: Goal, unit: str) -> str:
-    """The goal in words; empty when there is none."""
+    """Return the goal in words, or "" if there is none."""
     parts = []
     if goal.at_most is not None:
         parts.append(f"≤ {quantity(goal.at_most, unit)}")
@@ -48,11 +48,11 @@ def describe_goal(goal: Goal, unit: str) -> str:
     return ", ".join(parts)
 
 
-SAMPLES_MIN = 5  # of each that a goal is about; fewer show nothing
+SAMPLES_MIN = 5  # of each subject in a goal; fewer prove nothing
 
 
 def reached(metric: Metric, samples: dict[str, Samples]) -> bool | None:
-    """Whether ours reached the goal, without a single failure; nothing when what is compared is missing, or of few samples."""
+    """Return whether ours reached the goal without failures, or nothing if a compared subject is missing or has few samples."""
     goal = metric.goal
     if OURS not in samples or goal == Goal():
         return None
@@ -81,7 +81,7 @@ def reached(metric: Metric, samples: dict[str, Samples]) -> bool | None:
 
 
 def outcome(one: Samples) -> str:
-    """How many samples gave a figure, and what became of the others: "7 of 10, 3 hung"."""
+    """Return how many samples gave a figure, and what happened to the others: "7 of 10, 3 hung"."""
     if one.missing is not None:
         return "not measured"
     parts = [f"{one.taken - len(one.failures)} of {one.taken}"]
@@ -90,7 +90,7 @@ def outcome(one: Samples) -> str:
 
 
 def row(metric: Metric, name: str, one: Samples, ours: float | None, goal: str) -> str:
-    """One subject's line of a metric."""
+    """Return one subject's line for a metric."""
     values = one.values.get(metric.key, [])
     median = one.median(metric.key)
     middle = quantity(median, metric.unit) if median is not None else "–"
@@ -101,7 +101,7 @@ def row(metric: Metric, name: str, one: Samples, ours: float | None, goal: str) 
 
 
 def case_table(result: CaseResult) -> str:
-    """The table of one case, with the reasons of failures below it."""
+    """Return the table of one case, with the reasons of failures below it."""
     lines = [f"**{result.case.title}**", "",
              "| what | who | median | min – max | ours is better by | samples | goal of ours |",
              "|---|---|---|---|---|---|---|"]

@@ -1,1 +1,1 @@
-"""One module a measure: cases(lab, options, ray) gives what to compare."""
+"""One module per measure: cases(lab, options, ray) returns what to compare."""

@@ -1,7 +1,8 @@
-"""Checkpoints of a state that two ranks hold half each: how long the loop stands still, and when all is safe on disk.
+"""Checkpoints of a state of which two ranks hold half each: how long the loop stalls, and when all is safe on disk.
 
-Of each sample, ours and the peers', the first checkpoint is left out: buffers are made, and a process is started, with it. Beside the times stand their ratios to a memcpy
-of the same bytes in the same loop, and to `cp && sync` of the same files right after the run.
+In each sample, of ours and the peers, the first checkpoint is left out, because it makes buffers and starts a process.
+Beside the times, we report their ratios to a memcpy of the same bytes in the same loop, and to `cp && sync` of the same
+files right after the run.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from harness.processes import Child, Failed, Scope
 from harness.ray_cluster import RayCluster
 
 WORKERS = 2
-MIB = 256  # a rank
+MIB = 256  # per rank
 CHECKPOINTS = 4
 LIMIT_S = 180.0
 
 
 def read_times(folder: Path) -> list[tuple[float, float, float]]:
-    """(stall, memcpy, committed) of each checkpoint but the first: the slowest rank's."""
+    """Return (stall, memcpy, committed) of each checkpoint but the first, by the slowest rank."""
     ranks = []
     for rank in range(WORKERS):
         lines = (folder / f"checkpoints-{rank}.txt").read_text(encoding="ascii").splitlines()
@@ -37,7 +38,7 @@ def read_times(folder: Path) -> list[tuple[float, float, float]]:
 
 
 def copy_s(newest: list[Path], scope: Scope) -> float:
-    """`cp` of these files and folders, and `sync` of what it wrote."""
+    """Time `cp` of these files and folders, and `sync` of what it wrote."""
     copy = scope.folder / "copy"
     copy.mkdir()
     begin = time.monotonic()
@@ -73,7 +74,7 @@ def pytorch(lab: Lab, how: str) -> dict[str, float]:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """512 MiB by two ranks."""
+    """Return one case: 512 MiB by two ranks."""
     del options, ray
     missing = lab.missing(lab.torch_python)
 

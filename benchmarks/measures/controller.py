@@ -1,6 +1,6 @@
-"""The launcher beside thousands of daemons: real TCP on loopback, the daemons' ends all in one process.
+"""The launcher with thousands of daemons: real TCP on loopback, with all daemons' ends in one process.
 
-One worker a node; no process is started for it. Nobody else's controller can be held against it this way.
+Each node has one worker, but no process is started for it. Other controllers cannot be compared in this way.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MIB = 1024.0
 
 
 def address(index: int) -> str:
-    """Of daemon `index`, in 127.0.0.0/8."""
+    """Return the address of daemon `index`, in 127.0.0.0/8."""
     return f"127.{1 + index // 62500}.{index // 250 % 250}.{1 + index % 250}:{PORT}"
 
 
 def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool, token: str) -> Child:
-    """`train-run` of a run that takes all of them."""
+    """Start `train-run` with a run that takes all of the daemons."""
     hosts = scope.folder / "hosts"
     hosts.write_text("".join(f"{address(index)}\n" for index in range(nodes)), encoding="ascii")
     spec = {
@@ -49,13 +49,13 @@ def start_launcher(lab: Lab, scope: Scope, nodes: int, silent: bool, token: str)
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process so far."""
+    """Return the user and system time of a process so far."""
     fields = open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def make_token(scope: Scope) -> str:
-    """A new one, in a file that only we can read."""
+    """Make a new token in a file that only we can read."""
     path = scope.folder / "token"
     path.touch(mode=0o600)
     path.write_text(secrets.token_hex(32), encoding="ascii")
@@ -63,9 +63,9 @@ def make_token(scope: Scope) -> str:
 
 
 def with_daemons(lab: Lab, nodes: int, silent: bool = False) -> dict[str, float]:
-    """Seconds until all have joined and all have started, the share of a core from then on, and memory.
+    """Return the seconds until all have joined and all have started, the share of a core after that, and the memory.
 
-    The launcher sends each daemon a heartbeat a second; those that are silent do not answer it."""
+    The launcher sends each daemon a heartbeat per second; silent ones do not answer it."""
     with Scope() as scope:
         token = make_token(scope)
         daemons = scope.start([str(lab.program("many_daemons")), str(PORT), str(nodes),
@@ -86,7 +86,7 @@ def with_daemons(lab: Lab, nodes: int, silent: bool = False) -> dict[str, float]
 
 
 def measured(lab: Lab, nodes: int) -> dict[str, float]:
-    """The same, and what a node adds to the memory of a launcher with one."""
+    """Return the same, and the memory that a node adds to a launcher with one node."""
     alone = with_daemons(lab, 1)["pss"]
     values = with_daemons(lab, nodes)
     values["cpu_one_way"] = with_daemons(lab, nodes, silent=True)["cpu"]
@@ -95,7 +95,7 @@ def measured(lab: Lab, nodes: int) -> dict[str, float]:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """One case, as large as the limit of open files lets it be."""
+    """Return one case, as large as the limit of open files allows."""
     del options, ray
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     nodes = 10_000

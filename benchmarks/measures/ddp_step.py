@@ -1,13 +1,13 @@
 """One step of data parallel training, ours against PyTorch's DDP: two processes over gloo, one thread each.
 
-benchmarks/ddp_step/run.py measures, alternately and with workers of its own; it writes what it found as JSON, which this
+benchmarks/ddp_step/run.py measures, alternately and with its own workers. It writes its results as JSON, which this
 module turns into the common tables:
 
     benchmarks/ddp_step/run.py --build BUILD --python PYTHON --json FILE [--case NAME]...
     {"cases": [{"name": "mlp", "title": "…", "seconds": {"ours": [0.08, …], "pytorch": [0.08, …], …},
                 "failures": {"pytorch": [["hung", "why"]]}}]}
 
-`seconds` are medians of a step, one for each process group that was started; `failures` may be left out.
+`seconds` are median steps, one for each process group; `failures` may be left out.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from harness.options import Options
 from harness.processes import Failed, Scope
 
 RUNNER = ROOT / "benchmarks" / "ddp_step" / "run.py"
-PEER = "pytorch, bucket view"  # like for like: ours keeps gradients as views of their buckets, too
+PEER = "pytorch, bucket view"  # compares equals: ours also keeps gradients as views of their buckets
 LIMIT_S = 900.0
 GOAL = Goal(times_better=(PEER, 1.0))
 
 
 def unmeasured(why: str, failed: bool) -> list[CaseResult]:
-    """No figures at all, and why."""
+    """Return a result without figures, and the reason."""
     samples = Samples(failures=[("failed", why)], taken=1) if failed else Samples(missing=why)
     case = Case("ddp_step", "A step of data parallel training", [Metric("step", "step", goal=GOAL)], [])
     return [CaseResult(case, {OURS: samples})]
 
 
 def to_result(found: dict, options: Options) -> CaseResult:
-    """One case of the runner's JSON."""
+    """Convert one case of the runner's JSON."""
     samples = {}
     for name, seconds in found["seconds"].items():
         failures = [(kind, why) for kind, why in found.get("failures", {}).get(name, [])]
@@ -45,7 +45,7 @@ def to_result(found: dict, options: Options) -> CaseResult:
 
 
 def results(lab: Lab, options: Options) -> list[CaseResult]:
-    """Run the runner. It alternates the sides itself."""
+    """Run the runner, which alternates the sides itself."""
     absent = lab.missing(RUNNER, lab.torch_python, lab.program("ddp_step"))
     if absent is not None:
         return unmeasured(absent, failed=False)

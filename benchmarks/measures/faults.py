@@ -1,12 +1,12 @@
-"""The same faults for all: SIGKILL of a worker, of the launcher, of the node's daemon, while two workers step every 20 ms.
+"""The same faults for all: SIGKILL of a worker, of the launcher, or of the node's daemon, while two workers step every 20 ms.
 
-Ours reports each step through the SDK, also during the outage, and the reports that metrics.jsonl lacks at the end are
-counted. "ours, together" agrees after each step by a collective that goes through the launcher, so that it cannot step
-while there is none. torchrun's workers are the same program; the SDK then prints their reports. Ray's do not report: its
-report() waits for the controller's next poll, 2 s apart.
+Ours reports each step through the SDK, also during the outage, and we count the reports that metrics.jsonl lacks at the
+end. "ours, together" agrees after each step by a collective through the launcher, so that it cannot step without one.
+torchrun's workers are the same program, whose reports the SDK then prints. Ray's do not report, because its report()
+waits for the controller's next poll, 2 s apart.
 
-Nobody helps after a worker's death. After the launcher's, and after that of Ray's daemon, the harness does at once what a
-user would do: `train-run resume RUN`, or the same command again.
+Nobody helps after a worker's death. After the launcher's death, and that of Ray's daemon, the harness immediately does what
+a user would do: `train-run resume RUN`, or the same command again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READY_TIMEOUT_S = 90.0
 END_TIMEOUT_S = 60.0
 CALM_S = 3.0  # after the last help; then every rank must step again
 
-# kills something, helps; gives the command to wait for, and when it was typed where it had to be typed again
+# kills something and helps; returns the command to wait for, and when it was typed again, if it was
 Fault = Callable[[Scope, Child, list[Event]], tuple[Child, int | None]]
 
 
@@ -44,7 +44,7 @@ def steps_of(scope: Scope) -> list[Event]:
 
 
 def without_step_s(steps: list[Event], killed_ns: int) -> float:
-    """The longest time from the kill on in which a rank had no step, of any process that had this rank."""
+    """Return the longest time after the kill in which some rank had no step, in any of its processes."""
     longest = 0.0
     for rank in range(WORKERS):
         times = sorted(step.at_ns for step in steps if step.rank == rank)
@@ -54,7 +54,7 @@ def without_step_s(steps: list[Event], killed_ns: int) -> float:
 
 
 def new_group_ns(steps: list[Event], old: set[int]) -> int | None:
-    """When the last rank of new processes had its first step, if there are any."""
+    """Return when the last rank of new processes had its first step, if there are any."""
     first: dict[int, int] = {}
     for step in steps:
         if step.pid not in old:
@@ -63,7 +63,7 @@ def new_group_ns(steps: list[Event], old: set[int]) -> int | None:
 
 
 def lost_reports(scope: Scope) -> float:
-    """Steps that were reported and are not in the run's metrics.jsonl."""
+    """Count the steps that were reported but are not in the run's metrics.jsonl."""
     kept: dict[int, set[tuple[int, int]]] = {rank: set() for rank in range(WORKERS)}
     for line in (run_folder(scope) / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         report = json.loads(line)
@@ -73,7 +73,7 @@ def lost_reports(scope: Scope) -> float:
 
 
 def stepping_again(scope: Scope, old: set[int]) -> bool:
-    """Whether each rank has a step of a process that is not an old one."""
+    """Return whether each rank has a step from a new process."""
     return {step.rank for step in steps_of(scope) if step.pid not in old} == set(range(WORKERS))
 
 
@@ -124,7 +124,7 @@ def kill_launcher(again: Callable[[Scope], Child]) -> Fault:
 
 
 def pids_of(scope: Scope, word: str) -> list[int]:
-    """Processes of a scope whose command line begins with a program of this name."""
+    """Return the processes of a scope whose command line begins with a program of this name."""
     found = []
     for pid in scope.pids():
         try:
@@ -150,7 +150,7 @@ def kill_raylet(ray: RayCluster, again: Callable[[Scope], Child]) -> Fault:
         del ready
         for pid in pids_of(ray.scope, "raylet"):
             os.kill(pid, signal.SIGKILL)
-        # what is left of the cluster is of no use: a user stops it, and starts anew
+        # The rest of the cluster is useless: a user stops it and starts a new one.
         child.kill(signal.SIGKILL)
         ray.stop()
         typed_ns = now_ns()
@@ -159,7 +159,7 @@ def kill_raylet(ray: RayCluster, again: Callable[[Scope], Child]) -> Fault:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """One case a fault."""
+    """Return one case per fault."""
     del options
     program = str(lab.program("stepper"))
 

@@ -1,7 +1,7 @@
-"""Launch → first line of user code: from just before the command is started to the last rank's first line.
+"""Launch → first line of user code: from just before the start of the command to the last rank's first line.
 
-No-op workers are C++ programs that only say the time (Ray's are Python functions, since it has no others). Torch workers say
-their first line when LibTorch is loaded, and once more when the group has joined over gloo.
+No-op workers are C++ programs that only tell the time (Ray's are Python functions, since it has no others). Torch workers
+write their first line when LibTorch is loaded, and another one when the group has joined over gloo.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from harness.processes import Child, Failed, Scope
 from harness.ray_cluster import RayCluster, start_cold_driver
 
 END_TIMEOUT_S = 60.0
-FEW_WORKERS = 8  # up to here all subjects are measured
+FEW_WORKERS = 8  # up to here we measure all subjects
 
 
 class Launches:
-    """The samples of one number of workers."""
+    """The samples with one number of workers."""
 
     def __init__(self, lab: Lab, ray: RayCluster, workers: int) -> None:
         self._lab, self._ray, self._workers = lab, ray, workers
-        # 64 Python workers on a small machine only import for a minute
+        # 64 Python workers on a small machine take a minute to import.
         self._limit_s = lab.hang_s + 2.0 * workers
 
     def _since(self, scope: Scope, child: Child, names: list[str]) -> dict[str, float]:
-        """Seconds from the start to each event's last rank. The command must then end with 0."""
+        """Return the seconds from the start to each event's last rank. The command must then end with 0."""
         times = {}
         for name in names:
             events = scope.wait_events(child, name, self._workers, self._limit_s)
@@ -63,7 +63,7 @@ class Launches:
 
 
 def noop_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
-    """No-op workers: what the launchers themselves take."""
+    """Return the case of no-op workers: the cost of the launchers themselves."""
     launches = Launches(lab, ray, workers)
     program, names = lab.program("first_line"), ["first_line"]
     many = workers > FEW_WORKERS
@@ -86,7 +86,7 @@ def noop_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
 
 
 def torch_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
-    """Workers that load LibTorch and join a group over gloo."""
+    """Return the case of workers that load LibTorch and join a group over gloo."""
     launches = Launches(lab, ray, workers)
     program, script = lab.program("torch_worker"), str(lab.programs / "torch_worker.py")
     names = ["first_line", "joined"]
@@ -108,7 +108,7 @@ def torch_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """No-op workers in two world sizes, torch workers in one."""
+    """Return cases of no-op workers in two world sizes, and of torch workers in one."""
     sizes = sorted(options.workers) or [2, 64]
     made = [noop_case(lab, ray, workers) for workers in sizes]
     made += [torch_case(lab, ray, workers) for workers in sizes if workers <= FEW_WORKERS]

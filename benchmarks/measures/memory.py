@@ -1,4 +1,4 @@
-"""Memory of the idle system: the proportional set size (PSS) of everything but the workers, while two workers wait.
+"""Memory of the idle system: the proportional set size (PSS) of everything except the workers, while two workers wait.
 
 Ours: traind, supervisor, launcher. torchrun: its agent. Ray: the head, without any run.
 """
@@ -22,7 +22,7 @@ READY_TIMEOUT_S = 60.0
 
 
 def pss_mib(pid: int) -> float:
-    """The proportional set size of one process; 0 when it has just ended."""
+    """Return the proportional set size of one process, or 0 if it has just ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -31,14 +31,14 @@ def pss_mib(pid: int) -> float:
 
 
 def total(pids: set[int]) -> dict[str, float]:
-    """Memory and number of processes."""
+    """Return the memory and the number of processes."""
     if not pids:
         raise Failed("failed", "no process of the system was found")
     return {"pss": sum(map(pss_mib, pids)), "processes": float(len(pids))}
 
 
 def settled(scope: Scope, workers: set[int]) -> dict[str, float]:
-    """Everything of the scope but its workers, once it no longer changes."""
+    """Return the total of the scope without its workers, once it no longer changes."""
     readings: list[dict[str, float]] = []
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while time.monotonic() < deadline:
@@ -51,7 +51,7 @@ def settled(scope: Scope, workers: set[int]) -> dict[str, float]:
 
 
 def with_waiting_workers(scope: Scope, child: Child) -> dict[str, float]:
-    """The system around two workers that wait."""
+    """Measure the system with two waiting workers."""
     ready = scope.wait_events(child, "first_line", WORKERS, READY_TIMEOUT_S)
     return settled(scope, {event.pid for event in ready})
 
@@ -69,7 +69,7 @@ def torchrun(lab: Lab) -> dict[str, float]:
 
 
 def ray_head(lab: Lab) -> dict[str, float]:
-    cluster = RayCluster(lab)  # a fresh one: another measure's has spare workers
+    cluster = RayCluster(lab)  # a new one: another measure's has spare workers
     try:
         return settled(cluster.scope, set())
     finally:
@@ -77,7 +77,7 @@ def ray_head(lab: Lab) -> dict[str, float]:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """One case."""
+    """Return one case."""
     del options, ray
     program = lab.program("first_line")
     return [Case(

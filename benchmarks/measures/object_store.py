@@ -1,11 +1,11 @@
-"""An S3 store (moto, on this machine): what an upload costs beside one plain stream, and what it costs the training.
+"""An S3 store (moto, on this machine): the cost of an upload compared with one plain stream, and its cost to the training.
 
-moto runs on the same cores as what it serves, and needs most of one of them: Python, some 35 MiB/s. Of `upload` each sample
-puts the same file once the client is connected; of `step` a worker of one thread does the same arithmetic with and without
-64 MiB of state every 100 steps. `plain client` is the control: the same bytes, written by a thread of the worker as the SDK
-does, go to the same server from a process with nothing but a stream of Arrow's S3 filesystem. What is left of ours against it
-is what trainrun adds. `…, server below` are the same with the server at niceness 19: as if it were on a machine of its own,
-but for caches and memory.
+moto runs on the same cores as its clients, and needs most of one core for some 35 MiB/s, because it is Python. Each sample
+of `upload` puts the same file once the client is connected. In `step`, a worker of one thread does the same arithmetic with
+and without 64 MiB of state every 100 steps. `plain client` is the control: a thread of the worker writes the same bytes as
+the SDK does, and a process with only a stream of Arrow's S3 filesystem sends them to the same server. The remaining
+difference is what trainrun adds. In `…, server below`, the server has niceness 19, as if it were on another machine, except
+for caches and memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ URL = "s3://bucket/runs"
 
 @dataclass(frozen=True)
 class Store:
-    """A server of its own, and what a program needs to reach it."""
+    """A server, and what a program needs to reach it."""
 
     server: Child
     environment: dict[str, str]
 
     def cpu_s(self) -> float:
-        """What it has used so far."""
+        """Return the processor time that the server has used so far."""
         fields = Path(f"/proc/{self.server.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -92,7 +92,7 @@ def step(lab: Lab, every: int, niceness: int = 0, plain: bool = False) -> dict[s
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """512 MiB up, and steps meanwhile."""
+    """Return the cases: an upload of 512 MiB, and steps during uploads."""
     del options, ray
     missing = lab.missing(lab.tools_python, lab.program("s3_upload"), lab.program("step_worker"))
     count = lab.count(1, 5)

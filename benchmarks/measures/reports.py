@@ -1,8 +1,8 @@
-"""Reports per second through to where they are kept, two workers, and what a report() call costs the training loop.
+"""Reports per second until they are stored, with two workers, and the cost of a report() call to the training loop.
 
 The rate is that of one worker: its reports over the time from the first call to the end of the command, when all of them
-lie in metrics.jsonl (ours; the lines are counted), or have reached the controller (Ray, which keeps no file of them; its
-time is that of the loop alone, since its report() returns once the controller has taken it).
+are in metrics.jsonl (ours; we count the lines), or have reached the controller (Ray, which keeps no file of them; its time
+is that of the loop alone, since its report() returns once the controller has the report).
 Ray's report() waits for the controller's next poll: 2 s apart by default. "ray-poll-0" sets that interval to 0.
 """
 
@@ -24,7 +24,7 @@ POLL_INTERVAL_VARIABLE = "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"
 
 
 def read_calls(folder: Path) -> list[float]:
-    """Seconds of every report() call, of all ranks."""
+    """Return the seconds of every report() call of all ranks."""
     calls = []
     for rank in range(WORKERS):
         lines = (folder / f"calls-{rank}.txt").read_text(encoding="ascii").split()
@@ -33,19 +33,19 @@ def read_calls(folder: Path) -> list[float]:
 
 
 def call_times(calls: list[float]) -> dict[str, float]:
-    """Median and 99th percentile."""
+    """Return the median and the 99th percentile."""
     if len(calls) < 2:
         raise Failed("failed", f"only {len(calls)} calls of report() were timed")
     return {"call": statistics.median(calls), "call_p99": statistics.quantiles(calls, n=100, method="inclusive")[98]}
 
 
 def loop_begin_ns(scope: Scope) -> int:
-    """When the first worker began to report."""
+    """Return when the first worker began to report."""
     return min(event.at_ns for event in scope.events() if event.name == "loop_begins")
 
 
 def ours(lab: Lab, reports: int, work_us: int) -> dict[str, float]:
-    """Every worker reports `reports` times, with `work_us` of work in between."""
+    """Let every worker report `reports` times, with `work_us` of work in between."""
     with Scope() as scope:
         child = start_ours(lab, scope, [str(lab.program("report_rate")), str(reports), str(work_us), str(scope.folder)],
                            WORKERS)
@@ -61,7 +61,7 @@ def ours(lab: Lab, reports: int, work_us: int) -> dict[str, float]:
 
 
 def ray_train(ray: RayCluster, reports: int, extra_env: dict[str, str]) -> dict[str, float]:
-    """The same of Ray Train, on a warm cluster."""
+    """Measure the same with Ray Train, on a warm cluster."""
     ray.warm_up()
     with Scope() as scope:
         child = ray.start_driver(scope, "report", WORKERS, extra_env=extra_env, arguments=[f"--reports={reports}"])
@@ -73,7 +73,7 @@ def ray_train(ray: RayCluster, reports: int, extra_env: dict[str, str]) -> dict[
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """A loop that only reports, and one that works a millisecond between reports."""
+    """Return a case that only reports, and one with a millisecond of work between reports."""
     del options
     ours_missing = lab.missing(lab.train_run, lab.program("report_rate"))
     rate = Metric("rate", "reports a second and worker", "1/s", higher_is_better=True)

@@ -1,7 +1,7 @@
-"""What follows a SIGKILL: of one worker (the group starts again, or the run ends), and of the launcher itself.
+"""The effects of a SIGKILL of one worker (the group restarts, or the run ends), and of the launcher itself.
 
-The workers stay, or step on, until killed. The harness kills rank 1 and waits until every rank of a new group has had its
-first line, or its first training step; the new workers end by themselves, and the command must then end with 0.
+The workers wait or step until they are killed. The harness kills rank 1 and waits until every rank of a new group has had
+its first line or its first training step. The new workers end by themselves, and the command must then end with 0.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ RESTARTS = 3
 READY_TIMEOUT_S = 90.0
 END_TIMEOUT_S = 60.0
 ORPHAN_WAIT_S = 10.0
-STANDBY_CALM_S = 0.5  # from the last one's first line
-ORPHAN_TIMEOUT = "3s"  # of our run, in the measure that kills the launcher
+STANDBY_CALM_S = 0.5  # after the last one's first line
+ORPHAN_TIMEOUT = "3s"  # of our run, when we kill the launcher
 
 
 class Starter:
-    """How to start one subject's run with workers of one kind: "noop" or "torch"."""
+    """Starts one subject's run with workers of one kind: "noop" or "torch"."""
 
     def __init__(self, lab: Lab, ray: RayCluster, name: str, kind: str) -> None:
         self._lab, self._ray, self._name, self._kind = lab, ray, name, kind
 
     def start(self, scope: Scope, restarts: int, failure_config: dict | None = None) -> Child:
-        """Start it, with so many restarts of the group left."""
+        """Start it, with this many restarts of the group left."""
         lab, script = self._lab, str(self._lab.programs / "torch_worker.py")
         program = str(lab.program("first_line" if self._kind == "noop" else "torch_worker"))
         if self._name == "ours":
@@ -52,12 +52,12 @@ class Starter:
         return self._ray.start_driver(scope, self._kind, WORKERS, arguments=[f"--max-failures={restarts}"])
 
     def prepare(self) -> None:
-        """Have the cluster ready, before anything is timed."""
+        """Prepare the cluster before anything is timed."""
         if self._name == "ray":
             self._ray.warm_up()
 
     def missing(self) -> str | None:
-        """What is not there."""
+        """Return what is missing."""
         lab = self._lab
         program = lab.program("first_line" if self._kind == "noop" else "torch_worker")
         return {"ours": lab.missing(lab.train_run, program), "ours, standby": lab.missing(lab.train_run, program),
@@ -67,7 +67,7 @@ class Starter:
                 "ray": lab.missing(lab.ray_python)}[self._name]
 
     def wait_for_standbys(self, scope: Scope) -> None:
-        """Until those that stand by, if any, have loaded their libraries and wait."""
+        """Wait until the standbys, if any, have loaded their libraries and wait."""
         if self._name != "ours, standby":
             return
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -78,12 +78,12 @@ class Starter:
         time.sleep(STANDBY_CALM_S)
 
     def ready_event(self) -> str:
-        """The event after which a group counts as running."""
+        """Return the event after which a group counts as running."""
         return "first_line" if self._kind == "noop" else "first_step"
 
 
 def restart(lab: Lab, starter: Starter) -> dict[str, float]:
-    """SIGKILL of rank 1 → the last rank of the new group is there."""
+    """Time from the SIGKILL of rank 1 until the last rank of the new group is there."""
     starter.prepare()
     event = starter.ready_event()
     with Scope() as scope:
@@ -104,7 +104,7 @@ def restart(lab: Lab, starter: Starter) -> dict[str, float]:
 
 
 def kill_rank_1(ready: list[Event]) -> int:
-    """SIGKILL it; give the time just before."""
+    """Send SIGKILL to rank 1. Return the time just before."""
     pid = next(event.pid for event in ready if event.rank == 1)
     now = time.monotonic_ns()
     os.kill(pid, signal.SIGKILL)
@@ -112,7 +112,7 @@ def kill_rank_1(ready: list[Event]) -> int:
 
 
 def exit_after_kill(lab: Lab, starter: Starter) -> dict[str, float]:
-    """SIGKILL of rank 1 with no restarts left → the command has ended, with an error."""
+    """Time from the SIGKILL of rank 1, with no restarts left, until the command has ended with an error."""
     starter.prepare()
     with Scope() as scope:
         scope.hold()
@@ -127,7 +127,7 @@ def exit_after_kill(lab: Lab, starter: Starter) -> dict[str, float]:
 
 
 def orphans(ray: RayCluster, starter: Starter, is_ray: bool) -> dict[str, float]:
-    """SIGKILL of the command itself → what is left of its run after 10 s: workers, and other processes."""
+    """Count the workers and other processes that are left 10 s after a SIGKILL of the command itself."""
     starter.prepare()
     before = ray.scope.pids() if is_ray else set()
     with Scope() as scope:
@@ -140,12 +140,12 @@ def orphans(ray: RayCluster, starter: Starter, is_ray: bool) -> dict[str, float]
         everything = scope.pids() | (ray.scope.pids() if is_ray else set())
         left = {"workers": float(sum(alive(pid) for pid in workers)), "others": float(len(everything - before - workers))}
     if is_ray:
-        ray.stop()  # what its killed driver left would be there in the next sample
+        ray.stop()  # otherwise the killed driver's leftovers would be in the next sample
     return left
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """Restart with both kinds of workers, exit, orphans."""
+    """Return the cases: restart with both kinds of workers, exit, orphans."""
     del options
 
     def subject(name: str, kind: str, sample, count: int) -> Subject:

@@ -1,9 +1,9 @@
-"""Restoring a checkpoint of 512 MiB that two ranks wrote: by two, and by one.
+"""Restoring a checkpoint of 512 MiB that two ranks wrote: by two ranks, and by one.
 
-In the same processes, right before and right after it, its files are read plainly, in pieces of 1 MiB into memory that is
-in use: what restoring is held against. All three are a sample, by the slowest rank. Workers' get_checkpoint() and load()
-are measured, verification included; train-run's own look at a checkpoint that it is to begin from comes before. The ratio
-of processor times of the rank's process stands beside it: it holds on a busy machine, too.
+For comparison, the same processes read its files plainly right before and right after, in pieces of 1 MiB into memory that
+is in use. All three make a sample, by the slowest rank. We measure the workers' get_checkpoint() and load(), including
+verification, but not train-run's own look at the checkpoint before. We also report the ratio of the processor times of the
+rank's process, which holds on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def restore(lab: Lab, workers: int, cold: bool) -> dict[str, float]:
 
 
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
-    """The same world size and half of it, with the files in the page cache and without."""
+    """Return the cases: the same world size and half of it, with and without the files in the page cache."""
     del options, ray
     missing = lab.missing(lab.train_run, lab.program("restore_worker"))
 

@@ -1,7 +1,7 @@
 """checkpoint_worker.cc with PyTorch: checkpoint_dcp.py HOW MIB COUNT FOLDER, under torchrun.
 
-HOW: async (DCP with its defaults, each rank its own tensors), tuned (the same with staging buffers that are kept, and two
-threads that write), process (as tuned, in DCP's process of its own), sync (DCP), save (torch.save of each rank's tensors,
+HOW: async (DCP with its defaults, where each rank has its own tensors), tuned (the same with permanent staging buffers and
+two writer threads), process (as tuned, in DCP's separate process), sync (DCP), save (torch.save of each rank's tensors,
 and fsync).
 """
 
@@ -16,11 +16,11 @@ from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 
 TENSORS = 8
-WRITERS = 2  # threads of a rank
+WRITERS = 2  # threads per rank
 
 
 def kept_staging(state: dict[str, torch.Tensor], shared: bool) -> BlockingAsyncStager:
-    """What `cache_staged_state_dict=True` means, but for the pinned memory that it insists on, which takes CUDA.
+    """Do what `cache_staged_state_dict=True` means, without the pinned memory that it requires, which needs CUDA.
 
     DefaultStager keeps nothing in PyTorch 2.11: it clears its cache after each state."""
     stager = BlockingAsyncStager(cache_staged_state_dict=True)
@@ -69,5 +69,5 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-if __name__ == "__main__":  # the process is spawned, and imports this file
+if __name__ == "__main__":  # the process is spawned and imports this file
     main()

@@ -1,7 +1,7 @@
-// One of the ranks that hand over a state again and again: checkpoint_worker MIB COUNT FOLDER. A
-// line of nanoseconds a checkpoint, in FOLDER/checkpoints-RANK.txt: how long report() held the
-// loop, a memcpy of the same bytes between buffers that are in use, and, from the call on, until
-// the checkpoint was committed.
+// One of the ranks that repeatedly hand over a state: checkpoint_worker MIB COUNT FOLDER. Writes a
+// line of nanoseconds per checkpoint to FOLDER/checkpoints-RANK.txt: how long report() held the
+// loop, a memcpy of the same bytes between buffers in use, and the time from the call until the
+// commit of the checkpoint.
 #include <torch/torch.h>
 #include <train/torch.h>
 #include <train/train.h>

@@ -1,7 +1,7 @@
-// How a measured worker says when it reached a point: one line "name rank pid nanoseconds" of
-// CLOCK_MONOTONIC, appended to the file that BENCH_EVENTS names (one write, so lines of many
-// workers never mix) and printed. The harness holds the same clock's reading of the launch or the
-// kill against it, so nobody's output path is part of the figure.
+// Records when a measured worker reached a point: it appends one line "name rank pid nanoseconds"
+// of CLOCK_MONOTONIC to the file in BENCH_EVENTS (in one write, so lines of many workers never
+// mix), and prints it. The harness compares it with the same clock's time of the launch or the
+// kill, so that output paths do not affect the figure.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ inline long long monotonic_ns() {
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
-/// Append one event. Ends the process when the file cannot be written: a lost event would read as a
+/// Append one event. End the process if the file cannot be written: a lost event would look like a
 /// hang.
 inline void event(const char* name, long long at_ns = monotonic_ns()) {
   const char* rank = std::getenv("RANK");
@@ -39,9 +39,9 @@ inline void event(const char* name, long long at_ns = monotonic_ns()) {
   std::fflush(stdout);
 }
 
-/// Whether this worker is to stay until it is killed: while the file that BENCH_HOLD names exists.
-/// The harness removes it before the kill, so that the workers of the restarted group end by
-/// themselves.
+/// Return whether this worker should stay until it is killed, which holds while the file in
+/// BENCH_HOLD exists. The harness removes the file before the kill, so that the workers of the
+/// restarted group end by themselves.
 inline bool held() {
   const char* path = std::getenv("BENCH_HOLD");
   return path != nullptr && access(path, F_OK) == 0;

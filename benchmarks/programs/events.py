@@ -1,4 +1,4 @@
-"""events.h for Python workers: the same lines, the same files."""
+"""events.h for Python workers: the same lines in the same files."""
 
 import os
 import time
@@ -16,5 +16,5 @@ def event(name: str, rank: int, path: str, at_ns: int | None = None) -> None:
 
 
 def held(path: str) -> bool:
-    """Whether this worker is to stay until it is killed."""
+    """Return whether this worker should stay until it is killed."""
     return os.path.exists(path)

@@ -1,4 +1,4 @@
-// The least that a worker can do: say that its first line ran, then end, or stay until it is killed
+// The minimal worker: it records that its first line ran, then ends, or stays until it is killed
 // (events.h).
 #include "benchmarks/programs/events.h"
 

@@ -1,7 +1,7 @@
-// What a TCP link of lib/net costs with a token, with certificates ("certs") or with neither
-// ("plain"), each side in a process of its own: link_cost handshake COUNT [plain|certs] | bytes
-// FRAME_BYTES MIB [plain|certs] | idle COUNT [plain|certs]. Prints one JSON object a side: CPU time
-// of the process from getrusage, memory from smaps_rollup.
+// Measures a TCP link of lib/net with a token, with certificates ("certs") or with neither
+// ("plain"), each side in its own process: link_cost handshake COUNT [plain|certs] | bytes
+// FRAME_BYTES MIB [plain|certs] | idle COUNT [plain|certs]. Prints one JSON object per side: CPU
+// time of the process from getrusage, memory from smaps_rollup.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ using namespace train;
 
 struct Options {
   std::string what;
-  std::size_t count = 0, frame_bytes = 0;  // connections; or frames, of so many bytes
+  std::size_t count = 0, frame_bytes = 0;  // count: of connections, or of such frames
   std::optional<TlsContext> listener_tls, connector_tls;
 };
 
@@ -88,7 +88,7 @@ asio::awaitable<Link> connect_one(asio::any_io_executor executor, Endpoint endpo
   co_return link;
 }
 
-// A byte each way, so that neither side measures what the other has not ended yet.
+// Exchange a byte each way, so that neither side measures what the other has not finished.
 asio::awaitable<void> meet(Connection& link) {
   link.send(encode(Heartbeat{1}));
   (void)co_await link.receive();

@@ -1,7 +1,7 @@
-// How long storage's calls take in a run that has kept very many small checkpoints:
+// Times storage calls in a run that has kept very many small checkpoints:
 //
-//   many_checkpoints FOLDER [COUNT]     makes COUNT (10000) of them in FOLDER, which must not be
-//                                       there, and prints a line a call: milliseconds, what
+//   many_checkpoints FOLDER [COUNT]     makes COUNT (10000) of them in FOLDER, which must not
+//                                       exist, and prints a line per call: milliseconds, what
 #include <fmt/format.h>
 
 #include <chrono>
@@ -43,7 +43,7 @@ Metrics metrics_of(std::uint64_t number) {
           {"val.accuracy", 0.5}};
 }
 
-/// As a commit leaves it, but for the syncs: 10,000 commits would take minutes.
+/// Write it as a commit does, but without syncs: 10,000 commits would take minutes.
 void write_checkpoint(const std::string& folder, std::uint64_t number) {
   Manifest manifest{.checkpoint = CheckpointNumber{number},
                     .generation = Generation{1},

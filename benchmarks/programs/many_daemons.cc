@@ -1,8 +1,8 @@
-// Thousands of traind in one process, as far as a launcher sees them: many_daemons PORT COUNT
-// [silent] [token FILE]. Each is an address of 127.0.0.0/8 behind one listener: it does the
-// handshake (with a token: TLS), offers one CPU, answers heartbeats (silent: does not), and says
-// that what it was told to start runs. Events (events.h): "listening"; "joined" once COUNT
-// launchers' links have been answered; "started" once all were told to start workers.
+// Acts to a launcher like thousands of trainds, in one process: many_daemons PORT COUNT [silent]
+// [token FILE]. Each is an address of 127.0.0.0/8 behind one listener. It does the handshake (with
+// a token: TLS), offers one CPU, answers heartbeats (unless silent), and says that what it was told
+// to start runs. Events (events.h): "listening"; "joined" once COUNT launchers' links have an
+// answer; "started" once all were told to start workers.
 #include <fmt/format.h>
 #include <unistd.h>
 

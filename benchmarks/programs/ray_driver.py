@@ -1,9 +1,9 @@
-"""One Ray Train run, as a Ray user would start it: the peer of a train-run command line.
+"""Start one Ray Train run as a Ray user would: the peer of a train-run command line.
 
 ray_driver.py MODE [--workers N] [--reports N] [--max-failures N] [--cold CPUS]
 
 MODE: noop (DataParallelTrainer, nothing but the first line), step (a step every 20 ms), torch (TorchTrainer over gloo, one
-DDP step), report (ray.train.report N times). It uses the cluster that RAY_ADDRESS names, or with --cold starts its own.
+DDP step), report (ray.train.report N times). It uses the cluster in RAY_ADDRESS, or with --cold starts its own.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def main() -> None:
     import ray
     import ray.train
     from ray.train.torch import TorchConfig, TorchTrainer
-    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # what TorchTrainer is made of
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # the base of TorchTrainer
     folder = os.environ["BENCH_FOLDER"]
     if arguments.cold:
         ray.init(num_cpus=arguments.cold, _temp_dir=os.path.join(folder, "r"))

@@ -1,6 +1,6 @@
-// Report metrics and time each call. Arguments: the number of reports, and the microseconds of
-// (busy) work between two of them, 0 for a loop that does nothing else. Rank 0's file
-// <folder>/calls-<rank>.txt holds one line of nanoseconds a call.
+// Reports metrics and times each call. Arguments: the number of reports, and the microseconds of
+// (busy) work between two of them, or 0 for a loop that does nothing else. Each rank writes a line
+// of nanoseconds per call to <folder>/calls-<rank>.txt.
 //
 //   report_rate REPORTS WORK_MICROSECONDS FOLDER
 #include <train/train.h>

@@ -1,10 +1,10 @@
-// Ranks that hold a state between them, and restore it: restore_worker MIB FOLDER [cold]. MIB of
-// all ranks together.
+// Ranks that share a state and restore it: restore_worker MIB FOLDER [cold]. MIB is the size of all
+// ranks together.
 //
-// Without a checkpoint to begin from they make one. With one each rank writes three lines to
-// FOLDER/restore-RANK.txt, of nanoseconds, and of those that its threads were on a processor:
-// reading, into memory that is in use, the files in which its state lies; get_checkpoint() and
-// load(); and reading them once more. cold: they are dropped from the page cache before each.
+// Without a checkpoint to begin from, they make one. With one, each rank writes three lines to
+// FOLDER/restore-RANK.txt, of nanoseconds and of its threads' nanoseconds on a processor: reading
+// the files of its state into memory that is in use; get_checkpoint() and load(); and reading the
+// files again. cold: the files are dropped from the page cache before each.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <torch/torch.h>
@@ -54,8 +54,8 @@ void drop_from_cache(const fs::path& path) {
   ::close(fd);
 }
 
-/// In use, and aligned as tensors are, and better: copies to other places take up to four times as
-/// long.
+/// Return memory in use, aligned like tensors or better: copies to other addresses take up to four
+/// times as long.
 char* aligned_memory(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::runtime_error("no memory to read into");
@@ -63,7 +63,7 @@ char* aligned_memory(std::size_t bytes) {
   return static_cast<char*>(memory);
 }
 
-/// As `cat FILES` would, but into `memory`.
+/// Read as `cat FILES` would, but into `memory`.
 void read_plainly(const std::vector<fs::path>& files, char* memory, std::size_t bytes) {
   std::size_t at = 0;
   for (const fs::path& path : files) {
@@ -75,7 +75,7 @@ void read_plainly(const std::vector<fs::path>& files, char* memory, std::size_t 
   }
 }
 
-/// The files of the ranks that held what is this rank's now.
+/// Return the files of the ranks that held what this rank holds now.
 std::vector<fs::path> files_of_this_rank(const fs::path& checkpoint, std::uint64_t* bytes) {
   const int writers = train::restored_world_size();
   const int readers = train::get_context().world_size();

@@ -1,10 +1,10 @@
-// Seconds to put one file of this machine into an S3 store, once the client is set up:
+// Measures the seconds to put one local file into an S3 store, once the client is set up:
 //
 //   s3_upload ours|plain URL FILE
 //
-// ours: as the part of a rank (digested, checked against what the store then holds); plain: one
-// stream of Arrow's S3 filesystem, read and written in pieces of the same size. Or files one after
-// the other, plainly, as step_worker makes them, each removed once it is there:
+// ours: as the shard of a rank (digested, and compared with what the store then holds); plain: one
+// stream of Arrow's S3 filesystem, read and written in pieces of the same size. Or it puts files
+// plainly one after the other, as step_worker makes them, and removes each once it is there:
 //
 //   s3_upload follow URL FOLDER
 #include <arrow/filesystem/s3fs.h>
@@ -40,7 +40,7 @@ double seconds_since(Clock::time_point begun) {
 double ours(const std::string& url, const std::string& file) {
   const auto store = train::open_object_store(url, {});
   if (!store) fail(store.error().describe());
-  (void)(*store)->get("nothing", 1);  // connected
+  (void)(*store)->get("nothing", 1);  // now connected
   train::PosixFileSystem files;
   const auto begun = Clock::now();
   const auto shard = train::upload_shard(
@@ -58,7 +58,7 @@ std::shared_ptr<arrow::fs::S3FileSystem> plain_client() {
       std::getenv("AWS_ACCESS_KEY_ID"), std::getenv("AWS_SECRET_ACCESS_KEY"));
   options.region = "us-east-1";
   options.scheme = "http";
-  options.request_timeout = 60;  // else a busy server's last answer comes too late for it
+  options.request_timeout = 60;  // otherwise a busy server's last answer comes too late for it
   options.endpoint_override = std::string(std::getenv("AWS_ENDPOINT_URL")).substr(7);
   const auto files = arrow::fs::S3FileSystem::Make(options);
   if (!files.ok()) fail(files.status().ToString());
@@ -80,13 +80,13 @@ void put_plainly(arrow::fs::S3FileSystem& files, const std::string& key, const s
 
 double plain(const std::string& url, const std::string& file) {
   const auto files = plain_client();
-  (void)files->GetFileInfo(url.substr(5) + "/nothing");  // connected
+  (void)files->GetFileInfo(url.substr(5) + "/nothing");  // now connected
   const auto begun = Clock::now();
   put_plainly(*files, url.substr(5) + "/plain", file);
   return seconds_since(begun);
 }
 
-/// Until it is ended.
+/// Run until killed.
 [[noreturn]] void follow(const std::string& url, const std::string& folder) {
   const auto files = plain_client();
   for (int number = 1;; ++number) {

@@ -1,11 +1,11 @@
-// Steps of plain arithmetic on one core, and, where EVERY is not 0, MIB of state after each EVERY
-// of them:
+// Does steps of plain arithmetic on one core and, unless EVERY is 0, hands over MIB of state after
+// each EVERY of them:
 //
 //   step_worker STEPS EVERY MIB FOLDER [plain]
 //
-// as a checkpoint, or, `plain`, as the file FOLDER/ready/K, which somebody else (s3_upload follow)
-// takes away: then, too, at most two are under way. FOLDER/step has the mean nanoseconds of a step,
-// and the nanoseconds of processor time that the supervisor has used.
+// as a checkpoint or, with `plain`, as the file FOLDER/ready/K, which another process (s3_upload
+// follow) takes away; then, too, at most two are in flight. FOLDER/step has the mean nanoseconds of
+// a step, and the nanoseconds of processor time that the supervisor has used.
 #include <train/train.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(5);
-constexpr std::ptrdiff_t kUnderWayMax = 2;  // as the SDK's
+constexpr std::ptrdiff_t kUnderWayMax = 2;  // as in the SDK
 
 double work(std::vector<double>& values) {
   double sum = 0;
@@ -41,7 +41,7 @@ void write_state(const fs::path& path, int mib) {
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// On a thread, as the SDK writes a checkpoint.
+/// Write on a thread, as the SDK writes a checkpoint.
 std::thread put_plainly(const fs::path& folder, int number, int mib) {
   const fs::path ready = folder / "ready";
   while (std::distance(fs::directory_iterator(ready), fs::directory_iterator()) >= kUnderWayMax)
@@ -53,7 +53,7 @@ std::thread put_plainly(const fs::path& folder, int number, int mib) {
   });
 }
 
-/// User and system time of the parent, from /proc.
+/// Return the user and system time of the parent, from /proc.
 long long supervisor_ns() {
   std::ifstream file("/proc/" + std::to_string(::getppid()) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

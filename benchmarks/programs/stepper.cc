@@ -1,6 +1,6 @@
-// Training as far as a watch can tell, until it is let go: a step every 20 ms, reported through the
-// SDK, and then an event (events.h). `stepper together`: after each step the ranks agree whether to
-// go on, by a collective that goes through the launcher.
+// Simulates training until it is released: a step every 20 ms, reported through the SDK, followed
+// by an event (events.h). `stepper together`: after each step the ranks agree by a collective
+// through the launcher whether to go on.
 #include <train/train.h>
 
 #include <string_view>

@@ -1,6 +1,6 @@
-// A LibTorch worker: says when LibTorch is loaded, when its group has joined over gloo, and when
-// the first step of data parallel training is done; then it ends, or goes on stepping until it is
-// killed (events.h). With the argument "load" it ends after its first line: the cost of loading
+// A LibTorch worker: it records when LibTorch is loaded, when its group has joined over gloo, and
+// when the first step of data parallel training is done; then it ends, or steps until it is killed
+// (events.h). With the argument "load" it ends after its first line, to measure the loading of
 // LibTorch alone.
 #include <torch/torch.h>
 #include <train/torch.h>
@@ -12,7 +12,7 @@
 
 int main(int argc, char** argv) {
   const bool load_only = argc > 1 && std::string_view(argv[1]) == "load";
-  torch::ones({1});  // the libraries are mapped and their initialisers have run
+  torch::ones({1});  // the libraries are mapped and initialised
   bench::event("first_line");
   if (load_only) return 0;
   return train::run(argc, argv, [] {

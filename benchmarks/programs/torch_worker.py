@@ -1,4 +1,4 @@
-"""torch_worker.cc in Python, an unmodified PyTorch DDP script: run by torchrun and by train-run alike."""
+"""torch_worker.cc in Python: an unmodified PyTorch DDP script, which both torchrun and train-run run."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 // A vision transformer (Dosovitskiy et al. 2021) with the defaults of Ray's tutorial: 32x32 images,
-// patches of 4, 12 layers, 8 heads, width 384, MLP 768, 10 classes. The same module tree, initial
-// values and arithmetic as torchvision's VisionTransformer.
+// patches of 4, 12 layers, 8 heads, width 384, MLP 768, 10 classes. It has the module tree, initial
+// values and arithmetic of torchvision's VisionTransformer.
 #pragma once
 
 #include <torch/torch.h>
@@ -13,8 +13,8 @@ struct Shape {
   std::int64_t image = 32, patch = 4, layers = 12, heads = 8, width = 384, mlp = 768, classes = 10;
 };
 
-/// [batch, tokens, width] → the same. One matrix for query, key and value, and LibTorch's fused
-/// attention.
+/// Maps [batch, tokens, width] to the same shape, with one matrix for query, key and value, and
+/// LibTorch's fused attention.
 struct SelfAttentionImpl : torch::nn::Module {
   explicit SelfAttentionImpl(const Shape& shape) : heads(shape.heads) {
     in = register_module("in", torch::nn::Linear(shape.width, 3 * shape.width));

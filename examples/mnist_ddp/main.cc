@@ -1,5 +1,5 @@
-// A small CNN on MNIST digits, data parallel over the job's workers: the whole way of a training
-// loop through the SDK.
+// Trains a small CNN on MNIST digits, data parallel over the job's workers: a complete training
+// loop with the SDK.
 //   train-run examples/mnist_ddp/job.yaml
 #include <train/torch.h>
 #include <train/train.h>
@@ -33,8 +33,8 @@ torch::Tensor pixels(const torch::Tensor& image) {
   return image.to(torch::kFloat32).div_(255).sub_(0.1307).div_(0.3081).view({-1, 1, 28, 28});
 }
 
-/// The sum of the losses of a batch's real rows. Repeats, which make all ranks' batches alike,
-/// count nothing.
+/// Return the sum of the losses of a batch's real rows. Repeated rows, which make all ranks'
+/// batches alike, do not count.
 torch::Tensor summed_loss(const torch::Tensor& scores, const torch::Tensor& label,
                           std::int64_t valid_rows) {
   return torch::nn::functional::cross_entropy(
@@ -42,8 +42,8 @@ torch::Tensor summed_loss(const torch::Tensor& scores, const torch::Tensor& labe
       torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
 }
 
-/// The mean loss and accuracy over the held-out rows of all ranks: sums first, one division at the
-/// end.
+/// Return the mean loss and accuracy over the held-out rows of all ranks: sum first, and divide
+/// once at the end.
 train::Dict evaluate(train::DataParallel<DigitNetImpl>& model) {
   const torch::NoGradGuard no_grad;
   model->eval();
@@ -63,7 +63,7 @@ train::Dict evaluate(train::DataParallel<DigitNetImpl>& model) {
           {"accuracy", all.at("correct").as<double>() / count}};
 }
 
-/// Half the rate each epoch: the last one settles.
+/// Halve the rate in each epoch, so that the last one settles.
 void set_rate(torch::optim::Optimizer& optimizer, double first, int epoch) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(first * std::pow(0.5, epoch));
 }

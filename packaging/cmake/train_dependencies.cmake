@@ -1,5 +1,5 @@
-# The third-party targets, all found on this machine: nothing is downloaded at configure time.
-# packaging/deps/install.sh puts them in place; TRAINRUN_DEPS_DIR is the private folder it fills.
+# The third-party targets. All are found on this machine: we download nothing at configure time. packaging/deps/install.sh
+# installs them; TRAINRUN_DEPS_DIR is the private folder that it fills.
 if(DEFINED ENV{TRAINRUN_DEPS_DIR})
   set(deps_default $ENV{TRAINRUN_DEPS_DIR})
 elseif(DEFINED ENV{XDG_CACHE_HOME})
@@ -19,7 +19,7 @@ find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(CURL REQUIRED)
 
-# dependency_library(NAME PATH INCLUDES...): an imported shared library that must exist.
+# dependency_library(NAME PATH INCLUDES...): define an imported shared library that must exist.
 function(dependency_library name path)
   if(NOT EXISTS ${path})
     message(FATAL_ERROR "${path} is missing: run packaging/deps/install.sh build")
@@ -35,7 +35,7 @@ target_compile_definitions(train_msgpack INTERFACE MSGPACK_USE_STD_VARIANT_ADAPT
 
 add_library(train_xxhash INTERFACE)
 target_link_libraries(train_xxhash INTERFACE xxhash)
-# Debian's library has each function for SSE2, AVX2 and AVX-512, and takes what the processor has. Another one may not.
+# Debian's library has each function for SSE2, AVX2 and AVX-512, and selects by processor. Others may not.
 set(CMAKE_REQUIRED_LIBRARIES xxhash)
 check_cxx_source_compiles("#include <xxh_x86dispatch.h>
   int main() { return static_cast<int>(XXH3_64bits(nullptr, 0)); }" TRAIN_XXHASH_DISPATCH)
@@ -60,7 +60,7 @@ if(TRAIN_TORCH)
   dependency_library(dep_torch_cpu ${TORCH_DIR}/lib/libtorch_cpu.so ${torch_includes})
   add_library(train_libtorch INTERFACE)
   target_compile_definitions(train_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-  # libtorch_cpu needs libgomp, libcupti and libcudart, which lie beside it
+  # libtorch_cpu needs libgomp, libcupti and libcudart, which are beside it.
   target_link_libraries(train_libtorch INTERFACE dep_torch_cpu dep_c10 -Wl,--allow-shlib-undefined)
 
   if(NOT TRAIN_CUDA STREQUAL OFF)

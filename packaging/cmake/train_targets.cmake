@@ -1,6 +1,6 @@
-# train_library(NAME SOURCES .. USES .. PRIVATE_USES .. PRECOMPILED ..): one static library of this project. USES are the libraries
-# whose headers its own headers include; docs/architecture.md holds the table that tests/unit/layering_test.cc checks. PRECOMPILED is the
-# library whose precompiled header it shares: train_base unless it says train_net (Asio) or NONE.
+# train_library(NAME SOURCES .. USES .. PRIVATE_USES .. PRECOMPILED ..): define a static library of this project. USES are the libraries
+# whose headers its own headers include; tests/unit/layering checks them against the table in docs/architecture.md. PRECOMPILED is the
+# library whose precompiled header it shares: train_base, unless it says train_net (Asio) or NONE.
 function(train_library name)
   cmake_parse_arguments(arg "" "PRECOMPILED" "SOURCES;USES;PRIVATE_USES" ${ARGN})
   if(arg_SOURCES)
@@ -20,7 +20,7 @@ function(train_library name)
   endif()
 endfunction()
 
-# train_precompiled(NAME HEADER USES ..): a precompiled header for programs, which train_shares_precompiled() takes from it.
+# train_precompiled(NAME HEADER USES ..): define a precompiled header that programs share by train_shares_precompiled().
 function(train_precompiled name header)
   cmake_parse_arguments(arg "" "" "USES" ${ARGN})
   set(empty ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
@@ -32,23 +32,23 @@ function(train_precompiled name header)
   train_test_options(${name})
 endfunction()
 
-# How tests are compiled: few of their functions run long, so optimising them costs more than it gives.
+# Options for tests: few of their functions run long, so optimisation would cost more than it saves.
 function(train_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  # A test names the members that it is about; EXPECT_EQ below an `if` holds an `else` of its own.
+  # A test names only the members that matter; EXPECT_EQ below an `if` contains an `else` of its own.
   target_compile_options(${target} PRIVATE -Wno-missing-field-initializers -Wno-dangling-else)
 endfunction()
 
-# A program that shares the precompiled header of a library, which is position independent.
+# Let a program share the precompiled header of a library, which is position independent.
 function(train_shares_precompiled target owner)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds PRECOMPILED ..): a GoogleTest program, one entry of ctest.
-# `tests_<label>` builds all of a label. SERIAL: never beside another test (network namespaces, timing of real processes).
-# PRECOMPILED is train_test_precompiled unless it says train_net_test_precompiled (Asio) or NONE.
+# train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds PRECOMPILED ..): define a GoogleTest program as one ctest entry.
+# `tests_<label>` builds all tests of a label. SERIAL: never run it beside another test (network namespaces, timing of
+# processes). PRECOMPILED is train_test_precompiled, unless it says train_net_test_precompiled (Asio) or NONE.
 function(train_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT;PRECOMPILED" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -67,16 +67,16 @@ function(train_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(TRAIN_SANITIZE)  # of a whole program: the crash states of lib_storage take 64 s of CPU with ASan
+  if(TRAIN_SANITIZE)  # limit of all cases: the crash states of lib_storage take 64 s of CPU with ASan
     math(EXPR arg_TIMEOUT "5 * ${arg_TIMEOUT}")
   endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
-  # Its cases, for packaging/run_tests.sh.
+  # Results of its cases, for packaging/run_tests.sh.
   set(environment ${arg_ENVIRONMENT} ${TRAIN_SANITIZER_ENVIRONMENT}
       "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test_results/${name}.xml")
-  # One ctest entry a program: discovery at every build would run each binary once more.
+  # Make one ctest entry per program: discovery would run each binary once more at every build.
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
   foreach(label IN LISTS arg_LABELS)

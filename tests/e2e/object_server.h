@@ -10,7 +10,7 @@
 namespace train::e2e {
 
 enum class StoreKind { S3, Gcs, Hdfs };
-/// Return the kind as it stands in names of tests: "S3".
+/// Return the kind for names of tests: "S3".
 std::string name_of(StoreKind kind);
 
 class ObjectServer {

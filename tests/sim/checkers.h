@@ -1,6 +1,7 @@
 // Checks what must hold at every moment of a run, seen from outside: from what workers did, what
 // the log holds and what was committed. The names come from the project's list of invariants; a
 // comment explains each where it is checked. The first violation ends the simulation.
+//
 // Every check is cheap, however large the run: it looks only at what has just changed. full_check()
 // looks at everything, now and then and at the end.
 #pragma once

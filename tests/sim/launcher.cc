@@ -101,7 +101,7 @@ void SimLauncher::offered(int node, const NodeOffer& offer) {
   feed(up);
 }
 
-// The product's own translator makes the controller's events. Beside it stands what the driver
+// Make the controller's events with the product's own translator, and do the rest as the driver
 // does.
 void SimLauncher::received(int index, const SimFrame& frame) {
   if (finished_ || dead_) return;

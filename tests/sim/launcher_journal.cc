@@ -10,7 +10,7 @@ void SimLauncher::die() {
   dead_ = true;
   sim_.check.launcher_died();
   for (const auto& link : links_) link->die();
-  // What was being written is on disk at least in part. Nobody has relied on it yet.
+  // Any part of the group being written may be on disk. Nobody has relied on it yet.
   journal_written(sim_.timeline.random.below(journal_group_.size() + 1));
   if (committing_ && sim_.timeline.random.chance(0.5)) (void)put_checkpoint(*committing_);
   if (sim_.mutant == Mutant::JournalNotSynced) folder_.journal.clear();

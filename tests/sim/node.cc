@@ -7,7 +7,7 @@
 namespace train::sim {
 namespace {
 
-// As in daemon/server/daemon.cc.
+// The values of daemon/server/daemon.cc.
 constexpr Duration kDrainStopGrace = seconds(10), kDrainReleaseLimit = seconds(5);
 
 std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }

@@ -12,8 +12,8 @@
 namespace train {
 namespace {
 
-/// A fetcher, and a server of the files in `there`; the test decides what the link between them
-/// loses.
+/// A fetcher, and a server of the files in `there`. The test decides which messages the link
+/// between them loses.
 class FileFetcherTest : public NetTest {
  protected:
   FileFetcherTest()
@@ -26,7 +26,7 @@ class FileFetcherTest : public NetTest {
   std::filesystem::path there() const { return folder_ / "there"; }
   std::filesystem::path here() const { return folder_ / "here"; }
 
-  /// A file at the source with bytes of its own.
+  /// Make a source file with unique bytes.
   CheckpointFile make(const std::string& path, std::size_t bytes) {
     std::string text(bytes, '\0');
     std::mt19937 random(static_cast<unsigned>(bytes + path.size()));
@@ -65,7 +65,7 @@ class FileFetcherTest : public NetTest {
     return result;
   }
 
-  /// Two at a time.
+  /// Fetch two lists concurrently.
   std::pair<Result<Fetched>, Result<Fetched>> fetch_both(std::vector<CheckpointFile> one,
                                                          std::vector<CheckpointFile> other) {
     std::pair<Result<Fetched>, Result<Fetched>> results{Error{}, Error{}};
@@ -117,7 +117,7 @@ TEST_F(FileFetcherTest, AsksOnlyForWhatIsNotThere) {
   const std::vector<CheckpointFile> files{make("a", 100), make("b", 200), make("c", 300)};
   std::filesystem::create_directories(here());
   std::filesystem::copy_file(there() / "a", here() / "a");
-  std::ofstream(here() / "b") << std::string(200, 'x');  // of the right size only
+  std::ofstream(here() / "b") << std::string(200, 'x');  // only the size is right
 
   const auto fetched = fetch(files);
 
@@ -233,7 +233,7 @@ TEST_F(FileFetcherTest, OneThatFailsLeavesTheRequestsOfOthersAlone) {
   on_ask_ = [&] {
     if (asked_.back().path == "gone") return true;
     held.push_back(asked_.back());
-    if (held.size() == 1)  // the other one begins once these are under way
+    if (held.size() == 1)  // the other one begins while these are in flight
       asio::co_spawn(io_, flow({{"gone", 10, {}}}, failed), [](const std::exception_ptr&) {});
     return false;
   };

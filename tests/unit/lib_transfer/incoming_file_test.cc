@@ -70,8 +70,8 @@ TEST(IncomingFile, AbandonedLeavesNothing) {
   EXPECT_EQ(disk.list("/in")->size(), 0u);
 }
 
-// A finished file, once its folder is synced, survives a power cut; one that never finished leaves
-// no name that counts.
+// A finished file survives a power cut once its folder is synced. An unfinished one leaves no name
+// that counts.
 TEST(IncomingFile, IsSafeAfterFinish) {
   fakes::MemoryFileSystem disk;
   IncomingFile file(disk, "/in", wanted("a", "hello"));

@@ -1,5 +1,5 @@
-// S10: 400 names that led out of somebody's folder, or may: of runs, checkpoints, their files, and
-// what a peer asks for. Each is refused, or stays below the folder, whatever links stand there.
+// SECURITY.md, S10: 400 names that may lead out of a folder: of runs, checkpoints and their files,
+// and in peers' requests. Each is refused or stays below the folder, whatever links exist.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Every message with every field filled, for the golden bytes.
+// Makes every message with every field set, for the golden bytes.
 #pragma once
 
 #include <vector>

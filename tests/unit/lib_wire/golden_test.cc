@@ -1,5 +1,5 @@
-// The bytes of every message, as they travel: a difference here breaks every program of another
-// build. See PROTOCOL.md.
+// Checks the bytes of every message on the wire: a difference here breaks programs of other builds.
+// See PROTOCOL.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 namespace train::yaml {
 namespace {
 
-/// A text's tree, or its mistakes.
+/// The tree of a text, or its errors.
 struct Parsed {
   Tree tree;
   Diagnostics diagnostics;
@@ -122,7 +122,7 @@ TEST(Reader, CountsTheTextOfMergesAndOfListsThatAliasesMultiply) {
   EXPECT_TRUE(Parsed(text + repeated("- {<<: *a}\n", 5)).errors().starts_with("job.yaml:7:8: "));
 }
 
-/// Each value's path is kept, so that its length is multiplied by the number of values.
+/// The reader keeps each value's path, so the number of values multiplies its length.
 TEST(Reader, RefusesKeysThatAreTooLongTogether) {
   const std::string outer = "a:\n " + std::string(900, 'k') + ":\n";
   EXPECT_EQ(Parsed(outer + "  " + std::string(120, 'l') + ": 1\n").errors(), "");
@@ -141,7 +141,7 @@ TEST(Reader, RefusesKeysThatAnAliasMakesTooLong) {
   EXPECT_NE(Parsed(text + std::string(500, 'b') + ": [*a]\n").errors(), "");
 }
 
-/// Took 91 s, for each quoted text was looked for from the beginning.
+/// This once took 91 s, because the reader searched for each quoted text from the beginning.
 TEST(Reader, ReadsManyQuotedTexts) {
   Parsed parsed(repeated("- \"abcdefghijk\"\n", 49'000));
 

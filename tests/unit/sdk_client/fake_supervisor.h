@@ -1,5 +1,5 @@
-// The other end of a worker's socket, for tests: welcomes, remembers every frame, and answers what
-// it is told to answer.
+// Acts as the other end of a worker's socket in tests: welcomes the worker, records every frame,
+// and answers as the test tells it.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,18 @@ namespace train {
 
 class FakeSupervisor {
  public:
-  /// Listens on a Unix socket of its own; takes one worker.
+  /// Listens on its own Unix socket; accepts one worker.
   explicit FakeSupervisor(Welcome welcome);
   ~FakeSupervisor();
 
   const std::string& socket() const { return socket_; }
   const std::string& folder() const {
     return folder_;
-  }  // a fresh one, removed at the end; the staging folder is in it
+  }  // a new one, removed at the end; it contains the staging folder
 
   void ack_reports(bool on) { ack_reports_ = on; }
   void answer_goodbye(bool on) { answer_goodbye_ = on; }
-  void answer_collectives(bool on) { answer_collectives_ = on; }  // as the only rank
+  void answer_collectives(bool on) { answer_collectives_ = on; }  // as if for the only rank
   void resolve_checkpoints(bool on) { resolve_checkpoints_ = on; }
 
   template <class Message>
@@ -38,17 +38,17 @@ class FakeSupervisor {
   }
   void hang_up();
 
-  /// The index-th frame of this kind, once it is there; fails the test after 20 s.
+  /// Return the index-th frame of this kind once it is there; fail the test after 20 s.
   template <class Message>
   Message wait_for(std::size_t index = 0) {
     return *decode<Message>(wait_for_frame(Message::kType, index));
   }
   std::vector<Frame> frames() const;
   std::size_t count(MessageType type) const;
-  /// All reports so far, in the order they came.
+  /// Return all reports so far, in the order of arrival.
   std::vector<ReportRecord> reports() const;
   std::vector<ReportRecord> wait_for_reports(std::size_t count);
-  /// "ReportBatch", "CheckpointStaged", …
+  /// Return the names: "ReportBatch", "CheckpointStaged", …
   std::vector<std::string> frame_names() const;
 
  private:

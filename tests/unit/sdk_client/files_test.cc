@@ -1,4 +1,4 @@
-// Files of checkpoints: read once with their digests, and on their way into a staging folder.
+// Tests how checkpoint files are read once with their digests, and copied to a staging folder.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -180,7 +180,7 @@ TEST_F(Files, OfACheckpointToBeReportedCannotBeRead) {
 
 // ---- staging
 
-/// A folder as a user's program writes one.
+/// Write a folder like a user's program.
 void write_checkpoint(const fs::path& folder) {
   put(folder / "model", any_bytes(600'000));
   put(folder / "sub/deep/state", "state");

@@ -1,4 +1,4 @@
-// The link to the supervisor by itself: a socket pair, and nobody at the other end.
+// Tests the link to the supervisor alone: a socket pair, and nobody at the other end.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ TEST(SupervisorLink, RefusesAPathThatNoSocketHas) {
   EXPECT_EQ(connect_supervisor(longest + "x").error().code, Errc::InvalidArgument);
 }
 
-/// What a worker that says hello makes of a supervisor that answers with `bytes`, and then closes.
+/// Return the result of a worker's hello if the supervisor answers with `bytes` and then closes.
 Result<JoinedSocket> joined_by(const std::string& bytes) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -113,10 +113,10 @@ TEST(SupervisorLink, TouchesNoDescriptorOfTheProgramOnceItIsStopped) {
   link.stop();
   char byte = 0;
   EXPECT_EQ(::recv(ends[1], &byte, 1, MSG_DONTWAIT), 0) << "the link's end is open still";
-  std::vector<int> files;  // the numbers that the link has let go of are among them
+  std::vector<int> files;  // reuse the numbers that the link has closed
   for (int i = 0; i < 4; ++i) files.push_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
-  link.wake();  // of a thread that reports while another one ends the program
+  link.wake();  // called by a thread that reports while another one ends the program
   link.abandon_in_fork_child();
 
   for (const int file : files) {

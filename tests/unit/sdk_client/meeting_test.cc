@@ -1,4 +1,4 @@
-// Ranks that meet at a checkpoint (PauseWorkers.at_checkpoint), against a fake supervisor.
+// Ranks meet at a checkpoint (PauseWorkers.at_checkpoint), with a fake supervisor.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,8 +24,7 @@ Checkpoint writing(const std::string& text) {
       [text](const std::filesystem::path& folder) { std::ofstream(folder / "state") << text; });
 }
 
-/// A worker that reports steps 1, 2, …, with a checkpoint each `every` steps
-/// (0: never).
+/// A worker that reports steps 1, 2, …, with a checkpoint every `every` steps (0: never).
 class Worker {
  public:
   explicit Worker(int every) : supervisor(welcome()), every_(every) {
@@ -36,7 +35,7 @@ class Worker {
         *join_supervisor(*connect_supervisor(supervisor.socket()), hello));
   }
 
-  /// Every frame that was sent before has been read: a collective's answer comes behind them.
+  /// Wait until the worker has read every earlier frame: a collective's answer comes after them.
   void settle() {
     supervisor.answer_collectives(true);
     session->all_gather("settle", "", std::chrono::milliseconds::max());
@@ -47,7 +46,7 @@ class Worker {
     const bool with = every_ != 0 && number % every_ == 0;
     session->report({{"step", number}}, with ? &checkpoint : nullptr);
   }
-  /// The next step in a thread of its own; "" once report() has returned, else why it threw.
+  /// Do the next step in another thread. Return "" once report() has returned, else why it threw.
   std::future<std::string> step_aside() {
     return std::async(std::launch::async, [this]() -> std::string {
       try {

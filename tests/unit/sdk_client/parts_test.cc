@@ -1,4 +1,4 @@
-// The SDK's pure parts.
+// Tests the pure parts of the SDK.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ TEST(StopGate, LetsRanksBehindReachTheTarget) {
   gate.pause();
   EXPECT_EQ(gate.after_report(2, false), Next::Wait);
   gate.advance(4);
-  gate.pause();  // a late one goes not back
+  gate.pause();  // a late pause does not go back
   EXPECT_EQ(gate.after_report(3, false), Next::GoOn);
   EXPECT_EQ(gate.after_report(4, false), Next::Checkpoint);
   EXPECT_EQ(gate.after_report(5, false), Next::Checkpoint);
@@ -124,7 +124,7 @@ TEST(StopGate, AStopTakesThePlaceOfAMeeting) {
 
   EXPECT_TRUE(gate.stopping());
   EXPECT_EQ(gate.after_report(2, false), Next::Wait);
-  EXPECT_FALSE(gate.advance(9, true));  // late: of the meeting
+  EXPECT_FALSE(gate.advance(9, true));  // late: it belongs to the meeting
   EXPECT_FALSE(gate.pause(true));
   EXPECT_EQ(gate.after_report(2, false), Next::Wait);
   EXPECT_FALSE(gate.advance(3));
@@ -335,7 +335,7 @@ TEST(Environment, FindsTheSpecInArgumentsThenInTheEnvironment) {
   EXPECT_EQ(spec_path({}, of({})), "");
 }
 
-// ---- where something was thrown
+// ---- where an exception was thrown
 
 std::exception_ptr thrown() {
   try {
@@ -366,7 +366,7 @@ TEST(SymbolTable, TellsTheProgramsOwnFunctionsFromThoseBelowThem) {
   EXPECT_TRUE(own("vit", "main"));
   EXPECT_TRUE(own("vit", ""));  // stripped
   EXPECT_TRUE(own("libmodel.so", "_ZN5model7forwardEv"));
-  // A lambda of main, inlined into the std::function that holds it.
+  // This is a lambda of main, inlined into the std::function that holds it.
   EXPECT_TRUE(own(
       "vit",
       "_ZNSt17_Function_handlerIFiRKN5train6ConfigEEZ4mainEUlS3_E_E9_M_invokeERKSt9_Any_dataS3_"));
@@ -382,7 +382,7 @@ TEST(ThrowTrace, NamesFunctionsAsTheyAreWritten) {
   void* const frames[] = {reinterpret_cast<char*>(&std::terminate) + 1};
   const std::string text = describe_frames(frames, 1);
   EXPECT_TRUE(text.starts_with("#0 std::terminate() (libstdc++.so.6"))
-      << text;  // of the program's own there is none
+      << text;  // the program has no such function
 }
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -403,7 +403,7 @@ TEST(ThrowTrace, IsOfTheLastOfTheThreadsFirstExceptions) {
   EXPECT_EQ(std::async(std::launch::async, [&] { return throw_stack(second); }).get(), "");
 
   std::exception_ptr last;
-  for (int i = 0; i < 10'000; ++i) last = thrown();  // in a hot loop, it costs too much
+  for (int i = 0; i < 10'000; ++i) last = thrown();  // in a hot loop, it would cost too much
   EXPECT_EQ(throw_stack(last), "");
 }
 #endif

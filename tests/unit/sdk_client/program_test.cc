@@ -1,5 +1,5 @@
-// Whole user programs: how they end under a supervisor, what they do without one, and the C face
-// from Python.
+// Complete user programs: how they end under a supervisor, what they do without one, and the C
+// interface from Python.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -56,7 +56,7 @@ Ended run(const fs::path& folder, const std::vector<std::string>& command,
           .out = std::string(std::istreambuf_iterator<char>(file), {})};
 }
 
-/// Leaves one checkpoint in `folder`, of a writer's files; the working directory may be another.
+/// Leave a checkpoint of a writer's files in `folder`, which may not be the working directory.
 void leave_checkpoint(const fs::path& folder) {
   sdk::SoloSession solo({}, (folder / "checkpoints").string());
   Checkpoint checkpoint = Checkpoint::from_writer(
@@ -88,7 +88,7 @@ TEST(WorkerProgram, TellsWhatItsLoopThrew) {
   EXPECT_EQ(error.what, "row 7 of 5");
   EXPECT_EQ(error.type, "std::out_of_range");
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-  // The functions of the program, by their names, although it is not linked with -rdynamic; not
+  // The stack names the program's functions, although it is not linked with -rdynamic, and omits
   // those below and between them.
   EXPECT_THAT(error.stack,
               testing::MatchesRegex("#0 main::.lambda.*sdk_client_worker.0x[0-9a-f]+.\n"
@@ -145,7 +145,7 @@ TEST(WorkerProgram, TellsWhatLeftAThread) {
               testing::HasSubstr("trainrun: rank 0: an exception left a thread or a noexcept "
                                  "function: std::out_of_range: row 7 of 5\n"));
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-  // That of abort() would say less than that of the throw, which train-run shows.
+  // The stack of abort() would say less than that of the throw, which train-run shows.
   EXPECT_THAT(ended.out, testing::HasSubstr("trainrun: rank 0 was hit by SIGABRT\n"));
 #endif
 }
@@ -218,7 +218,7 @@ TEST(WorkerProgram, IsAWorldOfOneByHandAndResumesFromItsOwnCheckpoints) {
   EXPECT_TRUE(fs::exists(folder.path / "checkpoints/checkpoint_000002/.manifest.json"));
 }
 
-// As torchrun starts it: ranks, and no supervisor.
+// torchrun starts it like this: ranks without a supervisor.
 TEST(WorkerProgram, WithoutTrainRunEachRankReportsAndRankZerosCheckpointsAreKept) {
   Folder folder;
   const auto as = [](const char* rank) {
@@ -350,7 +350,7 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
   auto running = std::async(std::launch::async, [&] {
     return run(supervisor.folder(), {WORKER, "reduces"}, under(supervisor));
   });
-  std::string first;  // what rank 0 says
+  std::string first;  // rank 0's value
   append_report(0, false, {{"n", std::int64_t{4}}, {"x", 0.25}}, first);
   std::string one;
   append_report(0, false, {{"n", std::int64_t{1}}}, one);
@@ -361,7 +361,7 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
         .sequence = join.sequence, .parts = {call == 4 ? one : first, join.data}, .error = ""});
   }
   const auto join = supervisor.wait_for<CollectiveJoin>(6);
-  EXPECT_EQ(join.data, "");  // only rank 0's value travels
+  EXPECT_EQ(join.data, "");  // only rank 0 sends its value
   supervisor.send(
       CollectiveResult{.sequence = join.sequence, .parts = {R"("of rank 0")", ""}, .error = ""});
 
@@ -407,7 +407,7 @@ TEST(WorkerProgram, NamesTheCheckpointThatItCannotResumeFrom) {
             "opening '/none/checkpoint_000001/.manifest.json': No such file or directory");
 }
 
-/// A folder with a checkpoint of epoch 0, and what a process that validates it is started with.
+/// Make a checkpoint of epoch 0. Return the environment of a process that validates it.
 std::map<std::string, std::string> validating(const Folder& folder, const std::string& config) {
   EXPECT_EQ(run(folder.path, {WORKER, "trains"}).code, 0);
   std::ofstream(folder.path / "spec.json") << R"({"train_loop_config":)" << config << "}";

@@ -1,4 +1,4 @@
-// What a worker's session does with checkpoints.
+// How a worker's session handles checkpoints.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ TEST(SupervisedSession, CopiesOrTakesADirectoryBeforeReportReturns) {
             "changed");
 }
 
-/// A run's folder as a worker of one machine sees it, with a folder of the user's in it.
+/// A run's folder as one machine's worker sees it, with a user's folder in it.
 struct RunFolder {
   fs::path path;
   explicit RunFolder(const std::string& below = "/tmp") {
@@ -194,7 +194,7 @@ TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsSize) {
   Checkpoint checkpoint = writing("weights");
   checkpoint.set_metadata({{"notes", mebibyte}});
 
-  // with {"notes":"…","team":"vision"} around it
+  // Plus {"notes":"…","team":"vision"} around it.
   EXPECT_EQ(failure_of([&] {
               worker.session->report({{"epoch", 1}}, &checkpoint);
             }),
@@ -258,7 +258,7 @@ TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   EXPECT_EQ(loop.get(), "stopped: done");
 }
 
-TEST(CheckpointStager, AWriterMayWaitForAllThatIsStaged) {  // as one does that ends the program
+TEST(CheckpointStager, AWriterMayWaitForAllThatIsStaged) {  // such as one that ends the program
   fs::path folder = ::testing::TempDir() + "sdk-stager-" + std::to_string(::getpid());
   std::promise<CheckpointStaged> handed_over;
   {
@@ -282,7 +282,7 @@ TEST(SupervisedSession, KeepsAtMostTwoCheckpointsUnresolved) {
   auto third = std::async(std::launch::async, [&] { worker.session->report({}, &checkpoint); });
 
   worker.supervisor.wait_for<CheckpointStaged>(1);
-  worker.session->report({{"step", 1}}, nullptr);  // reports without one pass
+  worker.session->report({{"step", 1}}, nullptr);  // reports without a checkpoint pass
   EXPECT_EQ(worker.supervisor.wait_for_reports(3).size(), 3u);
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 2u);
   worker.supervisor.send(CheckpointOutcome{.checkpoint_seq = 1, .path = "/c", .error = ""});
@@ -393,7 +393,7 @@ TEST(SupervisedSession, AsksWhichCheckpointsThereAre) {
   const auto ask = worker.supervisor.wait_for<AskCheckpoints>();
   EXPECT_EQ(ask.rank, 0);
   EXPECT_TRUE(ask.validated);
-  worker.supervisor.send(ReportedCheckpoints{0, ask.request + 1, {}});  // to nobody
+  worker.supervisor.send(ReportedCheckpoints{0, ask.request + 1, {}});  // nobody asked for it
   worker.supervisor.send(ReportedCheckpoints{0, ask.request, {answered(1, "validated")}});
 
   const auto answer = asking.get();

@@ -1,4 +1,4 @@
-// What a worker's session says, waits for and is told.
+// What a worker's session sends, waits for and hears.
 #include <future>
 
 #include "lib/wire/reports.h"
@@ -117,7 +117,7 @@ TEST(SupervisedSession, WaitsForRoomWhenEightMebibytesAreNotAcknowledged) {
       ++reported;
     }
   });
-  // 139 reports of 60,018 bytes fit into 8,388,608
+  // 139 reports of 60,018 bytes fit into 8,388,608.
   const auto before = worker.supervisor.wait_for_reports(139);
   EXPECT_EQ(before.size(), 139u);
   EXPECT_LE(reported, 139);
@@ -314,7 +314,7 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
     });
   });
 
-  // pauses behind report 2; the others are at 4
+  // It pauses after report 2; the others are at 4.
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 4, .reason = ""});
   const auto paused = worker.supervisor.wait_for<WorkerPaused>(1);
@@ -349,7 +349,7 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
 
   EXPECT_EQ(loop.get(), "stopped: done");
   worker.supervisor.wait_for<CheckpointStaged>(
-      0);  // by a thread of the SDK, perhaps a little later
+      0);  // from a thread of the SDK, perhaps a little later
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
 }
 
@@ -371,7 +371,7 @@ TEST(SupervisedSession, StopsAWorkerThatWaitsInACollective) {
 TEST(SupervisedSession, TellsTheBeginningOfAnErrorHoweverLong) {
   Worker worker;
   const auto long_text = [](char letter) {
-    return std::string(1, letter) + std::string(5u << 20, 'x');  // no frame takes it
+    return std::string(1, letter) + std::string(5u << 20, 'x');  // too large for a frame
   };
 
   worker.session->send_error(

@@ -1,4 +1,4 @@
-// A worker that was started by hand: its checkpoints below one folder, and a world of one.
+// A worker started by hand: its checkpoints are below one folder, and its world has size one.
 #include "sdk/client/solo_session.h"
 
 #include <gtest/gtest.h>

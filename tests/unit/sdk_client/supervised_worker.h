@@ -1,4 +1,4 @@
-// A worker's session against a fake supervisor, in one process.
+// Runs a worker's session and a fake supervisor in one process.
 #pragma once
 
 #include <gtest/gtest.h>

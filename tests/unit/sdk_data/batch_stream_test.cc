@@ -13,7 +13,7 @@
 namespace train {
 namespace {
 
-/// Row groups of one row. Knows how many were read, and whether that was ever more than it may be.
+/// Row groups of one row. Counts reads, and notes whether they ever exceed what is allowed.
 class WatchedSource final : public data::RowSource {
  public:
   WatchedSource(std::int64_t groups, std::int64_t ahead_max)
@@ -28,7 +28,7 @@ class WatchedSource final : public data::RowSource {
   }
   mutable std::atomic<std::int64_t> reads{0};
   mutable std::atomic<bool> too_far{false};
-  std::atomic<std::int64_t> asked{0};  // batches, so far
+  std::atomic<std::int64_t> asked{0};  // batches asked for so far
 
  private:
   const std::vector<std::int64_t> groups_;
@@ -43,7 +43,7 @@ TEST_P(BatchStreamTest, ReadsAheadAsFarAsItWasToldAndNoFurther) {
   fakes::session() = {};
   constexpr std::int64_t kBatches = 100;
   const int prefetch = GetParam();
-  // The queue, and the batch that its thread holds until there is room.
+  // The queue, and the batch that its thread holds until the queue has capacity.
   const std::int64_t ahead = prefetch == 0 ? 0 : prefetch + 1;
   const auto source = std::make_shared<WatchedSource>(kBatches, ahead);
   auto plan = data::ShardPlan::make({.group_rows = source->group_rows(), .batch_sizes = {1}});

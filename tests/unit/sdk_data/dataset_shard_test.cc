@@ -60,7 +60,7 @@ class DatasetShardTest : public testing::Test {
   DatasetShardTest() { become(0, 1); }
   ~DatasetShardTest() override { sdk::forget_dataset_shards(); }
 
-  /// Start again as rank `rank` of `world_size`, with the same datasets.
+  /// Restart as rank `rank` of `world_size`, with the same datasets.
   void become(int rank, int world_size) {
     sdk::forget_dataset_shards();
     auto& session = fakes::session();

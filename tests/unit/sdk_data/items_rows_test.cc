@@ -20,7 +20,7 @@ std::string refusal_of(const List& items, const std::vector<std::string>& column
   return rows.has_value() ? "accepted" : rows.error().describe();
 }
 
-/// "[1,2]" for a column, on one line.
+/// Return a column's values on one line, such as "[1,2]".
 std::string text_of(const arrow::RecordBatch& rows, const std::string& column) {
   std::string text = rows.GetColumnByName(column)->ToString();
   std::erase_if(text, [](char c) { return c == '\n' || c == ' '; });

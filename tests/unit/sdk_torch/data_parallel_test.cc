@@ -29,7 +29,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// Two branches of which a pass takes one.
+// A module with two branches, of which each pass takes one.
 struct ForkedImpl : torch::nn::Module {
   ForkedImpl() {
     left = register_module("left", torch::nn::Linear(4, 2));
@@ -45,7 +45,7 @@ void seed(int value) {
   torch::manual_seed(static_cast<std::uint64_t>(value));
 }
 
-/// [rows, 6] of this rank in this step.
+/// Return this rank's input for this step.
 torch::Tensor input_of(int rank, int step) {
   auto generator =
       at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(1000 * step + rank + 1));
@@ -76,7 +76,7 @@ std::string verdict(const std::vector<torch::Tensor>& found,
   return "equal";
 }
 
-/// All bytes of the parameters and buffers, as a number.
+/// Return a digest of all bytes of the parameters and buffers.
 std::string digest(torch::nn::Module& module) {
   std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
   const auto add = [&](const torch::Tensor& tensor) {
@@ -89,8 +89,8 @@ std::string digest(torch::nn::Module& module) {
   return std::to_string(hash);
 }
 
-/// The mean over ranks of the gradients that a bare model with the same weights has for each rank's
-/// input, by hand.
+/// Compute, by hand, the mean over ranks of the gradients that a bare model with the same weights
+/// has for each rank's input.
 std::vector<torch::Tensor> mean_gradients(const Net& like, int world_size, int step) {
   std::vector<torch::Tensor> sum;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -231,8 +231,8 @@ TEST(DataParallel, RanksMayUseDifferentParametersWhereAskedTo) {
     std::string found;
     for (int step = 0; step < 3; ++step) {
       model->zero_grad();
-      // Sums of the outputs, inputs of ones: each used weight's gradient is 1 on its rank, so 0.5
-      // in the mean of both.
+      // The loss is the sum of the outputs for inputs of ones: each used weight's gradient is 1 on
+      // its rank, and so 0.5 in the mean of both ranks.
       model->forward(torch::ones({1, 4}), /*take_left=*/rank == 0).sum().backward();
       found += verdict(gradients(*model), {torch::full({2, 4}, 0.5), torch::full({2}, 0.5),
                                            torch::full({2, 4}, 0.5), torch::full({2}, 0.5)}) +

@@ -6,7 +6,7 @@
 
 namespace train::testing {
 
-/// "kind: text" of the Failure that the call throws; "none" where it throws none.
+/// Return "kind: text" of the Failure that the call throws, or "none" if it throws none.
 template <class Call>
 std::string failure(Call&& call) {
   try {

@@ -1,11 +1,11 @@
-// A session without a supervisor: tests say what this worker is.
+// A session without a supervisor, in which tests choose the worker's identity.
 #pragma once
 
 #include "sdk/client/session.h"
 
 namespace train::testing {
 
-/// What worker_info() gives; change it before the first call that reads it.
+/// Return what worker_info() gives. Change it before the first call that reads it.
 sdk::WorkerInfo& fake_worker();
 
 }  // namespace train::testing

@@ -1,4 +1,4 @@
-// What needs a GPU. Without one each test says so and is skipped.
+// These tests need a GPU. Without one, each says so and is skipped.
 #include <gtest/gtest.h>
 #include <train/torch.h>
 
@@ -11,7 +11,7 @@
 namespace train {
 namespace {
 
-// Looked for in a process of its own: CUDA does not survive a fork.
+// Count GPUs in a separate process, because CUDA does not survive a fork.
 int gpu_count() {
   const auto ends = testing::run_ranks(1, [](int) {
     const sdk::CudaModule* cuda = sdk::cuda_module();

@@ -99,7 +99,7 @@ TEST(DataLoader, SetEpochReachesTheLoadersOwnSampler) {
   EXPECT_EQ(pass(loader), one);
 }
 
-/// A loop that is left after so many batches: the rows that it saw.
+/// Leave a loop after this many batches. Return the rows that it saw.
 template <class Loader>
 std::vector<std::int64_t> leave_after(std::size_t batches, Loader& loader) {
   std::vector<std::int64_t> seen;
@@ -187,8 +187,8 @@ Rows rest(DistributedSampler& sampler) {
   return all;
 }
 
-/// What `world_size` ranks show of the pass that they load, each `count` rows at most; the state
-/// that rank 0 has then.
+/// The rows that `world_size` ranks get from the pass that they load, each at most `count`, and
+/// rank 0's state afterwards.
 struct Shown {
   Rows rows;
   std::string state;
@@ -224,7 +224,7 @@ TEST(DistributedSampler, GoesOnWithTheRowsThatWereNotConsumed) {
     EXPECT_EQ(second.epoch(), 4U);
     EXPECT_EQ(saved(second), bytes);
     EXPECT_EQ(left.size(), 3U);
-    EXPECT_EQ(rest(second), left);  // also without reset()
+    EXPECT_EQ(rest(second), left);  // even without reset()
     load(bytes, second);
     second.reset();
     EXPECT_EQ(rest(second), left);

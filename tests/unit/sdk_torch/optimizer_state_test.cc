@@ -49,7 +49,7 @@ class OptimizerState : public ::testing::Test {
   void load(torch::optim::Optimizer& optimizer) {
     load_state(folder_.string(), {.optimizers = {&optimizer}});
   }
-  /// A checkpoint as earlier versions wrote it: the optimizer by torch::serialize.
+  /// Write a checkpoint as earlier versions did, with the optimizer by torch::serialize.
   void save_old(torch::optim::Optimizer& optimizer) {
     save(optimizer);
     fs::remove(in("optimizer.safetensors"));
@@ -64,7 +64,7 @@ class OptimizerState : public ::testing::Test {
     std::ifstream file(in(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// Write the saved optimizer again, with other contents.
+  /// Rewrite the saved optimizer with other contents.
   void change(const std::function<void(Dict& said, sdk::NamedTensors& tensors)>& how) const {
     const sdk::LoadedFile file = sdk::read_tensor_file(sdk::FileScan(in("optimizer.safetensors")));
     Dict said = parse_json(file.metadata.at("trainrun_optimizer")).as<Dict>();
@@ -101,7 +101,7 @@ void copy(const torch::nn::Linear& from, torch::nn::Linear& to) {
   to->bias.copy_(from->bias);
 }
 
-/// Options and state, to the bit: what they write is the same.
+/// Compare options and state bit by bit: the written files must be equal.
 void expect_same(const torch::optim::Optimizer& one, const torch::optim::Optimizer& other) {
   const sdk::StagedFile left = sdk::stage_optimizer(one), right = sdk::stage_optimizer(other);
   EXPECT_EQ(left.header, right.header);
@@ -148,7 +148,7 @@ TEST_F(OptimizerState, AFileOfTheOldFormatIsReadOnlyWhereThatIsAllowed) {
   expect_same(optimizer, loaded);
 }
 
-/// Each of its own kind, with options that are not the default ones.
+/// Make each kind of optimizer with options that differ from the defaults.
 using Make = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)>;
 
 template <class Optimizer, class Options>
@@ -369,7 +369,7 @@ const Wrong kWrong[] = {
 INSTANTIATE_TEST_SUITE_P(Wrong, OptimizerFile, ::testing::ValuesIn(kWrong),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// LibTorch writes behind its list of `history_size` where the file has more.
+// If the file has more than `history_size` entries, LibTorch writes beyond the end of its list.
 TEST_F(OptimizerState, AHistoryThatIsLongerThanItsListIsRefused) {
   torch::nn::Linear linear(2, 1);
   torch::optim::LBFGS optimizer(linear->parameters(),

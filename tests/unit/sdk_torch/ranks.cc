@@ -60,10 +60,10 @@ Port bind_port() {
     code = 1;
   }
   if (::write(output, text.data(), text.size()) != static_cast<ssize_t>(text.size())) code = 2;
-  std::exit(code);  // as a worker ends: with the group's teardown
+  std::exit(code);  // ends like a worker, with the group's teardown
 }
 
-// Read until the rank's end of the pipe closes, which it does when the rank ends.
+// Read until the rank's end of the pipe closes, which happens when the rank ends.
 std::string read_until_end(int fd, Clock::time_point deadline) {
   std::string text;
   for (;;) {

@@ -1,4 +1,4 @@
-"""What PyPI's safetensors finds in a file: a line a tensor, with its dtype, shape and values."""
+"""Print what PyPI's safetensors reads in files: a line per tensor, with its dtype, shape and values."""
 
 import sys
 

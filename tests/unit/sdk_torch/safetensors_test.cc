@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A file's beginning, with the length in front of `json`.
+/// Return the beginning of a file: the length of `json`, then `json`.
 std::string with_length(const std::string& json) {
   std::string bytes(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(json.size() >> (8 * i) & 0xff);

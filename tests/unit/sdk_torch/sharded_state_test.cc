@@ -41,7 +41,7 @@ class Sharded : public ::testing::Test {
   std::string folder() const { return folder_.string(); }
   void save(const ShardedState& state) const { save_state(folder(), {.sharded = {&state}}); }
   void load(const ShardedState& state) const { load_state(folder(), {.sharded = {&state}}); }
-  /// This rank's rows, or columns, of the whole.
+  /// Return this rank's rows or columns of the full tensor.
   static torch::Tensor part(std::int64_t dim) {
     const Share share = even_share(dim == 0 ? kRows : kColumns);
     return whole().narrow(dim, share.begin, share.size()).clone();
@@ -110,7 +110,7 @@ TEST_F(Sharded, WhatAllHoldAlikeIsWrittenOnce) {
 }
 
 TEST_F(Sharded, PiecesMayLieAnywhere) {
-  // Four ranks hold a quarter each; two read halves that lie across them.
+  // Four ranks hold a quarter each. Two ranks read halves that cross the quarters.
   for (int rank = 0; rank < 4; ++rank) {
     be(rank, 4);
     const std::int64_t row = rank < 2 ? 0 : 4, column = rank % 2 == 0 ? 0 : 2;
@@ -191,7 +191,7 @@ TEST_F(Sharded, MistakesOfTheCallerAreNamed) {
             "invalid_argument: ShardedState: \"w\" is there already");
 }
 
-/// The folder as a committed checkpoint.
+/// Return the folder as a committed checkpoint.
 sdk::CheckedFiles committed(const fs::path& folder) {
   std::vector<ManifestFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -230,7 +230,7 @@ TEST_F(Sharded, OneBitFlippedAnywhereInAFileThatIsReadIsFound) {
   save_as(2, 0);
   const sdk::CheckedFiles files = committed(folder_);
   const fs::path path = folder_ / "rank-0000/sharded.safetensors";
-  be(0, 4);  // reads rows 0 and 1 of the four in it
+  be(0, 4);  // reads rows 0 and 1 of the four in the file
   const torch::Tensor mine = torch::zeros({2, kColumns});
   const ShardedState state = ShardedState().split("w", mine, 0, kRows);
   for (std::uint64_t at = 0; at < fs::file_size(path); ++at) {
@@ -243,7 +243,7 @@ TEST_F(Sharded, OneBitFlippedAnywhereInAFileThatIsReadIsFound) {
   const fs::path other = folder_ / "rank-0001/sharded.safetensors";
   flip_bit(other, fs::file_size(other) - 1);
 
-  detail::load_checked(files, {.sharded = {&state}});  // that one it does not need
+  detail::load_checked(files, {.sharded = {&state}});  // it does not need that file
 
   EXPECT_TRUE(torch::equal(mine, whole().narrow(0, 0, 2)));
   EXPECT_THAT(

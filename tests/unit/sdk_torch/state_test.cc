@@ -119,7 +119,7 @@ TEST_F(State, StagingTakesItsCopyAtOnce) {
 }
 
 TEST_F(State, FilesAreDigestedAsTheyAreWritten) {
-  torch::nn::Linear net(300, 1000);  // of several pieces
+  torch::nn::Linear net(300, 1000);  // several pieces
   torch::optim::SGD optimizer(net->parameters(), 0.1);
 
   detail::stage_state({.modules = {net.get()}, .optimizers = {&optimizer}})(folder());
@@ -189,8 +189,8 @@ TEST_F(State, ARandomNumberBehindTheTableIsRefused) {
   const std::string path = folder() + "/rank-0000/rng.safetensors";
   const auto saved = sdk::read_tensor_file(sdk::FileScan(path));
   torch::Tensor state = saved.tensors.at("cpu").clone();
-  state[16] = 100;  // of 624, the number that comes next
-  state[8] = 112;   // and how many there are: 624
+  state[16] = 100;  // index of the next number, of 624
+  state[8] = 112;   // number of numbers: 624
   state[9] = 2;
   const sdk::StagedFile damaged = sdk::stage_tensors({{"cpu", state}}, {});
   std::ofstream(path, std::ios::binary)

@@ -1,5 +1,5 @@
-// What a report() call costs in the loop, back to back: median, p99 and rate. Starts itself again
-// under a fake supervisor.
+// Measures the cost of report() calls in a loop, back to back: median, p99 and rate. It starts
+// itself again under a fake supervisor.
 #include <sys/wait.h>
 #include <train/train.h>
 #include <unistd.h>

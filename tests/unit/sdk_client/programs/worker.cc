@@ -1,4 +1,4 @@
-// A user's program in small: argv[1] says what its loop does.
+// A small user program: argv[1] selects what its loop does.
 #include <signal.h>
 #include <sys/wait.h>
 #include <train/train.h>
@@ -45,7 +45,7 @@ int trains(const train::Config& config) {
 train::Dict validates(const train::Checkpoint& checkpoint, const train::Config& config) {
   const auto epoch = checkpoint.to_value().as<train::Dict>().at("epoch").as<int>();
   if (config.get<bool>("throws", false)) throw std::out_of_range("row 7 of 5");
-  train::report({{"rows", 3}});  // a line of its log
+  train::report({{"rows", 3}});  // goes to its log
   std::printf("%s (%s)\n", train::get_context().run_name().c_str(),
               train::get_context().run_id().c_str());
   return {{"val", train::Dict{{"acc", config.get<double>("lr") + epoch}}},
@@ -55,7 +55,7 @@ train::Dict validates(const train::Checkpoint& checkpoint, const train::Config& 
           {"by", "a \"script\""}};
 }
 
-/// Functions that the C face calls, of a program that throws whatever it likes.
+/// Let functions that the C interface calls throw arbitrary values.
 int throws_through_c() {
   const auto tell = [](int code) {
     std::printf("%d %s: %s\n", code, trainrun_last_error_kind(), trainrun_last_error());
@@ -67,7 +67,7 @@ int throws_through_c() {
   return trainrun_finish(nullptr);
 }
 
-/// Who it is, as both faces tell it.
+/// Print the context through both interfaces.
 int tells_its_context() {
   const train::Context& me = train::get_context();
   std::printf("rank %d of %d, %d of %d here, node %d of %d, attempt %d, supervised %d\n",
@@ -92,7 +92,7 @@ int tells_its_context() {
   return 0;
 }
 
-/// Each kind of reduction, and what they refuse.
+/// Do each kind of reduction, and print what they refuse.
 int reduces() {
   const auto tell = [](const train::Dict& metrics, train::Reduce how) {
     try {
@@ -112,7 +112,7 @@ int reduces() {
   return 0;
 }
 
-/// What it finds of the run before it.
+/// Print what it finds of the previous run.
 int resumes() {
   std::printf("from epoch %d, of %d ranks\n", train::start_epoch(), train::restored_world_size());
   train::on_resize([](int before, int now) { std::printf("resized %d to %d\n", before, now); });
@@ -125,7 +125,7 @@ int resumes() {
   return 0;
 }
 
-/// What was started ahead of its attempt finds in its environment.
+/// Print what a process that was started before its attempt finds in its environment.
 int tells_its_environment() {
   const auto variable = [](const char* name) {
     const char* text = std::getenv(name);
@@ -136,7 +136,7 @@ int tells_its_environment() {
   return 0;
 }
 
-/// Which checkpoints of the run there are.
+/// Print which checkpoints the run has.
 int asks() {
   const char* out = nullptr;
   if (trainrun_reported_checkpoints(1, -1, &out) != 0) return 1;
@@ -148,7 +148,7 @@ int asks() {
   return 0;
 }
 
-/// The C face, with what it takes and what it refuses.
+/// Use the C interface, with arguments that it accepts and refuses.
 int uses_c() {
   const auto tell = [](int code) {
     if (code == 0)
