@@ -66,7 +66,7 @@ MODULE ?= launcher/core
 SAMPLE ?= 200
 mutants:
 	@$(call deps,mutants)
-	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE)
+	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE) $(if $(TESTS),--tests $(TESTS))
 
 # Run test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".
 TESTS ?= one_node_limits_test one_node_worker_user_test

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""mutants.py MODULE [--sample N] [--seed S] [--from K] [--only K...] [--jobs J]: do the tests notice small faults in a module of the product?
+"""mutants.py MODULE [--sample N] [--seed S] [--from K] [--only K...] [--tests T...] [--jobs J]: do the tests notice small
+faults in a module of the product?
 
 universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. We keep those that change code (not a
 comment, not a text), compile, and give a different object file than the original (an optimizing compiler shows many to mean the same:
@@ -169,9 +170,12 @@ def main():
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--from", dest="first", type=int, default=0, metavar="K", help="where a call that Ctrl-C ended says it was")
     arguments.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers that an earlier call with this seed printed")
+    arguments.add_argument("--tests", nargs="+", metavar="T", help="only these of the module's tests")
     arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = arguments.parse_args()
-    tests = TESTS[options.module]
+    tests = [test for test in TESTS[options.module] if not options.tests or test in options.tests]
+    if not tests:
+        sys.exit(f"mutants: {options.module} has only the tests {', '.join(TESTS[options.module])}")
     work = ROOT / "build-mutants" / options.module.replace("/", "-")
     source, build = work / "source", work / "build"
     copy_tree(source)

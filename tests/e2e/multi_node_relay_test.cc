@@ -126,7 +126,7 @@ TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
 }
 
 // A checkpoint on its way when the group fails is committed if all ranks have handed theirs over.
-TEST_F(Travel, AWorkerThatDiesWhileItsPartTravelsLosesNoCheckpoint) {
+TEST_F(Travel, AWorkerThatDiesWhileItsShardIsRelayedLosesNoCheckpoint) {
   network->slow(1, 50);
   Process& run = nodes->train_run(job("hold_at: [1]"), 2);
   ASSERT_TRUE(wait_until([&] { return first_is_handed_over() && is_relaying(); }))

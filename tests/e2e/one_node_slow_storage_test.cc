@@ -117,7 +117,7 @@ TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
   EXPECT_GE(calls("traind fsync delay").size(), 4u);
 }
 
-TEST_F(SlowStorage, APartThatIsNotStoredInTimeIsGivenUpAndTheNextOnesAreKept) {
+TEST_F(SlowStorage, AShardThatIsNotStoredInTimeIsGivenUpAndTheNextOnesAreKept) {
   rules("traind fsync hang 0 .rank-\n");
   Process& run = train("epochs: 4, hold_at: [2]", "{upload_timeout: 2s}");
 
@@ -250,7 +250,7 @@ TEST_F(SlowStorage, AWorkerWhoseFolderCannotBeMadeCanBeStopped) {
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 
-TEST_F(SlowStorage, ASecondInterruptDoesNotWaitForAPartThatHangs) {
+TEST_F(SlowStorage, ASecondInterruptDoesNotWaitForAShardThatHangs) {
   rules("traind fsync hang 0 .rank-\n");
   Process& run = train("epochs: 2, hold_at: [1]");
   ASSERT_TRUE(wait_until([&] { return calls("traind fsync hang").size() == 1; }));

@@ -132,7 +132,7 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
   EXPECT_EQ(said_.size(), 2u);  // about r1 and the link
 }
 
-TEST_F(NodeDataTest, HandsOutPartsThatARunKeepsAndNothingElse) {
+TEST_F(NodeDataTest, HandsOutShardsThatARunKeepsAndNothingElse) {
   NodeData data(executor_, root_, {}, say_);
   const fs::path shard = root_ / "r1/checkpoints/data-1-0.2/rank-0003";
   fs::create_directories(shard);

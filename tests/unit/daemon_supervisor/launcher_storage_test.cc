@@ -30,7 +30,7 @@ class LauncherStorage : public SupervisorWithData {
   }
 };
 
-TEST_F(LauncherStorage, HandsOutThePartsOfItsAttempt) {
+TEST_F(LauncherStorage, HandsOutTheShardsOfItsAttempt) {
   write(checkpoints() + "/.tmp-5-3.1/.rank-0000/sub/state.bin", "hello");
 
   const FileBytes answer = read(".tmp-5-3.1/.rank-0000", "sub/state.bin");

@@ -95,7 +95,7 @@ TEST_F(ObjectStorageTest, AnotherStoreIsRefused) {
   EXPECT_EQ(objects_->keys(), std::vector<std::string>{"probe-4"});
 }
 
-TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
+TEST_F(ObjectStorageTest, AShardIsUploadedAndWhatWasStagedGoes) {
   const CheckpointStaged message = staged(1);
 
   const ShardWritten shard = stored(message);
@@ -115,7 +115,7 @@ TEST_F(ObjectStorageTest, APartIsUploadedAndWhatWasStagedGoes) {
   EXPECT_FALSE(fs::exists(message.dir));
 }
 
-TEST_F(ObjectStorageTest, OfAPartThatCannotBeUploadedTheLauncherHearsWhy) {
+TEST_F(ObjectStorageTest, OfAShardThatCannotBeUploadedTheLauncherHearsWhy) {
   CheckpointStaged failed = staged(1);
   failed.error = "the disk is full";
   EXPECT_EQ(stored(failed).error, "the disk is full");

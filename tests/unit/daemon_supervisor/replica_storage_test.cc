@@ -73,7 +73,7 @@ class ReplicaStorageTest : public SupervisorWithData {
   std::map<std::string, int> asked_;
 };
 
-TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesPart) {
+TEST_F(ReplicaStorageTest, KeepsACopyOfAnotherNodesShard) {
   const std::string text(300 << 10, 'x');
   offer("data-5-3.1/rank-0004", "sub/state.bin", text);
 
@@ -135,7 +135,7 @@ class ReplicaWorker : public WorkerLink {
   }
 };
 
-TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
+TEST_F(ReplicaWorker, ItsShardLiesWhereOtherNodesMayAskForIt) {
   const std::string data = supervisor_.dir() + "/data/checkpoints/";
   say(staged(1, "hello"));
 
@@ -154,7 +154,7 @@ TEST_F(ReplicaWorker, ItsPartLiesWhereOtherNodesMayAskForIt) {
   EXPECT_FALSE(fs::exists(staging_ + "/ckpt-1"));
 }
 
-TEST_F(ReplicaWorker, OfAPartThatItCouldNotMakeTheLauncherHearsWhy) {
+TEST_F(ReplicaWorker, OfAShardThatItCouldNotMakeTheLauncherHearsWhy) {
   CheckpointStaged failed = staged(1, "half");
   failed.error = "the disk is full";
   failed.error_code = "no_space";

@@ -26,7 +26,7 @@ Result<std::vector<StagedFile>> shard_of_files(std::size_t count, std::size_t pa
   return staged_files(disk, "/staged");
 }
 
-TEST(PartSizes, TheLargestPartThatIsTakenFitsIntoOneFrame) {
+TEST(ShardSizes, TheLargestShardThatIsTakenFitsIntoOneFrame) {
   for (const std::size_t path_bytes : {6u, 40u, 300u, 1000u}) {
     const std::size_t fits = kListBytes / (path_bytes + kBesideAPath);
     const auto files = shard_of_files(fits, path_bytes),

@@ -157,7 +157,7 @@ class ShardWritersTest : public ::testing::Test {
   std::map<std::uint64_t, Answer> answers_;
 };
 
-TEST_F(ShardWritersTest, StoreAPartAndTakeWhatWasStaged) {
+TEST_F(ShardWritersTest, StoreAShardAndTakeWhatWasStaged) {
   begin(writers(seconds(600)), 1);
   run_until([&] { return answers_[1].has_value(); });
 

@@ -181,7 +181,7 @@ TEST_F(WorkerMessagesTest, TheGroupIsNotGoneBeforeTheConnectionIsAtItsEnd) {
   (void)supervisor_.wait_for<GroupGone>();
 }
 
-TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsResolved) {
+TEST_F(WorkerMessagesTest, AShardIsStoredAndSaidAgainUntilItsCheckpointIsResolved) {
   say(staged(1, "hello"));
 
   const auto shard = supervisor_.wait_for<ShardWritten>();
@@ -210,7 +210,7 @@ TEST_F(WorkerMessagesTest, APartIsStoredAndSaidAgainUntilItsCheckpointIsResolved
   EXPECT_EQ(snapshot_.resolved_checkpoint, 1u);
 }
 
-TEST_F(WorkerMessagesTest, OfAPartThatCouldNotBeMadeOrStoredTheLauncherHearsWhy) {
+TEST_F(WorkerMessagesTest, OfAShardThatCouldNotBeMadeOrStoredTheLauncherHearsWhy) {
   CheckpointStaged failed = staged(1, "half");
   failed.error = "the disk is full";
   failed.error_code = "no_space";

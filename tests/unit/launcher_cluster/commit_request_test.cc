@@ -11,7 +11,7 @@ TEST(CommitRequestOf, ReadsTheEpochMetricWhateverItsType) {
   EXPECT_EQ(epoch_of({{"loss", 0.5}}), -1);
 }
 
-TEST(CommitRequestOf, ACommitHasThePartsAndTheMetadataOfRankZero) {
+TEST(CommitRequestOf, ACommitHasTheShardsAndTheMetadataOfRankZero) {
   StagedShard first, second;
   first.rank = Rank{1};
   first.dir = ".rank-0001";

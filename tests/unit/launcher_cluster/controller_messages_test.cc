@@ -173,7 +173,7 @@ TEST(ControllerMessages, WhatEndsOnANode) {
   EXPECT_EQ(drain.reason, "upgrade");
 }
 
-TEST(ControllerMessages, APauseAndAPart) {
+TEST(ControllerMessages, APauseAndAShard) {
   const auto paused = event_of<RankPaused>(
       WorkerPaused{.rank = 2, .report_seq = 5, .checkpoint_seq = 3, .arrived = true});
   EXPECT_EQ(paused.rank, Rank{2});

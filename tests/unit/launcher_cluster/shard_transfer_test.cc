@@ -162,7 +162,7 @@ class ShardTransferTest : public testing::Test {
   bool silent_ = false;
 };
 
-TEST_F(ShardTransferTest, APartIsToldOnceItsFilesAreHere) {
+TEST_F(ShardTransferTest, AShardIsToldOnceItsFilesAreHere) {
   const std::string text(1 << 20, 'x');
 
   EXPECT_TRUE(take(kNode, shard(1, text)));
@@ -217,7 +217,7 @@ TEST_F(ShardTransferTest, TheEndOfAGroupWaitsForWhatIsFetchedFromThere) {
   EXPECT_EQ(only<NodeGroupGone>()[0].node, kNode);
 }
 
-TEST_F(ShardTransferTest, AGroupThatLacksAPartDoesNotWaitForTheOthers) {
+TEST_F(ShardTransferTest, AGroupThatLacksAShardDoesNotWaitForTheOthers) {
   silent_ = true;
   take(kNode, shard(1, "hello"));
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
@@ -264,7 +264,7 @@ TEST_F(ShardTransferTest, WhatACommitHadMovedIsNotFetchedAgain) {
   EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001/r1/state.bin"));
 }
 
-TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
+TEST_F(ShardTransferTest, AShardThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
   const Frame frame = shard(1, "hello");
   write(there() + "/" + kPending + "/.rank-0001/r1/state.bin", "hellO");
 
@@ -278,7 +278,7 @@ TEST_F(ShardTransferTest, APartThatChangedOnItsNodeIsAnErrorThatNamesTheNode) {
   EXPECT_FALSE(std::filesystem::exists(here() + "/.rank-0001"));
 }
 
-TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideThePart) {
+TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideTheShard) {
   ShardWritten message;
   message.checkpoint_seq = 1;
   message.dir = ".rank-0000";
@@ -351,7 +351,7 @@ class ReplicasTest : public ShardTransferTest {
   }
 };
 
-TEST_F(ReplicasTest, APartIsToldOnceAnotherNodeKeepsIt) {
+TEST_F(ReplicasTest, AShardIsToldOnceAnotherNodeKeepsIt) {
   EXPECT_TRUE(take(kNode, kept_shard()));
   run_until([this] { return !orders_.empty(); });
   ASSERT_EQ(orders_.size(), 1u);

@@ -29,7 +29,7 @@ TEST(CollectiveSizes, MoreThanFitsIsAnErrorThatNamesTheCall) {
   EXPECT_EQ(board.next_deadline(), std::nullopt) << "nobody is waited for any more";
 }
 
-TEST(CollectiveSizes, APartThatComesAgainTakesNoMoreRoom) {
+TEST(CollectiveSizes, AShardThatComesAgainTakesNoMoreSpace) {
   CollectiveTracker board(kFitting);
   const std::string part(kPartBytes, 'x');
   for (int rank = 0; rank + 1 < kFitting; ++rank) {

@@ -27,7 +27,7 @@ TEST(CollectiveTracker, AnswersARankThatAsksAgainAfterTheCallIsOver) {
             (CollectiveRelease{1, Parts{"a", "b"}, "", Rank{1}}));
 }
 
-TEST(CollectiveTracker, APartThatComesTwiceCountsOnce) {
+TEST(CollectiveTracker, AShardThatComesTwiceCountsOnce) {
   CollectiveTracker board(2);
   board.join(Rank{0}, 1, "barrier", "", kStart);
 

@@ -194,7 +194,7 @@ TEST(HangingCommit, RanksThatMetWaitForItAndSayso) {
   EXPECT_EQ(d.run.state(), S::TearingDown);
 }
 
-TEST(HangingParts, AreWaitedForUntilTheRunIsToStopAtOnce) {
+TEST(HangingShards, AreWaitedForUntilTheRunIsToStopAtOnce) {
   Driven d(spec_with(std::chrono::minutes(10)));
   d.running();
   d.handle(ctrl_c(), seconds(5));

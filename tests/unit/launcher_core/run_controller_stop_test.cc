@@ -75,7 +75,7 @@ TEST(GracefulStop, InLockstepTheyMeetAlsoWhenTheTickComesLate) {
   EXPECT_EQ(d.handle(Tick{}, seconds(1) + milliseconds(7)), pause_all(Step::Advance, 5));
 }
 
-TEST(GracefulStop, APartFromBeyondTheLastReportIsNotKept) {
+TEST(GracefulStop, AShardFromBeyondTheLastReportIsNotKept) {
   Driven d;
   d.running();
   d.handle(ctrl_c());
@@ -129,7 +129,7 @@ TEST(GracefulStop, WhereARankEndedIsTheLastReportThatTheOthersAreToldOf) {
   EXPECT_EQ(d.handle(Tick{}, seconds(1)), pause_all(Step::Advance, 12));
 }
 
-TEST(GracefulStop, ACheckpointThatLacksThePartOfARankThatEndedIsWaitedForTwoSeconds) {
+TEST(GracefulStop, ACheckpointThatLacksTheShardOfARankThatEndedIsWaitedForTwoSeconds) {
   Driven d;
   d.running();
   d.handle(ctrl_c());

@@ -14,7 +14,7 @@ StagedShard shard(int rank, std::uint64_t index, std::string error = "") {
   return {{Rank{rank}, "dir"}, index, 10 * index, "", std::move(error)};
 }
 
-TEST(CheckpointTracker, IsReadyWhenEveryRanksPartIsThere) {
+TEST(CheckpointTracker, IsReadyWhenEveryRanksShardIsThere) {
   CheckpointTracker tracker(2);
   tracker.add(shard(1, 1), kStart);
   EXPECT_FALSE(tracker.take_ready());
@@ -65,7 +65,7 @@ TEST(CheckpointTracker, NamesWantOfSpaceBeforeOtherErrors) {
   EXPECT_TRUE(ready->no_space);
 }
 
-TEST(CheckpointTracker, GivesUpACheckpointWithABadPart) {
+TEST(CheckpointTracker, GivesUpACheckpointWithABadShard) {
   CheckpointTracker tracker(2);
   tracker.add(shard(0, 1), kStart);
   tracker.add(shard(1, 1, "the disk is full"), kStart);
@@ -76,7 +76,7 @@ TEST(CheckpointTracker, GivesUpACheckpointWithABadPart) {
   EXPECT_EQ(tracker.add(shard(0, 1), kStart), (Outcome{1, "", "rank 1: the disk is full"}));
 }
 
-TEST(CheckpointTracker, AnswersAPartThatIsSentAgainAfterItsCommit) {
+TEST(CheckpointTracker, AnswersAShardThatIsSentAgainAfterItsCommit) {
   CheckpointTracker tracker(1);
   tracker.add(shard(0, 1), kStart);
   tracker.take_ready();

@@ -204,7 +204,7 @@ TEST_F(Checkpoints, RefuseAFileThatIsAFolderElsewhere) {
   EXPECT_EQ(merged.error().message, "'state' is a file of rank 0 and a folder of rank 1");
 }
 
-TEST_F(Checkpoints, NeedThePartsOfAllRanks) {
+TEST_F(Checkpoints, NeedTheShardsOfAllRanks) {
   auto first = write(0);
 
   EXPECT_EQ(store.commit(request(1, {*first}), yes).error().message,
@@ -296,12 +296,12 @@ TEST_F(Checkpoints, SurviveAnyOneFailingOperation) {
   }
 }
 
-TEST_F(Checkpoints, APartForWhichNoFolderCanBeMadeIsAnErrorAtOnce) {
+TEST_F(Checkpoints, AShardForWhichNoFolderCanBeMadeIsAnErrorAtOnce) {
   disk.put("/staging/0/model.pt", "model");
   ASSERT_TRUE(write(0, {.move = false}));
   std::uint64_t at = 0;
   while (disk.trace().at(at).find("/.rank-0000") == std::string::npos) ++at;
-  Checkpoints_APartForWhichNoFolderCanBeMadeIsAnErrorAtOnce_Test fresh;
+  Checkpoints_AShardForWhichNoFolderCanBeMadeIsAnErrorAtOnce_Test fresh;
   fresh.disk.put("/staging/0/model.pt", "model");
   fresh.disk.fail_at(at - fresh.disk.changes() + 1, EIO);
 

@@ -333,7 +333,7 @@ TEST_F(ObjectCheckpoint, OfWhichAnObjectIsMissingOrShortIsRefused) {
   EXPECT_FALSE(objects->has("checkpoints/checkpoint_000001/.manifest.json"));
 }
 
-TEST_F(ObjectCheckpoint, IsUntouchedByAPartThatIsUploadedLate) {
+TEST_F(ObjectCheckpoint, IsUntouchedByAShardThatIsUploadedLate) {
   ASSERT_TRUE(run.save(kOne, 1));
   Launcher next(objects);
   ASSERT_TRUE(next.store.open(Generation{2}));
