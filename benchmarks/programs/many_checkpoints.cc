@@ -97,13 +97,13 @@ void measure(const std::string& folder, std::uint64_t count) {
        {std::optional<int>(), std::optional(static_cast<int>(count)), std::optional(100)}) {
     spec.run_config.checkpoint_config.num_to_keep = keep;
     const std::string policy = keep ? fmt::format("num_to_keep: {}", *keep) : "all are kept";
-    auto keeper = timed("CheckpointManager, " + policy, [&] {
+    auto manager = timed("CheckpointManager, " + policy, [&] {
       return CheckpointManager(spec.run_config.checkpoint_config, *record);
     });
     for (int i = 0; i < kCommits; ++i) {
       const Commit commit = commit_of(*record, ++number);
       timed("commit, " + policy,
-            [&] { return must(keeper.commit(commit, metrics_of(number), kCreated)); });
+            [&] { return must(manager.commit(commit, metrics_of(number), kCreated)); });
     }
   }
 }

@@ -40,7 +40,7 @@ ControllerWatch::ControllerWatch(asio::any_io_executor executor, Scope& scope,
       log_(std::move(log)),
       on_end_(std::move(on_end)) {}
 
-void ControllerWatch::take_up() {
+void ControllerWatch::resume_all() {
   for (const std::string& tag : list_controller_tags(runtime_dir_)) {
     const ControllerFiles files = controller_files(runtime_dir_, tag);
     auto note = read_note(files.note);
@@ -138,7 +138,7 @@ asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<Kept> kept) {
     if (!end) co_return;  // traind leaves
     kept->ours = false;
     kept->note.pid = -1;
-    const auto pause = kept->keeper.ended(*end, clock_.now() - kept->started);
+    const auto pause = kept->policy.ended(*end, clock_.now() - kept->started);
     log_.info("a controller ended", {{"run", kept->note.request.run_dir},
                                      {"how", text_of(*end)},
                                      {"said", tail_of(kept->files.log)}});

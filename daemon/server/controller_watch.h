@@ -25,7 +25,7 @@ class ControllerWatch {
 
   /// Take over the controllers of a traind that is gone: watch the living, and start the dead
   /// again.
-  void take_up();
+  void resume_all();
   /// Start a controller. The asker hears DetachedController and ControllerEnded, or Refused.
   void keep(DetachController request, std::shared_ptr<Connection> asker);
   bool empty() const { return kept_.empty(); }
@@ -35,7 +35,7 @@ class ControllerWatch {
     KeptNote note;
     ControllerFiles files;
     std::shared_ptr<Connection> asker;
-    ControllerRestartPolicy keeper;
+    ControllerRestartPolicy policy;
     TimePoint started;
     bool ours = false;  // a child of this process
   };

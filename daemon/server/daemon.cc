@@ -162,7 +162,7 @@ Result<Unit> Daemon::open() {
     living.insert(files.uid);
   spaces_.remove_old_leftovers(living);
   supervisors_.adopt_all();
-  controllers_.take_up();
+  controllers_.resume_all();
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
   scope_.spawn("adopted", reap_adopted(executor_));

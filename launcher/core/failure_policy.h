@@ -85,7 +85,7 @@ class FailurePolicy {
 
   /// Count a failure that was `node`'s fault. Return true where this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
-  /// Count a failure of the group and decide. `place`: where a worker died, if its group had
+  /// Count a failure of the group and decide. `location`: where a worker died, if its group had
   /// reported. `moves_away`: the next attempt does without that node.
   FailureDecision on_failure(FailureKind kind, const std::optional<FailureLocation>& location = {},
                              bool moves_away = false);

@@ -57,7 +57,7 @@ void GroupEnding::stop(bool again, const std::string& reason) {
       return stop_found();
     case RunState::Pausing:
       if (again) return begin_teardown(Duration{0}, kImmediately);
-      return hurry_pause(now() + stop_grace());
+      return escalate_pause(now() + stop_grace());
     case RunState::TearingDown:
       if (again) stop_hosts(Duration{0}, kImmediately);
       return;
@@ -103,7 +103,7 @@ void GroupEnding::drain(Duration grace, const std::string& text) {
       return resize(preempted, deadline, false);
     case RunState::Pausing:
       if (!run_.progress.stop()) cause_.resize(preempted);
-      return hurry_pause(deadline);
+      return escalate_pause(deadline);
     case RunState::TearingDown:
     case RunState::Scheduling:
     case RunState::Finished:
@@ -120,7 +120,7 @@ void GroupEnding::pause(const std::string& reason, TimePoint deadline, bool at_c
 }
 
 // Hurry the pause: the ranks should have met at a checkpoint, and now there is no time for that.
-void GroupEnding::hurry_pause(TimePoint deadline) {
+void GroupEnding::escalate_pause(TimePoint deadline) {
   if (quiesce_->escalate(deadline, now())) send_pause();
 }
 

@@ -70,7 +70,7 @@ class GroupEnding {
   void begin_teardown(Duration grace, const std::string& reason);
   void stop_hosts(Duration grace, const std::string& reason);
   void pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
-  void hurry_pause(TimePoint deadline);
+  void escalate_pause(TimePoint deadline);
   void send_pause();
   Pause pause_for(NodeId node) const;
   bool gives_up_shards();

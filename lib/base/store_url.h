@@ -24,7 +24,7 @@ inline constexpr std::array kStoreSchemes{
                 "write hdfs://namenode:8020/folder, or hdfs:///folder on the cluster that Hadoop's "
                 "core-site.xml names"}};
 
-/// Return the scheme of `place`; null for a path, and for a URL of no known store.
+/// Return the scheme of `location`; null for a path, and for a URL of no known store.
 inline const StoreScheme* store_scheme(std::string_view location) {
   for (const StoreScheme& scheme : kStoreSchemes)
     if (location.starts_with(scheme.prefix)) return &scheme;

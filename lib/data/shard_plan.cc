@@ -87,7 +87,7 @@ std::int64_t ShardPlan::open_groups() const {
   return std::min(lanes(), own);
 }
 
-/// Return the group at `place` of the epoch's sequence of groups.
+/// Return the group at `position` of the epoch's sequence of groups.
 std::int64_t ShardPlan::group_at(std::int64_t position) const {
   return input_.shuffle && !mixed_whole_ ? groups_(position) : position;
 }

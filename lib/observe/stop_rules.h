@@ -1,5 +1,6 @@
-// The rules of the spec's `stop: {epoch: 10, val_acc: 0.9}`. Pure. The driver shows every report to
-// the rules, and stops the run gracefully when a rule is met. Only rank 0's reports count.
+// The rules of the spec's `stop: {epoch: 10, val_acc: 0.9}`. Pure. ReportPipeline shows every
+// report to the rules; when one is met, the driver asks for a graceful stop. Only rank 0's reports
+// count.
 #pragma once
 
 #include <optional>

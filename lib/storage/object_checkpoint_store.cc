@@ -290,8 +290,8 @@ Result<Unit> ObjectCheckpointStore::discard(const PendingCheckpoint& pending) {
 }
 
 Result<Unit> ObjectCheckpointStore::discard_before(Attempt attempt) {
-  if (swept_ < attempt) {
-    swept_ = attempt;
+  if (dropped_before_ < attempt) {
+    dropped_before_ = attempt;
     (void)store_.drop_unfinished(std::string(kObjectCheckpoints), [&](const std::string& key) {
       const auto one = parse_data_name(folder_of(key));
       return one && one->attempt < attempt;

@@ -68,8 +68,8 @@ class ObjectCheckpointStore final : public CheckpointStore {
 
   ObjectStore& store_;
   Generation generation_{1};
-  Attempt swept_{0};         // unfinished uploads of attempts before it have been dropped
-  CheckpointNumber closed_;  // by open(): up to it others have committed
+  Attempt dropped_before_{0};  // unfinished uploads of attempts before it have been dropped
+  CheckpointNumber closed_;    // by open(): up to it others have committed
   std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed
   std::map<PendingCheckpoint, CheckpointNumber> committed_;  // whose data is some checkpoint's
   std::map<PendingCheckpoint, CheckpointNumber> in_doubt_;   // commits whose end is not known

@@ -77,7 +77,7 @@ struct FileFetcher::Flow {
 
   bool all_asked() const { return asked.file == missing.size(); }
   bool all_written() const { return written.file == missing.size(); }
-  /// Move `place` behind `bytes` more of this file, or to the next file that has any.
+  /// Move `position` behind `bytes` more of this file, or to the next file that has any.
   void move(Position& position, std::uint64_t bytes) const {
     position.offset += bytes;
     while (position.file < missing.size() && position.offset >= missing[position.file].bytes)

@@ -17,10 +17,8 @@ constexpr int kHeldAt = 6;
 // For tests of the verdict on a silent node; tests without a verdict use the patient ones.
 constexpr const char* kOneLoss = "max_failures: 1, node_dead_after: 5s, orphan_timeout: 5s";
 constexpr Seconds kOneLossDeadAfter{5};
-constexpr const char* kPatientOneFailure =
-    "max_failures: 1, node_dead_after: 1h, orphan_timeout: 1h";
-constexpr const char* kPatientNoFailure =
-    "max_failures: 0, node_dead_after: 1h, orphan_timeout: 1h";
+constexpr const char* kSlowOneFailure = "max_failures: 1, node_dead_after: 1h, orphan_timeout: 1h";
+constexpr const char* kSlowNoFailure = "max_failures: 0, node_dead_after: 1h, orphan_timeout: 1h";
 
 class MultiNodeFaults : public ThreeNodes {
  protected:
@@ -95,7 +93,7 @@ class MultiNodeFaults : public ThreeNodes {
 };
 
 TEST_F(MultiNodeFaults, AKilledWorkerRestartsTheGroupOnBothNodes) {
-  Process& run = nodes->train_run(job("hold_at: [6]", kPatientOneFailure), 3);
+  Process& run = nodes->train_run(job("hold_at: [6]", kSlowOneFailure), 3);
   ASSERT_TRUE(wait_until([&] { return all_wait(); })) << run.out() << run.err();
   EXPECT_EQ(nodes->workers_on(0).size(), 2u);
   EXPECT_EQ(nodes->workers_on(1).size(), 2u);
@@ -107,7 +105,7 @@ TEST_F(MultiNodeFaults, AKilledWorkerRestartsTheGroupOnBothNodes) {
 }
 
 TEST_F(MultiNodeFaults, AKilledSupervisorTakesItsWorkersAndTheGroupRestarts) {
-  Process& run = nodes->train_run(job("hold_at: [6]", kPatientOneFailure), 3);
+  Process& run = nodes->train_run(job("hold_at: [6]", kSlowOneFailure), 3);
   ASSERT_TRUE(wait_until([&] { return all_wait(); })) << run.out() << run.err();
   const std::vector<pid_t> its_workers = nodes->workers_on(1);
   ASSERT_EQ(its_workers.size(), 2u);
@@ -161,7 +159,7 @@ TEST_F(MultiNodeFaults, AStaleNodeThatComesBackIsToldToEndAndNotListenedTo) {
 }
 
 TEST_F(MultiNodeFaults, AShortCutCostsNothing) {
-  Process& run = nodes->train_run(job("checkpoint_every: 0, hold_at: [6]", kPatientNoFailure), 3);
+  Process& run = nodes->train_run(job("checkpoint_every: 0, hold_at: [6]", kSlowNoFailure), 3);
   ASSERT_TRUE(wait_until([&] { return all_reported(0, 5); })) << run.out() << run.err();
 
   network->cut(1);
@@ -183,8 +181,7 @@ TEST_F(MultiNodeFaults, ANodeThatHearsNothingIsLostToo) {
 }
 
 TEST_F(MultiNodeFaults, DaemonsThatAreKilledAndRestartedCostNothing) {
-  Process& run =
-      nodes->train_run(job("checkpoint_every: 0, hold_at: [4, 8]", kPatientNoFailure), 3);
+  Process& run = nodes->train_run(job("checkpoint_every: 0, hold_at: [4, 8]", kSlowNoFailure), 3);
   ASSERT_TRUE(wait_until([&] { return all_reported(0, 3); })) << run.out() << run.err();
 
   for (const int node : {0, 1}) {
@@ -202,7 +199,7 @@ TEST_F(MultiNodeFaults, DaemonsThatAreKilledAndRestartedCostNothing) {
 }
 
 TEST_F(MultiNodeFaults, ALauncherThatWasReplacedEndsNothingOnNodesThatOnlyItHasReached) {
-  const std::string yaml = job("checkpoint_every: 0, hold_at: [6]", kPatientNoFailure);
+  const std::string yaml = job("checkpoint_every: 0, hold_at: [6]", kSlowNoFailure);
   Process& first = nodes->train_run(yaml, 3);
   ASSERT_TRUE(wait_until([&] { return all_reported(0, 5); })) << first.out() << first.err();
 

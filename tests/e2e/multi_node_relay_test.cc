@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Travel : public NoStorage {
+class Relay : public NoStorage {
  protected:
   void SetUp() override {
     NoStorage::SetUp();
@@ -63,7 +63,7 @@ class Travel : public NoStorage {
   }
 };
 
-TEST_F(Travel, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
+TEST_F(Relay, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
   Process& run = nodes->train_run(job("hold_at: [2]"), 2);
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
 
@@ -80,7 +80,7 @@ TEST_F(Travel, CheckpointsOfANodeWithoutTheStorageAreCommittedAndRestored) {
   EXPECT_EQ(restarts(*cluster, "job"), 1);
 }
 
-TEST_F(Travel, ANodeThatHadNothingOfItGetsAllOfIt) {
+TEST_F(Relay, ANodeThatHadNothingOfItGetsAllOfIt) {
   start_without_storage(2);
   Process& run = nodes->train_run(job("hold_at: [2]", "max_failures: 2"), 3);
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
@@ -95,7 +95,7 @@ TEST_F(Travel, ANodeThatHadNothingOfItGetsAllOfIt) {
   EXPECT_EQ(cluster->run({"checkpoint", "verify", cluster->run_dir("job")}), 0);
 }
 
-TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
+TEST_F(Relay, ALauncherThatIsKilledMeanwhileCostsNothing) {
   network->slow(1, 100);
   Process& run = nodes->train_run(job("hold_at: [3]"), 2);
   ASSERT_TRUE(wait_until([&] { return committed(1) && is_relaying(); })) << run.out() << run.err();
@@ -110,7 +110,7 @@ TEST_F(Travel, ALauncherThatIsKilledMeanwhileCostsNothing) {
   EXPECT_EQ(restarts(*cluster, "job"), 0);
 }
 
-TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
+TEST_F(Relay, ATraindThatIsKilledMeanwhileCostsNothing) {
   network->slow(1, 100);
   Process& run = nodes->train_run(job("hold_at: [3]"), 2);
   ASSERT_TRUE(wait_until([&] { return committed(1) && is_relaying(); })) << run.out() << run.err();
@@ -126,7 +126,7 @@ TEST_F(Travel, ATraindThatIsKilledMeanwhileCostsNothing) {
 }
 
 // A checkpoint on its way when the group fails is committed if all ranks have handed theirs over.
-TEST_F(Travel, AWorkerThatDiesWhileItsShardIsRelayedLosesNoCheckpoint) {
+TEST_F(Relay, AWorkerThatDiesWhileItsShardIsRelayedLosesNoCheckpoint) {
   network->slow(1, 50);
   Process& run = nodes->train_run(job("hold_at: [1]"), 2);
   ASSERT_TRUE(wait_until([&] { return first_is_handed_over() && is_relaying(); }))
@@ -141,7 +141,7 @@ TEST_F(Travel, AWorkerThatDiesWhileItsShardIsRelayedLosesNoCheckpoint) {
 }
 
 // Rank 0, whose node reads the storage itself, would find the same.
-TEST_F(Travel, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
+TEST_F(Relay, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
   Process& run = nodes->train_run(job("hold_at: [2], restore_hold: [1]"), 2);
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << run.out() << run.err();
   // Do not change rank 1's file: n1 has those bytes as well, and does not ask for them.

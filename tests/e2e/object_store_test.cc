@@ -205,12 +205,12 @@ TEST(Hdfs, AnAbsentNameNodeIsWaitedForAndNotTakenForEmptiness) {
   ASSERT_TRUE(store->put("a/one", "1"));
   ASSERT_TRUE(store->put("a/one", "2"));
   server.signal(SIGUSR1);
-  const auto impatient = open(milliseconds(1));
+  const auto short_of_time = open(milliseconds(1));
 
-  EXPECT_EQ(impatient->list("a").error().code, Errc::Unavailable);
-  EXPECT_EQ(impatient->get("a/one", 10).error().code, Errc::Unavailable);
-  EXPECT_EQ(impatient->put_new("a/two", "2").error().code, Errc::Unavailable);
-  EXPECT_EQ(impatient->remove("a/one").error().code, Errc::Unavailable);
+  EXPECT_EQ(short_of_time->list("a").error().code, Errc::Unavailable);
+  EXPECT_EQ(short_of_time->get("a/one", 10).error().code, Errc::Unavailable);
+  EXPECT_EQ(short_of_time->put_new("a/two", "2").error().code, Errc::Unavailable);
+  EXPECT_EQ(short_of_time->remove("a/one").error().code, Errc::Unavailable);
   away = true;
 
   EXPECT_EQ(*store->list("a"), (std::vector<StoredObject>{{"a/one", 1}}));

@@ -66,7 +66,7 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   EXPECT_FALSE(contains(daemon.err(), "workers go on")) << daemon.err();
 }
 
-TEST_F(OneDaemon, ATermThatComesAgainALittleLaterIsInAHurry) {
+TEST_F(OneDaemon, ATermThatComesAgainALittleLaterEscalates) {
   Process& daemon = this->daemon();
   Process& run = run_on(daemon, "ignore-term");
   run.signal(SIGSTOP);  // otherwise it would stop the worker, and traind would drain the node

@@ -60,7 +60,7 @@ class Detach : public ::testing::Test {
     return process.out() + process.err();
   }
   /// Wait until controllers have found the workers of their predecessors so many times.
-  bool taken_up(std::size_t times) {
+  bool resumed(std::size_t times) {
     return wait_until([&] {
       const std::string text = log();
       std::size_t found = 0;
@@ -89,7 +89,7 @@ TEST_F(Detach, AKilledControllerIsBackByItself) {
 
   const std::set<pid_t> first = controllers();
   kill_all(first);
-  ASSERT_TRUE(taken_up(1)) << log();
+  ASSERT_TRUE(resumed(1)) << log();
   EXPECT_NE(controllers(), first);
   EXPECT_EQ(cluster.worker_pids(), workers);
 
@@ -109,7 +109,7 @@ TEST_F(Detach, TheirTraindMayDieBeforeTheController) {
   })) << log();
 
   kill_all(controllers());
-  ASSERT_TRUE(taken_up(1)) << log();
+  ASSERT_TRUE(resumed(1)) << log();
   EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
@@ -124,9 +124,9 @@ TEST_F(Detach, AfterControllerAndPrivateTraindResumeDetachesAgain) {
 
   Process& resume = cluster.train_run({"resume", "--detach", cluster.run_dir("job")});
   ASSERT_EQ(resume.wait(), 0) << resume.out() << resume.err();
-  ASSERT_TRUE(taken_up(1)) << log();
+  ASSERT_TRUE(resumed(1)) << log();
   kill_all(controllers());
-  ASSERT_TRUE(taken_up(2)) << log();
+  ASSERT_TRUE(resumed(2)) << log();
   EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
@@ -169,9 +169,9 @@ TEST_F(Detach, ATraindOfTheUsersTakesItsControllersUpAgain) {
   EXPECT_EQ(first.wait(), 137);
   kill_all(controllers());
   Process& second = daemon(listen);
-  ASSERT_TRUE(taken_up(1)) << log() << second.err();
+  ASSERT_TRUE(resumed(1)) << log() << second.err();
   kill_all(controllers());
-  ASSERT_TRUE(taken_up(2)) << log() << second.err();
+  ASSERT_TRUE(resumed(2)) << log() << second.err();
   EXPECT_EQ(cluster.worker_pids(), workers);
 
   go_on();
@@ -193,7 +193,7 @@ TEST_F(Detach, AttachFollowsItThroughTheDeathOfAController) {
   ASSERT_TRUE(wait_until([&] { return contains(attached.out(), "checkpoint:"); }));
 
   kill_all(controllers());
-  ASSERT_TRUE(taken_up(1)) << log();
+  ASSERT_TRUE(resumed(1)) << log();
   cluster.write("go", "");
 
   EXPECT_EQ(attached.wait(), 3) << attached.out() << attached.err();

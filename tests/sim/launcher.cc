@@ -52,7 +52,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
       controller_(spec_of(sim), start_, sim.timeline.now()),
       stop_rules_(rules_of(sim.plan.spec)) {
   for (const auto& [attempt, ranks] : folder.reports) {
-    for (const auto& [rank, last] : ranks) ledgers_[attempt].restore(rank, last);
+    for (const auto& [rank, last] : ranks) trackers_[attempt].restore(rank, last);
   }
   sim_.check.launcher_began(generation, start_.living, start_.finished);
   std::set<int> has_workers;
@@ -389,7 +389,7 @@ void SimLauncher::write() {
     if (!item.flushed) take(item);
   }
   if (sim_.mutant != Mutant::AcksForgotten) {
-    for (auto& [attempt, ledger] : ledgers_) acknowledge(attempt, ledger.synced());
+    for (auto& [attempt, tracker] : trackers_) acknowledge(attempt, tracker.synced());
   }
   for (const Item& item : items) {
     if (item.flushed) item.flushed();
@@ -400,11 +400,12 @@ void SimLauncher::write() {
 
 void SimLauncher::take(const Item& item) {
   const ReportBatch& batch = item.batch;
-  auto known = ledgers_[item.attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
+  auto known =
+      trackers_[item.attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
   if (!known) return sim_.check.fail("S8", known.error().message);
   if (sim_.mutant == Mutant::ReportsTakenTwice) *known = 0;
   const std::uint64_t last = batch.first_report_seq + batch.count - 1;
-  ledgers_[item.attempt].written(Rank{batch.rank}, last);
+  trackers_[item.attempt].written(Rank{batch.rank}, last);
   if (*known < batch.count) folder_.reports[item.attempt][Rank{batch.rank}] = last;
   for (std::uint32_t i = *known; i < batch.count; ++i)
     sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_report_seq + i);

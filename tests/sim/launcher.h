@@ -89,7 +89,7 @@ class SimLauncher {
   std::deque<Item> queue_;
   std::size_t said_again_ = 0;  // resends by supervisors since the queue was empty
   bool writing_ = false;
-  std::map<Attempt, SequenceTracker> ledgers_;
+  std::map<Attempt, SequenceTracker> trackers_;
   std::map<Attempt, std::vector<int>> origins_;  // node of each rank, for reports
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;

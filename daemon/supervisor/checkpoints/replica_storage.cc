@@ -71,10 +71,10 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   auto storing = LauncherStorage::store(rank, std::move(message));
   ShardWritten shard = co_await std::move(storing);
   if (!shard.error.empty()) co_return shard;
-  auto settling = run_on<std::string>(pool_, [this, pending, rank, folder = shard.dir] {
+  auto moving = run_on<std::string>(pool_, [this, pending, rank, folder = shard.dir] {
     return place_shard(files_, checkpoints_, pending, {rank, folder, {}});
   });
-  const auto location = co_await std::move(settling);
+  const auto location = co_await std::move(moving);
   if (location) {
     shard.dir = *location;
   } else {

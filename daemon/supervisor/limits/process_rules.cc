@@ -113,7 +113,6 @@ Result<Unit> check_limits(const ProcessRules& rules) {
   return Unit{};
 }
 
-// A process that somebody chose to be killed before others stays so.
 Result<Unit> check_open_files(int workers) {
   constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
   rlimit limit{};
@@ -126,6 +125,7 @@ Result<Unit> check_open_files(int workers) {
                "fewer workers on a node"};
 }
 
+// A process that somebody chose to be killed before others stays so.
 void ask_to_be_spared(int oom_score_adj) {
   std::fstream file("/proc/self/oom_score_adj");
   int now = 0;

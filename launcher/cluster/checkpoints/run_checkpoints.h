@@ -15,7 +15,7 @@ struct RunCheckpoints {
   std::unique_ptr<CheckpointStore> store;
 };
 
-/// Open the checkpoints of the run at `place`, a path or a URL. `files` is used for a path, and
+/// Open the checkpoints of the run at `location`, a path or a URL. `files` is used for a path, and
 /// must outlive the answer.
 Result<RunCheckpoints> open_checkpoints(const std::string& location, FileSystem& files);
 

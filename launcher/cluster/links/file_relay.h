@@ -27,7 +27,7 @@ class FileRelay {
   FileRelay(const Clock& clock, NodeLinks& links, UserMessages& messages)
       : clock_(clock), links_(links), messages_(messages) {}
 
-  /// Record which nodes have the shard at `place`, "data-3-0.12/rank-0003".
+  /// Record which nodes have the shard at `location`, "data-3-0.12/rank-0003".
   void knows(const std::string& location, std::vector<std::string> nodes) {
     holders_[location] = std::move(nodes);
   }

@@ -25,7 +25,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kLastWritesMin = seconds(30);  // for all of them, or longer
+constexpr Duration kFlushMin = seconds(30);  // for all of them, or longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
@@ -60,7 +60,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                      [this](const StopAsked& stop) { on_stop_asked(stop); }),
       scope_(executor_),
       shutdown_flush_(executor_, scope_, clock_,
-                      std::max(kLastWritesMin, spec_.run_config.checkpoint_config.upload_timeout),
+                      std::max(kFlushMin, spec_.run_config.checkpoint_config.upload_timeout),
                       screen_),
       news_(journal_, summary_builder_, screen_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),

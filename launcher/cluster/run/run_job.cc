@@ -37,11 +37,11 @@ int run_job(const RunOptions& options) {
   const JobSpec& spec = options.parsed.spec;
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
   auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
-  if (!tls) return refuse(options, tls.error(), 77);
+  if (!tls) return refuse(options, tls.error(), exit_code::kPermission);
   if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
     print_err("train-run: {}\n", soon);
   if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
-    return refuse(options, safe.error(), 77);
+    return refuse(options, safe.error(), exit_code::kPermission);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
@@ -65,7 +65,7 @@ int run_job(const RunOptions& options) {
   if (daemon) remember_daemon(*daemon, folder);
   if (options.detached) {
     if (const auto begun = begin_detached(folder); !begun)
-      return refuse(options, begun.error(), 74);
+      return refuse(options, begun.error(), exit_code::kIo);
   } else {
     end_detached(folder);
   }
@@ -73,7 +73,8 @@ int run_job(const RunOptions& options) {
   if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
   RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
                    log ? std::move(*log) : Log());
-  if (const auto opened = driver.open_sinks(); !opened) return refuse(options, opened.error(), 74);
+  if (const auto opened = driver.open_sinks(); !opened)
+    return refuse(options, opened.error(), exit_code::kIo);
   leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
 }
 

@@ -65,9 +65,10 @@ ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, O
   return progress;
 }
 
-RunScreen::RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& ledger)
+RunScreen::RunScreen(ProgressOptions options, const Clock& clock,
+                     RunSummaryBuilder& summary_builder)
     : clock_(clock),
-      summary_builder_(ledger),
+      summary_builder_(summary_builder),
       mode_(options.mode),
       color_(options.color),
       progress_(fit_to_terminal(std::move(options)), moment()) {}

@@ -28,7 +28,7 @@ ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, O
 
 class RunScreen final : public UserMessages {
  public:
-  RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& ledger);
+  RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& summary_builder);
 
   /// Show what `say(progress, moment)` returns.
   template <class Say>

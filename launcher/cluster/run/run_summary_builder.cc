@@ -162,9 +162,9 @@ void RunSummaryBuilder::checkpoint_committed(const CheckpointManager::Outcome& o
   checkpoint_at_ = clock_.now();
 }
 
-void RunSummaryBuilder::checkpoints_found(const CheckpointManager& keeper) {
-  best_ = keeper.best();
-  latest_ = keeper.latest();
+void RunSummaryBuilder::checkpoints_found(const CheckpointManager& manager) {
+  best_ = manager.best();
+  latest_ = manager.latest();
 }
 
 RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last_metrics) const {

@@ -34,7 +34,7 @@ class RunSummaryBuilder {
   void attempt_ended(const AttemptEnded& ended);
   void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,
                             std::uint64_t report_seq);
-  void checkpoints_found(const CheckpointManager& keeper);
+  void checkpoints_found(const CheckpointManager& manager);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
   /// Keep what a rank's program passed to set_result(), if it is JSON.

@@ -13,12 +13,12 @@ namespace train {
 void ShutdownFlush::begin() {
   if (std::exchange(begun_, true)) return;
   began_ = clock_.now();
-  until_ = began_ + (hurried_ ? kHurriedWritesMax : limit_);
+  until_ = began_ + (escalated_ ? kEscalatedFlushMax : limit_);
 }
 
 void ShutdownFlush::escalate() {
-  hurried_ = said_ = true;
-  if (begun_) until_ = std::min(until_, clock_.now() + kHurriedWritesMax);
+  escalated_ = said_ = true;
+  if (begun_) until_ = std::min(until_, clock_.now() + kEscalatedFlushMax);
   changed_.notify();
 }
 
@@ -52,7 +52,7 @@ asio::awaitable<bool> ShutdownFlush::wait_for_thread(std::function<void()> work)
 
 asio::awaitable<bool> ShutdownFlush::wait_until_done(std::shared_ptr<bool> done) {
   while (!*done && clock_.now() < until_) {
-    const TimePoint quiet_until = began_ + kLastWritesQuiet;
+    const TimePoint quiet_until = began_ + kFlushQuiet;
     if (!said_ && clock_.now() >= quiet_until) {
       said_ = true;
       messages_.phase(fmt::format("waiting at most {} for the last writes; Ctrl-C ends that",

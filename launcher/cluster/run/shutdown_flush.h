@@ -16,8 +16,8 @@
 
 namespace train {
 
-inline constexpr Duration kHurriedWritesMax = seconds(3);
-inline constexpr Duration kLastWritesQuiet = seconds(2);  // before we say that the run's end waits
+inline constexpr Duration kEscalatedFlushMax = seconds(3);
+inline constexpr Duration kFlushQuiet = seconds(2);  // before we say that the run's end waits
 
 class ShutdownFlush {
  public:
@@ -53,7 +53,7 @@ class ShutdownFlush {
   UserMessages& messages_;
   Notifier changed_;
   TimePoint began_{}, until_ = TimePoint::max();
-  bool begun_ = false, hurried_ = false, said_ = false, in_time_ = true;
+  bool begun_ = false, escalated_ = false, said_ = false, in_time_ = true;
 };
 
 }  // namespace train

@@ -34,17 +34,17 @@ TEST(ControllerRestartPolicy, ARunThatHasEndedIsNotBegunAgain) {
 }
 
 TEST(ControllerRestartPolicy, PausesLongerAfterEachFailureInARow) {
-  ControllerRestartPolicy keeper;
+  ControllerRestartPolicy policy;
   for (const int pause : {0, 1, 2, 4, 8, 16, 30, 30})
-    EXPECT_EQ(keeper.ended(kKilled, seconds(1)), Duration(seconds(pause)));
+    EXPECT_EQ(policy.ended(kKilled, seconds(1)), Duration(seconds(pause)));
 }
 
 TEST(ControllerRestartPolicy, AMinuteOfLifeMakesUpForAllFailuresBefore) {
-  ControllerRestartPolicy keeper;
-  for (int i = 0; i < 100; ++i) keeper.ended(kKilled, seconds(1));
+  ControllerRestartPolicy policy;
+  for (int i = 0; i < 100; ++i) policy.ended(kKilled, seconds(1));
 
-  EXPECT_EQ(keeper.ended(kKilled, seconds(60)), Duration{0});
-  EXPECT_EQ(keeper.ended(kKilled, seconds(59)), Duration(seconds(1)));
+  EXPECT_EQ(policy.ended(kKilled, seconds(60)), Duration{0});
+  EXPECT_EQ(policy.ended(kKilled, seconds(59)), Duration(seconds(1)));
 }
 
 }  // namespace

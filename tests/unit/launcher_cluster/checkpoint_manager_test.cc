@@ -32,7 +32,7 @@ class CheckpointManagerTest : public testing::Test {
     std::ofstream(join_path(folder, kManifestName)) << *text;
   }
 
-  void commit(CheckpointManager& keeper, std::uint64_t number,
+  void commit(CheckpointManager& manager, std::uint64_t number,
               const CheckpointManager::Pinned& pinned = {}) {
     const std::string staged = temp_.path() + "/staged";
     std::filesystem::create_directory(staged);
@@ -41,7 +41,7 @@ class CheckpointManagerTest : public testing::Test {
                     {record_->generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged);
     ASSERT_TRUE(shard) << shard.error().describe();
     const StagedShard brought{*shard};
-    const auto outcome = keeper.commit(
+    const auto outcome = manager.commit(
         {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}},
         {}, kCreated, pinned);
     ASSERT_TRUE(outcome) << outcome.error().describe();
@@ -62,13 +62,13 @@ class CheckpointManagerTest : public testing::Test {
 
 TEST_F(CheckpointManagerTest, RemovesAFewAtACommitWhereVeryManyNeedNotBeKept) {
   for (std::uint64_t number = 1; number <= kRemovalsMax + 3; ++number) put_checkpoint(number);
-  CheckpointManager keeper({.num_to_keep = 2, .score_attribute = {}}, *record_);
+  CheckpointManager manager({.num_to_keep = 2, .score_attribute = {}}, *record_);
 
-  commit(keeper, kRemovalsMax + 4);
+  commit(manager, kRemovalsMax + 4);
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 1, kRemovalsMax + 2,
                                                    kRemovalsMax + 3, kRemovalsMax + 4}));
 
-  commit(keeper, kRemovalsMax + 5);
+  commit(manager, kRemovalsMax + 5);
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 4, kRemovalsMax + 5}));
 }
 
@@ -82,17 +82,17 @@ ValidationRecord validated(std::uint64_t number, double accuracy) {
 }
 
 TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
-  CheckpointManager keeper(by_validation(), *record_);
-  commit(keeper, 1);
-  commit(keeper, 2, {CheckpointNumber{1}});
+  CheckpointManager manager(by_validation(), *record_);
+  commit(manager, 1);
+  commit(manager, 2, {CheckpointNumber{1}});
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 2}));
 
-  const auto first = keeper.validated(validated(1, 0.9), {CheckpointNumber{2}});
+  const auto first = manager.validated(validated(1, 0.9), {CheckpointNumber{2}});
   ASSERT_TRUE(first) << first.error().describe();
   EXPECT_EQ(first->best->info.number, 1u);
   EXPECT_EQ(first->best->score, 0.9);
-  commit(keeper, 3, {CheckpointNumber{2}});
-  const auto second = keeper.validated(validated(2, 0.5), {});
+  commit(manager, 3, {CheckpointNumber{2}});
+  const auto second = manager.validated(validated(2, 0.5), {});
 
   ASSERT_TRUE(second) << second.error().describe();
   EXPECT_EQ(second->best->info.number, 1u);
@@ -101,7 +101,7 @@ TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
 
 TEST_F(CheckpointManagerTest, ALaterLauncherKnowsWhatWasValidated) {
   {
-    CheckpointManager keeper({.num_to_keep = {}, .score_attribute = "val_acc"}, *record_);
+    CheckpointManager manager({.num_to_keep = {}, .score_attribute = "val_acc"}, *record_);
     put_checkpoint(1);
     put_checkpoint(2);
   }
@@ -120,23 +120,23 @@ TEST_F(CheckpointManagerTest, ALaterLauncherKnowsWhatWasValidated) {
 
 TEST_F(CheckpointManagerTest, AValidationThatFailedIsWrittenDownToo) {
   put_checkpoint(1);
-  CheckpointManager keeper(by_validation(), *record_);
+  CheckpointManager manager(by_validation(), *record_);
 
-  const auto outcome = keeper.validated({.checkpoint = CheckpointNumber{1},
-                                         .status = ValidationStatus::Failed,
-                                         .error = "it exited with 1"},
-                                        {});
+  const auto outcome = manager.validated({.checkpoint = CheckpointNumber{1},
+                                          .status = ValidationStatus::Failed,
+                                          .error = "it exited with 1"},
+                                         {});
 
   ASSERT_TRUE(outcome) << outcome.error().describe();
   ASSERT_EQ(outcome->warnings.size(), 1u);  // it has no score
-  EXPECT_EQ(keeper.known().at(0).error, "it exited with 1");
+  EXPECT_EQ(manager.known().at(0).error, "it exited with 1");
   EXPECT_TRUE(
       CheckpointManager(by_validation(), *record_).with_unvalidated({}).unvalidated.empty());
 }
 
 TEST_F(CheckpointManagerTest, AResultForACheckpointThatIsGoneIsRefused) {
-  CheckpointManager keeper(by_validation(), *record_);
-  const auto outcome = keeper.validated(validated(7, 0.9), {});
+  CheckpointManager manager(by_validation(), *record_);
+  const auto outcome = manager.validated(validated(7, 0.9), {});
   ASSERT_TRUE(outcome.has_error());
   EXPECT_EQ(outcome.error().code, Errc::NotFound);
 }

@@ -26,12 +26,12 @@ class ReplicaDownloaderTest : public testing::Test {
     ASSERT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
     relay_.emplace(clock_, links_, messages_);
-    gatherer_.emplace(context_.get_executor(), clock_, disk_, *record_, *relay_, messages_);
+    downloader_.emplace(context_.get_executor(), clock_, disk_, *record_, *relay_, messages_);
   }
   /// Answer as the asked node, with what is on its disk; no answer while nodes are silent.
   void asked(NodeId node, const Frame& frame) {
     const auto request = *decode<ReadFile>(frame);
-    if (silent_) return boost::asio::post(context_, [this] { gatherer_->cancel(); });
+    if (silent_) return boost::asio::post(context_, [this] { downloader_->cancel(); });
     boost::asio::post(context_, [this, node, request] {
       FileBytes answer{.id = request.id, .offset = request.offset};
       const auto found = on_nodes_.find(request.folder + "/" + request.path);
@@ -71,10 +71,10 @@ class ReplicaDownloaderTest : public testing::Test {
     std::optional<bool> all;
     asio::co_spawn(
         context_,
-        [](ReplicaDownloader& gatherer, std::optional<bool>& into) -> asio::awaitable<void> {
-          auto gathering = gatherer.gather();
+        [](ReplicaDownloader& downloader, std::optional<bool>& into) -> asio::awaitable<void> {
+          auto gathering = downloader.gather();
           into = co_await std::move(gathering);
-        }(*gatherer_, all),
+        }(*downloader_, all),
         [](const std::exception_ptr&) {});
     context_.restart();
     context_.run_for(std::chrono::seconds(60));
@@ -91,7 +91,7 @@ class ReplicaDownloaderTest : public testing::Test {
                    [this](NodeId node, const Frame& frame) { asked(node, frame); }};
   RecordedMessages messages_;
   std::optional<FileRelay> relay_;
-  std::optional<ReplicaDownloader> gatherer_;
+  std::optional<ReplicaDownloader> downloader_;
   std::map<std::string, std::string> on_nodes_;
   bool silent_ = false;
 };

@@ -25,34 +25,34 @@ class RunSummaryBuilderTest : public testing::Test {
     open();
   }
   void open() {
-    ledger_.reset();
+    builder_.reset();
     record_.reset();
     auto record = RunRecord::open(spec_, {});
     ASSERT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
-    ledger_.emplace(
+    builder_.emplace(
         spec_, *record_, clock_, [](const std::function<void()>& work) { work(); }, log_);
-    ledger_->placed({.world_size = 2,
-                     .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 2}},
-                     .reason = "",
-                     .never = false});
+    builder_->placed({.world_size = 2,
+                      .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 2}},
+                      .reason = "",
+                      .never = false});
   }
   void at(Duration passed) { clock_.passed = passed; }
   void begin(std::uint32_t attempt, Duration passed) {
     at(passed);
-    ledger_->attempt_started(Attempt{attempt}, 2);
+    builder_->attempt_started(Attempt{attempt}, 2);
   }
   void report(std::uint32_t attempt, std::uint64_t report_seq) {
     ReportRecord record;
     record.attempt = attempt;
     record.report_seq = report_seq;
-    ledger_->reported(record);
+    builder_->reported(record);
   }
   void commit(std::uint32_t attempt, std::uint64_t report_seq, Duration passed) {
     at(passed);
     CheckpointManager::Outcome outcome;
     outcome.committed.info = {1, "/runs/vit/checkpoints/checkpoint_000001", 0};
-    ledger_->checkpoint_committed(outcome, Attempt{attempt}, report_seq);
+    builder_->checkpoint_committed(outcome, Attempt{attempt}, report_seq);
   }
   static RankExited killed(int rank, int signal) {
     return {Attempt{0}, Rank{rank}, {.signaled = true, .status = signal}};
@@ -75,7 +75,7 @@ class RunSummaryBuilderTest : public testing::Test {
     return ended;
   }
   RunSummary summary(RunState outcome, std::optional<StopKind> stop = {}) const {
-    return ledger_->summary({outcome, "", stop}, {});
+    return builder_->summary({outcome, "", stop}, {});
   }
 
   TempFolder temp_;
@@ -83,7 +83,7 @@ class RunSummaryBuilderTest : public testing::Test {
   SetClock clock_;
   std::unique_ptr<RunRecord> record_;
   const RunLog log_{Log(), nullptr};
-  std::optional<RunSummaryBuilder> ledger_;
+  std::optional<RunSummaryBuilder> builder_;
 };
 
 TEST_F(RunSummaryBuilderTest, AFailedAttemptLosesWhatCameAfterItsNewestCheckpoint) {
@@ -92,7 +92,7 @@ TEST_F(RunSummaryBuilderTest, AFailedAttemptLosesWhatCameAfterItsNewestCheckpoin
   commit(0, 4, seconds(7));
   report(0, 9);
   at(seconds(10));
-  ledger_->attempt_ended(failed(0, 1));
+  builder_->attempt_ended(failed(0, 1));
 
   const auto attempts = summary(RunState::Errored).attempts;
 
@@ -104,7 +104,7 @@ TEST_F(RunSummaryBuilderTest, AFailedAttemptLosesWhatCameAfterItsNewestCheckpoin
 
 TEST_F(RunSummaryBuilderTest, ARunThatAnotherLauncherTookOverIsNotOursToResume) {
   begin(0, seconds(2));
-  ledger_->refuse(Error{Errc::Fenced, "another train-run has taken this run over", ""});
+  builder_->refuse(Error{Errc::Fenced, "another train-run has taken this run over", ""});
 
   const RunSummary said = summary(RunState::Errored);
 
@@ -119,11 +119,11 @@ TEST_F(RunSummaryBuilderTest, WithoutACheckpointOfItsOwnAnAttemptLosesAll) {
   report(0, 6);
   commit(0, 6, seconds(4));
   at(seconds(5));
-  ledger_->attempt_ended(failed(0, 1));
+  builder_->attempt_ended(failed(0, 1));
   begin(1, seconds(20));
   report(1, 3);
   at(seconds(26));
-  ledger_->attempt_ended(failed(1, 1));
+  builder_->attempt_ended(failed(1, 1));
 
   const auto attempts = summary(RunState::Errored).attempts;
 
@@ -141,9 +141,9 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatEndedWellOrWasReFormedLosesNothing) {
   resized.cause = "there is room for 3 workers instead of 2";
   resized.resized = true;
   at(seconds(9));
-  ledger_->attempt_ended(resized);
+  builder_->attempt_ended(resized);
   begin(1, seconds(9));
-  ledger_->attempt_ended(ended_well(1));
+  builder_->attempt_ended(ended_well(1));
 
   const auto attempts = summary(RunState::Finished).attempts;
 
@@ -166,9 +166,9 @@ TEST_F(RunSummaryBuilderTest, WhatAnInterruptedRunLosesIsCountedFromItsLastCheck
 
 TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
   begin(0, seconds(0));
-  ledger_->rank_exited("n0", killed(1, 11));
-  ledger_->rank_exited("n0", killed(0, 15));
-  ledger_->attempt_ended(failed(0, 1));
+  builder_->rank_exited("n0", killed(1, 11));
+  builder_->rank_exited("n0", killed(0, 15));
+  builder_->attempt_ended(failed(0, 1));
 
   const RunSummary told = summary(RunState::Errored);
 
@@ -178,7 +178,7 @@ TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
   EXPECT_EQ(told.root->collateral, 1);
   EXPECT_EQ(told.logs, record_->folder().rank(Attempt{0}, Rank{1}));
   EXPECT_EQ(told.outcome, Outcome::Failed);
-  EXPECT_EQ(ledger_->last_cause(), told.root->text.cause);
+  EXPECT_EQ(builder_->last_cause(), told.root->text.cause);
   EXPECT_EQ(told.attempts[0].cause, told.root->text.cause);
   EXPECT_NE(text_of(record_->folder().cause_json(Attempt{0})).find("SIGSEGV"), std::string::npos);
   EXPECT_NE(text_of(record_->folder().error_json(Attempt{0}, Rank{0})).find("SIGTERM"),
@@ -187,7 +187,7 @@ TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
 
 TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
   begin(0, seconds(0));
-  ledger_->rank_exited("n0", RankExited{Attempt{0}, Rank{0}, {}});
+  builder_->rank_exited("n0", RankExited{Attempt{0}, Rank{0}, {}});
   EXPECT_EQ(text_of(record_->folder().error_json(Attempt{0}, Rank{0})), "");
 }
 
@@ -197,7 +197,7 @@ TEST_F(RunSummaryBuilderTest, ACommandThatIsNotThereIsTheCause) {
   ended.cause = "rank 0 could not be started on n0";
   ended.root_end.reset();
   ended.start_error = Error{Errc::NotFound, "./train does not exist", ""};
-  ledger_->attempt_ended(ended);
+  builder_->attempt_ended(ended);
 
   const RunSummary told = summary(RunState::Errored);
 
@@ -212,13 +212,13 @@ TEST_F(RunSummaryBuilderTest, ARankThatCannotStartGivesTheExitCodeOfAShell) {
   for (const auto& [code, exit] : {std::pair(Errc::NotFound, 127), std::pair(Errc::Permission, 126),
                                    std::pair(Errc::InvalidArgument, 1), std::pair(Errc::Io, 1)}) {
     ended.start_error = Error{code, "it does not start", ""};
-    ledger_->attempt_ended(ended);
+    builder_->attempt_ended(ended);
     EXPECT_EQ(exit_code_of(summary(RunState::Errored)), exit) << to_string(code);
   }
 }
 
 TEST_F(RunSummaryBuilderTest, ARunWhoseFirstAttemptNeverBeganWasRefused) {
-  ledger_->refuse(Error{Errc::Unavailable, "no node answers", "start traind"});
+  builder_->refuse(Error{Errc::Unavailable, "no node answers", "start traind"});
   const RunSummary told = summary(RunState::Errored);
   EXPECT_EQ(told.outcome, Outcome::Refused);
   EXPECT_EQ(told.error->message, "no node answers");
@@ -238,14 +238,14 @@ TEST_F(RunSummaryBuilderTest, WhoStoppedARunSaysHowItEnded) {
 
 TEST_F(RunSummaryBuilderTest, ResultsStandAtTheirRank) {
   begin(0, seconds(0));
-  ledger_->result(Rank{1}, "3");
+  builder_->result(Rank{1}, "3");
   EXPECT_EQ(summary(RunState::Finished).results, (std::vector<std::string>{"", "3"}));
 }
 
 TEST_F(RunSummaryBuilderTest, AWarningIsKeptOnceAndAHundredAtMost) {
   for (int i = 0; i < 200; ++i) {
-    ledger_->warn("the disk is slow");
-    ledger_->warn(fmt::format("warning {}", i));
+    builder_->warn("the disk is slow");
+    builder_->warn(fmt::format("warning {}", i));
   }
   const auto warnings = summary(RunState::Finished).warnings;
   EXPECT_EQ(warnings.size(), 100u);
@@ -264,7 +264,7 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundRunningHasItsOwnBeginning) {
 
   begin(0, seconds(60));
   at(seconds(65));
-  ledger_->attempt_ended(ended_well(0));
+  builder_->attempt_ended(ended_well(0));
 
   const auto attempts = summary(RunState::Finished).attempts;
   ASSERT_EQ(attempts.size(), 1u);

@@ -33,13 +33,13 @@ class ShardTransferTest : public testing::Test {
     begin(0);
   }
   void begin(int replicas) {
-    collector_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas, links_, events_,
-                       messages_);
+    shards_.emplace(io_.get_executor(), scope_, clock_, *record_, replicas, links_, events_,
+                    messages_);
     Placement placement{.world_size = 2, .nodes = {{kNode, NodeRank{0}, Rank{0}, 1}}};
     placement.nodes.push_back({kOther, NodeRank{1}, Rank{1}, 1});
     Start start{kAttempt, placement.nodes.front(), placement, "", 0, {}, 0};
     start.restore = CheckpointInfo{3, temp_.path() + "/elsewhere", -1};
-    collector_->starting(start);
+    shards_->starting(start);
   }
   ~ShardTransferTest() override {
     scope_.cancel();
@@ -52,25 +52,25 @@ class ShardTransferTest : public testing::Test {
     EXPECT_TRUE(message) << message.error().describe();
     const Sender from{frame.attempt, node};
     return std::visit(Overloaded{[&](const Prepared& m) {
-                                   collector_->prepared(from, m);
+                                   shards_->prepared(from, m);
                                    return false;
                                  },
-                                 [&](const ShardWritten& m) { return collector_->takes(from, m); },
-                                 [&](const GroupGone&) { return collector_->holds_end(from); },
+                                 [&](const ShardWritten& m) { return shards_->takes(from, m); },
+                                 [&](const GroupGone&) { return shards_->holds_end(from); },
                                  [&](const AttemptSnapshot& m) {
-                                   collector_->attached(from, m);
+                                   shards_->attached(from, m);
                                    return false;
                                  },
                                  [&](FileBytes& m) {
-                                   collector_->bytes(from, std::move(m));
+                                   shards_->bytes(from, std::move(m));
                                    return true;
                                  },
                                  [&](const ReadFile& m) {
-                                   collector_->serve(from, m);
+                                   shards_->serve(from, m);
                                    return true;
                                  },
                                  [&](const ShardKept& m) {
-                                   collector_->kept(from, m);
+                                   shards_->kept(from, m);
                                    return true;
                                  },
                                  [](const auto&) {
@@ -154,7 +154,7 @@ class ShardTransferTest : public testing::Test {
   FakeLinks links_{{kNode, kOther}, [this](NodeId node, const Frame& frame) { sent(node, frame); }};
   RecordedEvents events_;
   RecordedMessages messages_;
-  std::optional<ShardTransfer> collector_;
+  std::optional<ShardTransfer> shards_;
   std::vector<std::string> asked_;
   std::vector<FileBytes> answers_;
   std::vector<std::pair<NodeId, KeepShard>> orders_;
@@ -234,7 +234,7 @@ TEST_F(ShardTransferTest, ANodeThatIsLostEndsWhatIsFetchedFromThere) {
   take(kNode, shard(1, "hello"));
   run_until([this] { return !asked_.empty(); });
 
-  collector_->saw(NodeDown{kNode, "gone"});
+  shards_->saw(NodeDown{kNode, "gone"});
   run_until([this] { return scope_.size() == 0; });
 
   EXPECT_TRUE(events_.events.empty());
@@ -319,14 +319,14 @@ TEST_F(ShardTransferTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
       take(kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .relayed = true}, kAttempt)));
   Start next{Attempt{1}, PlacedNode{.node = kNode}, Placement{}, "", 0, {}, 1};
 
-  collector_->starting(next);
-  collector_->starting(next);
+  shards_->starting(next);
+  shards_->starting(next);
 
   EXPECT_EQ(messages_.phases,
             (std::vector<std::string>{"n1 has no access to '" + temp_.path() +
                                       "/vit': train-run relays its checkpoints"}));
-  EXPECT_TRUE(collector_->has_no_access(kNode));
-  EXPECT_FALSE(collector_->has_no_access(kOther));
+  EXPECT_TRUE(shards_->has_no_access(kNode));
+  EXPECT_FALSE(shards_->has_no_access(kOther));
 }
 
 // ---- replicas
@@ -414,7 +414,7 @@ TEST_F(ReplicasTest, ALostNodeIsNotWaitedFor) {
   run_until([this] { return !orders_.empty(); });
   EXPECT_TRUE(take(kNode, encode(GroupGone{}, kAttempt)));
 
-  collector_->saw(NodeDown{kOther, "gone"});
+  shards_->saw(NodeDown{kOther, "gone"});
   run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<NodeGroupGone>().size(), 1u);

@@ -144,7 +144,7 @@ TEST_F(ShutdownFlushTest, TheLimitCountsFromTheFirstBeginning) {
   look();
 }
 
-TEST_F(ShutdownFlushTest, WhoHurriesWaitsThreeSecondsMore) {
+TEST_F(ShutdownFlushTest, EscalatedItWaitsThreeSecondsMore) {
   writes_.begin();
   wait_for(hanging());
   pass(seconds(1));
@@ -160,7 +160,7 @@ TEST_F(ShutdownFlushTest, WhoHurriesWaitsThreeSecondsMore) {
   look();
 }
 
-TEST_F(ShutdownFlushTest, ToHurryNeverMakesItLonger) {
+TEST_F(ShutdownFlushTest, EscalationNeverMakesItLonger) {
   writes_.begin();
   wait_for(hanging());
   pass(seconds(29));
@@ -171,7 +171,7 @@ TEST_F(ShutdownFlushTest, ToHurryNeverMakesItLonger) {
   look();
 }
 
-TEST_F(ShutdownFlushTest, OneThatWasHurriedBeforeItBeganHasThreeSeconds) {
+TEST_F(ShutdownFlushTest, EscalatedBeforeItBeganItHasThreeSeconds) {
   writes_.escalate();
   pass(seconds(5));
   writes_.begin();

@@ -117,7 +117,7 @@ TEST(Teardown, ANodeThatIsToldLaterHasTheTimeThatIsLeft) {
   EXPECT_EQ(teardown.order_for(Attempt{3}, kB, kNow + seconds(40)).grace, Duration{0});
 }
 
-TEST(Teardown, StoringIsWaitedForAsLongAsNobodyIsInAHurry) {
+TEST(Teardown, StoringIsWaitedForUntilItIsEscalated) {
   Teardown teardown;
   teardown.begin(seconds(10), "Ctrl-C", kNow);
 

@@ -106,7 +106,7 @@ TEST(Quiesce, AtACheckpointRanksPauseWhereTheyHandOneOverHoweverLongThatTakes) {
   EXPECT_FALSE(g.of(1).paused);
 }
 
-TEST(Quiesce, HurriedItMeetsAtAnyReport) {
+TEST(Quiesce, EscalatedItMeetsAtAnyReport) {
   Group g(true, TimePoint::max());
   g.pause(0, 6, 2);
   g.pause(1, 6, 2);

@@ -84,7 +84,7 @@ TEST(RunControllerCheckpoints, ACommitWithoutSpaceCountsToo) {
   EXPECT_EQ(d.run.state(), RunState::TearingDown);
 }
 
-TEST(RunControllerCheckpoints, OneThatIsKeptForgivesThoseBefore) {
+TEST(RunControllerCheckpoints, OneThatIsCommittedResetsTheCountOfThoseBefore) {
   Driven d;
   d.running();
   fail_one(d, 1);

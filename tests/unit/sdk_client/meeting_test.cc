@@ -36,7 +36,7 @@ class Worker {
   }
 
   /// Wait until the worker has read every earlier frame: a collective's answer comes after them.
-  void settle() {
+  void run_until_idle() {
     supervisor.answer_collectives(true);
     session->all_gather("settle", "", std::chrono::milliseconds::max());
   }
@@ -72,7 +72,7 @@ PauseWorkers at_checkpoint(const std::string& step, std::uint64_t report_seq = 0
 TEST(Meeting, PausesOnlyAtReportsThatCarryACheckpoint) {
   Worker worker(3);
   worker.supervisor.send(at_checkpoint("pause"));
-  worker.settle();
+  worker.run_until_idle();
   worker.step();  // returns: nobody waits here
   worker.step();
   EXPECT_FALSE(worker.session->should_stop());
@@ -104,7 +104,7 @@ TEST(Meeting, WithAStopFunctionPausesAtOnceAndMakesTheCheckpoint) {
   worker.session->on_stop([] { return writing("asked for"); });
   worker.step();
   worker.supervisor.send(at_checkpoint("pause"));
-  worker.settle();
+  worker.run_until_idle();
 
   auto second = worker.step_aside();
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
@@ -123,11 +123,11 @@ TEST(Meeting, WithAStopFunctionPausesAtOnceAndMakesTheCheckpoint) {
 TEST(Meeting, AStopThatComesMeanwhilePausesAtTheNextReport) {
   Worker worker(0);
   worker.supervisor.send(at_checkpoint("pause"));
-  worker.settle();
+  worker.run_until_idle();
   worker.step();
 
   worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
-  worker.settle();
+  worker.run_until_idle();
 
   EXPECT_TRUE(worker.session->should_stop());
   auto second = worker.step_aside();

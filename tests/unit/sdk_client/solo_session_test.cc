@@ -195,7 +195,7 @@ TEST_F(Solo, HasNoOtherRanks) {
   EXPECT_FALSE(alone.should_stop());
 }
 
-TEST_F(Solo, AcceptsWhatWouldTravelAndNoMore) {
+TEST_F(Solo, AcceptsWhatAFrameCarriesAndNoMore) {
   SoloSession solo = session();
   const auto gather = [&](std::size_t name, std::size_t bytes) {
     return failure_of(
