@@ -102,7 +102,7 @@ CheckpointConfig config_of(const Location& location) {
   auto parsed = parse_job_spec(source);
   if (const auto* spec = std::get_if<ParsedSpec>(&parsed))
     return spec->spec.run_config.checkpoint_config;
-  print_err("train-run: warning: {} cannot be read: the newest counts as the best\n",
+  print_err("train-run: warning: cannot read {}: treating the newest checkpoint as the best\n",
             location.resolved_spec);
   return {};
 }
@@ -210,7 +210,7 @@ OnBytes copying(Progress& progress, const Interrupts& interrupts) {
   return [&](std::uint64_t bytes) -> Result<Unit> {
     progress.add(bytes);
     progress.draw();
-    if (interrupts.asked()) return Error{Errc::Cancelled, "interrupted: nothing half is left"};
+    if (interrupts.asked()) return Error{Errc::Cancelled, "interrupted: no partial copy is left"};
     return Unit{};
   };
 }

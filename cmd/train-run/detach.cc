@@ -98,7 +98,8 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     return kept->exit_code;
   }
   print_out(
-      "run {} goes on in the background\nfolder: {}\n"
+      "run {} continues in the background\n"
+      "folder: {}\n"
       "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
       spec.run_config.name, folder.path(), spec.run_config.name, spec.run_config.name);
   return 0;

@@ -73,7 +73,7 @@ bool same_in_all(const std::map<int, Environment>& by_rank, const std::string& n
 }
 
 void print_environments(const std::map<int, Environment>& by_rank) {
-  print_out("environment, beside the caller's:\n  every rank:\n");
+  print_out("environment, in addition to the caller's:\n  every rank:\n");
   for (const auto& [name, value] : by_rank.begin()->second) {
     if (same_in_all(by_rank, name, value)) print_out("    {}={}\n", name, value);
   }
@@ -108,7 +108,9 @@ int dry_run(const ParsedSpec& parsed) {
             budget(failure.max_preemptions));
   print_out("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
             placement.nodes.size() == 1 ? "node" : "nodes",
-            spec.cluster.nodes.empty() ? "" : " (if each has room; the daemons were not asked)");
+            spec.cluster.nodes.empty()
+                ? ""
+                : " (if each has enough free resources; the daemons were not asked)");
   const std::string master =
       placement.nodes.size() == 1 ? "127.0.0.1" : nodes[placement.nodes.front().node.value].name;
   for (const PlacedNode& node : placement.nodes) {

@@ -206,9 +206,9 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   if (!overrides.empty() &&
       !std::filesystem::equivalent(run_path(config.storage_path, config.name), *path, ec)) {
     print_err(
-        "train-run: error: run_config.name and run_config.storage_path say which run it is: "
-        "they cannot change\n"
-        "train-run: give a new run the newest checkpoint with resume_from_checkpoint\n");
+        "train-run: error: run_config.name and run_config.storage_path identify the run and cannot "
+        "be changed\n"
+        "train-run: to start a new run from the newest checkpoint, set resume_from_checkpoint\n");
     return exit_code::kUsage;
   }
   std::vector<std::string> words{"resume", folder.path()}, keys;
@@ -232,20 +232,21 @@ int can_restore_command(const RunReference& reference) {
   PosixFileSystem files;
   if (const auto lock = files.lock(folder.lock()); lock.has_error()) {
     const auto holder = read_lock_holder(files, folder.lock());
-    return no(holder ? fmt::format("train-run {} on {} runs it", holder->pid, holder->host)
+    return no(holder ? fmt::format("train-run {} on {} is running it", holder->pid, holder->host)
                      : lock.error().message);
   }
   if (const std::string holder = running_elsewhere(folder); !holder.empty())
-    return no(holder + " runs it");
+    return no(holder + " is running it");
   const auto parsed = parse_stored(folder, {});
   if (!parsed) return no(fmt::format("{} cannot be read", folder.resolved_spec()));
   const auto point = resume_point(parsed->spec, folder);
   if (!point) return no(point.error().message);
   for (const std::string& warning : point->warnings) print_err("{}\n", Lines{warning});
   print_out("{} can be resumed: {}attempt {} from {}\n", parsed->spec.run_config.name,
-            point->living ? fmt::format("the workers of attempt {} where they still run, else ",
-                                        point->living->value)
-                          : "",
+            point->living
+                ? fmt::format("the workers of attempt {} if they are still running, otherwise ",
+                              point->living->value)
+                : "",
             point->next.value, point->checkpoint.empty() ? "the beginning" : point->checkpoint);
   return 0;
 }

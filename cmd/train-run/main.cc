@@ -65,7 +65,7 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
       ->add_option("--hosts", job.hosts,
                    "Daemons to use, HOST:PORT,HOST:PORT (instead of cluster.nodes)")
       ->envname("TRAINRUN_HOSTS");
-  command->add_option("--hosts-file", job.hosts_file, "A file with a daemon's HOST:PORT a line")
+  command->add_option("--hosts-file", job.hosts_file, "A file with one daemon's HOST:PORT per line")
       ->envname("TRAINRUN_HOSTS_FILE");
   command
       ->add_option("--token-file", job.token_file,
@@ -86,7 +86,7 @@ void add_output_option(CLI::App* command, std::string& output) {
 void add_log_option(CLI::App* command, std::string& format) {
   command
       ->add_option("--log-format", format,
-                   "Of train-run.log in the run's folder: logfmt or json (default logfmt)")
+                   "Format of train-run.log in the run's folder: logfmt or json (default logfmt)")
       ->check(CLI::IsMember({"logfmt", "json"}))
       ->envname("TRAINRUN_LOG_FORMAT");
 }
@@ -110,9 +110,9 @@ std::string exit_codes_text() {
   for (const train::exit_code::Row& row : train::exit_code::kTable) {
     add(std::to_string(row.code), row.meaning);
     if (row.code == train::exit_code::kUsage)
-      add("3-63", "the first rank that failed exited with it");
+      add("3-63", "the exit code of the first rank that failed");
   }
-  add("128+N", "signal N killed the first rank that failed; 137: or it ran out of memory");
+  add("128+N", "signal N killed the first rank that failed; 137 may also mean out of memory");
   return text;
 }
 
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   const auto add_reference = [&](CLI::App* command) {
     command->add_option("run", reference.run, "A run: its folder, or its name")->required();
     command->add_option("--storage-path", reference.storage_path,
-                        "Where runs are, for a name (default ~/train_results)");
+                        "Where to look for a run given by name (default ~/train_results)");
   };
   CLI::App* status = commands.add(app, "status", "Show a running or a finished run", [&] {
     return train::status_command(reference, output == "json");
@@ -207,28 +207,28 @@ int main(int argc, char** argv) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and copy checkpoints");
   checkpoint->require_subcommand(1);
   checkpoint->footer(
-      "RUN may be running, and may also be a folder that export or pull wrote.\n"
+      "RUN may still be running, or be a folder written by export or pull.\n"
       "Exit codes: 0 done; 1 verify: not all are intact; 65 the checkpoint is damaged; 66 no such "
       "run or checkpoint;\n"
       "73 the folder is not empty; 74 reading or writing failed; 77 permission; 130 Ctrl-C.");
   train::CheckpointCommand wanted;
-  CLI::App* list =
-      commands.add(*checkpoint, "list",
-                   "Show the checkpoints of a run, the oldest first, and why one cannot be used",
-                   [&] { return train::checkpoint_list_command(reference, output == "json"); });
+  CLI::App* list = commands.add(
+      *checkpoint, "list",
+      "List the checkpoints of a run, oldest first, with the reason if one is unusable",
+      [&] { return train::checkpoint_list_command(reference, output == "json"); });
   add_reference(list);
   add_output_option(list, output);
-  CLI::App* verify =
-      commands.add(*checkpoint, "verify",
-                   "Read every byte, and report which are intact; exit with 1 if one is not",
-                   [&] { return train::checkpoint_verify_command(reference, wanted); });
+  CLI::App* verify = commands.add(
+      *checkpoint, "verify",
+      "Read every byte and report which checkpoints are intact; exit with 1 if any is not",
+      [&] { return train::checkpoint_verify_command(reference, wanted); });
   add_reference(verify);
   verify->add_option("checkpoint", wanted.which,
                      "Only this one: its name, its number, latest or best");
   CLI::App* copy = commands.add(
       *checkpoint, "export",
-      "Copy one into a folder, verified on the way: it appears there complete or not at all.\n"
-      "A job starts from it with resume_from_checkpoint: DIR",
+      "Verify one while copying it into a folder: it appears there complete or not at all.\n"
+      "To start a job from it, set resume_from_checkpoint: DIR",
       [&] { return train::checkpoint_export_command(reference, wanted); });
   add_reference(copy);
   copy->add_option("checkpoint", wanted.which, "Its name, its number, latest or best")
@@ -241,8 +241,8 @@ int main(int argc, char** argv) {
   });
   CLI::App* pull = commands.add(
       *checkpoint, "pull",
-      "Copy all into DIR/checkpoints, the newest first, verified on the way. What is there already "
-      "is\nskipped and nothing is removed, so it may be interrupted and called again",
+      "Copy all into DIR/checkpoints, newest first, verifying each. Existing ones are skipped and\n"
+      "nothing is removed, so it can be interrupted and run again",
       [&] { return train::checkpoint_pull_command(reference, wanted); });
   add_reference(pull);
   pull->add_option("dir", wanted.dir, "The folder; created if missing")->required();

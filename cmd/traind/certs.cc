@@ -27,12 +27,12 @@ CertsCommand::CertsCommand(CLI::App& app) : days_(kCertificateDays) {
   node_ = certs_->add_subcommand("node", "Make a certificate for each of these nodes");
   node_->add_option("name", names_, "What its traind calls itself (--node-name)")->required();
   launcher_ = certs_->add_subcommand("launcher", "Make a certificate for each of these users");
-  launcher_->add_option("user", names_, "Who starts runs with it")->required();
+  launcher_->add_option("user", names_, "The user who starts runs with it")->required();
   ca_->add_option("--out", ca_folder_, "The folder to put ca.crt and ca.key into")
       ->capture_default_str();
   for (CLI::App* leaf : {node_, launcher_}) {
     leaf->add_option("--ca", ca_folder_, "The folder of the authority")->capture_default_str();
-    leaf->add_option("--out", out_, "Where to make a folder for each, of its name")
+    leaf->add_option("--out", out_, "Where to create a folder for each, named after it")
         ->capture_default_str();
     leaf->add_option("--days", days_, "How long it is valid")
         ->check(CLI::Range(1, kAuthorityDays).description(""))

@@ -46,10 +46,11 @@ void add_duration(CLI::App& app, const std::string& name, std::int64_t& ms,
 }
 
 constexpr const char* kFooter =
-    "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain: launchers checkpoint and move their\n"
-    "work away, for --drain-grace; another SIGTERM, 1 s later or more, exits immediately. SIGINT\n"
-    "exits immediately, as for an upgrade: workers keep running, and the next traind finds them.\n"
-    "SIGHUP reloads the token or the certificates; so does a new connection if they changed.";
+    "Signals: SIGTERM and SIGUSR1 (Slurm's warning) drain the node: launchers checkpoint and\n"
+    "move their work away within --drain-grace; another SIGTERM, at least 1 s later, exits\n"
+    "immediately. SIGINT exits immediately, for an upgrade: workers keep running, and the next\n"
+    "traind finds them. SIGHUP reloads the token or the certificates; so does a new connection if\n"
+    "they changed.";
 
 }  // namespace
 
@@ -66,9 +67,8 @@ int main(int argc, char** argv) {
                  "runtime folder); may be repeated")
       ->allow_extra_args(false)
       ->envname("TRAINRUN_LISTEN");
-  app.add_option(
-         "--token-file", daemon.token_file,
-         "The cluster's shared secret (mode 600); it or --tls is needed for every HOST:PORT")
+  app.add_option("--token-file", daemon.token_file,
+                 "The cluster's shared secret (mode 600); every HOST:PORT requires it or --tls")
       ->envname("TRAINRUN_TOKEN_FILE");
   CLI::Option* tls =
       app.add_option(
@@ -83,28 +83,27 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--runtime-dir", daemon.runtime_dir, "Folder for sockets");
   app.add_option("--spool-dir", daemon.spool_dir,
-                 "Folder for worker output on its way to the launcher");
+                 "Folder that holds worker output until it is sent to the launcher");
   app.add_option("--data-dir", daemon.data_dir,
-                 "Folder for checkpoints of runs without shared storage, on a disk with room for "
-                 "some (default: data below --spool-dir)");
+                 "Folder for checkpoints of runs without shared storage, on a disk with space for "
+                 "several (default: data below --spool-dir)");
   app.add_option("--node-name", daemon.node_name,
                  "Name of this node (default: the name in its certificate, or the host name)");
   app.add_option("--resource", resources,
-                 "NAME=AMOUNT: offer this instead of what is found (CPU, GPU, memory in bytes), or "
-                 "more (tape=1)")
+                 "NAME=AMOUNT: offer this amount instead of the detected one (CPU, GPU, memory in "
+                 "bytes), or another resource (tape=1)")
       ->allow_extra_args(false);
   std::int64_t drain_grace_ms = 60000;
   add_duration(app, "--drain-grace", drain_grace_ms,
                "Time for launchers to move their work away after SIGTERM (default 60s)");
   app.add_flag("--allow-root", daemon.allow_root, "As root, run workers as root");
   app.add_option("--run-as", daemon.run_as,
-                 "As root, run workers as this user. May be repeated: a run then gets the user "
-                 "that its run_config.user names, else the first; with --tls, the user that the "
-                 "launcher's certificate names")
+                 "As root, run workers as this user. May be repeated: run_config.user then selects "
+                 "one of them (default: the first); with --tls, the launcher's certificate does")
       ->allow_extra_args(false);
   app.add_flag(
       "--leave-with-stdin", daemon.leave_with_stdin,
-      "Exit, as on SIGINT, when stdin closes: together with the ssh or srun that started it");
+      "Exit, as on SIGINT, when stdin closes, that is, when the ssh or srun that started it ends");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
@@ -123,7 +122,7 @@ int main(int argc, char** argv) {
       "drain", "Drain the traind of a --runtime-dir, and wait until it has exited");
   add_duration(*drains, "--grace", grace_ms,
                "Time for launchers to move their work away (default 60s)");
-  drains->add_option("--reason", drain.reason, "The reason that launchers are given");
+  drains->add_option("--reason", drain.reason, "The reason to give to launchers");
   drains->fallthrough();
 
   train::SupervisorOptions supervisor;

@@ -21,7 +21,7 @@ template <class Number>
 Result<Unit> within_bounds(std::string_view field, Number value, Number least, Number most) {
   if (value >= least && value <= most) return Unit{};  // a NaN is within none
   return Error{Errc::InvalidArgument,
-               fmt::format("{} is {}, where {} to {} is possible", field, value, least, most),
+               fmt::format("{} is {}, but must be from {} to {}", field, value, least, most),
                "is that launcher of another version?"};
 }
 
@@ -55,7 +55,7 @@ bool is_run_id(std::string_view text) {
 
 Result<Unit> check_order(const AttachRun& message) {
   if (!is_run_id(message.run_id))
-    return Error{Errc::InvalidArgument, "run_id is none: it may be a folder's name",
+    return Error{Errc::InvalidArgument, "run_id is invalid: it must be usable as a folder name",
                  "is that launcher of another version?"};
   TRY_VOID(check_name("run_name", message.run_name));
   TRY_VOID(within_bounds<std::size_t>("the length of user", message.user.size(), 0, kNameBytesMax));

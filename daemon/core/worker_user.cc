@@ -9,7 +9,7 @@ namespace train {
 namespace {
 
 Error refusal(const std::string& user, std::string hint) {
-  return {Errc::Permission, fmt::format("this node runs no workers as {} for this run", user),
+  return {Errc::Permission, fmt::format("this node does not run workers as {} for this run", user),
           std::move(hint)};
 }
 
@@ -36,8 +36,8 @@ Result<std::string> worker_user(const WorkerUsers& users, const std::string& ask
                                       "run_config.user out, or use {}'s certificate",
                                       *certificate, asked));
   if (std::find(allowed.begin(), allowed.end(), *certificate) != allowed.end()) return *certificate;
-  return refusal(*certificate,
-                 fmt::format("ask whoever runs its traind to add --run-as {}", *certificate));
+  return refusal(*certificate, fmt::format("ask the administrator of its traind to add --run-as {}",
+                                           *certificate));
 }
 
 }  // namespace train

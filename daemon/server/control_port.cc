@@ -22,7 +22,7 @@ asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest 
   auto connection = co_await call_traind(executor, request.runtime_dir, request.build);
   if (!connection) {
     Error error = connection.error();
-    if (error.hint.empty()) error.hint = "give the --runtime-dir of the traind that shall leave";
+    if (error.hint.empty()) error.hint = "give the --runtime-dir of the traind to drain";
     *result = std::move(error);
     co_return;
   }

@@ -27,7 +27,7 @@ std::string text_of(const ControllerEnd& end) {
     case ControllerEnd::How::Unknown:
       break;
   }
-  return "nobody saw it";
+  return "its exit status is unknown";
 }
 
 }  // namespace
@@ -109,7 +109,8 @@ Result<Unit> ControllerWatch::start(Kept& kept) {
   kept.note.pid = pid ? *pid : -1;
   kept.note.pid_start = pid ? process_start(*pid) : "";
   if (const auto written = write_note(kept.files.note, kept.note); !written)
-    log_.error("a controller will not be found again", {{"why", written.error().describe()}});
+    log_.error("a later traind will not find this controller",
+               {{"why", written.error().describe()}});
   if (!pid) return pid.error();
   log_.info("started a controller", {{"run", asked.run_dir}, {"pid", *pid}});
   if (kept.asker) kept.asker->send(encode(DetachedController{*pid}));

@@ -201,15 +201,15 @@ void Daemon::look_at_limits() {
   if (options_.leave_with_last_run) return;
   const std::vector<std::string> missing = missing_limits();
   if (missing.empty()) return;
-  log_.warn("workers cannot be held to all that they claim",
+  log_.warn("cannot enforce all resource limits of workers",
             {{"without", fmt::format("{}", fmt::join(missing, ", "))},
-             {"why", why.empty() ? "no cgroup can be written" : why}});
+             {"why", why.empty() ? "no cgroup is writable" : why}});
 }
 
 // Existing connections keep what they began with.
 void Daemon::read_tls_again() {
   if (const auto read = tls_.read_again(); !read)
-    return log_.error("the token or certificates stay as they were",
+    return log_.error("keeping the previous token or certificates",
                       {{"why", read.error().describe()}});
   log_.info("the token or certificates were read again",
             {{"name", tls_.name()}, {"valid_until", tls_.valid_until()}});
@@ -281,7 +281,7 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
       break;
     }
     if (link->queued_bytes() > kUnreadBytesMax) {
-      why = "it asks, and does not read the answers";
+      why = "it sends requests but does not read the answers";
       break;
     }
     if (!from_launcher(id, link, *frame, &silence_max)) break;
@@ -313,7 +313,7 @@ bool Daemon::may_use_node(const Link& link, const std::optional<CertificateName>
   link->send(
       encode(Refused{std::string(to_string(Errc::Permission)),
                      fmt::format("{} may not use this node", user ? user->name : "this user"),
-                     "its traind names who may: --allow-launcher"}));
+                     "its traind admits only the users given with --allow-launcher"}));
   return false;
 }
 
@@ -348,7 +348,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
         log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
         link->send(encode(Refused{std::string(to_string(Errc::Permission)),
                                   fmt::format("the run {} is another user's", message->run_name),
-                                  "a run is taken over by who has its folder only"}));
+                                  "only the owner of the run's folder can take it over"}));
         return false;
       }
       const auto user = link->certificate_name();
@@ -473,7 +473,7 @@ asio::awaitable<void> Daemon::wait_for_signal() {
     const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
     const bool leave = number != SIGTERM || again || options_.leave_with_last_run;
     if (leave) {
-      log_.info("leaving; workers go on", {{"signal", number}});
+      log_.info("exiting; workers keep running", {{"signal", number}});
       context_.stop();
       co_return;
     }
@@ -487,7 +487,7 @@ asio::awaitable<void> Daemon::wait_for_signal() {
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
-  log_.info("leaving; workers go on",
+  log_.info("exiting; workers keep running",
             {{"why", ended.has_error() ? ended.error().describe() : "stdin was closed"}});
   context_.stop();
 }
@@ -513,7 +513,7 @@ asio::awaitable<void> Daemon::drain() {
   co_await wait_drained();
   for (const Duration more : {kDrainStopGrace + kDrainReleaseLimit, kDrainReleaseLimit}) {
     if (agent_.drained()) break;
-    log_.warn("the grace is over: stopping what is left", {});
+    log_.warn("the drain grace period is over: stopping the remaining workers", {});
     drain_until_ = clock_.now() + more;
     feed(DrainExpired{});
     co_await wait_drained();
@@ -555,7 +555,7 @@ Result<std::string> name_of_node(const DaemonOptions& options, const TlsFiles& t
   if (options.node_name.empty() || options.node_name == name) return name;
   return Error{
       Errc::InvalidArgument,
-      fmt::format("this node is called {}, and its certificate is {}'s", options.node_name, name),
+      fmt::format("this node is called {}, but its certificate is for {}", options.node_name, name),
       "leave --node-name out, or make a certificate for it: traind certs node " +
           options.node_name};
 }

@@ -28,10 +28,10 @@ Result<Unit> LauncherPort::listen(const std::string& text) {
   if (endpoint.kind == Endpoint::Tcp && !tls_()) {
     return Error{
         Errc::Unauthenticated,
-        fmt::format("refusing to listen on {}: whoever reaches it could run code here", text),
-        "give --token-file FILE (made by `traind token FILE`, the same on every node and "
-        "launcher) or --tls FOLDER (made by `traind certs`), or listen on a Unix socket "
-        "(unix:PATH), which is its user's alone"};
+        fmt::format("refusing to listen on {}: anyone who can connect could run code here", text),
+        "give --token-file FILE (made by `traind token FILE`, the same on every node and launcher) "
+        "or --tls FOLDER (made by `traind certs`), or listen on a Unix socket (unix:PATH), which "
+        "only its user can access"};
   }
   auto listening = Listener::listen(executor_, endpoint);
   if (!listening) {

@@ -31,7 +31,7 @@ void NodeData::serve(const std::string& run_id, const ReadFile& request,
   if (!folder || !parse_shard_location(request.folder) || !check_file_path(request.path))
     return reply(FileServer::refusal(
         request, Error{Errc::InvalidArgument,
-                       fmt::format("'{}' of '{}' is no file of a checkpoint's shard",
+                       fmt::format("'{}' in '{}' is not a file of a checkpoint shard",
                                    escape_name(request.path), escape_name(request.folder))}));
   files_.serve(join_path(*folder, "checkpoints"), join_path(request.folder, request.path), request,
                reply);
@@ -88,7 +88,7 @@ void NodeData::remove_old_leftovers() {
     struct stat found {};
     const bool known = ::lstat(join_path(path, "checkpoints").c_str(), &found) == 0;
     if (known && found.st_mtime + kKeptSeconds < ::time(nullptr))
-      remove(path, "nobody has come back to it for a week");
+      remove(path, "it has been unused for a week");
     else if (entry.name.starts_with(kTrash))
       remove(path, "an earlier traind was removing it");
   }

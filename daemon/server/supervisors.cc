@@ -197,7 +197,8 @@ asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
   if (link) hello = co_await hear(link, files);
   if (!hello) {
-    log_.info("killing what a dead supervisor left", {{"socket", files.socket}});
+    log_.info("killing the processes that a dead supervisor left behind",
+              {{"socket", files.socket}});
     co_await reap_leftovers(files, {});  // its orphans went to whoever was there then
     feed_(AdoptionEnded{});
     co_return;
@@ -220,7 +221,7 @@ asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
     if (connection && check_peer_user(**connection, files.uid)) co_return std::move(*connection);
     if (connection || connection.error().code == Errc::Unavailable) co_return nullptr;
     if (!said)
-      log_.warn("cannot reach a supervisor yet; nothing is offered until then",
+      log_.warn("cannot reach a supervisor yet; offering no resources until then",
                 {{"socket", files.socket}, {"why", connection.error().describe()}});
     const auto woken = co_await pause_for(kReachAgainAfter);
     if (!woken) co_return nullptr;
@@ -233,7 +234,7 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
                                                                   SupervisorFiles files) {
   auto frame = co_await within(kHelloExpected, link->receive());
   if (!frame && frame.error().code == Errc::Timeout) {
-    log_.warn("a supervisor does not answer; nothing is offered until it does, or is gone",
+    log_.warn("a supervisor does not answer; offering no resources until it answers or ends",
               {{"supervisor", link->peer()}, {"socket", files.socket}});
     frame = co_await within(kHelloLimit, link->receive());
   }

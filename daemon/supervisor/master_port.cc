@@ -41,7 +41,7 @@ Result<Address> parse_address(const std::string& text) {
   if (::inet_pton(AF_INET6, text.c_str(),
                   &reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_addr) == 1)
     return address;
-  return Error{Errc::InvalidArgument, "'" + text + "' is no numeric address"};
+  return Error{Errc::InvalidArgument, "'" + text + "' is not a numeric address"};
 }
 
 int bind_to(const Address& address) {

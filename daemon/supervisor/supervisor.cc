@@ -309,9 +309,9 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
 
 void Supervisor::say_what_is_not_held() {
   if (confinement_.missing().empty() || options_.attempt.value > 0) return;  // once is enough
-  uplink_.send(StorageTrouble{
-      fmt::format("workers are not held to their {} here: traind may write no such cgroup",
-                  fmt::join(confinement_.missing(), ", "))});
+  uplink_.send(StorageTrouble{fmt::format(
+      "the {} limits of workers are not enforced here: traind cannot write such cgroups",
+      fmt::join(confinement_.missing(), ", "))});
 }
 
 asio::awaitable<void> Supervisor::say_prepared() {
@@ -535,7 +535,7 @@ Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
   if (hello.standby < 0) {
     if (start_) co_return Rank{hello.rank};
     co_return Error{Errc::Unavailable, "no worker of this supervisor has a rank yet",
-                    "a program that stands by connects as what TRAINRUN_STANDBY says"};
+                    "a standby program connects with the number in TRAINRUN_STANDBY"};
   }
   for (;;) {
     const auto rank = standbys_.rank_of(hello.standby);

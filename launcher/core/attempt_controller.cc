@@ -107,7 +107,7 @@ void AttemptController::on(const NodeUp& event) {
   if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // with its workers, before
   if (group_.hosts.is_prepared(node)) {
     host_lost(node,
-              fmt::format("the supervisor on {} ended while its node was out of reach",
+              fmt::format("the supervisor on {} ended while its node was unreachable",
                           run_.nodes.name(node)),
               FailureKind::Worker);
   } else if (state() == RunState::Preparing) {

@@ -109,11 +109,11 @@ CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
   Effects effects{
       warning(fmt::format("checkpoint {} of attempt {} {} kept: {}{}", outcome.checkpoint_seq,
                           attempt_.value, may_come ? "may not be" : "is not", outcome.error,
-                          goes_on ? "; training goes on" : "")),
+                          goes_on ? "; training continues" : "")),
       Tell{outcome}};
   if (enough) {
     effects.push_back(OutOfSpace{
-        fmt::format("{} checkpoints in a row were not kept for want of space; the last: {}",
+        fmt::format("{} checkpoints in a row were not kept for lack of space; the last: {}",
                     without_space_, outcome.error)});
   }
   return effects;
@@ -139,9 +139,9 @@ std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_res
   const auto name = [](const CheckpointInfo& checkpoint) {
     return checkpoint.path.substr(checkpoint.path.rfind('/') + 1);
   };
-  return Effects{
-      warning(fmt::format("skipping {}, which is not intact: {}; going on from {}", name(*restored),
-                          error.message, newest_ ? name(*newest_) : "the beginning"))};
+  return Effects{warning(fmt::format("skipping {}, which is not intact: {}; continuing from {}",
+                                     name(*restored), error.message,
+                                     newest_ ? name(*newest_) : "the beginning"))};
 }
 
 std::optional<Note> CheckpointCoordinator::little_space(const FreeSpace& space) {
@@ -185,13 +185,11 @@ void CheckpointCoordinator::watch_commit(Effects& effects, const Situation& situ
   };
   if (now >= commit.since + upload_timeout_)
     return give_up_commit(
-        fmt::format("'{}' did not answer within {} (checkpoint_config."
-                    "upload_timeout is how long we wait)",
+        fmt::format("'{}' did not answer within {} (the limit is checkpoint_config.upload_timeout)",
                     storage_path_, format_duration(upload_timeout_)));
   if (awaited && situation.escalated && tearing_down)
     return give_up_commit(
-        fmt::format("'{}' had not answered for {} when the run was to stop at "
-                    "once",
+        fmt::format("'{}' had not answered for {} when the run was told to stop immediately",
                     storage_path_, so_far));
   const std::string name =
       fmt::format("checkpoint {} of attempt {}", commit.checkpoint_seq, attempt_.value);
@@ -200,7 +198,7 @@ void CheckpointCoordinator::watch_commit(Effects& effects, const Situation& situ
     effects.push_back(warning(fmt::format(
         "{} is not committed for {}: '{}' does not answer{}", name, so_far, storage_path_,
         situation.state == RunState::Running
-            ? "; training goes on until the second one after it is due"
+            ? "; training continues until the second checkpoint after it is due"
             : "")));
   }
   if (!awaited || commit.wait_said_in == situation.state) return;

@@ -85,9 +85,8 @@ std::vector<std::string> CheckpointTracker::overdue(TimePoint now) {
       if (waiting.shards.count(Rank{rank}) == 0) missing.push_back(Rank{rank});
     }
     texts.push_back(
-        fmt::format("checkpoint {} of this attempt waits for the shards of {} for {}; every rank "
-                    "must report as many "
-                    "checkpoints as the others",
+        fmt::format("checkpoint {} of this attempt lacks the shards of {} after {}; every rank "
+                    "must report the same number of checkpoints",
                     checkpoint_seq, list_ranks(missing), format_duration(now - waiting.since)));
   }
   return texts;

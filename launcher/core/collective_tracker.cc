@@ -62,9 +62,8 @@ std::optional<CollectiveRelease> CollectiveTracker::join(Rank rank, std::uint64_
     return answer(
         {sequence,
          {},
-         fmt::format("'{}': {} bytes of {} ranks so far; all ranks together may hand over "
-                     "{} in a collective call (larger data: a checkpoint, or the process "
-                     "group)",
+         fmt::format("'{}': {} bytes from {} ranks so far; all ranks together may send {} in a "
+                     "collective call (for larger data use a checkpoint or the process group)",
                      name, call.bytes, call.parts.size(), kCollectiveResultBytesMax)});
   }
   if (static_cast<int>(call.parts.size()) == world_size_) {

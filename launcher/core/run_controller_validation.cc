@@ -13,8 +13,8 @@ void RunController::add_validation(const CheckpointInfo& checkpoint) {
   const auto given_up = validations_.add(checkpoint);
   if (!given_up) return;
   progress_.note(NoteLevel::Warning,
-                 fmt::format("checkpoint_{:06} is not validated: {} newer ones wait already (raise "
-                             "checkpoint_config.validation.every)",
+                 fmt::format("checkpoint_{:06} is not validated: {} newer ones are already waiting "
+                             "(raise checkpoint_config.validation.every)",
                              given_up->number, kValidationsWaitingMax));
 }
 

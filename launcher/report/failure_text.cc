@@ -63,14 +63,14 @@ std::string whole_size_text(std::uint64_t bytes) {
 std::string memory_text(const MemoryLimit& memory) {
   const std::string limit = whole_size_text(memory.bytes), used = whole_size_text(memory.used);
   if (memory.owner == "claim") return fmt::format(": {} of the {} that it claimed", used, limit);
-  if (memory.owner == "slurm") return fmt::format(": the {} that Slurm gives it are used", limit);
+  if (memory.owner == "slurm") return fmt::format(": all {} that Slurm gave it are used", limit);
   if (memory.owner == "pod" || memory.owner == "container")
-    return fmt::format(": the {} of its {} are used", limit, memory.owner);
+    return fmt::format(": all {} of its {} are used", limit, memory.owner);
   if (memory.owner == "node" && memory.used > 0)
     return fmt::format(": its node had none left, and it used {}", used);
   if (memory.owner == "node") return ": its node had none left";
   if (memory.owner.empty()) return "";
-  return fmt::format(": the {} of the cgroup {} are used", limit, memory.owner);
+  return fmt::format(": all {} of the cgroup {} are used", limit, memory.owner);
 }
 
 FailureText out_of_memory_text(const WorkerFailure& failure) {
@@ -94,10 +94,11 @@ FailureText killed_text(const WorkerFailure& failure) {
 // Return a remark on the code. A shell exits with 126, 127 or 128+signal for one of its commands:
 // the code alone would send people looking in the wrong place.
 std::string code_remark(int code) {
-  if (code == 126) return " (what a shell says of a command that it may not execute)";
-  if (code == 127) return " (what a shell says of a command that it cannot find)";
+  if (code == 126) return " (a shell's exit code for a command that is not executable)";
+  if (code == 127) return " (a shell's exit code for a command that is not found)";
   if (code > 128 && words_of(code - 128) != nullptr) {
-    return fmt::format(" (what a shell says of a command killed by {})", signal_name(code - 128));
+    return fmt::format(" (a shell's exit code for a command killed by {})",
+                       signal_name(code - 128));
   }
   return "";
 }
@@ -205,7 +206,7 @@ FailureText end_text(const WorkerFailure& failure) {
     case EndKind::StartFailed:
       return {fmt::format("{} could not be started: {}: {}", who(failure), failure.program,
                           std::strerror(failure.end.status)),
-              "the error that the system gave when it was to be executed"};
+              "the system's error when executing it"};
     case EndKind::Hung:
       return {fmt::format("{} made no progress{}{}", who(failure),
                           failure.detail.empty() ? "" : ": ", failure.detail),
@@ -232,8 +233,7 @@ FailureText failure_text(const WorkerFailure& failure) {
   const WorkerEnd& end = failure.end;
   if (end.pids_limit_hit > 0 && !end.stop_requested && !end.oom_killed) {
     text.cause +=
-        fmt::format(", after it was refused a process or thread beyond the {} that it may have",
-                    end.pids_limit_hit);
+        fmt::format(", after it reached its limit of {} processes and threads", end.pids_limit_hit);
   }
   return text;
 }

@@ -193,7 +193,7 @@ std::string Progress::restarting(const RestartNews& news, Moment at) {
       news.wait > Duration::zero() ? fmt::format(" in {}", format_duration(news.wait)) : "";
   return out + lasting(fmt::format("attempt {} {}: {}\n{}{} {}{}", news.attempt,
                                    news.failed ? "failed" : "ended", terminal_safe(news.cause),
-                                   news.failed ? "restarting" : "forming anew", wait,
+                                   news.failed ? "restarting" : "regrouping", wait,
                                    starting_point(news.resumes_from), failures),
                        at);
 }

@@ -101,10 +101,10 @@ void put_heading(Block& block, const RunSummary& summary) {
                     "31");
       break;
     case Outcome::Replaced:
-      block.heading(fmt::format("{} goes on without this train-run, which another one replaced "
-                                "after {}",
-                                summary.run, time),
-                    "33");
+      block.heading(
+          fmt::format("{} continues without this train-run, which another one replaced after {}",
+                      summary.run, time),
+          "33");
       break;
   }
 }
@@ -224,7 +224,7 @@ RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32
                                   std::string detail, int collateral) {
   const std::string with = ranks.empty() ? "" : fmt::format(", with {},", ranks_text(ranks));
   return {.text = {fmt::format("{}{} was lost: {}", node, with, detail),
-                   "silence of its daemon; its workers may still run there"},
+                   "silence of its daemon; its workers may still be running there"},
           .node = std::move(node),
           .worker = std::nullopt,
           .collateral = collateral};
@@ -250,7 +250,7 @@ std::string summary_text(const RunSummary& summary, TextStyle style) {
   if (!summary.logs.empty()) block.row("logs", summary.logs);
   if (!summary.path.empty()) block.row("everything", summary.path);
   for (const std::string& warning : summary.warnings) block.row("warning", warning);
-  if (!summary.resume_command.empty()) block.row("go on with", summary.resume_command);
+  if (!summary.resume_command.empty()) block.row("resume with", summary.resume_command);
   block.row("exit code", fmt::format("{}", exit_code_of(summary)));
   return std::move(block).take();
 }

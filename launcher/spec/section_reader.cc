@@ -84,7 +84,7 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
     if (defines) {
       if (!is_name(entry.key)) {
         reading.diagnostics.error(
-            entry.key_at, fmt::format("{} is no name for a dataset", in_quotes(entry.key)),
+            entry.key_at, fmt::format("{} is not a valid dataset name", in_quotes(entry.key)),
             "use letters, digits, '.', '_' and '-', at most 128, a letter or digit first");
         continue;
       }
@@ -95,7 +95,8 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
       known.reserve(datasets.size());
       for (const auto& [name, dataset] : datasets) known.push_back(name);
       reading.diagnostics.error(
-          entry.key_at, fmt::format("{} names no dataset of datasets", entry.value.path()),
+          entry.key_at,
+          fmt::format("{} is not the name of a dataset in datasets", entry.value.path()),
           known.empty() ? "add the dataset first" : yaml::suggest(entry.key, known));
       continue;
     }

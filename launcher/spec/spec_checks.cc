@@ -93,9 +93,9 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
   const auto excludes = [&](std::string_view key, std::string_view format, std::string_view hint) {
     const Origin* origin = reading.given(fmt::format("{}.{}", base, key));
     if (origin == nullptr) return;
-    reading.diagnostics.error(origin->at,
-                              fmt::format("{}.{} does not go with format: {}", base, key, format),
-                              std::string(hint));
+    reading.diagnostics.error(
+        origin->at, fmt::format("{}.{} cannot be used with format: {}", base, key, format),
+        std::string(hint));
   };
   switch (dataset.format) {
     case DatasetFormat::Parquet:
@@ -116,12 +116,13 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
   if (replicas == nullptr || spec.run_config.checkpoint_config.replicas == 0) return;
   if (spec.cluster.nodes.empty())
     reading.diagnostics.error(replicas->at,
-                              fmt::format("{} is {}, and there are no cluster.nodes to keep them",
+                              fmt::format("{} is {}, but there are no cluster.nodes to store them",
                                           kPath, spec.run_config.checkpoint_config.replicas),
                               "remove it: checkpoints go straight into the run's folder");
   if (is_object_url(spec.run_config.storage_path))
     reading.diagnostics.error(
-        replicas->at, fmt::format("{} does not go with a storage_path in an object store", kPath),
+        replicas->at,
+        fmt::format("{} cannot be used with a storage_path in an object store", kPath),
         with_location(reading, replicas->at, "remove it: every node reaches the store",
                       "run_config.storage_path"));
 }

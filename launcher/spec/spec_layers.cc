@@ -50,7 +50,7 @@ const Node* read_base(Reading& reading, yaml::Tree& tree, const Node& extends) {
   if (const Node* further = base->find("extends")) {
     reading.diagnostics.error(
         further->at,
-        fmt::format("extends stands in a spec that {} extends: one level is allowed",
+        fmt::format("extends is used in a spec that {} extends: only one level is allowed",
                     reading.source.path),
         "copy what is needed into one of the two");
   }
@@ -94,7 +94,7 @@ const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string&
     at = end + 1;
   }
   if (keys[0].first == "extends") {
-    reading.diagnostics.error({&source, 1, 1}, "extends can stand in the file only",
+    reading.diagnostics.error({&source, 1, 1}, "extends is allowed only in the file",
                               "override single keys");
     return nullptr;
   }

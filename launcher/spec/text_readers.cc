@@ -46,7 +46,7 @@ void read_reference(Reading& reading, const Cursor& cursor, std::string& value) 
   if (!reference) return;
   if (reference->from == SecretReference::From::Environment) {
     if (!is_environment_name(reference->target)) {
-      cursor.error(fmt::format("is {}, which names no variable", in_quotes(value)),
+      cursor.error(fmt::format("is {}, which is not a variable name", in_quotes(value)),
                    "write env:NAME");
     }
     return;
@@ -121,7 +121,7 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
   if (path->starts_with('~')) {
     if (path->size() > 1 && (*path)[1] != '/') {
       cursor.error(
-          fmt::format("is {}: only ~/ is known, not the home of another user", in_quotes(*path)),
+          fmt::format("is {}: only ~/ is supported, not another user's home", in_quotes(*path)),
           "write the full path");
       return {};
     }
@@ -186,7 +186,7 @@ void read_environment(Reading& reading, const Cursor& cursor,
       continue;
     }
     if (entry.value.is_null()) {
-      entry.value.error("is nothing", "write a text; \"\" is an empty one");
+      entry.value.error("is null", "write a text; \"\" is an empty one");
       continue;
     }
     auto value = read_interpolated(reading, entry.value);
@@ -196,8 +196,9 @@ void read_environment(Reading& reading, const Cursor& cursor,
     if (names_a_secret(entry.key) && !secret_reference(*value) && !value->empty()) {
       reading.diagnostics.warning(
           entry.value.at(),
-          fmt::format("{} looks like a secret, and will stand in the run's folder as it is",
-                      entry.value.path()),
+          fmt::format(
+              "{} looks like a secret, and will be stored in plain text in the run's folder",
+              entry.value.path()),
           fmt::format("write env:{} or file:PATH", entry.key));
     }
     env[std::string(entry.key)] = std::move(*value);

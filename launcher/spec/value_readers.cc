@@ -167,14 +167,13 @@ void read_resources(Reading& reading, const Cursor& cursor, Resources& resources
     if (!meant.empty() && meant != entry.key) {
       reading.diagnostics.error(
           entry.key_at,
-          fmt::format("{} is not a resource that train-run counts: case matters",
-                      entry.value.path()),
+          fmt::format("{} is not a known resource: names are case-sensitive", entry.value.path()),
           fmt::format("write {}", meant));
       continue;
     }
     if (!is_name(entry.key)) {
       reading.diagnostics.error(
-          entry.key_at, fmt::format("{} is no name for a resource", in_quotes(entry.key)),
+          entry.key_at, fmt::format("{} is not a valid resource name", in_quotes(entry.key)),
           "use letters, digits, '.', '_' and '-', at most 128, a letter or digit first");
       continue;
     }
@@ -184,7 +183,7 @@ void read_resources(Reading& reading, const Cursor& cursor, Resources& resources
       resources.cpu = *amount;
     } else if (entry.key == "GPU") {
       if (std::floor(*amount) != *amount) {
-        entry.value.error(fmt::format("is {}: a part of a GPU is not supported by this version yet",
+        entry.value.error(fmt::format("is {}: this version does not support fractions of a GPU yet",
                                       entry.value.node().text),
                           "write a whole number");
       }

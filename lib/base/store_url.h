@@ -15,11 +15,11 @@ struct StoreScheme {
 
 inline constexpr std::array kStoreSchemes{
     StoreScheme{"s3://", true,
-                "write s3://bucket/folder; where the store is and who you are, the variables "
-                "AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID, … say"},
+                "write s3://bucket/folder; the variables AWS_ENDPOINT_URL, AWS_REGION, "
+                "AWS_PROFILE, AWS_ACCESS_KEY_ID, … set the endpoint and credentials"},
     StoreScheme{"gs://", true,
-                "write gs://bucket/folder; who you are, GOOGLE_APPLICATION_CREDENTIALS or gcloud "
-                "auth application-default login says"},
+                "write gs://bucket/folder; GOOGLE_APPLICATION_CREDENTIALS or gcloud auth "
+                "application-default login sets the credentials"},
     StoreScheme{"hdfs://", false,
                 "write hdfs://namenode:8020/folder, or hdfs:///folder on the cluster that Hadoop's "
                 "core-site.xml names"}};

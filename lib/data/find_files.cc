@@ -34,7 +34,7 @@ Result<std::vector<std::string>> files_below(const std::string& folder) {
   if (error) return Error{Errc::Io, fmt::format("cannot list {}: {}", folder, error.message())};
   if (files.empty()) {
     return Error{Errc::NotFound, fmt::format("{} has no Parquet files", folder),
-                 "names end in .parquet, and those that begin with '.' or '_' are left out"};
+                 "names must end in .parquet; those that begin with '.' or '_' are ignored"};
   }
   return files;
 }

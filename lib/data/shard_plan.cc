@@ -45,7 +45,7 @@ Result<ShardPlan> ShardPlan::make(PlanInput input) {
         Errc::InvalidArgument,
         fmt::format("{} rows of epoch {} are consumed, but there are only {}",
                     plan.input_.rows_consumed, plan.input_.epoch, plan.total_rows_),
-        "the dataset is not the one of the checkpoint; call set_epoch() to begin an epoch anew"};
+        "the dataset differs from the checkpoint's; call set_epoch() to start an epoch over"};
   }
   return plan;
 }

@@ -88,7 +88,7 @@ struct Authority {
 };
 
 Result<Authority> read_authority(const PemPair& pem) {
-  const Error not_one{Errc::InvalidArgument, "this is no certificate authority of trainrun",
+  const Error not_one{Errc::InvalidArgument, "this is not a trainrun certificate authority",
                       "make one with: traind certs ca"};
   const auto open = [](const std::string& text) {
     return Openssl<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -108,7 +108,7 @@ Result<Authority> read_authority(const PemPair& pem) {
   if (authority.key == nullptr ||
       X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
     ERR_clear_error();
-    return Error{Errc::InvalidArgument, "the key is not the authority's",
+    return Error{Errc::InvalidArgument, "the key does not belong to the authority",
                  "ca.crt and ca.key belong together"};
   }
   return authority;

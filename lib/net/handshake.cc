@@ -61,9 +61,8 @@ Task<Message> receive_message(Side& side) {
         printable(refused.hint)};
   }
   if (frame.type != Message::kType) {
-    co_return Error{Errc::Protocol,
-                    fmt::format("{} sends {} where {} is due", side.connection.peer(),
-                                to_string(frame.type), to_string(Message::kType))};
+    co_return Error{Errc::Protocol, fmt::format("{} sent {} instead of {}", side.connection.peer(),
+                                                to_string(frame.type), to_string(Message::kType))};
   }
   co_return decode<Message>(frame);
 }
@@ -99,11 +98,12 @@ Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
                               kInstanceBytes),
                   "");
   if (peer.instance == side.self.instance)
-    return refuse(Errc::Unauthenticated, "is this process itself",
-                  "correct the address; if it is right, somebody on the way leads it back");
+    return refuse(
+        Errc::Unauthenticated, "is this process itself",
+        "correct the address; if it is right, someone on the network redirects the connection");
   if (peer.role == side.self.role)
     return refuse(Errc::Unauthenticated,
-                  fmt::format("says that it is a {}, as this side is", printable(peer.role)),
+                  fmt::format("says that it is a {}, like this side", printable(peer.role)),
                   "correct the address");
   return Unit{};
 }
@@ -117,8 +117,8 @@ Result<Unit> check_certificate(Side& side) {
   const CertificateRole wanted =
       own->role == CertificateRole::Node ? CertificateRole::Launcher : CertificateRole::Node;
   const std::string text =
-      fmt::format("certificate names {}, and a {} of cluster '{}' is asked for",
-                  theirs ? theirs->uri() : "nobody of trainrun", to_string(wanted), own->cluster);
+      fmt::format("certificate names {}, but a {} of cluster '{}' is required",
+                  theirs ? theirs->uri() : "no trainrun peer", to_string(wanted), own->cluster);
   return side.refuse(
       Error{Errc::Unauthenticated, fmt::format("{}: its {}", side.connection.peer(), text)},
       "your " + text);
@@ -129,8 +129,8 @@ Result<Unit> check_node_name(Side& side, const std::string& node_name) {
   const auto named = side.connection.certificate_name();
   if (!named || named->role != CertificateRole::Node || named->name == node_name) return Unit{};
   Error error{Errc::Unauthenticated,
-              fmt::format("{} calls itself {}, and its certificate is {}'s", side.connection.peer(),
-                          printable(node_name), named->name),
+              fmt::format("{} calls itself {}, but its certificate is for {}",
+                          side.connection.peer(), printable(node_name), named->name),
               "start it with the --node-name of its certificate"};
   const std::string there = error.message;
   return side.refuse(std::move(error), there);
@@ -191,10 +191,10 @@ Task<bool> start_tls_if_offered(Side& side) {
     side.can_be_told = true;
     co_return side.refuse(
         Error{Errc::Unauthenticated,
-              fmt::format("{} asks for TLS, and neither token nor certificates are set",
+              fmt::format("{} requires TLS, but neither a token nor certificates are set",
                           side.connection.peer()),
               "pass --token-file or --tls"},
-        "peer has neither token nor certificates, and TLS is asked for here",
+        "the peer has neither a token nor certificates, but TLS is required here",
         "start it with --token-file or --tls");
   }
   co_return offered == side.tls.has_value();
@@ -207,7 +207,7 @@ Task<PeerInfo> accept_steps(Side& side) {
   CO_TRY(const std::uint32_t protocol, choose_protocol(side, hello));
   if (!agreed) {
     co_return side.refuse(
-        Error{Errc::Unauthenticated, fmt::format("{} shows no {}, and one is asked for here",
+        Error{Errc::Unauthenticated, fmt::format("{} presents no {}, but one is required here",
                                                  side.connection.peer(), side.tls->proof())},
         fmt::format("peer asks for a {}, none is set", side.tls->proof()),
         fmt::format("pass {}", side.tls->flag()));

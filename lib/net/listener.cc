@@ -48,17 +48,17 @@ Result<FileDescriptor> open_private_folder(const std::string& socket_path) {
   if (::fstat(fd.get(), &status) != 0)
     return system_error(errno, fmt::format("looking at {}", folder));
   if (status.st_uid != ::geteuid()) {
-    return Error{
-        Errc::Permission,
-        fmt::format("folder {} of the socket belongs to uid {}, not to uid {}, who listens", folder,
-                    status.st_uid, ::geteuid()),
-        "choose a folder of your own"};
+    return Error{Errc::Permission,
+                 fmt::format("the socket's folder {} belongs to uid {}, but must belong to uid {}",
+                             folder, status.st_uid, ::geteuid()),
+                 "choose a folder of your own"};
   }
   if ((status.st_mode & 077) != 0) {
     return Error{
         Errc::Permission,
-        fmt::format("folder {} of the socket has mode {:04o}, which lets others in; wanted is 0700",
-                    folder, status.st_mode & 07777),
+        fmt::format(
+            "the socket's folder {} has mode {:04o}, which gives others access; 0700 is required",
+            folder, status.st_mode & 07777),
         fmt::format("chmod 700 {}", folder)};
   }
   return fd;
@@ -85,7 +85,8 @@ Result<Unit> bind_to(const FileDescriptor& fd, const StreamAddress& address,
     const int error_number = errno;
     if (error_number == EADDRINUSE) {
       return Error{Errc::AlreadyExists,
-                   fmt::format("listening on {}: somebody listens there already", endpoint.text()),
+                   fmt::format("listening on {}: another process is already listening there",
+                               endpoint.text()),
                    "choose another address"};
     }
     return system_error(error_number, fmt::format("listening on {}", endpoint.text()));
@@ -118,7 +119,8 @@ Result<FileDescriptor> bind_unix(const StreamAddress& address, const Endpoint& e
     TRY(const bool alive, somebody_answers(address));
     if (alive)
       return Error{Errc::AlreadyExists,
-                   fmt::format("listening on {}: somebody listens there already", endpoint.text()),
+                   fmt::format("listening on {}: another process is already listening there",
+                               endpoint.text()),
                    "choose another path"};
     if (::unlink(endpoint.host_or_path.c_str()) != 0)
       return system_error(errno, fmt::format("removing the stale {}", endpoint.host_or_path));

@@ -11,7 +11,7 @@ Result<Unit> check_peer_user(const Connection& connection, uid_t user) {
   return Error{Errc::Permission,
                fmt::format("{} is a process of uid {}, neither of uid {} nor of root",
                            connection.peer(), peer.uid, user),
-               "another user's process has that socket: name another one"};
+               "the socket belongs to another user's process: choose another one"};
 }
 
 }  // namespace train

@@ -28,14 +28,14 @@ Result<Unit> check_file(const std::string& file, const std::string& path, Reader
     return Error{Errc::InvalidArgument, fmt::format("{} is not a regular file", file)};
   if (!is_ours_or_roots(status.st_uid)) {
     return Error{Errc::Permission,
-                 fmt::format("{} belongs to uid {}, not to uid {}, who reads it", file,
-                             status.st_uid, ::geteuid()),
+                 fmt::format("{} belongs to uid {}, but must belong to uid {}", file, status.st_uid,
+                             ::geteuid()),
                  fmt::format("chown {} {}", ::geteuid(), path)};
   }
   const mode_t refused = readers == Readers::Anybody ? 022 : status.st_uid == 0 ? 037 : 077;
   if ((status.st_mode & refused) != 0) {
     return Error{Errc::Permission,
-                 fmt::format("{} has mode {:04o}, which lets others at it; wanted is {}", file,
+                 fmt::format("{} has mode {:04o}, which gives others access; {} is required", file,
                              status.st_mode & 07777, readers == Readers::Anybody ? "0644" : "0600"),
                  fmt::format("chmod {} {}", readers == Readers::Anybody ? "644" : "600", path)};
   }
@@ -121,8 +121,8 @@ class Walk {
     if (link_ && others_write_) {
       return Error{
           Errc::Permission,
-          fmt::format("{} is reached by the link '{}', and others can change {} on the way", file_,
-                      *link_, *others_write_),
+          fmt::format("{} is reached through the link '{}', and others can change {} on that path",
+                      file_, *link_, *others_write_),
           "name the file itself"};
     }
     // O_NONBLOCK: opening must not wait if a FIFO is there instead.

@@ -145,24 +145,24 @@ Error TlsStream::error(std::string_view peer) const {
       return unauthenticated(": token does not match", "both sides need the same token file");
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
       if (by_certificate) return unauthenticated(" asks for a token", "pass --token-file");
-      return unauthenticated(" knows nothing of our token", kIsItOne);
+      return unauthenticated(" does not know our token", kIsItOne);
     case SSL_R_EXCESSIVE_MESSAGE_SIZE:
       return Error{Errc::Protocol, fmt::format("{} sends more than a handshake needs", peer),
                    connector ? kIsItOne : ""};
     case SSL_R_CERTIFICATE_VERIFY_FAILED: {
       if (!by_certificate)
-        return unauthenticated(" shows a certificate, and a token is asked for here",
+        return unauthenticated(" presents a certificate, but a token is required here",
                                connector ? "pass --tls, or start it with --token-file" : "");
       const Error why = certificate_error(SSL_get_verify_result(state_->ssl.get()));
       return unauthenticated(fmt::format(": its certificate {}", why.message), why.hint);
     }
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return unauthenticated(" shows no certificate, and one is asked for here", "");
+      return unauthenticated(" presents no certificate, but one is required here", "");
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
       return unauthenticated(" asks for a certificate", "pass --tls");
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
       return unauthenticated(" says that our certificate has expired",
-                             "issue a new one with `traind certs`, or mend the clocks");
+                             "issue a new one with `traind certs`, or correct the clocks");
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
@@ -172,7 +172,7 @@ Error TlsStream::error(std::string_view peer) const {
       return unauthenticated(" refuses our certificate",
                              "both sides need certificates of one authority, or the same token");
     case SSL_R_WRONG_VERSION_NUMBER:
-      if (connector) return unauthenticated(" speaks no TLS", start_it);
+      if (connector) return unauthenticated(" does not speak TLS", start_it);
       break;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_UNSUPPORTED_PROTOCOL:
@@ -180,14 +180,15 @@ Error TlsStream::error(std::string_view peer) const {
                    "is that a traind, or a train-run, of the same version?"};
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_BAD_RECORD_TYPE:
-      return Error{Errc::Protocol,
-                   fmt::format("{}: a TLS record was changed, repeated or moved on its way", peer)};
+      return Error{
+          Errc::Protocol,
+          fmt::format("{}: a TLS record was changed, repeated or reordered in transit", peer)};
     default:
       break;
   }
   if (!state_->established && !connector && !by_certificate) {
     if (reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_NO_SHARED_CIPHER)
-      return unauthenticated(" shows no token, and one is asked for here", "");
+      return unauthenticated(" presents no token, but one is required here", "");
   }
   const char* text = ERR_reason_error_string(state_->error);
   return Error{Errc::Protocol,

@@ -153,7 +153,8 @@ Result<TlsContext> TlsContext::from_certificates(const CertificateTexts& texts) 
   if (SSL_CTX_use_certificate(context, own) != 1)
     return unusable("tls.crt", "holds a key that TLS 1.3 cannot use", kMakeOne);
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
-    return unusable("tls.key", "is not the key of tls.crt", "the two files are made together");
+    return unusable("tls.key", "is not the key of tls.crt",
+                    "both files must come from the same `traind certs` call");
   for (std::size_t i = 1; i < chain.size(); ++i)
     check_tls(SSL_CTX_add1_chain_cert(context, chain[i].get()) == 1);
   impl->name = name_in(own);
@@ -180,7 +181,7 @@ Error certificate_error(long x509_error) {
   switch (x509_error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return unauthenticated("has expired",
-                             "issue a new one with `traind certs`, or mend the clocks");
+                             "issue a new one with `traind certs`, or correct the clocks");
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return unauthenticated("is not valid yet", "compare the clocks of both machines");
     case X509_V_ERR_INVALID_PURPOSE:

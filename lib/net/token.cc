@@ -47,7 +47,7 @@ Result<Token> read_token_file(const std::string& path) {
     text.remove_suffix(1);
   if (text.size() >= kTokenBytesMin) return Token(text);
   return Error{Errc::InvalidArgument,
-               fmt::format("token file {} holds {} bytes; wanted are {} to {}", path, text.size(),
+               fmt::format("token file {} holds {} bytes; it must hold {} to {}", path, text.size(),
                            kTokenBytesMin, kTokenBytesMax),
                "make one with: traind token FILE"};
 }

@@ -157,7 +157,7 @@ Result<Unit> MetricsLog::recover() {
   if (foreign) {
     return Error{Errc::Corrupt,
                  fmt::format("{}:{} is not a line of the report log", file_.path(), line_number),
-                 "mend or remove that line; the run goes on with what the file holds"};
+                 "fix or remove that line; the run continues after the last report in the file"};
   }
   const off_t size = [&] {
     struct stat info {};

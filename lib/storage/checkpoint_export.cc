@@ -76,7 +76,7 @@ class Copier {
 Result<bool> is_empty_folder(FileSystem& fs, const std::string& target) {
   if (is_gone(fs, target)) return false;
   TRY(const FileStatus status, fs.status(target));
-  const std::string hint = "name a folder that is not there yet, or is empty";
+  const std::string hint = "name a folder that does not exist yet, or is empty";
   if (status.kind != FileKind::Folder)
     return Error{Errc::AlreadyExists, fmt::format("'{}' exists and is not a directory", target),
                  hint};
@@ -140,7 +140,8 @@ Result<Manifest> export_checkpoint(FileSystem& source_files, const std::string& 
     if (is_gone(source_files, source))
       return Error{
           Errc::NotFound,
-          fmt::format("'{}' was removed while it was copied: its run keeps newer ones", source),
+          fmt::format("'{}' was removed while it was being copied: its run keeps only newer ones",
+                      source),
           "export a newer one"};
     return done.error();
   }

@@ -102,7 +102,7 @@ Result<Unit> check_all_here(const std::string& folder, const Manifest& manifest)
   return Error{
       Errc::Unavailable,
       fmt::format("the files of {} are on the disks of {}", folder, fmt::join(nodes, ", ")),
-      "they come here when the run ends; where it has ended, `train-run resume` it"};
+      "they are copied here when the run ends; if it has already ended, use `train-run resume`"};
 }
 
 Result<Unit> keep_here(FileSystem& fs, const std::string& folder) {

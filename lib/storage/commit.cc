@@ -111,7 +111,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
     }
     if (!shard.dir.starts_with(".rank-") || shard.dir.find('/') != std::string::npos)
       return Error{Errc::InvalidArgument,
-                   fmt::format("'{}' is no shard's folder", escape_name(shard.dir))};
+                   fmt::format("'{}' is not a shard folder", escape_name(shard.dir))};
     shard_folders[shard.rank] = join_path(pending, shard.dir);
   }
   std::set<std::string> folders;  // parents sort before what is in them

@@ -14,18 +14,16 @@ namespace {
 Error with_advice(Error error, const std::string& path, std::string_view doing) {
   const std::string folder = parent_path(path);
   if (error.hint.empty() && error.code == Errc::NoSpace)
-    error.hint = fmt::format("free space on the disk of '{}'; the journal then goes on", folder);
+    error.hint =
+        fmt::format("free some space on the disk of '{}'; the journal then continues", folder);
   if (error.hint.empty() && error.code == Errc::Permission)
     error.hint = fmt::format(
-        "make '{}' writable for this user; a disk may be mounted read-only because it fails "
-        "(dmesg). "
-        "What was acknowledged before is kept",
+        "make '{}' writable for this user; a failing disk may be mounted read-only (see dmesg). "
+        "Records acknowledged so far are kept",
         folder);
   if (error.hint.empty() && error.code == Errc::Io)
     error.hint = fmt::format(
-        "is the disk of '{}' failing (dmesg)? what was acknowledged before "
-        "is kept",
-        folder);
+        "is the disk of '{}' failing (see dmesg)? Records acknowledged so far are kept", folder);
   return error.code == Errc::Corrupt ? error : std::move(error).with_context(doing);
 }
 
@@ -57,7 +55,7 @@ Result<Unit> Journal::load() {
   if (replayed_.damage && !replayed_.damage->torn_tail)
     return Error{Errc::Corrupt,
                  fmt::format("'{}' is damaged at line {} (byte {}): {}; {} records before it are "
-                             "whole, later ones were acknowledged",
+                             "intact, but later ones were acknowledged",
                              path_, replayed_.damage->line, replayed_.damage->offset,
                              replayed_.damage->what, replayed_.records.size()),
                  "restore the file from a backup, or start a new run from this one's newest "
@@ -212,7 +210,7 @@ Result<Unit> Journal::check_name(std::optional<std::uint64_t> bytes) const {
     what = inode_ == 0 ? "created" : "replaced";
   }
   return Error{Errc::Fenced, fmt::format("'{}' was {} meanwhile by another process", path_, what),
-               "only the run's owner writes it; see who that is with train-run status"};
+               "only the run's owner may write it; `train-run status` shows who that is"};
 }
 
 }  // namespace train

@@ -117,9 +117,10 @@ Result<std::string> JournalSegments::read() {
 }
 
 Error JournalSegments::taken() const {
-  return Error{Errc::Fenced,
-               fmt::format("segment {} of the run's journal was put by another launcher", next_),
-               "see who owns the run with train-run status"};
+  return Error{
+      Errc::Fenced,
+      fmt::format("segment {} of the run's journal was written by another launcher", next_),
+      "see who owns the run with train-run status"};
 }
 
 /// Find out whether a segment is there after an error. If it is, the next one comes after it and

@@ -33,14 +33,15 @@ Result<Unit> check_files(const std::vector<ManifestFile>& files, int world_size)
     TRY_VOID(check_file_path(file.path));
     if (!file.at.empty()) TRY_VOID(check_file_path(file.at));
     if (!file.nodes.empty() && file.at.empty())
-      return bad_manifest(fmt::format("file '{}' is nowhere on its nodes", file.path));
+      return bad_manifest(fmt::format("file '{}' has no location on its nodes", file.path));
     if (!before.empty() && file.path <= before)
       return bad_manifest(fmt::format("file '{}' comes twice or out of order", file.path));
     before = file.path;
     for (auto slash = file.path.find('/'); slash != std::string::npos;
          slash = file.path.find('/', slash + 1))
       folders.insert(std::string_view(file.path).substr(0, slash));
-    if (file.ranks.empty()) return bad_manifest(fmt::format("file '{}' is of no rank", file.path));
+    if (file.ranks.empty())
+      return bad_manifest(fmt::format("file '{}' belongs to no rank", file.path));
     for (std::size_t i = 0; i < file.ranks.size(); ++i) {
       const Rank rank = file.ranks[i];
       if (rank.value < 0 || rank.value >= world_size)
@@ -124,7 +125,7 @@ Result<ManifestFile> parse_file(const json::value& value, std::size_t index) {
   for (const json::value& rank : *ranks) {
     if (!rank.is_int64() || rank.get_int64() < 0 ||
         rank.get_int64() > std::numeric_limits<std::int32_t>::max())
-      return bad_manifest(fmt::format("files[{}]: 'ranks' holds something that is no rank", index));
+      return bad_manifest(fmt::format("files[{}]: 'ranks' holds an invalid rank", index));
     file.ranks.push_back(Rank{static_cast<std::int32_t>(rank.get_int64())});
   }
   if (value.get_object().contains("at")) {
@@ -148,7 +149,7 @@ Result<std::string_view> checked_body(std::string_view text) {
       text.substr(text.size() - tail, kDigestKey.size()) != kDigestKey)
     return Error{
         Errc::Corrupt,
-        fmt::format("manifest: no digest at the end of {} bytes; it is torn or no manifest",
+        fmt::format("manifest: no digest at the end of {} bytes; it is truncated or not a manifest",
                     text.size())};
   const std::string_view body = text.substr(0, text.size() - tail);
   const std::string_view expected = text.substr(body.size() + kDigestKey.size(), kDigestChars);

@@ -177,7 +177,7 @@ Result<FileStatus> ObjectFiles::status(const std::string& path) {
   if (there) return FileStatus{FileKind::Folder, 0, 0};
   const std::lock_guard lock(mutex_);
   locations_.erase(key);
-  return Error{Errc::NotFound, fmt::format("'{}' is not there", path)};
+  return Error{Errc::NotFound, fmt::format("'{}' does not exist", path)};
 }
 
 Result<std::vector<FolderEntry>> ObjectFiles::list(const std::string& path) {

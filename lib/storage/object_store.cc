@@ -25,8 +25,7 @@ Result<Module> load_module() {
     const char* why = ::dlerror();
     return Error{
         Errc::Unavailable,
-        fmt::format("the part that speaks to object stores cannot be loaded: {}",
-                    why != nullptr ? why : "?"),
+        fmt::format("the object store module cannot be loaded: {}", why != nullptr ? why : "?"),
         "install trainrun's libtrainrun_storage.so and the Arrow library it was built with"};
   }
   const Module module{reinterpret_cast<OpenStore>(::dlsym(handle, kStorageModuleEntry)),

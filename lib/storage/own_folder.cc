@@ -40,7 +40,7 @@ Result<FileDescriptor> open_folder(int at, const char* name, const std::string& 
 Result<Unit> check_ours(const struct stat& found, const std::string& path) {
   if (found.st_uid != file_user())
     return Error{Errc::Permission,
-                 fmt::format("'{}' belongs to uid {}, not to uid {}, who is to use it", path,
+                 fmt::format("'{}' belongs to uid {}, but must belong to uid {}", path,
                              found.st_uid, file_user()),
                  "name a folder of your own"};
   if ((found.st_mode & kOthersWrite) != 0)
@@ -68,7 +68,7 @@ Result<FileDescriptor> open_marked(const std::string& path) {
   const bool there = mark.get() >= 0 && ::fstat(mark.get(), &found) == 0 && S_ISREG(found.st_mode);
   if (!there || !check_ours(found, join_path(path, name)))
     return Error{Errc::Permission,
-                 fmt::format("'{}' lacks the mark of a folder that trainrun made", path),
+                 fmt::format("'{}' lacks the marker of a folder created by trainrun", path),
                  "remove it by hand if nobody needs it"};
   return folder;
 }

@@ -47,8 +47,8 @@ Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::strin
   if (bytes <= kShardListBytesMax) return Unit{};
   return Error{
       Errc::ResourceExhausted,
-      fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; that of a "
-                  "rank's shard may take {}, {} a file beside its path",
+      fmt::format("the checkpoint in '{}' has {} files, whose list takes {} bytes; for a rank's "
+                  "shard it may take {}, where each file adds {} to its path's length",
                   folder, files.size(), bytes, kShardListBytesMax, kListedFileBytes),
       "write fewer, larger files"};
 }

@@ -24,19 +24,18 @@ Result<Unit> look_for_marker(FileSystem& fs, const StorageCheck& check) {
   const auto mark = read_small_file(fs, mark_path(check.run_dir, check.generation), kMarkBytesMax);
   if (mark && *mark == check.mark) return Unit{};
   if (mark)
-    return Error{
-        Errc::InvalidArgument,
-        fmt::format("'{}' is not the launcher's storage: it has the mark of another launcher",
-                    check.run_dir),
-        kSameMount};
+    return Error{Errc::InvalidArgument,
+                 fmt::format("'{}' is not the launcher's storage: it has another launcher's marker",
+                             check.run_dir),
+                 kSameMount};
   if (mark.error().code == Errc::Permission) {
     Error closed = mark.error();
     closed.hint = "the user that workers run as must be able to read and write there";
-    return std::move(closed).with_context("the run's storage is closed to this node");
+    return std::move(closed).with_context("this node may not access the run's storage");
   }
   if (mark.error().code != Errc::NotFound) return mark.error();
   const std::string_view what =
-      fs.status(check.run_dir) ? "it is there, but has no mark of this launcher" : "no such folder";
+      fs.status(check.run_dir) ? "it exists, but lacks this launcher's marker" : "no such folder";
   return Error{Errc::InvalidArgument,
                fmt::format("'{}' is not the launcher's storage: {}", check.run_dir, what),
                kSameMount};
@@ -81,11 +80,12 @@ Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check) {
   if (const auto wrote = write_and_remove(fs, check); !wrote) return cannot_write(wrote.error());
   TRY(const std::uint64_t free, fs.free_bytes(check.run_dir));
   if (free < kFreeBytesMin)
-    return Error{Errc::NoSpace,
-                 fmt::format("the run's storage is full: {} bytes are free in '{}', {} are needed "
-                             "to begin with",
-                             free, check.run_dir, kFreeBytesMin),
-                 "free some space there"};
+    return Error{
+        Errc::NoSpace,
+        fmt::format(
+            "the run's storage is full: {} bytes are free in '{}', at least {} are required", free,
+            check.run_dir, kFreeBytesMin),
+        "free some space there"};
   return Unit{};
 }
 

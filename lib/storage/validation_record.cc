@@ -67,7 +67,7 @@ Result<Unit> flatten(const json::object& object, const std::string& prefix, Metr
       continue;
     }
     if (value.is_null() || value.is_array())
-      return refuse("no number, bool or text, which a metric is");
+      return refuse("not a number, bool or string, as a metric must be");
     const bool twice =
         std::any_of(out.begin(), out.end(), [&](const auto& one) { return one.first == name; });
     if (twice) return refuse("there twice");
@@ -152,16 +152,16 @@ Result<ValidationRecord> parse_validation(std::string_view text) {
                              number_at("version"), kVersion),
                  "use the trainrun that wrote it, or a newer one"};
   ValidationRecord record;
-  if (number_at("checkpoint") < 1) return bad_record("'checkpoint' is no number from 1 on");
+  if (number_at("checkpoint") < 1) return bad_record("'checkpoint' is not a number of at least 1");
   record.checkpoint.value = static_cast<std::uint64_t>(number_at("checkpoint"));
   const auto status = parse_validation_status(text_at("status"));
-  if (!status) return bad_record("'status' is none that is known");
+  if (!status) return bad_record("'status' is unknown");
   record.status = *status;
   const json::value* metrics = object.if_contains("metrics");
   const json::value* non_finite = object.if_contains("non_finite");
   if (metrics == nullptr || !metrics->is_object() || non_finite == nullptr ||
       !non_finite->is_object())
-    return bad_record("'metrics' or 'non_finite' is no object");
+    return bad_record("'metrics' or 'non_finite' is not an object");
   record.metrics = metrics_from_json(metrics->get_object(), non_finite->get_object());
   record.error = text_at("error");
   record.took_ms = number_at("took_ms");

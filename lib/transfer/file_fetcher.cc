@@ -126,7 +126,7 @@ Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
   for (;;) {
     if (closed_ && !flow->error) flow->error = closed_;
     if (!flow->error && flow->request.useless && flow->request.useless())
-      flow->error = Error{Errc::Cancelled, "it is of no use any more"};
+      flow->error = Error{Errc::Cancelled, "it is no longer needed"};
     write_what_came(flow);
     const bool over = flow->error || flow->all_written();
     if (over && !flow->writing) break;

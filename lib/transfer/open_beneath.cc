@@ -16,7 +16,7 @@ namespace train {
 namespace {
 
 Error refused(const std::string& base, const std::string& relative, std::string_view why) {
-  return Error{Errc::InvalidArgument, fmt::format("'{}' below '{}' is not handed out: {}",
+  return Error{Errc::InvalidArgument, fmt::format("refusing to serve '{}' below '{}': {}",
                                                   escape_name(relative), base, why)};
 }
 
@@ -39,7 +39,7 @@ Result<FileDescriptor> open_beneath(const std::string& base, const std::string& 
     FileDescriptor next(::openat(at.get(), name.c_str(), flags));
     if (next.get() < 0) {
       if (errno == ELOOP || errno == ENOTDIR)
-        return refused(base, relative, "a link is on its way");
+        return refused(base, relative, "its path contains a link");
       return system_error(errno, fmt::format("opening '{}/{}'", base, escape_name(relative)));
     }
     at = std::move(next);

@@ -15,8 +15,7 @@ Result<msgpack::object_handle> unpack_payload(std::string_view payload) {
   try {
     std::size_t offset = 0;
     auto handle = msgpack::unpack(payload.data(), payload.size(), offset, nullptr, nullptr, limit);
-    if (offset != payload.size())
-      return Error{Errc::Protocol, "bytes follow it that do not belong to it"};
+    if (offset != payload.size()) return Error{Errc::Protocol, "it is followed by extra bytes"};
     return handle;
   } catch (const std::exception& e) {  // msgpack::unpack_error and its size limits
     return Error{Errc::Protocol,

@@ -52,7 +52,7 @@ Result<Message> decode(const Frame& frame) {
   try {
     handle->get().convert(message);
   } catch (const msgpack::type_error&) {
-    return detail::bad_message(frame.type, "a field has another type than the protocol says");
+    return detail::bad_message(frame.type, "a field has the wrong type");
   }
   return message;
 }

@@ -100,7 +100,7 @@ Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::ui
                              batch.first_report_seq + records.size(), batch.rank, e.what())};
   }
   if (records.size() != batch.count) {
-    return Error{Errc::Protocol, fmt::format("a batch of rank {} says {} reports and holds {}",
+    return Error{Errc::Protocol, fmt::format("a batch of rank {} announces {} reports but holds {}",
                                              batch.rank, batch.count, records.size())};
   }
   return records;

@@ -85,7 +85,7 @@ class Builder final : public YAML::EventHandler {
     const Node* target = anchor < anchors_.size() ? anchors_[anchor] : nullptr;
     if (target == nullptr) {
       throw Refusal{
-          {Severity::Error, at, "this alias stands inside the anchor that it names", "remove it"}};
+          {Severity::Error, at, "this alias is inside the anchor that it names", "remove it"}};
     }
     if (static_cast<int>(open_.size()) + target->height > kDepthMax) throw too_deep(at);
     count(at, *target, "this alias expands the YAML past");
@@ -233,12 +233,12 @@ class Builder final : public YAML::EventHandler {
 
   void report_duplicate(const Open& map, const Node& key, const Position& at) {
     if (diagnostics_.has_enough()) {  // only counted: the search below would take its time
-      diagnostics_.error(at, "a key stands twice");
+      diagnostics_.error(at, "a key appears twice");
       return;
     }
     const auto first = std::find_if(map.node->entries.begin(), map.node->entries.end(),
                                     [&](const Node::Entry& e) { return e.key->text == key.text; });
-    diagnostics_.error(at, fmt::format("the key {} stands twice", in_quotes(key.text)),
+    diagnostics_.error(at, fmt::format("the key {} appears twice", in_quotes(key.text)),
                        fmt::format("remove one; the first is on {}", first->key->at.seen_from(at)));
   }
 

@@ -101,7 +101,7 @@ std::uint64_t FileScan::bytes() const { return state_->bytes; }
 void FileScan::read(std::uint64_t begin, std::uint64_t end, char* to) {
   State& state = *state_;
   if (begin > end || end > state.bytes) {
-    throw_failure({Errc::Corrupt, fmt::format("{}: bytes {} to {} are wanted, it has {}",
+    throw_failure({Errc::Corrupt, fmt::format("{}: bytes {} to {} were requested, but it has {}",
                                               state.path, begin, end, state.bytes)});
   }
   if (!state.expected) return state.pull(begin, end, to);

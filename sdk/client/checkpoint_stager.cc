@@ -42,7 +42,7 @@ std::optional<Failed> call_writer(const CheckpointStager::Job& job) {
   } catch (const std::exception& e) {
     return Failed{e.what(), ""};
   } catch (...) {
-    return Failed{"its writer threw something that is no std::exception", ""};
+    return Failed{"its writer threw something other than a std::exception", ""};
   }
   return std::nullopt;
 }
@@ -118,8 +118,8 @@ Checkpoint to_be_moved(const Checkpoint& checkpoint, const WorkerInfo& info) {
   constexpr const char* kHint = "report it with Upload::Async, which copies";
   if (info.supervised && is_object_url(info.run_dir)) {
     throw_failure({Errc::InvalidArgument,
-                   fmt::format("Upload::None: the run's storage is '{}', and nothing that is there "
-                               "already can become part of a checkpoint",
+                   fmt::format("Upload::None: the run's storage is '{}', where existing data "
+                               "cannot become part of a checkpoint",
                                info.run_dir),
                    kHint});
   }

@@ -42,7 +42,8 @@ double number_of(const MetricValue& value) {
 std::vector<Metrics> gather(const Dict& metrics) {
   const Metrics mine = sdk::flatten(metrics);
   for (const auto& [name, value] : mine) {
-    if (value.index() > 1) throw Failure("invalid_argument", "reduce: '" + name + "' is no number");
+    if (value.index() > 1)
+      throw Failure("invalid_argument", "reduce: '" + name + "' is not a number");
   }
   std::string packed;
   append_report(0, false, mine, packed);

@@ -120,7 +120,7 @@ UserError describe_exception(const std::exception_ptr& exception) {
   } catch (const char* text) {
     error.what = text;
   } catch (...) {
-    error.what = "an exception that is no std::exception";
+    error.what = "an exception other than a std::exception";
   }
   const std::type_info* type = exception ? exception.__cxa_exception_type() : nullptr;
   if (type != nullptr) {

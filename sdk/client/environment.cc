@@ -18,7 +18,7 @@ int int_variable(const Environment& env, const char* name, int fallback, int min
   const auto [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc() || stop != end || value < min || value > max) {
     throw Failure("invalid_argument", std::string(name) + "='" + text +
-                                          "' is no whole number from " + std::to_string(min) +
+                                          "' is not a whole number from " + std::to_string(min) +
                                           " to " + std::to_string(max) +
                                           " (the launcher sets it; unset it to run by hand)");
   }
@@ -27,7 +27,7 @@ int int_variable(const Environment& env, const char* name, int fallback, int min
 
 Dict dict_member(const std::string& path, const std::string& key, const Value& value) {
   if (!value.is_dict() && !value.is_null())
-    throw Failure("invalid_argument", path + ": '" + key + "' is no dict");
+    throw Failure("invalid_argument", path + ": '" + key + "' is not a dict");
   return value.is_null() ? Dict{} : value.as<Dict>();
 }
 

@@ -133,11 +133,10 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
                                                const Checkpoint& checkpoint) {
   const std::size_t metadata_bytes = to_json(checkpoint_metadata(*checkpoint.impl())).size();
   if (metadata_bytes > kMetadataBytesMax) {
-    throw Failure(
-        "invalid_argument",
-        fmt::format("report: {} bytes of checkpoint metadata as JSON, at most {} are kept "
-                    "(write what is large into a file of the checkpoint)",
-                    metadata_bytes, kMetadataBytesMax));
+    throw Failure("invalid_argument",
+                  fmt::format("report: {} bytes of checkpoint metadata as JSON, at most {} are "
+                              "allowed (put large data into a file of the checkpoint)",
+                              metadata_bytes, kMetadataBytesMax));
   }
   {
     const std::lock_guard order(checkpoint_order_);
@@ -358,7 +357,7 @@ void SupervisedSession::once_per_node(const std::string& name, const std::functi
       failed = *e.what() != '\0' ? e.what() : "an exception without a text";
     } catch (...) {
       thrown = std::current_exception();
-      failed = "something that is no std::exception was thrown";
+      failed = "something other than a std::exception was thrown";
     }
     lock.lock();
     push_message(OnceEnd{.name = name, .error = failed});

@@ -46,7 +46,7 @@ int guarded(Call&& call) {
   } catch (const abi::__forced_unwind&) {
     throw;  // pthread_cancel and pthread_exit: the thread ends here
   } catch (...) {
-    return fail(TRAINRUN_FAILED, "internal", "something that is no std::exception was thrown");
+    return fail(TRAINRUN_FAILED, "internal", "something other than a std::exception was thrown");
   }
 }
 
@@ -71,7 +71,8 @@ const char* checked(const char* argument, const char* name) {
 
 Dict dict_of(const char* json, const char* name) {
   const Value value = train::parse_json(checked(json, name));
-  if (!value.is_dict()) throw Failure("invalid_argument", std::string(name) + " is no JSON object");
+  if (!value.is_dict())
+    throw Failure("invalid_argument", std::string(name) + " is not a JSON object");
   return value.as<Dict>();
 }
 

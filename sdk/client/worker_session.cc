@@ -33,15 +33,14 @@ Dict WorkerSession::checkpoint_metadata(const Checkpoint::Impl& checkpoint) cons
 void check_collective(const std::string& name, const std::string& mine) {
   if (name.size() > kCollectiveNameBytesMax) {
     throw Failure("invalid_argument",
-                  fmt::format("a collective call's name of {} bytes, at most {} travel",
+                  fmt::format("a collective call's name has {} bytes; at most {} are allowed",
                               name.size(), kCollectiveNameBytesMax));
   }
   if (mine.size() > kCollectiveBytesMax) {
-    throw Failure(
-        "invalid_argument",
-        fmt::format("'{}': {} bytes, at most {} a rank travel in a collective call (larger data: a "
-                    "checkpoint, or the process group)",
-                    name, mine.size(), kCollectiveBytesMax));
+    throw Failure("invalid_argument",
+                  fmt::format("'{}': {} bytes; at most {} per rank are allowed in a collective "
+                              "call (for larger data use a checkpoint or the process group)",
+                              name, mine.size(), kCollectiveBytesMax));
   }
 }
 

@@ -68,7 +68,7 @@ Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
     return reader_.read(index);
   } catch (const std::bad_alloc&) {
     return Error{Errc::ResourceExhausted, fmt::format("no memory for batch {}", index),
-                 "smaller row groups, fewer columns or prefetch_batches: 0 need less"};
+                 "use smaller row groups, fewer columns or prefetch_batches: 0"};
   }
 }
 

@@ -38,7 +38,7 @@ const Dict& spec_entry(const std::string& name) {
     throw Failure(
         "not_found",
         fmt::format("the job has no dataset '{}'{} (add it under `datasets` in the job's YAML)",
-                    name, known.empty() ? ", and no other either" : known));
+                    name, known.empty() ? ", nor any other" : known));
   }
   return entry->second.is_dict()
              ? std::get<Dict>(entry->second.storage())

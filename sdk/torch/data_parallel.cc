@@ -91,8 +91,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
         const auto self = weak.lock();
         if (self == nullptr) {
           sdk::raise(Error{Errc::InvalidArgument,
-                           "a backward pass of a module whose train::DataParallel is gone: ranks "
-                           "would train apart",
+                           "a backward pass of a module whose train::DataParallel was destroyed: "
+                           "the ranks would diverge",
                            "keep what train::prepare_model returned for as long as you train"});
         }
         self->on_gradient(i);

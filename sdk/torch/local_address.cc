@@ -92,7 +92,7 @@ Result<std::string> address_towards(const std::string& host, int port,
       return Error{Errc::Timeout,
                    "connecting to rank 0's store at " + where + " for " +
                        std::to_string(timeout.count()) + " ms: " + why,
-                   "look whether rank 0 started, and whether a firewall stands between the nodes"};
+                   "check whether rank 0 started, and whether a firewall blocks the connection"};
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kRetryMax);

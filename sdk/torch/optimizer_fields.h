@@ -121,7 +121,7 @@ struct LbfgsFields : OptimizerFields<torch::optim::LBFGS, torch::optim::LBFGSOpt
   static const char* wrong(const Options& options, const State& state) {
     constexpr std::int64_t kHistoryMax = 1 << 20;  // LibTorch makes a list of this length at once
     if (options.history_size() < 1 || options.history_size() > kHistoryMax)
-      return "\"history_size\" is to be from 1 to 1048576";
+      return "\"history_size\" must be from 1 to 1048576";
     const std::size_t kept = state.old_dirs().size();
     if (state.old_stps().size() != kept || state.ro().size() != kept)
       return "\"old_dirs\", \"old_stps\" and \"ro\" are of different lengths";

@@ -93,7 +93,7 @@ void from_value(const Value& value, double& number) {
 void from_value(const Value& value, std::tuple<double, double>& pair) {
   const List list = value.as<List>();
   if (list.size() != 2)
-    raise(Error{Errc::Corrupt, "two numbers are wanted, found " + to_json(value)});
+    raise(Error{Errc::Corrupt, "expected two numbers, found " + to_json(value)});
   from_value(list[0], std::get<0>(pair));
   from_value(list[1], std::get<1>(pair));
 }

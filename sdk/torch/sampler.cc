@@ -148,8 +148,7 @@ SamplerState DistributedSampler::state() const {
   if (shared_->under_way() && !shared_->in_order) {
     sdk::raise(
         Error{Errc::InvalidArgument,
-              "which rows were consumed is not known: the loader gives out batches in any "
-              "order",
+              "it is unknown which rows were consumed: the loader returns batches in any order",
               "leave enforce_ordering on, or save between two epochs, after end_pass() where "
               "a loop was left early"});
   }
@@ -161,7 +160,7 @@ void DistributedSampler::restore(const SamplerState& state) {
   const SamplerState here = shared_->state_at({state.epoch, state.rows_done});
   if (here != state) {
     sdk::raise(Error{Errc::InvalidArgument,
-                     "the sampler's state is of another order of rows: it was saved for " +
+                     "the sampler's state is for a different order of rows: it was saved for " +
                          words(state) + ", and this one has " + words(here),
                      "make the sampler with the size and the options that it was saved with"});
   }

@@ -61,7 +61,7 @@ void add_pieces(sdk::TensorReader& file, SavedState& saved) {
     raise(Error{Errc::Corrupt, file.path() + ": " + why});
   };
   const auto text = file.metadata().find(kShards);
-  if (text == file.metadata().end()) corrupt("its header does not say where its pieces lie");
+  if (text == file.metadata().end()) corrupt("its header does not locate its pieces");
   try {
     const Dict locations = parse_json(text->second).as<Dict>();
     for (const sdk::TensorEntry& entry : file.tensors()) {
@@ -73,10 +73,10 @@ void add_pieces(sdk::TensorReader& file, SavedState& saved) {
       saved[entry.name].push_back(std::move(piece));
     }
   } catch (const std::out_of_range&) {
-    corrupt("its header does not say where its pieces lie");
+    corrupt("its header does not locate its pieces");
   } catch (const Failure& why) {
     if (why.kind() == to_string(Errc::Corrupt)) throw;
-    corrupt(std::string("its header does not say where its pieces lie: ") + why.what());
+    corrupt(std::string("its header does not locate its pieces: ") + why.what());
   }
 }
 
@@ -210,7 +210,8 @@ Share even_share(std::int64_t size) {
 }
 
 ShardedState& ShardedState::add(Entry entry) {
-  if (!entry.local.defined()) refuse("ShardedState: \"" + entry.name + "\" is no tensor yet");
+  if (!entry.local.defined())
+    refuse("ShardedState: \"" + entry.name + "\" is not a defined tensor");
   for (const Entry& other : entries_) {
     if (other.name == entry.name) refuse("ShardedState: \"" + entry.name + "\" is there already");
   }

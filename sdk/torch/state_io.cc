@@ -238,8 +238,8 @@ void load_archive(sdk::FileScan scan, torch::optim::Optimizer& optimizer) {
   if (allowed == nullptr || std::string_view(allowed) != "1") {
     raise(Error{Errc::InvalidArgument,
                 path + " is of an older format, which can hold code that runs when it is read",
-                std::string("where you trust whoever wrote it, give the workers ") + kAllowCode +
-                    "=1 in the job's env; checkpoints written from then on hold none"});
+                std::string("if you trust its author, set ") + kAllowCode +
+                    "=1 in the job's env; newer checkpoints hold no code"});
   }
   scan.finish();  // LibTorch reads it for itself
   guarded("reading " + path, [&] {
@@ -348,7 +348,7 @@ bool load_rng(const sdk::CheckedFiles& files) {
   guarded("restoring " + files.path_of(name), [&] {
     if (const auto cpu = file.tensors.find("cpu");
         cpu != file.tensors.end() && !is_sound_cpu_state(cpu->second))
-      raise(Error{Errc::Corrupt, "\"cpu\" is no state of a generator"});
+      raise(Error{Errc::Corrupt, "\"cpu\" is not a generator state"});
     restore("cpu", at::detail::getDefaultCPUGenerator());
     if (device().is_cuda()) restore("cuda", at::globalContext().defaultGenerator(device()));
   });

@@ -131,7 +131,7 @@ class Parser {
       Value value = parse_value(depth + 1);
       if (!dict.try_emplace(std::move(key), std::move(value)).second) {
         at_ = key_at;
-        fail("a key that is there already");
+        fail("a repeated key");
       }
     } while (take(','));
     if (!take('}')) fail("',' or '}' is wanted here");

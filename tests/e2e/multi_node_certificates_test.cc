@@ -136,7 +136,7 @@ TEST_F(MultiNodeCertificates, WhoShowsAnotherOrNoneIsRefused) {
   EXPECT_EQ(cause("eve", tls("eve")), node + " refuses our certificate");
   ASSERT_EQ(cluster.start({built("traind"), "token", cluster.path("some-token")}).wait(), 0);
   EXPECT_EQ(cause("token", {"--token-file", cluster.path("some-token")}),
-            node + " shows a certificate, and a token is asked for here");
+            node + " presents a certificate, but a token is required here");
   EXPECT_EQ(cause("node", tls("n1")),
             fmt::format("train-run: error: {}/tls.crt is for trainrun://lab/node/n1, and a "
                         "launcher's is asked for\n"
@@ -182,11 +182,11 @@ TEST_F(MultiNodeCertificates, WorkersRunAsTheUserWhomTheCertificateNames) {
   Process& adas = nodes.train_run(job("adas"), 1, tls("ada"));
   EXPECT_EQ(adas.wait(), 77) << adas.out() << adas.err();
   EXPECT_EQ(text_of(cluster.exit_json("adas"), "cause"),
-            nodes.endpoint(0) + ": this node runs no workers as ada for this run");
+            nodes.endpoint(0) + ": this node does not run workers as ada for this run");
   Process& others = nodes.train_run(job("others", "games"), 1, tls("backup"));
   EXPECT_EQ(others.wait(), 77) << others.out() << others.err();
   EXPECT_EQ(text_of(cluster.exit_json("others"), "cause"),
-            nodes.endpoint(0) + ": this node runs no workers as games for this run");
+            nodes.endpoint(0) + ": this node does not run workers as games for this run");
 }
 
 TEST_F(MultiNodeCertificates, ADaemonIsCalledAsItsCertificateSays) {
@@ -199,7 +199,7 @@ TEST_F(MultiNodeCertificates, ADaemonIsCalledAsItsCertificateSays) {
   Process& other = start(with(tls("n1"), {"--node-name", "n0"}));
   EXPECT_EQ(other.wait(), 78);
   EXPECT_EQ(other.err(),
-            "traind: error: this node is called n0, and its certificate is n1's\n"
+            "traind: error: this node is called n0, but its certificate is for n1's\n"
             "traind: leave --node-name out, or make a certificate for it: traind certs node n0\n");
   Process& users = start(tls("ada"));
   EXPECT_EQ(users.wait(), 78);

@@ -110,7 +110,7 @@ class MultiNodeElastic : public ThreeNodes {
   }
 };
 
-constexpr const char* kMeeting = "the workers meet at their next checkpoint, and checkpoint";
+constexpr const char* kMeeting = "the workers meet at their next checkpoint";
 
 TEST_F(MultiNodeElastic, ALostNodeShrinksTheGroupAndItsReturnGrowsIt) {
   nodes->start_all();

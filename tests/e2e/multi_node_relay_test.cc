@@ -155,7 +155,7 @@ TEST_F(Relay, AFileThatHasChangedIsNamedAndTheCheckpointBeforeIsTaken) {
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_TRUE(contains(run.out(), "skipping checkpoint_000002, which is not intact: bringing '") &&
               contains(run.out(), "'rank-0/state.bin' came with 33554432 bytes and xxh3-128 ") &&
-              contains(run.out(), "; going on from checkpoint_000001"))
+              contains(run.out(), "; continuing from checkpoint_000001"))
       << run.out() << run.err();
   for (int rank : {0, 1})
     EXPECT_TRUE(contains(log_of(rank, 2), "restored epoch 0 whole")) << log_of(rank, 2);

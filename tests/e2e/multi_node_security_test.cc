@@ -53,10 +53,10 @@ TEST(MultiNodeSecurity, ANetworkAddressNeedsATokenFile) {
     EXPECT_EQ(
         daemon.err(),
         fmt::format(
-            "traind: error: refusing to listen on {}: whoever reaches it could run code here\n"
+            "traind: error: refusing to listen on {}: anyone who can connect could run code here\n"
             "traind: give --token-file FILE (made by `traind token FILE`, the same on every node "
             "and launcher) or --tls FOLDER (made by `traind certs`), or listen on a Unix socket "
-            "(unix:PATH), which is its user's alone\n",
+            "(unix:PATH), which only its user can access\n",
             listen));
   }
 }
@@ -91,8 +91,8 @@ TEST(MultiNodeSecurity, ATokenThatOthersCanReadIsRefused) {
   Process& run =
       cluster.train_run({hello_job(cluster), "--hosts", "127.0.0.1:1", "--token-file", token});
 
-  const std::string why = fmt::format(
-      "error: token file {} has mode 0644, which lets others at it; wanted is 0600\n", token);
+  const std::string why =
+      fmt::format("error: token file {} has mode 0644, which gives others access; 0600\n", token);
   const std::string hint = fmt::format("chmod 600 {}\n", token);
   EXPECT_EQ(daemon.wait(), 78);
   EXPECT_EQ(daemon.err(), "traind: " + why + "traind: " + hint);
@@ -151,8 +151,8 @@ TEST(MultiNodeSecurity, WithoutATokenNothingIsSentToANetworkAddress) {
   EXPECT_EQ(run.wait(), 77);
   EXPECT_EQ(
       run.err(),
-      fmt::format("train-run: error: refusing to send the workers' environment to {}: whoever "
-                  "listens there would get it\n"
+      fmt::format("train-run: error: refusing to send the workers' environment to {}: anyone "
+                  "listening there would receive it\n"
                   "train-run: give --token-file FILE (made by `traind token FILE`, the same on "
                   "every node and launcher) or --tls FOLDER (made by `traind certs`), or name the "
                   "Unix socket of a traind on this "
@@ -382,11 +382,11 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
       return prove_owner(with, attach.run_id, attach.generation, binding.empty() ? ours : binding);
     });
   };
-  const std::string refusal = "the run job is another user's";
+  const std::string refusal = "the run job belongs to another user";
   EXPECT_EQ(answer("", ""), refusal);
   EXPECT_EQ(answer(make_owner_key(), ""), refusal);
   EXPECT_EQ(answer(key, std::string(32, 'x')), refusal)
-      << "a proof that was made for a traind that is another user's";
+      << "a proof that was made for a traind that belongs to another user";
   for (const std::string& none : {attach.run_id + std::string("\0-x", 3), "../" + attach.run_id}) {
     AttachRun strange = attach;
     strange.run_id = none;
@@ -394,7 +394,7 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
                         [&](const std::string& binding) {
                           return prove_owner(make_owner_key(), none, 100, binding);
                         }),
-              "run_id is none: it may be a folder's name");
+              "run_id is invalid: it must be usable as a folder name");
   }
 
   EXPECT_EQ(cluster.workers().size(), 1u);

@@ -72,8 +72,8 @@ TEST_F(Storage, ANodeWithAnotherFolderOfThatNameIsNamedBeforeAnythingStarts) {
 
   EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
   const std::string text = fmt::format(
-      "no worker could be started on n1: '{}' is not the launcher's storage: it is there, but has "
-      "no mark of this launcher (is the same file system mounted there?",
+      "no worker could be started on n1: '{}' is not the launcher's storage: it exists, but lacks "
+      "this launcher's marker (is the same file system mounted there?",
       cluster.run_dir("job"));
   EXPECT_TRUE(contains(run.out(), text)) << run.out() << run.err();
   EXPECT_FALSE(exists(cluster.path("started")));
@@ -126,7 +126,7 @@ TEST_F(Storage, ThreeCheckpointsInARowThatDoNotFitFailTheRun) {
       contains(run.out(), "the next checkpoint may not fit: the last one has 5000000 bytes"))
       << run.out() << run.err();
   EXPECT_TRUE(contains(
-      run.out(), "3 checkpoints in a row were not kept for want of space; the last: rank 0: "))
+      run.out(), "3 checkpoints in a row were not kept for lack of space; the last: rank 0: "))
       << run.out() << run.err();
   EXPECT_EQ(cluster.checkpoints("job"), (std::vector<std::string>{"checkpoint_000001"}));
 }

@@ -106,7 +106,7 @@ TEST(Cli, WhatIsTooLargeToStartWorkersWithIsRefusedByName) {
 
   Process& environment = cluster.train_run({job});
   EXPECT_EQ(environment.wait(), 78);
-  EXPECT_TRUE(contains(environment.err(), "of them the environment")) << environment.err();
+  EXPECT_TRUE(contains(environment.err(), "of them for the environment")) << environment.err();
   EXPECT_TRUE(nothing_left(cluster));
 }
 

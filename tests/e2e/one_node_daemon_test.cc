@@ -93,7 +93,9 @@ TEST_F(OneDaemon, StopsTheWorkersItselfWhereTheirLauncherDoesNotInTime) {
   daemon.signal(SIGTERM);
 
   EXPECT_EQ(daemon.wait(), 0);
-  EXPECT_TRUE(contains(daemon.err(), "the grace is over: stopping what is left")) << daemon.err();
+  EXPECT_TRUE(
+      contains(daemon.err(), "the drain grace period is over: stopping the remaining workers"))
+      << daemon.err();
   EXPECT_TRUE(contains(daemon.err(), "drained=true")) << daemon.err();
   EXPECT_TRUE(cluster.workers().empty());
   EXPECT_TRUE(cluster.processes(" supervise --run ").empty());

@@ -138,7 +138,7 @@ TEST_F(Detach, NobodyTakesItUpByItselfAfterBoth) {
   detach({training("  failure_config: {orphan_timeout: 1s, stop_grace: 100ms}")});
   kill_controller_and_traind();
 
-  const std::string how = "its controller and its traind are gone; `train-run resume --detach " +
+  const std::string how = "its controller and its traind have died; `train-run resume --detach " +
                           cluster.run_dir("job") + "`";
   for (const char* command : {"status", "stop"})
     EXPECT_TRUE(contains(said_by({command, "job"}), how)) << said_by({command, "job"});

@@ -113,7 +113,7 @@ TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
             137);
 
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
-                       " ran out of memory: the 200 MiB that Slurm gives it are used"))
+                       " ran out of memory: the 200 MiB that Slurm gave it are used"))
       << text_of(cluster.exit_json("job"), "cause");
 }
 
@@ -269,8 +269,8 @@ TEST(Limits, AWorkerHasNoMoreProcessesThanTheSpecSays) {
   EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
             "49 forked\n");
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
-                       " exited with code 3, after it was refused a process or thread beyond the "
-                       "50 that it may have"))
+                       " exited with code 3, after it reached its limit of "
+                       "50 processes and threads"))
       << text_of(cluster.exit_json("job"), "cause");
   EXPECT_TRUE(wait_until([&] { return cluster.processes().empty(); }));
 }
@@ -366,7 +366,8 @@ TEST(Limits, MoreWorkersThanANodeHasOpenFilesForAreRefusedWithItsLimit) {
   EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
 
   const std::string cause = text_of(cluster.exit_json("job"), "cause");
-  EXPECT_TRUE(contains(cause, "64 workers on a node need some 400 open files, and its limit is 64"))
+  EXPECT_TRUE(
+      contains(cause, "64 workers on a node need about 400 open files, but its limit is 64"))
       << cause;
   EXPECT_TRUE(nothing_left(cluster));
 }

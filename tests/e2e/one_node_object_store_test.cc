@@ -167,7 +167,7 @@ TEST_P(StoreRun, ItsWorkersOutliveTheLauncher) {
   first.signal(SIGKILL);
   first.wait();
   const std::string status = said({"status", run_location}, 0);
-  EXPECT_TRUE(contains(status, "interrupted: its train-run is gone")) << status;
+  EXPECT_TRUE(contains(status, "interrupted: its train-run has died")) << status;
 
   Process& second = cluster.train_run({"resume", run_location}, on());
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found"); }))

@@ -155,7 +155,7 @@ TEST_F(OtherUser, FoldersThatHeMadeFirstAreNotUsed) {
         {"--allow-root", "--listen", socket, "--runtime-dir", runtime, "--spool-dir", spool});
     EXPECT_EQ(daemon.wait(), 78);
     EXPECT_EQ(daemon.err(), "traind: error: '" + theirs +
-                                "' belongs to uid 65534, not to uid 0, who is to use it\n"
+                                "' belongs to uid 65534, but must belong to uid 0\n"
                                 "traind: name a folder of your own\n");
   }
   fs::create_directory_symlink(theirs, cluster.path("link"));
@@ -329,7 +329,7 @@ TEST_F(OtherUser, DataThatOthersMadeFirstOrLinkToIsNotUsed) {
 
   EXPECT_EQ(refused({"--data-dir", precious}),
             "traind: error: '" + precious +
-                "' belongs to uid 65534, not to uid 0, who is to use it\n"
+                "' belongs to uid 65534, but must belong to uid 0\n"
                 "traind: name a folder of your own\n");
 
   // Put a link in place of the data folder into our own spool.

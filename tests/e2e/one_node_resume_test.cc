@@ -180,7 +180,8 @@ TEST_F(Resume, CanRestoreSaysWhatResumeWouldGoOnWith) {
 
   kill_and_reap(first);
   EXPECT_EQ(answer(job),
-            "0: job can be resumed: the workers of attempt 0 where they still run, else attempt 1 "
+            "0: job can be resumed: the workers of attempt 0 if they are still running, otherwise "
+            "attempt 1 "
             "from checkpoint_000006\n");
   go_on(6);
   ASSERT_EQ(resume().wait(), 0);
@@ -211,9 +212,10 @@ TEST_F(Resume, AChangedSpecHoldsForTheAttemptsToCome) {
   Process& third = changed();
 
   EXPECT_EQ(third.wait(), 0) << third.out() << third.err();
-  EXPECT_TRUE(contains(third.out() + third.err(),
-                       "the spec was changed for attempts from 1 on: train_loop_config.epochs, "
-                       "scaling_config.num_workers"))
+  EXPECT_TRUE(
+      contains(third.out() + third.err(),
+               "the spec was changed, starting with attempt 1 on: train_loop_config.epochs, "
+               "scaling_config.num_workers"))
       << third.out() << third.err();
   EXPECT_TRUE(contains(third.out(), "resized 2 to 1")) << third.out();
   EXPECT_EQ(cluster.checkpoints("job").back(), "checkpoint_000009");

@@ -1,5 +1,5 @@
-// The SDK's calls between real processes: collectives, reports from many threads and ranks,
-// checkpoints of several ranks, and datasets.
+// The SDK's calls between real processes: collectives, reports from many threads and
+// ranks, checkpoints of several ranks, and datasets.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -211,14 +211,14 @@ TEST_F(SlowStorage, AQuotaIsSaidAsOne) {
   go(2);
   const std::string launcher = fmt::format(
       "checkpoint 3 of attempt 0 is not kept: committing checkpoint_000002: writing '{}/"
-      "checkpoints/.tmp-1-0.3/.manifest.json': Disk quota exceeded ({}); training goes on",
+      "checkpoints/.tmp-1-0.3/.manifest.json': Disk quota exceeded ({}); training continues",
       cluster.run_dir("job"), kOverQuota);
   EXPECT_TRUE(wait_until([&] { return has_said(run, launcher); })) << run.out();
   go(3);
 
   expect_trained(run, 4);
   EXPECT_TRUE(has_said(run, fmt::format("/state.json': Disk quota exceeded: 0 bytes were written "
-                                        "({}); training goes on",
+                                        "({}); training continues",
                                         kOverQuota)))
       << run.out();
   EXPECT_FALSE(has_said(run, " free in ")) << run.out();  // that is not the cause
@@ -316,7 +316,7 @@ TEST_F(HangingCommit, IsSaidAndTrainingGoesOnAndItIsKeptOnceTheStorageAnswers) {
   go(2);
   EXPECT_TRUE(wait_until([&] {
     return has_said(run, text("checkpoint 2 of attempt 0 is not committed for 10.0 s: '{}' does "
-                              "not answer; training goes on until the second one after it is "
+                              "not answer; training continues until the second one after it is "
                               "due"));
   })) << run.out();
   EXPECT_EQ(cluster.metrics("job").size(), 3u);
@@ -334,7 +334,7 @@ TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers)
   for (const int index : {2, 3}) {
     const std::string lost = fmt::format(
         "checkpoint {} of attempt 0 is not kept: '{}' did not answer within 2.0 s "
-        "(checkpoint_config.upload_timeout is how long we wait); training goes on",
+        "(checkpoint_config.upload_timeout is the limit); training continues",
         index, cluster.storage());
     EXPECT_TRUE(wait_until([&] { return has_said(run, lost); })) << run.out();
   }

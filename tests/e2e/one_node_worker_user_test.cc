@@ -155,7 +155,7 @@ TEST_F(WorkerUser, TheSpecNamesOneOfThem) {
     Process& refused = cluster.train_run({job("[echo, hello]", user)});
     EXPECT_EQ(refused.wait(), 77) << refused.out() << refused.err();
     EXPECT_TRUE(contains(refused.out() + refused.err(),
-                         fmt::format("this node runs no workers as {} for this run", user)))
+                         fmt::format("this node does not run workers as {} for this run", user)))
         << refused.out() << refused.err();
   }
 }
@@ -300,7 +300,7 @@ TEST_F(WorkerUser, TheUsersSupervisorIsFoundAgainAndReapedByTheNextTraind) {
 
   Process& third = start_traind();
   EXPECT_TRUE(wait_until([&] {
-    return contains(third.err(), "killing what a dead supervisor left");
+    return contains(third.err(), "killing the processes that a dead supervisor left behind");
   })) << third.err();
   EXPECT_TRUE(wait_until([&] {
     return cluster.processes("family hang").empty() && left({"spool"}).empty();

@@ -111,8 +111,8 @@ Result<Unit> LauncherStorage::prepare_folder() {
   TRY(const std::uint64_t free, files_.free_bytes(checkpoints_));
   if (free >= kFreeBytesMin) return Unit{};
   return Error{Errc::NoSpace,
-               fmt::format("{} bytes are free in '{}', where checkpoints wait for the launcher; {} "
-                           "are needed to begin with",
+               fmt::format("only {} bytes are free in '{}', where checkpoints wait for the "
+                           "launcher; at least {} are required",
                            free, checkpoints_, kFreeBytesMin),
                "free some space there, or give traind another --data-dir"};
 }
@@ -147,10 +147,10 @@ void LauncherStorage::serve(const ReadFile& request) {
   const auto pending = pending_of(request.folder);
   if (!pending || pending->attempt != attempt_ || !check_file_path(request.path))
     return reply(FileServer::refusal(
-        request,
-        Error{Errc::InvalidArgument, fmt::format("'{}' of '{}' is no file of a shard of attempt {}",
-                                                 escape_name(request.path),
-                                                 escape_name(request.folder), attempt_.value)}));
+        request, Error{Errc::InvalidArgument,
+                       fmt::format("'{}' in '{}' is not a file of a shard of attempt {}",
+                                   escape_name(request.path), escape_name(request.folder),
+                                   attempt_.value)}));
   server_.serve(checkpoints_, join_path(request.folder, request.path), request, reply);
 }
 

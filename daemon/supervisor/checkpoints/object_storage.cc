@@ -63,10 +63,9 @@ Result<Unit> ObjectStorage::look() {
   TRY(const std::string text, store->get(mark, 256));
   if (text != prepare_.storage_marker)
     return Error{Errc::InvalidArgument,
-                 fmt::format("'{}' is not the launcher's storage: it has the mark of another "
-                             "launcher",
+                 fmt::format("'{}' is not the launcher's storage: it has another launcher's marker",
                              prepare_.run_dir),
-                 "is AWS_ENDPOINT_URL the same there?"};
+                 "does that node use the same AWS_ENDPOINT_URL?"};
   const std::string own = fmt::format("{}-{}-{}", mark, host_name(), ::getpid());
   TRY_VOID(store->put(own, text));
   return store->remove(own);
@@ -90,7 +89,7 @@ Result<CheckpointShard> ObjectStorage::upload(const PendingCheckpoint& pending, 
   const auto on_bytes = [&](std::uint64_t) -> Result<Unit> {
     if (std::chrono::steady_clock::now() - began < limit) return Unit{};
     return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(limit)),
-                 "is the store slow? checkpoint_config.upload_timeout is how long we wait"};
+                 "is the store slow? checkpoint_config.upload_timeout is the limit"};
   };
   return upload_shard(files_, *store, pending, rank, staged, on_bytes);
 }

@@ -103,7 +103,7 @@ asio::awaitable<void> ReplicaStorage::bring_and_answer(KeepShard order) {
 Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
   const auto made = parse_shard_location(order.dir);
   if (!made || made->attempt != attempt_)
-    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of attempt {}",
+    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is not a shard of attempt {}",
                                                        escape_name(order.dir), attempt_.value)};
   for (const CheckpointFile& file : order.files) CO_TRY_VOID(check_file_path(file.path));
   FetchRequest request{

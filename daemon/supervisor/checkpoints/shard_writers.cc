@@ -93,13 +93,13 @@ void ShardWriters::give_up() {
 }
 
 Error ShardWriters::given_up(const ShardOrder& order) const {
-  if (given_up_) return Error{Errc::Cancelled, "nobody waits for it any more"};
+  if (given_up_) return Error{Errc::Cancelled, "it is no longer needed"};
   std::string what =
       fmt::format("not stored within {} in '{}'", format_duration(limit_), order.checkpoints);
   if (hanging_ > 0) what += fmt::format(", where {} more hang", hanging_);
   return Error{Errc::Timeout, std::move(what),
-               "is that storage slow, or its server away? checkpoint_config.upload_timeout is how "
-               "long we wait"};
+               "is that storage slow, or its server unreachable? checkpoint_config.upload_timeout "
+               "is the limit"};
 }
 
 }  // namespace train

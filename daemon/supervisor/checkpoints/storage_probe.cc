@@ -46,7 +46,7 @@ Task<Unit> StorageProbe::look(StorageCheck check, TimePoint deadline) {
       co_return Error{Errc::Timeout,
                       fmt::format("the run's storage '{}' did not answer for {}", check.run_dir,
                                   format_duration(kStorageAnswerMax)),
-                      "is its server in reach from there?"};
+                      "can that node reach its server?"};
     const auto woken = co_await changed_.wait_until(deadline);
     if (woken.has_error()) co_return woken.error();
   }

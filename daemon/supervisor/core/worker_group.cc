@@ -161,7 +161,7 @@ void WorkerGroup::advance() {
   }
   if (phase_ == GroupPhase::Gone && (abandoned_ || released_) && !over_) {
     over_ = true;
-    actions_.push_back(EndSupervisor{released_ ? "released" : "no launcher came back in time"});
+    actions_.push_back(EndSupervisor{released_ ? "released" : "no launcher reconnected in time"});
   }
 }
 

@@ -93,7 +93,8 @@ std::string take_over_own_cgroup(const CgroupLocations& locations) {
     const bool delegated = is_delegated(group);
     for (const pid_t pid : pids) {
       if (!delegated && !is_ours(pid))
-        return fmt::format("process {} in the cgroup {} is not ours to move", pid, group);
+        return fmt::format("not moving process {} in the cgroup {}: it does not belong to traind",
+                           pid, group);
     }
     const std::string daemon = fmt::format("{}/{}", group, kDaemonGroup);
     if (::mkdir(daemon.c_str(), 0755) != 0 && errno != EEXIST)

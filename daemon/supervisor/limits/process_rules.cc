@@ -88,7 +88,7 @@ Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
     const auto resource = rlimit_of(name);
     if (!resource) {
       return Error{Errc::InvalidArgument,
-                   fmt::format("run_config.rlimits.{} is no limit that this traind knows", name),
+                   fmt::format("run_config.rlimits.{} is not a limit that this traind knows", name),
                    "remove it, or use a newer traind"};
     }
     rules.limits.push_back(
@@ -119,7 +119,7 @@ Result<Unit> check_open_files(int workers) {
   const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return Unit{};
   return Error{Errc::InvalidArgument,
-               fmt::format("{} workers on a node need some {} open files, and its limit is {}",
+               fmt::format("{} workers on a node need about {} open files, but its limit is {}",
                            workers, needed, limit.rlim_cur),
                "raise the hard limit of its traind (ulimit -Hn, systemd's LimitNOFILE=), or have "
                "fewer workers on a node"};

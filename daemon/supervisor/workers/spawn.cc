@@ -178,7 +178,7 @@ Result<std::string> find_executable(const SpawnRequest& request) {
         ::access(candidate.c_str(), X_OK) == 0)
       return candidate;
   }
-  return Error{Errc::NotFound, fmt::format("the command '{}' is in no folder of PATH", name),
+  return Error{Errc::NotFound, fmt::format("the command '{}' is not in PATH", name),
                "give its path, or set PATH in `env`"};
 }
 
@@ -190,7 +190,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   if (!request.working_dir.empty() &&
       (::stat(request.working_dir.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))) {
     return Error{Errc::NotFound,
-                 fmt::format("the working directory '{}' is not there", request.working_dir),
+                 fmt::format("the working directory '{}' does not exist", request.working_dir),
                  "it must exist on every node"};
   }
   TRY(const std::string executable, find_executable(request));
@@ -217,7 +217,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   if (ec) {
     Error error = system_error(ec.value(), fmt::format("starting '{}'", request.argv.front()));
     if (ec.value() == ENOEXEC)
-      error.hint = "the file has no #! line and is no program for this machine";
+      error.hint = "the file has no #! line and is not an executable for this machine";
     return error;
   }
   const auto pid = static_cast<pid_t>(child.id());

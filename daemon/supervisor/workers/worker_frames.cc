@@ -9,14 +9,14 @@ namespace train {
 Result<Unit> check_reports(const ReportBatch& batch, std::uint64_t last) {
   if (batch.count > 0 && batch.first_report_seq > 0 && batch.first_report_seq <= last + 1)
     return Unit{};
-  return Error{Errc::Protocol, fmt::format("{} reports from {} on, where report {} is due",
+  return Error{Errc::Protocol, fmt::format("got {} reports starting with {}, expected report {}",
                                            batch.count, batch.first_report_seq, last + 1)};
 }
 
 Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes) {
   if (bytes > kCallBytesMax)
     return Error{Errc::ResourceExhausted,
-                 fmt::format("a call with {} bytes; at most {} travel", bytes, kCallBytesMax)};
+                 fmt::format("a call has {} bytes; at most {} are allowed", bytes, kCallBytesMax)};
   if (unanswered < kUnansweredCallsMax) return Unit{};
   return Error{Errc::ResourceExhausted,
                fmt::format("more than {} calls that nobody has answered", kUnansweredCallsMax)};
@@ -33,9 +33,9 @@ Result<Unit> check_staged(const std::string& staging_folder, const CheckpointSta
   if (staged.metadata_json.size() > kWorkerTextBytesMax) {
     return Error{
         Errc::ResourceExhausted,
-        fmt::format("the metadata of checkpoint {} has {} bytes; at most {} are kept",
+        fmt::format("the metadata of checkpoint {} has {} bytes; at most {} are allowed",
                     staged.checkpoint_seq, staged.metadata_json.size(), kWorkerTextBytesMax),
-        "write what is large into a file of the checkpoint"};
+        "put large data into a file of the checkpoint"};
   }
   return Unit{};
 }

@@ -66,7 +66,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     if (!frame) break;
     const auto taken = handlers_.received(rank, std::move(*frame));
     if (taken) continue;
-    print_err("traind supervise: the connection of rank {} is ended: {}\n", rank.value,
+    print_err("traind supervise: closing the connection of rank {}: {}\n", rank.value,
               taken.error().describe());
     co_await refuse(*connection, taken.error());
     break;
@@ -93,8 +93,8 @@ Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHell
       co_return Error{Errc::AlreadyExists,
                       fmt::format("process {} is connected as rank {} already",
                                   first ? first->pid : 0, rank.value),
-                      "one process of a rank at a time may use the SDK; take TRAINRUN_SOCKET out "
-                      "of the environment of programs that it starts"};
+                      "only one process of a rank may use the SDK at a time; remove "
+                      "TRAINRUN_SOCKET from the environment of programs that it starts"};
     }
     CO_TRY(in_time, co_await left_.wait_until(until));
   }
@@ -119,7 +119,7 @@ void WorkerPort::send_to_all(const Frame& frame) {
 /// A worker that asks and does not read must not fill our memory.
 void WorkerPort::send(Connection& connection, Rank rank, const Frame& frame) {
   if (connection.queued_bytes() <= kWorkerBytesMax) return connection.send(frame);
-  print_err("traind supervise: the connection of rank {} is ended: it has not read {} bytes\n",
+  print_err("traind supervise: closing the connection of rank {}: it has not read {} bytes\n",
             rank.value, connection.queued_bytes());
   connection.close();
 }

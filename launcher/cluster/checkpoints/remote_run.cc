@@ -231,7 +231,7 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
   if (member(owner, "host") == self.host && member(owner, "folder") == folder.path()) return Unit{};
   const std::string named =
       fmt::format("a train-run on {} (since {})", member(owner, "host"), member(owner, "started"));
-  say(fmt::format("{} had this run: watching for {} s whether it still lives", named,
+  say(fmt::format("{} owned this run: checking for {} s whether it is still alive", named,
                   std::chrono::duration_cast<std::chrono::seconds>(kBeatWatch).count()));
   for (auto waited = 0ms; waited < kBeatWatch; waited += kBeatLook) {
     std::this_thread::sleep_for(kBeatLook);
@@ -284,7 +284,7 @@ void RemoteRun::live() {
     const auto said = beat();
     const auto put = put_new_files(false);
     if (said.has_error()) warn(said.error().describe());
-    if (put.has_error()) warn("what is new of the run could not be put: " + put.error().describe());
+    if (put.has_error()) warn("could not upload the run's new files: " + put.error().describe());
     lock.lock();
     changed_.wait_for(lock, kBeatEvery, [this] { return ending_; });
   }

@@ -30,7 +30,7 @@ FetchRequest fetch_request(const ShardWritten& shard, const PendingCheckpoint& p
 Result<Unit> check_shard(const ShardWritten& shard) {
   if (!shard.dir.starts_with(".rank-") || shard.dir.find('/') != std::string::npos)
     return Error{Errc::InvalidArgument,
-                 fmt::format("'{}' is no shard's folder", escape_name(shard.dir))};
+                 fmt::format("'{}' is not a shard folder", escape_name(shard.dir))};
   for (const CheckpointFile& file : shard.files) TRY_VOID(check_file_path(file.path));
   return Unit{};
 }
@@ -122,7 +122,7 @@ asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) 
 Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWritten& shard,
                                                    const PendingCheckpoint& pending) {
   if (parse_shard_location(shard.dir) != pending)
-    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is no shard of {}",
+    co_return Error{Errc::InvalidArgument, fmt::format("'{}' is not a shard of {}",
                                                        escape_name(shard.dir), data_name(pending))};
   for (const CheckpointFile& file : shard.files) CO_TRY_VOID(check_file_path(file.path));
   const std::string owner = links_.name(source.node);
@@ -237,7 +237,8 @@ void ShardTransfer::starting(const Start& action) {
       names.push_back(links_.name(placed.node));
     if (const auto nodes = static_cast<int>(names.size()); nodes < copies_.replicas())
       messages_.phase(
-          fmt::format("replicas is {}, and the group has {} node{}: as many keep a shard",
+          fmt::format("replicas is {}, but the group has only {} node{}: storing that many copies "
+                      "of each shard",
                       copies_.replicas(), nodes, nodes == 1 ? "" : "s"));
     copies_.group(action.attempt, std::move(names));
   }
@@ -270,7 +271,7 @@ void ShardTransfer::serve(const Sender& to, const ReadFile& request) {
   if (!may_be_read(request.folder) || !file)
     return reply(FileServer::refusal(
         request, Error{Errc::InvalidArgument,
-                       fmt::format("'{}' of '{}' is no file of a checkpoint of this run",
+                       fmt::format("'{}' in '{}' is not a file of a checkpoint of this run",
                                    escape_name(request.path), escape_name(request.folder))}));
   if (copies_.wanted() && request.path == kManifestName) learn_locations(request.folder);
   server_.serve(request.folder, request.path, request, reply);

@@ -80,7 +80,7 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
     record.metrics = std::move(*metrics);
   } else {
     record.status = ValidationStatus::Failed;
-    record.error = "its result is no JSON object of metrics: " + metrics.error().message;
+    record.error = "its result is not a JSON object of metrics: " + metrics.error().message;
   }
   return record;
 }

@@ -23,8 +23,8 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls) {
     if (endpoint.kind == Endpoint::Unix || has_tls) continue;
     return Error{
         Errc::Unauthenticated,
-        fmt::format("refusing to send the workers' environment to {}: whoever listens there "
-                    "would get it",
+        fmt::format("refusing to send the workers' environment to {}: anyone listening there would "
+                    "receive it",
                     text),
         "give --token-file FILE (made by `traind token FILE`, the same on every node and "
         "launcher) or --tls FOLDER (made by `traind certs`), or name the Unix socket of a traind "

@@ -49,7 +49,7 @@ Result<NodeMessage> decode_node_message(const Frame& frame, int ranks) {
   const std::int32_t rank =
       std::visit([](const auto& known) { return highest_rank(known); }, message);
   if (rank >= 0 && rank < std::max(ranks, 1)) return message;
-  return Error{Errc::Protocol, fmt::format("{} names rank {}, and there are {}",
+  return Error{Errc::Protocol, fmt::format("{} names rank {}, but the number of ranks is {}",
                                            to_string(frame.type), rank, ranks)};
 }
 

@@ -59,9 +59,8 @@ void FileRelay::give_up(const Asked& asked) {
       found == holders_.end() ? ""
                               : fmt::format("; it was kept on {}", fmt::join(found->second, ", "));
   asked.reply(FileServer::refusal(
-      asked.request,
-      Error{Errc::Corrupt, fmt::format("'{}' of {} is on no node that is connected{}",
-                                       asked.request.path, location, where)}));
+      asked.request, Error{Errc::Corrupt, fmt::format("'{}' of {} is not on any connected node{}",
+                                                      asked.request.path, location, where)}));
 }
 
 bool FileRelay::may_come_back(const std::string& location) {
@@ -74,7 +73,7 @@ bool FileRelay::may_come_back(const std::string& location) {
   const auto [missed, first] = missed_.try_emplace(location, now);
   if (first)
     messages_.phase(
-        fmt::format("waiting {} s for {}: a checkpoint's files are there only",
+        fmt::format("waiting {} s for {}: no other node has the files of a checkpoint",
                     std::chrono::duration_cast<std::chrono::seconds>(kHoldersAwayMax).count(),
                     fmt::join(away, ", ")));
   return now < missed->second + kHoldersAwayMax;

@@ -174,7 +174,7 @@ Result<std::string> find_traind() {
        {"/usr/sbin/traind", "/usr/local/sbin/traind", "/usr/local/bin/traind", "/usr/bin/traind"}) {
     if (::access(path, X_OK) == 0) return std::string(path);
   }
-  return Error{Errc::NotFound, "traind is neither beside train-run nor in /usr/sbin",
+  return Error{Errc::NotFound, "traind was found neither next to train-run nor in /usr/sbin",
                "install it, or set TRAINRUN_TRAIND to its path"};
 }
 

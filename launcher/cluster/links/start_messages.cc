@@ -105,11 +105,11 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
       *std::max_element(pieces.begin(), pieces.end(),
                         [](const auto& a, const auto& b) { return a.second < b.second; });
   return Error{Errc::InvalidSpec,
-               fmt::format("what workers are started with takes {} bytes, {} of them {}; all of it "
-                           "(train_loop_config, metadata, datasets, the environment, command) may "
-                           "take {}",
+               fmt::format("the start-up data of workers takes {} bytes, {} of them for {}; in "
+                           "total (train_loop_config, metadata, datasets, the environment, "
+                           "command) it may take at most {}",
                            all, largest.second, largest.first, kStartBytesMax),
-               "put what is large into a file, and its path into the spec"};
+               "put large data into a file, and its path into the spec"};
 }
 
 void set_node(StartWorkers& message, const Start& action) {

@@ -39,8 +39,8 @@ asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequ
   const auto peer = (*connection)->credentials();
   if (!peer || peer->uid != ::geteuid()) {
     *result = Error{Errc::Unavailable,
-                    fmt::format("the traind in {} is another user's", request.runtime_dir),
-                    "give the --runtime-dir of one of yours"};
+                    fmt::format("the traind in {} belongs to another user", request.runtime_dir),
+                    "give the --runtime-dir of your own traind"};
     co_return;
   }
   (*connection)->send(encode(request.message));
@@ -132,16 +132,16 @@ bool is_detached(const RunFolder& folder) {
 
 std::string left_text(const RunFolder& folder) {
   const bool kept = is_detached(folder);
-  std::string what = "its train-run is gone";
+  std::string what = "its train-run has died";
   if (kept) {
     auto daemon = PrivateDaemon::find(join_path(folder.path(), kDaemonNote));
     if (daemon && !daemon->ended())
-      return "interrupted: its controller is gone; its traind starts another";
-    what = daemon ? "its controller and its traind are gone"
-                  : "its controller is gone, and no traind has started another yet";
+      return "interrupted: its controller has died; its traind is starting another";
+    what = daemon ? "its controller and its traind have died"
+                  : "its controller has died, and no traind has started another yet";
   }
   return fmt::format(
-      "interrupted: {}; `train-run resume {}{}` finds its workers, or goes on from the newest "
+      "interrupted: {}; `train-run resume {}{}` finds its workers, or continues from the newest "
       "checkpoint",
       what, kept ? "--detach " : "", location_of_run(folder));
 }

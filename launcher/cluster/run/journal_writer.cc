@@ -19,7 +19,7 @@ JournalWriter::JournalWriter(asio::any_io_executor executor, Journal& journal, c
 
 void JournalWriter::remember(boost::json::object event) {
   if (const auto fits = check_event(event); !fits) {
-    messages_.warn("the journal leaves out an event: " + fits.error().describe());
+    messages_.warn("an event was not written to the journal: " + fits.error().describe());
     return;
   }
   if (fenced_) return;
@@ -58,7 +58,7 @@ asio::awaitable<void> JournalWriter::run() {
     if (!failed_before)
       messages_.warn("the journal cannot be written: " + written.error().describe() +
                      (replaced ? "; another train-run has taken this run over"
-                               : "; the run goes on, but could not be resumed"));
+                               : "; the run continues, but cannot be resumed"));
     if (replaced) {
       fenced_ = true;
       tried_ = asked_;  // with what came meanwhile

@@ -111,7 +111,7 @@ int RunDriver::run() {
   if (!options_.changed_keys.empty()) {
     boost::json::array keys(options_.changed_keys.begin(), options_.changed_keys.end());
     journal_.remember({{"event", "spec_changed"}, {"keys", std::move(keys)}});
-    screen_.warn(fmt::format("the spec was changed for attempts from {} on: {}",
+    screen_.warn(fmt::format("the spec was changed, starting with attempt {}: {}",
                              record_->start().first_attempt.value,
                              fmt::join(options_.changed_keys, ", ")));
   }
@@ -160,7 +160,7 @@ void RunDriver::refused(const Error& error) {
 }
 
 void RunDriver::stale(const Error& error) {
-  screen_.warn("the token or certificates stay as they were: " + error.describe());
+  screen_.warn("keeping the previous token or certificates: " + error.describe());
 }
 
 asio::awaitable<void> RunDriver::keep_private_daemon() {
@@ -172,8 +172,8 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
       Error why = daemon_->last_error();
       if (why.message.empty())
         why = {Errc::Unavailable, "it exits with an error and does not say why",
-               "try `traind --version`, with the traind that train-run starts: the one beside it, "
-               "or that of TRAINRUN_TRAIND"};
+               "run `traind --version` with the traind that train-run starts: the one next to it, "
+               "or the one that TRAINRUN_TRAIND names"};
       refused({Errc::Unavailable, "the traind of this run cannot start: " + why.message, why.hint});
       if (!daemon_->has_supervisors()) daemon_->clean_up();
       co_return;
@@ -426,7 +426,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   asio::awaitable<bool> putting = shutdown_flush_.wait_for_thread(work);
   const bool ended_in_time = co_await std::move(putting);
   if (ended_in_time && put->has_error())
-    screen_.warn("the run's store lacks its end: " + put->error().describe());
+    screen_.warn("the end of the run was not written to its store: " + put->error().describe());
   if (!shutdown_flush_.in_time())
     screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
                              record_->location()));

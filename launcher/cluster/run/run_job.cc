@@ -70,7 +70,7 @@ int run_job(const RunOptions& options) {
     end_detached(folder);
   }
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
-  if (!log) print_err("train-run: warning: {}; the run goes on without\n", log.error().describe());
+  if (!log) print_err("train-run: warning: {}; continuing without a log\n", log.error().describe());
   RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
                    log ? std::move(*log) : Log());
   if (const auto opened = driver.open_sinks(); !opened)

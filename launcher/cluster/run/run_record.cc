@@ -200,15 +200,15 @@ Result<Unit> RunRecord::check_folder_owner() const {
   if (found.st_uid != ours) {
     return Error{
         Errc::Permission,
-        fmt::format("the run {} belongs to uid {}, not to uid {}, who wants to go on with it: {}",
-                    name_, found.st_uid, ::geteuid(), folder_.path()),
-        "each user goes on with runs of their own; give run_config.name another value"};
+        fmt::format("the run {} belongs to uid {}, not to uid {}, and cannot be resumed: {}", name_,
+                    found.st_uid, ::geteuid(), folder_.path()),
+        "only its owner can resume a run; give run_config.name another value"};
   }
   if ((found.st_mode & S_IWOTH) != 0) {
     return Error{
         Errc::Permission,
-        fmt::format("everybody can write in the folder of the run {}: {}", name_, folder_.path()),
-        "chmod o-w " + folder_.path() + ", if its files are what they should be"};
+        fmt::format("anyone can write to the folder of the run {}: {}", name_, folder_.path()),
+        "chmod o-w " + folder_.path() + ", if its files have not been tampered with"};
   }
   return Unit{};
 }
@@ -232,7 +232,9 @@ Result<Unit> RunRecord::take_owner_key() {
   if (!run_id_.empty())  // a new key would be another's
     return Error{
         Errc::Corrupt,
-        fmt::format("the key of the run {} is lost: nodes will not believe that it is ours", name_),
+        fmt::format(
+            "the key of the run {} is lost: nodes will not accept this launcher as its owner",
+            name_),
         remote_ ? "" : "bring back " + folder_.owner_key()};
   owner_key_ = make_owner_key();
   if (remote_) return remote_->store().put(kKeyObject, owner_key_);
@@ -270,12 +272,11 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
   const std::string mark = "-" + owner_digest(owner_key_);
   if (run_id_.empty()) run_id_ = name_ + mark;
   if (!run_id_.ends_with(mark)) {
-    return Error{
-        Errc::Corrupt,
-        fmt::format("the key of the run {} is another run's: nodes will not believe that it "
-                    "is ours",
-                    name_),
-        remote_ ? "" : "bring back " + folder_.owner_key()};
+    return Error{Errc::Corrupt,
+                 fmt::format("the key of the run {} belongs to another run: nodes will not accept "
+                             "this launcher as its owner",
+                             name_),
+                 remote_ ? "" : "bring back " + folder_.owner_key()};
   }
   TRY(generation_,
       journal_->take_generation(
@@ -348,7 +349,9 @@ Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) 
   auto here = check_all_here(checkpoint.path, checkpoint.manifest);
   if (here) return here;
   Error error = std::move(here).error();
-  error.hint = "resume it with run_config.checkpoint_config.replicas: they are gathered from there";
+  error.hint =
+      "resume it with run_config.checkpoint_config.replicas set: the files are then collected from "
+      "the nodes";
   return error;
 }
 
@@ -358,11 +361,11 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   read_history(spec);
   if (changed && start_.living) {
     return Error{Errc::AlreadyExists,
-                 fmt::format("attempt {} of {} has not ended: its workers may still run, with the "
-                             "spec they began with",
+                 fmt::format("attempt {} of {} has not ended: its workers may still be running "
+                             "with their original spec",
                              start_.living->id.value, name_),
                  fmt::format("resume it with `train-run resume {}`, stop it with Ctrl-C or "
-                             "`train-run stop`, and resume it with --set then",
+                             "`train-run stop`, and only then resume it with --set",
                              folder_.path())};
   }
   if (remote_)
@@ -469,8 +472,8 @@ Result<std::string> find_run(const std::string& given, const std::string& storag
     }
   }
   return Error{Errc::NotFound,
-               fmt::format("no run '{}': neither a run's folder, nor in {}, nor in {}", run,
-                           storage_path, registry_dir().string()),
+               fmt::format("no run '{}': it is not a run's folder, and is in neither {} nor {}",
+                           run, storage_path, registry_dir().string()),
                "give the run's folder, or --storage-path"};
 }
 

@@ -95,9 +95,9 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
       return write(progress_.attempt_started(news, moment()));
     }
     case RunState::Pausing:
-      return phase(fmt::format("stopping ({}): the workers meet at their next {}, and checkpoint",
-                               change.reason,
-                               controller.pauses_at_checkpoint() ? "checkpoint" : "report"));
+      return phase(
+          fmt::format("stopping ({}): the workers will checkpoint together at their next {}",
+                      change.reason, controller.pauses_at_checkpoint() ? "checkpoint" : "report"));
     case RunState::TearingDown:
       if (change.from != RunState::Running || !change.reason.starts_with("every rank"))
         phase("stopping: waiting for the workers to end");

@@ -98,7 +98,7 @@ void RunSummaryBuilder::write(const std::string& folder, const std::string& path
 void RunSummaryBuilder::result(Rank rank, const std::string& json) {
   boost::system::error_code ec;
   (void)boost::json::parse(json, ec);
-  if (ec) return warn(fmt::format("the result of rank {} is no JSON, and is left out", rank.value));
+  if (ec) return warn(fmt::format("the result of rank {} is not JSON and is omitted", rank.value));
   results_[rank] = json;
 }
 

@@ -59,7 +59,7 @@ asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
     if (waited.has_error()) co_return;
   }
   constexpr std::string_view kWhy =
-      "train-run: ended immediately: a call to the run's storage does not come back\n";
+      "train-run: exiting immediately: a call to the run's storage is stuck\n";
   (void)!::write(STDERR_FILENO, kWhy.data(), kWhy.size());
   ::_exit(code);
 }

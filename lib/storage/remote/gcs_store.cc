@@ -19,8 +19,8 @@ namespace fs = arrow::fs;
 constexpr StoreHints kGcsHints{
     "does the bucket exist?",
     "check the credentials (GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, "
-    "or the machine's service account) and what they may do",
-    "is storage.googleapis.com in reach from there (STORAGE_EMULATOR_HOST, where it is another)?"};
+    "or the machine's service account) and their permissions",
+    "is storage.googleapis.com (or STORAGE_EMULATOR_HOST, if set) reachable from there?"};
 
 /// Return the message of {"error": {"message": "…"}}; the whole body if it is something else.
 std::string message_of(const std::string& body) {

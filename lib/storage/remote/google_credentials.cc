@@ -79,7 +79,7 @@ std::string message_of(const std::string& body) { return body.substr(0, 200); }
 Result<Unit> GoogleCredentials::read(const std::string& path, const std::string& text) {
   const auto unusable = [&](std::string_view why) {
     return Error{Errc::InvalidArgument, fmt::format("'{}' {}", path, why),
-                 "name the key file of a service account by GOOGLE_APPLICATION_CREDENTIALS, or run "
+                 "set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, or run "
                  "gcloud auth application-default login"};
   };
   boost::system::error_code ec;
@@ -120,7 +120,7 @@ Result<std::unique_ptr<GoogleCredentials>> GoogleCredentials::find(
     if (named.empty()) return found;
     return Error{Errc::InvalidArgument,
                  fmt::format("'{}' (GOOGLE_APPLICATION_CREDENTIALS) cannot be read", path),
-                 "it has to be on every node, readable for the user that workers run as"};
+                 "it must exist on every node and be readable by the user that workers run as"};
   }
   TRY_VOID(found->read(path, text));
   return found;

@@ -22,10 +22,10 @@ namespace {
 namespace fs = arrow::fs;
 
 constexpr StoreHints kHdfsHints{"does the folder exist?",
-                                "what may this user do there (HADOOP_USER_NAME, kinit)?",
-                                "does the NameNode run, in reach from there, and out of safe mode? "
-                                "What Hadoop itself says is on "
-                                "the standard error stream, or in traind's log"};
+                                "does this user have permission there (HADOOP_USER_NAME, kinit)?",
+                                "is the NameNode running, reachable from there and out of safe "
+                                "mode? Hadoop's own messages are on standard error, or in "
+                                "traind's log"};
 
 // In HDFS a file is visible from its first byte on, and a rename does not replace. So a file is
 // written under a name of its own until it is whole: "<key>.trainrun-part-<number>". A file that

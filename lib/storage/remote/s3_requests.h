@@ -15,9 +15,9 @@ namespace train::remote {
 
 inline constexpr StoreHints kS3Hints{
     "does the bucket exist, under this endpoint (AWS_ENDPOINT_URL) and region?",
-    "check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, or the machine's role) and what they "
-    "may do",
-    "is the endpoint in reach from there (AWS_ENDPOINT_URL)?"};
+    "check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, or the machine's role) and their "
+    "permissions",
+    "is the endpoint (AWS_ENDPOINT_URL) reachable from there?"};
 
 struct S3Keys {
   std::string access_key, secret_key, session_token;

@@ -111,7 +111,7 @@ TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
 
   message.per_worker.custom["one more"] = 0;
   EXPECT_EQ(check_order(message).error().message,
-            "the number of resources is 1001, where 0 to 1000 is possible");
+            "the number of resources is 1001, but must be from 0 to 1000");
 }
 
 TEST(LauncherOrders, ALeaseIsSilentForADayAtMostAndOrphansWaitForAYear) {
@@ -154,7 +154,7 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
   PrepareAttempt message = attempt();
   message.local_world_size = -5;
   EXPECT_EQ(check_order(message).error().message,
-            "local_world_size is -5, where 0 to 100000 is possible");
+            "local_world_size is -5, but must be from 0 to 100000");
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(WorkerGroup, StopsWhenNoLauncherComesBackInTime) {
     g.handle(WorkerReaped{Rank{rank}, kTerminated}, seconds(611));
   g.handle(WorkerDrained{Rank{0}}, seconds(611));
   EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}, seconds(611)),
-            (Actions{TellGone{}, EndSupervisor{"no launcher came back in time"}}));
+            (Actions{TellGone{}, EndSupervisor{"no launcher reconnected in time"}}));
   EXPECT_EQ(g.group.next_deadline(), std::nullopt);
   EXPECT_EQ(g.handle(GroupTick{}, seconds(2000)), Actions{});
 }
@@ -138,7 +138,7 @@ TEST(WorkerGroup, ALauncherThatLeavesOnceMoreIsNotWaitedForAnyLonger) {
   g.handle(LauncherPresence{false}, seconds(613));
 
   EXPECT_EQ(g.handle(GroupTick{}, seconds(1213)),
-            (Actions{EndSupervisor{"no launcher came back in time"}}));
+            (Actions{EndSupervisor{"no launcher reconnected in time"}}));
 }
 
 TEST(WorkerGroup, KeepsItsOrphanTimeoutWhenADaemonDoesNotKnowIt) {

@@ -53,7 +53,7 @@ TEST(WorkerUser, IsWhomTraindAllowsAndTheSpecAsksForAndTheCertificateNames) {
 
 TEST(WorkerUser, ARefusalSaysWhatToDo) {
   EXPECT_EQ(worker_user({"trainrun", {}}, "alice", {}).error(),
-            (Error{Errc::Permission, "this node runs no workers as alice for this run",
+            (Error{Errc::Permission, "this node does not run workers as alice for this run",
                    "its traind runs workers as trainrun: leave run_config.user out, or start "
                    "traind as root with --run-as alice"}));
   EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "carol", {}).error().hint,
@@ -62,7 +62,7 @@ TEST(WorkerUser, ARefusalSaysWhatToDo) {
             "the launcher's certificate is bob's: leave run_config.user out, or use alice's "
             "certificate");
   EXPECT_EQ(worker_user({"root", {"alice", "bob"}}, "", "carol").error().hint,
-            "ask whoever runs its traind to add --run-as carol");
+            "ask the administrator of its traind to add --run-as carol");
 }
 
 }  // namespace

@@ -100,12 +100,12 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
   EXPECT_TRUE(is_there("new"));
   EXPECT_TRUE(is_there("not ours"));
   EXPECT_FALSE(is_there(".trash-1-1"));
-  EXPECT_EQ(said_,
-            (std::vector<std::string>{
-                root_.string() + "/.trash-1-1: removing data on this node: an earlier traind "
-                                 "was removing it",
-                root_.string() + "/old: removing data on this node: nobody has come back to "
-                                 "it for a week"}));
+  EXPECT_EQ(
+      said_,
+      (std::vector<std::string>{
+          root_.string() + "/.trash-1-1: removing data on this node: an earlier traind "
+                           "was removing it",
+          root_.string() + "/old: removing data on this node: it has been unused for a week"}));
 }
 
 TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {

@@ -117,7 +117,7 @@ TEST(MasterPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
   const auto name = MasterPort::bind("node-a");
   ASSERT_FALSE(name);
   EXPECT_EQ(name.error().code, Errc::InvalidArgument);
-  EXPECT_EQ(name.error().message, "'node-a' is no numeric address");
+  EXPECT_EQ(name.error().message, "'node-a' is not a numeric address");
 
   const auto elsewhere = MasterPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
   ASSERT_FALSE(elsewhere);

@@ -89,9 +89,9 @@ TEST_F(ObjectStorageTest, AnotherStoreIsRefused) {
   const auto other = result_of(storage().probe());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Errc::InvalidArgument);
-  EXPECT_EQ(other.error().message, "the run's storage cannot be used: '" + url_ +
-                                       "' is not the launcher's storage: it has the mark of "
-                                       "another launcher");
+  EXPECT_EQ(other.error().message,
+            "the run's storage cannot be used: '" + url_ +
+                "' is not the launcher's storage: it has another launcher's marker");
   EXPECT_EQ(objects_->keys(), std::vector<std::string>{"probe-4"});
 }
 

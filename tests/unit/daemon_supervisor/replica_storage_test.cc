@@ -96,7 +96,7 @@ TEST_F(ReplicaStorageTest, SaysWhatIsWrongWithOneThatItCannotKeep) {
                   .error.starts_with("'a' came with 5 bytes and xxh3-128 "));
   EXPECT_EQ(keep("data-5-3.2/rank-0004", {listed("b", "b")}, 2).error_code, "corrupt");
   EXPECT_EQ(keep("data-5-2.1/rank-0004", {listed("a", "a")}).error,
-            "'data-5-2.1/rank-0004' is no shard of attempt 3");
+            "'data-5-2.1/rank-0004' is not a shard of attempt 3");
   EXPECT_EQ(keep("data-5-3.1/../..", {listed("a", "a")}).error_code, "invalid_argument");
   EXPECT_EQ(keep("data-5-3.1/rank-0004", {listed("../../a", "a")}).error_code, "invalid_argument");
 }

@@ -137,7 +137,7 @@ TEST_F(SpawnTest, WhatCannotBeStartedIsSaidWithWhatToDo) {
 
   const Error nowhere = error_of({.argv = {"no-such-program"}});
   EXPECT_EQ(nowhere.code, Errc::NotFound);
-  EXPECT_EQ(nowhere.message, "the command 'no-such-program' is in no folder of PATH");
+  EXPECT_EQ(nowhere.message, "the command 'no-such-program' is not in PATH");
   EXPECT_EQ(nowhere.hint, "give its path, or set PATH in `env`");
 
   const Error missing = error_of({.argv = {"./none"}, .working_dir = dir_});
@@ -152,7 +152,7 @@ TEST_F(SpawnTest, WhatCannotBeStartedIsSaidWithWhatToDo) {
 
   const Error folder = error_of({.argv = {"sh"}, .working_dir = dir_ + "/none"});
   EXPECT_EQ(folder.code, Errc::NotFound);
-  EXPECT_EQ(folder.message, fmt::format("the working directory '{}/none' is not there", dir_));
+  EXPECT_EQ(folder.message, fmt::format("the working directory '{}/none' does not exist", dir_));
   EXPECT_EQ(error_of({.argv = {"sh"}, .working_dir = dir_ + "/plain"}).code, Errc::NotFound);
 }
 
@@ -163,7 +163,7 @@ TEST_F(SpawnTest, AFileThatIsNoProgramIsNamedAsThat) {
   const Error error = error_of({.argv = {dir_ + "/text"}});
 
   EXPECT_EQ(error.message, fmt::format("starting '{}/text': Exec format error", dir_));
-  EXPECT_EQ(error.hint, "the file has no #! line and is no program for this machine");
+  EXPECT_EQ(error.hint, "the file has no #! line and is not an executable for this machine");
 }
 
 TEST_F(SpawnTest, ItDiesWithTheOneWhoStartedIt) {

@@ -136,7 +136,7 @@ TEST_F(ValidationRunnerTest, OneThatCannotBeStartedHasFailed) {
   EXPECT_EQ(ended.checkpoint, 7u);
   EXPECT_EQ(ended.status, "failed");
   EXPECT_EQ(ended.error,
-            "the command 'no-such-program' is in no folder of PATH (give its path, or set PATH in "
+            "the command 'no-such-program' is not in PATH (give its path, or set PATH in "
             "`env`)");
 }
 

@@ -58,7 +58,7 @@ TEST(WorkerFrames, AStagedFolderIsTheOneThatWasGiven) {
   const auto refused = check_staged(staging, staged);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "the metadata of checkpoint 2 has 1048577 bytes; at most 1048576 are kept");
+            "the metadata of checkpoint 2 has 1048577 bytes; at most 1048576 are allowed");
 }
 
 TEST(WorkerFrames, CallsWithoutEndAreRefused) {

@@ -264,7 +264,7 @@ TEST_F(WorkerMessagesTest, ACallThatIsTooLargeEndsItsConnection) {
 
   say(large);
 
-  expect_ended_for("a call with " + std::to_string(bytes) + " bytes; at most 131072 travel");
+  expect_ended_for("a call has " + std::to_string(bytes) + " bytes; at most 131072 are allowed");
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(WorkerProcess, IsNotStartedUnderALimitThatIsNotKnown) {
 
   const auto failed = supervisor.wait_for<StartFailed>();
   EXPECT_EQ(failed.code, "invalid_argument");
-  EXPECT_EQ(failed.message, "run_config.rlimits.speed is no limit that this traind knows");
+  EXPECT_EQ(failed.message, "run_config.rlimits.speed is not a limit that this traind knows");
 }
 
 /// Writes another score for this process, and restores it afterwards.

@@ -15,8 +15,8 @@ TEST(CheckNodes, WithoutATokenOnlyTheSocketOfATraindHereIsTrusted) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::Unauthenticated);
   EXPECT_EQ(refused.error().message,
-            "refusing to send the workers' environment to node-a:7433: whoever listens there would "
-            "get it");
+            "refusing to send the workers' environment to node-a:7433: anyone listening there "
+            "would receive it");
 }
 
 TEST(CheckNodes, WhatIsNoAddressIsSaid) { EXPECT_FALSE(check_nodes({"node-a:port"}, true)); }

@@ -41,7 +41,7 @@ TEST(ControllerMessages, ARankThatNoAttemptCanHaveIsRefused) {
     EXPECT_FALSE(is_taken(shard)) << rank;
   }
   const auto refused = decode_node_message(encode(WorkerResult{.rank = 9, .json = ""}), kRanks);
-  EXPECT_EQ(refused.error().message, "WorkerResult names rank 9, and there are 4");
+  EXPECT_EQ(refused.error().message, "WorkerResult names rank 9, but the number of ranks is 4");
 }
 
 TEST(ControllerMessages, ARankOfTheRunIsTaken) {

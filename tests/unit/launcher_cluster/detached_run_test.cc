@@ -44,15 +44,16 @@ TEST_F(KeptRunTest, OneWithoutAFolderCannotBegin) {
 
 TEST_F(KeptRunTest, WhatIsLeftOfARunSaysWhatTakesItUp) {
   EXPECT_EQ(left_text(folder_),
-            fmt::format("interrupted: its train-run is gone; `train-run resume {}` finds its "
-                        "workers, or goes on from the newest checkpoint",
+            fmt::format("interrupted: its train-run has died; `train-run resume {}` finds its "
+                        "workers, or continues from the newest checkpoint",
                         temp_.path()));
   std::ofstream(temp_.path() + "/.detached") << "";
-  EXPECT_EQ(left_text(folder_),
-            fmt::format("interrupted: its controller is gone, and no traind has started another "
-                        "yet; `train-run resume --detach {}` finds its workers, or goes on from "
-                        "the newest checkpoint",
-                        temp_.path()));
+  EXPECT_EQ(
+      left_text(folder_),
+      fmt::format(
+          "interrupted: its controller has died, and no traind has started another yet; `train-run "
+          "resume --detach {}` finds its workers, or continues from the newest checkpoint",
+          temp_.path()));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_F(FileRelayTest, AsksTheOthersWhereOneHasItNot) {
   EXPECT_EQ(answers_[0].id, 9u);
   EXPECT_EQ(answers_[0].error_code, "corrupt");
   EXPECT_EQ(answers_[0].error,
-            "'state.bin' of data-1-0.2/rank-0001 is on no node that is connected; it was kept on "
+            "'state.bin' of data-1-0.2/rank-0001 is not on any connected node; it was kept on "
             "n1");
 }
 
@@ -123,8 +123,9 @@ TEST_F(FileRelayTest, ANodeThatIsAwayWithItIsWaitedForAMinute) {
   };
   ask_all();
   EXPECT_TRUE(answers_.empty());
-  EXPECT_EQ(messages_.phases,
-            std::vector<std::string>{"waiting 60 s for n3: a checkpoint's files are there only"});
+  EXPECT_EQ(
+      messages_.phases,
+      std::vector<std::string>{"waiting 60 s for n3: no other node has the files of a checkpoint"});
   clock_.at += std::chrono::seconds(59);
   ask_all();
   EXPECT_TRUE(answers_.empty());

@@ -75,7 +75,7 @@ TEST_F(JournalWriterTest, LeavesOutAnEventThatNoJournalTakesAndGoesOn) {
   EXPECT_EQ(events(), (std::vector<std::string>{"generation_taken", "first", "last"}));
   ASSERT_EQ(messages_.warnings.size(), 2u);
   EXPECT_TRUE(messages_.warnings[0].starts_with(
-      "the journal leaves out an event: journal: a record of 12001"))
+      "an event was not written to the journal: journal: a record of 12001"))
       << messages_.warnings[0];
 }
 

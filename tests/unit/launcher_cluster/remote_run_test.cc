@@ -295,8 +295,8 @@ TEST_F(TakingOver, OneThatLivesKeepsItsRun) {
   EXPECT_EQ(claimed.error().code, Errc::AlreadyExists);
   EXPECT_EQ(claimed.error().message, url_ + " is held by a train-run on node-b (since noon)");
   EXPECT_EQ(said_,
-            "a train-run on node-b (since noon) had this run: watching for 15 s whether it still "
-            "lives");
+            "a train-run on node-b (since noon) owned this run: checking for 15 s whether it is "
+            "still alive");
 }
 
 TEST_F(TakingOver, OneThatEndsMeanwhileLeavesIt) {

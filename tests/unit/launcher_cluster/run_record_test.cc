@@ -131,10 +131,11 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   std::filesystem::remove(path);
   auto third = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(third);
-  EXPECT_EQ(third.error(), (Error{Errc::Corrupt,
-                                  "the key of the run vit is lost: nodes will not believe that it "
-                                  "is ours",
-                                  "bring back " + path}));
+  EXPECT_EQ(
+      third.error(),
+      (Error{Errc::Corrupt,
+             "the key of the run vit is lost: nodes will not accept this launcher as its owner",
+             "bring back " + path}));
   EXPECT_FALSE(std::filesystem::exists(path)) << "a new key would be another's";
 
   const std::string anothers = make_owner_key();
@@ -142,7 +143,8 @@ TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   auto fourth = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(fourth);
   EXPECT_EQ(fourth.error().message,
-            "the key of the run vit is another run's: nodes will not believe that it is ours");
+            "the key of the run vit belongs to another run: nodes will not accept this launcher as "
+            "its owner");
   EXPECT_EQ(text_of(path), anothers);
 }
 
@@ -163,10 +165,9 @@ TEST_F(RunRecordTest, GoesOnWithOnesOwnRunsOnly) {
     ASSERT_FALSE(anothers);
     EXPECT_EQ(
         anothers.error(),
-        (Error{
-            Errc::Permission,
-            "the run vit belongs to uid 4711, not to uid 0, who wants to go on with it: " + folder,
-            "each user goes on with runs of their own; give run_config.name another value"}));
+        (Error{Errc::Permission,
+               "the run vit belongs to uid 4711, not to uid 0, and cannot be resumed: " + folder,
+               "only its owner can resume a run; give run_config.name another value"}));
   }
   std::filesystem::remove_all(folder);
   const std::string elsewhere = temp_.path() + "/elsewhere";
@@ -182,8 +183,8 @@ TEST_F(RunRecordTest, DoesNotGoOnWhereEverybodyCanWrite) {
   const std::string folder = temp_.path() + "/vit";
   ::chmod(folder.c_str(), 0777);
   EXPECT_EQ(RunRecord::open(job_in(temp_.path()), kOptions).error(),
-            (Error{Errc::Permission, "everybody can write in the folder of the run vit: " + folder,
-                   "chmod o-w " + folder + ", if its files are what they should be"}));
+            (Error{Errc::Permission, "anyone can write to the folder of the run vit: " + folder,
+                   "chmod o-w " + folder + ", if its files have not been tampered with"}));
   ::chmod(folder.c_str(), 0775);
   EXPECT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions)) << "a group that its owner chose";
 }
@@ -267,9 +268,10 @@ TEST_F(RunRecordTest, FindsARunWhateverItsPathEndsWith) {
   ASSERT_TRUE(RunRecord::open(job_in(temp_.path()), kOptions));
   EXPECT_EQ(*find_run(temp_.path() + "/vit//", "/nowhere"), temp_.path() + "/vit");
   const Error none = find_run("other", temp_.path()).error();
-  EXPECT_EQ(none.message, fmt::format("no run 'other': neither a run's folder, nor in {0}, nor in "
-                                      "{0}/state/trainrun/runs",
-                                      temp_.path()));
+  EXPECT_EQ(none.message,
+            fmt::format("no run 'other': it is not a run's folder, and is in neither {0} nor "
+                        "{0}/state/trainrun/runs",
+                        temp_.path()));
 }
 
 }  // namespace

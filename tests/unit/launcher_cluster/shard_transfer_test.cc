@@ -377,7 +377,8 @@ TEST_F(ReplicasTest, MoreThanThereAreNodesIsSaid) {
 
   EXPECT_EQ(
       messages_.phases,
-      std::vector<std::string>{"replicas is 3, and the group has 2 nodes: as many keep a shard"});
+      std::vector<std::string>{
+          "replicas is 3, but the group has only 2 nodes: storing that many copies of each shard"});
 }
 
 TEST_F(ReplicasTest, ANodeThatCannotKeepItIsNamed) {
@@ -426,7 +427,7 @@ TEST_F(ReplicasTest, APlaceOfAnotherCheckpointIsRefused) {
   run_until([this] { return !events_.events.empty(); });
 
   EXPECT_EQ(only<ShardStaged>().at(0).shard.error,
-            "'data-1-0.2/rank-0000' is no shard of data-1-0.1");
+            "'data-1-0.2/rank-0000' is not a shard of data-1-0.1");
   EXPECT_TRUE(orders_.empty());
 }
 

@@ -156,16 +156,18 @@ TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().code, Errc::InvalidSpec);
   // 7 + 4 bytes of the command, 1 + 8 of the variable, and three times {}.
-  EXPECT_EQ(large.error().message,
-            "what workers are started with takes 3200026 bytes, 3200009 of them the environment; "
-            "all of it (train_loop_config, metadata, datasets, the environment, command) may take "
-            "3145728");
+  EXPECT_EQ(
+      large.error().message,
+      "the start-up data of workers takes 3200026 bytes, 3200009 of them for the environment; in "
+      "total (train_loop_config, metadata, datasets, the environment, command) it may take at most "
+      "3145728");
 
   spec.metadata = {{"a", std::string(2'000'000, 'm')}};
   spec.train_loop_config = {{"a", std::string(1'500'000, 'c')}};
   const auto sum = check_start_size(spec, {});
   ASSERT_FALSE(sum);
-  EXPECT_NE(sum.error().message.find("of them metadata"), std::string::npos) << sum.error().message;
+  EXPECT_NE(sum.error().message.find("of them for metadata"), std::string::npos)
+      << sum.error().message;
 }
 
 }  // namespace

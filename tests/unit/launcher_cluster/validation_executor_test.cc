@@ -44,7 +44,7 @@ TEST(ValidationExecutor, AResultThatIsNoneIsAFailure) {
   const ValidationRecord record = validation_record(ended_well("[0.5]"), kNow);
 
   EXPECT_EQ(record.status, ValidationStatus::Failed);
-  EXPECT_EQ(record.error, "its result is no JSON object of metrics: no JSON object");
+  EXPECT_EQ(record.error, "its result is not a JSON object of metrics: no JSON object");
 }
 
 TEST(ValidationExecutor, WhoAsksIsToldTheStateOfEach) {

@@ -17,8 +17,8 @@ TEST(CollectiveSizes, MoreThanFitsIsAnErrorThatNamesTheCall) {
   CollectiveTracker board(1000);
   const std::string part(kPartBytes, 'x'),
       error =
-          "'reduce': 3145729 bytes of 49 ranks so far; all ranks together may hand over 3145728 in "
-          "a collective call (larger data: a checkpoint, or the process group)";
+          "'reduce': 3145729 bytes from 49 ranks so far; all ranks together may send 3145728 in "
+          "a collective call (for larger data use a checkpoint or the process group)";
   for (int rank = 0; rank < kFitting; ++rank)
     ASSERT_EQ(board.join(Rank{rank}, 7, "reduce", part, kStart), std::nullopt) << rank;
 

@@ -41,7 +41,7 @@ TEST(RunControllerCheckpoints, OneWithoutSpaceIsGivenUpAndTheOneBeforeStays) {
 
   EXPECT_EQ(warnings(actions),
             (Texts{std::string("checkpoint 2 of attempt 0 is not kept: rank 1: ") + kFull +
-                   "; training goes on"}));
+                   "; training continues"}));
   EXPECT_EQ(only<TellCheckpoint>(actions).size(), 2u);
   EXPECT_EQ(d.run.state(), RunState::Running);
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
@@ -57,7 +57,7 @@ TEST(RunControllerCheckpoints, ThreeInARowWithoutSpaceEndTheRun) {
   const Actions actions = fail_one(d, 3);
 
   const std::string cause =
-      std::string("3 checkpoints in a row were not kept for want of space; the last: rank 1: ") +
+      std::string("3 checkpoints in a row were not kept for lack of space; the last: rank 1: ") +
       kFull;
   EXPECT_EQ(warnings(actions),
             (Texts{std::string("checkpoint 3 of attempt 0 is not kept: rank 1: ") + kFull}));
@@ -150,9 +150,8 @@ TEST(RunControllerCheckpoints, OneThatIsNotWholeOnANodeIsFollowedByTheOneBefore)
   const Actions first = d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
   const Actions second = d.handle(StartRefused{kFirst, kNodeA, Rank{0}, kOtherBytes});
 
-  EXPECT_EQ(warnings(first),
-            (Texts{"skipping checkpoint_3, which is not intact: 'a' came with 5 bytes; going on "
-                   "from checkpoint_2"}));
+  EXPECT_EQ(warnings(first), (Texts{"skipping checkpoint_3, which is not intact: 'a' came with 5 "
+                                    "bytes; continuing from checkpoint_2"}));
   EXPECT_EQ(warnings(second), Texts{});              // about the same checkpoint
   ASSERT_EQ(only<AttemptBegun>(second).size(), 1u);  // though no failure is allowed
   EXPECT_EQ(only<AttemptBegun>(second)[0].restore, checkpoint(2));
@@ -166,10 +165,8 @@ TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheBeginning) {
   const Actions refused = d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
   const Actions gone = d.handle(NodeGroupGone{kFirst, kNodeA});
 
-  EXPECT_EQ(
-      warnings(refused),
-      (Texts{"skipping checkpoint_000001, which is not intact: 'a' came with 5 bytes; going on "
-             "from the beginning"}));
+  EXPECT_EQ(warnings(refused), (Texts{"skipping checkpoint_000001, which is not intact: 'a' came "
+                                      "with 5 bytes; continuing from the beginning"}));
   ASSERT_EQ(only<AttemptBegun>(gone).size(), 1u);
   EXPECT_EQ(only<AttemptBegun>(gone)[0].restore, std::nullopt);
 }

@@ -53,10 +53,11 @@ TEST(HangingCommit, IsSaidOnce) {
   EXPECT_EQ(d.run.next_deadline(), kStart + seconds(60));
 
   EXPECT_EQ(notes(d.handle(Tick{}, seconds(59))), Texts{});
-  EXPECT_EQ(d.handle(Tick{}, seconds(60)),
-            (Actions{Note{NoteLevel::Warning,
-                          "checkpoint 1 of attempt 0 is not committed for 1 min 0 s: '/s' does not "
-                          "answer; training goes on until the second one after it is due"}}));
+  EXPECT_EQ(
+      d.handle(Tick{}, seconds(60)),
+      (Actions{Note{NoteLevel::Warning,
+                    "checkpoint 1 of attempt 0 is not committed for 1 min 0 s: '/s' does not "
+                    "answer; training continues until the second checkpoint after it is due"}}));
   EXPECT_EQ(d.handle(Tick{}, seconds(300)), Actions{});
   EXPECT_EQ(d.run.next_deadline(), kStart + seconds(600));
 }
@@ -73,16 +74,16 @@ TEST(HangingCommit, IsGivenUpInTheEndAndTheNextOneFollows) {
   EXPECT_EQ(only<Commit>(d.bring_shards(2)).size(), 0u);
 
   EXPECT_EQ(only<GiveUpCommit>(d.handle(Tick{}, seconds(600))),
-            (std::vector<GiveUpCommit>{
-                {kFirst, 1,
-                 "'/s' did not answer within 10 min 0 s (checkpoint_config.upload_timeout is how "
-                 "long we wait)"}}));
+            (std::vector<GiveUpCommit>{{kFirst, 1,
+                                        "'/s' did not answer within 10 min 0 s "
+                                        "(the limit is checkpoint_config.upload_timeout)"}}));
   EXPECT_EQ(d.handle(Tick{}, seconds(601)), Actions{});  // only one warning
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
   const Actions actions = d.handle(given_up(1), seconds(601));
 
-  EXPECT_EQ(notes(actions), (Texts{"checkpoint 1 of attempt 0 is not kept: '/s' did not answer; "
-                                   "training goes on"}));
+  EXPECT_EQ(
+      notes(actions),
+      (Texts{"checkpoint 1 of attempt 0 is not kept: '/s' did not answer; training continues"}));
   EXPECT_EQ(only<TellCheckpoint>(actions).size(), 2u);
   ASSERT_EQ(only<Commit>(actions).size(), 1u);
   EXPECT_EQ(only<Commit>(actions)[0].number, 2u);
@@ -99,9 +100,10 @@ TEST(HangingCommit, OneThatComesAfterItWasGivenUpCounts) {
   ASSERT_EQ(d.run.attempt(), kSecond);
   EXPECT_EQ(d.handle(committed(1), seconds(602)), Actions{});
 
-  EXPECT_EQ(notes(actions),
-            (Texts{"checkpoint 1 of attempt 0 may not be kept: '/s' did not answer; training goes "
-                   "on"}));
+  EXPECT_EQ(
+      notes(actions),
+      (Texts{
+          "checkpoint 1 of attempt 0 may not be kept: '/s' did not answer; training continues"}));
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
 }
 
@@ -151,9 +153,9 @@ TEST(HangingCommit, CtrlCEndsTheWaitThatWasSaid) {
   d.handle(Tick{}, seconds(10));
 
   EXPECT_EQ(d.handle(ctrl_c(), seconds(15)),
-            (Actions{GiveUpCommit{kFirst, 1,
-                                  "'/s' had not answered for 15.0 s when the run was to stop at "
-                                  "once"}}));
+            (Actions{GiveUpCommit{
+                kFirst, 1,
+                "'/s' had not answered for 15.0 s when the run was told to stop immediately"}}));
 }
 
 TEST(HangingCommit, ACtrlCFromBeforeTheWaitWasSaidDoesNotEndIt) {

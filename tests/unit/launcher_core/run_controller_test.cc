@@ -264,7 +264,7 @@ TEST(RunController, WorkersThatEndedWithoutOurOrderAreNoSuccess) {
   d.handle(RankExited{
       kFirst, Rank{0},
       exited(0,
-             /*stop_requested=*/true)});  // no launcher came back in time, its supervisor thought
+             /*stop_requested=*/true)});  // no launcher reconnected in time, its supervisor thought
 
   EXPECT_EQ(d.run.state(), S::TearingDown);
 }
@@ -294,7 +294,7 @@ TEST(RunController, ACommitThatFailsIsToldAndTrainingGoesOn) {
   EXPECT_EQ(
       d.handle(CommitFinished{kFirst, 1, {}, "the disk is full"}),
       (Actions{Note{NoteLevel::Warning,
-                    "checkpoint 1 of attempt 0 is not kept: the disk is full; training goes on"},
+                    "checkpoint 1 of attempt 0 is not kept: the disk is full; training continues"},
                TellCheckpoint{kFirst, kNodeA, 1, "", "the disk is full"},
                TellCheckpoint{kFirst, kNodeB, 1, "", "the disk is full"}}));
   EXPECT_EQ(d.run.state(), S::Running);
@@ -334,7 +334,7 @@ TEST(RunController, GivesOrdersAgainThatABrokenLinkMayHaveLost) {
 TEST(RunController, NoticesASupervisorThatEndedWhileItsNodeWasOutOfReach) {
   Driven d;
   d.running();
-  const std::string cause = "the supervisor on node-b ended while its node was out of reach";
+  const std::string cause = "the supervisor on node-b ended while its node was unreachable";
 
   EXPECT_EQ(d.handle(node_up(kNodeB)),
             (Actions{changed(S::Running, S::TearingDown, T::GroupEnding, kFirst, cause),

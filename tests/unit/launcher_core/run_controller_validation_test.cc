@@ -157,7 +157,7 @@ TEST(RunControllerValidation, SaysWhichOneIsGivenUpWhenTooManyWait) {
     EXPECT_EQ(notes(commit_one(d, index)), Texts{});
 
   EXPECT_EQ(notes(commit_one(d, kValidationsWaitingMax + 2)),
-            Texts{"checkpoint_000002 is not validated: 8 newer ones wait already (raise "
+            Texts{"checkpoint_000002 is not validated: 8 newer ones are already waiting (raise "
                   "checkpoint_config.validation.every)"});
 }
 

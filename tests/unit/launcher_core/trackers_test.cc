@@ -102,11 +102,10 @@ TEST(CheckpointTracker, NamesTheMissingRanksOnceAfterAMinute) {
   tracker.add(shard(1, 1), kStart);
 
   EXPECT_EQ(tracker.next_deadline(), kStart + seconds(60));
-  EXPECT_EQ(
-      tracker.overdue(kStart + seconds(60)),
-      std::vector<std::string>{"checkpoint 1 of this attempt waits for the shards of ranks 0, "
-                               "2 for 1 min 0 s; every rank must report as many "
-                               "checkpoints as the others"});
+  EXPECT_EQ(tracker.overdue(kStart + seconds(60)),
+            std::vector<std::string>{
+                "checkpoint 1 of this attempt lacks the shards of ranks 0, "
+                "2 after 1 min 0 s; every rank must report the same number of checkpoints"});
   EXPECT_EQ(tracker.overdue(kStart + seconds(70)), std::vector<std::string>{});
   EXPECT_EQ(tracker.next_deadline(), std::nullopt);
 }

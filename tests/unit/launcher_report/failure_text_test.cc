@@ -62,14 +62,14 @@ TEST(FailureText, SaysWhoseMemoryWasUsedUp) {
   EXPECT_EQ(cause("claim", 200 * kMebibyte, 200 * kMebibyte),
             "rank 3 on node-b ran out of memory: 200 MiB of the 200 MiB that it claimed");
   EXPECT_EQ(cause("slurm", 4 * kGibibyte, 4 * kGibibyte),
-            "rank 3 on node-b ran out of memory: the 4 GiB that Slurm gives it are used");
+            "rank 3 on node-b ran out of memory: all 4 GiB that Slurm gave it are used");
   EXPECT_EQ(cause("pod", kGibibyte + kGibibyte / 2, 0),
-            "rank 3 on node-b ran out of memory: the 1.5 GiB of its pod are used");
+            "rank 3 on node-b ran out of memory: all 1.5 GiB of its pod are used");
   EXPECT_EQ(cause("node", 0, 3 * kGibibyte),
             "rank 3 on node-b ran out of memory: its node had none left, and it used 3 GiB");
   EXPECT_EQ(cause("node", 0, 0), "rank 3 on node-b ran out of memory: its node had none left");
   EXPECT_EQ(cause("/user.slice", kGibibyte, 0),
-            "rank 3 on node-b ran out of memory: the 1 GiB of the cgroup /user.slice are used");
+            "rank 3 on node-b ran out of memory: all 1 GiB of the cgroup /user.slice are used");
 }
 
 TEST(FailureText, AWorkerWhoseChildRanOutOfMemoryDidSoItself) {
@@ -85,8 +85,8 @@ TEST(FailureText, SaysThatAProcessWasRefused) {
   WorkerFailure failure = exited(3);
   failure.end.pids_limit_hit = 50;
   EXPECT_EQ(failure_text(failure).cause,
-            "rank 3 on node-b exited with code 3, after it was refused a process or thread beyond "
-            "the 50 that it may have");
+            "rank 3 on node-b exited with code 3, after it reached its limit of 50 processes and "
+            "threads");
   failure.end.stop_requested = true;
   EXPECT_EQ(failure_text(failure).cause, "rank 3 on node-b was stopped");
 }
@@ -97,11 +97,11 @@ TEST(FailureText, NamesExitCodes) {
   EXPECT_EQ(
       failure_text(exited(0)),
       text("rank 3 on node-b exited with code 0 before its training was done", "its wait status"));
-  EXPECT_EQ(failure_text(exited(127)), text("rank 3 on node-b exited with code 127 (what a shell "
-                                            "says of a command that it cannot find)",
+  EXPECT_EQ(failure_text(exited(127)), text("rank 3 on node-b exited with code 127 (a shell's exit "
+                                            "code for a command that is not found)",
                                             "its wait status"));
-  EXPECT_EQ(failure_text(exited(139)), text("rank 3 on node-b exited with code 139 (what a shell "
-                                            "says of a command killed by SIGSEGV)",
+  EXPECT_EQ(failure_text(exited(139)), text("rank 3 on node-b exited with code 139 (a shell's exit "
+                                            "code for a command killed by SIGSEGV)",
                                             "its wait status"));
 }
 
@@ -120,7 +120,7 @@ TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
                           .end = {.status = ENOENT},
                           .program = "./vit"}),
             text("rank 0 on a could not be started: ./vit: No such file or directory",
-                 "the error that the system gave when it was to be executed"));
+                 "the system's error when executing it"));
   EXPECT_EQ(failure_text(
                 {.kind = EndKind::Lost, .rank = 2, .node = "b", .detail = "no heartbeat for 10 s"}),
             text("rank 2 on b was lost: no heartbeat for 10 s", "silence of its node"));

@@ -56,8 +56,8 @@ TEST(FindFiles, SaysWhatIsMissing) {
 
   EXPECT_EQ(find_files(folder / "empty").error().describe(),
             folder / "empty" +
-                " has no Parquet files (names end in .parquet, and those that begin with '.' or "
-                "'_' are left out)");
+                " has no Parquet files (names must end in .parquet; those that begin with '.' or "
+                "'_' are ignored)");
   EXPECT_EQ(find_files(folder / "gone").error().describe(),
             folder / "gone" + " does not exist (check the path in the job's YAML)");
   EXPECT_EQ(

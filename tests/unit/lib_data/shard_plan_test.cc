@@ -156,9 +156,8 @@ TEST(ShardPlan, RefusesACursorBeyondTheData) {
 
   ASSERT_TRUE(plan.has_error());
   EXPECT_EQ(plan.error().describe(),
-            "12 rows of epoch 3 are consumed, but there are only 11 (the dataset is not the one of "
-            "the checkpoint; call "
-            "set_epoch() to begin an epoch anew)");
+            "12 rows of epoch 3 are consumed, but there are only 11 (the dataset differs from the "
+            "checkpoint's; call set_epoch() to start an epoch over)");
 }
 
 TEST(ShardPlan, RefusesAnEmptyBatch) {

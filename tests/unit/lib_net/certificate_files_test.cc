@@ -93,7 +93,7 @@ TEST_F(CertificateFilesTest, AnAuthoritysKeyThatOthersCanReadIsRefused) {
   EXPECT_EQ(make_node("n1").error(),
             (Error{Errc::Permission,
                    "key file " + path("ca") +
-                       "/ca.key has mode 0644, which lets others at it; wanted is 0600",
+                       "/ca.key has mode 0644, which gives others access; 0600 is required",
                    "chmod 600 " + path("ca") + "/ca.key"}));
   EXPECT_FALSE(std::filesystem::exists(path("n1")));
 }

@@ -96,17 +96,17 @@ TEST_F(CertificateHandshake, ALauncherAndANodeOfOneClusterMeet) {
 TEST_F(CertificateHandshake, NobodyFallsBack) {
   EXPECT_EQ(meet(launcher(), token_),
             (Pair{"unauthenticated: LISTENER asks for a token (pass --token-file)",
-                  "unauthenticated: CONNECTOR shows no token, and one is asked for here"}));
+                  "unauthenticated: CONNECTOR presents no token, but one is required here"}));
   EXPECT_EQ(meet(token_, node()),
-            (Pair{"unauthenticated: LISTENER shows a certificate, and a token is asked for here "
+            (Pair{"unauthenticated: LISTENER presents a certificate, but a token is required here "
                   "(pass --tls, or start it with --token-file)",
                   fmt::format(fmt::runtime(kRefusesOurs), "CONNECTOR")}));
   EXPECT_EQ(meet(none_, node()),
             (Pair{"unauthenticated: LISTENER refuses: peer asks for a certificate, none is set "
                   "(pass --tls)",
-                  "unauthenticated: CONNECTOR shows no certificate, and one is asked for here"}));
+                  "unauthenticated: CONNECTOR presents no certificate, but one is required here"}));
   EXPECT_EQ(meet(launcher(), none_).first,
-            "unauthenticated: LISTENER speaks no TLS (start it with --tls)");
+            "unauthenticated: LISTENER does not speak TLS (start it with --tls)");
 }
 
 TEST_F(CertificateHandshake, OfAnotherAuthorityNobodyIsLetIn) {
@@ -139,15 +139,15 @@ TEST_F(CertificateHandshake, ANodesCertificateIsNoLaunchers) {
                                                  {NID_ext_key_usage, "serverAuth,clientAuth"}}));
   };
   EXPECT_EQ(meet(both_uses("trainrun://lab/node/n2"), node()).second,
-            "unauthenticated: CONNECTOR: its certificate names trainrun://lab/node/n2, and a "
-            "launcher of cluster 'lab' is asked for");
+            "unauthenticated: CONNECTOR: its certificate names trainrun://lab/node/n2, but a "
+            "launcher of cluster 'lab' is required");
   const auto [connector, listener] = meet(launcher(), both_uses("trainrun://lab/launcher/bob"));
   const std::string names =
-      "certificate names trainrun://lab/launcher/bob, and a node of cluster 'lab' is asked for";
+      "certificate names trainrun://lab/launcher/bob, but a node of cluster 'lab' is required";
   EXPECT_EQ(connector, "unauthenticated: LISTENER: its " + names);
   EXPECT_EQ(listener,
-            "unauthenticated: CONNECTOR: its certificate names trainrun://lab/launcher/ada, and a "
-            "node of cluster 'lab' is asked for");
+            "unauthenticated: CONNECTOR: its certificate names trainrun://lab/launcher/ada, but a "
+            "node of cluster 'lab' is required");
   // Ours are for one use each, so TLS refuses them first.
   EXPECT_EQ(meet(node("n2"), node()).second,
             "unauthenticated: CONNECTOR: its certificate was not issued for this side of a "
@@ -162,18 +162,19 @@ TEST_F(CertificateHandshake, AnotherClusterOfTheSameAuthorityIsAnotherCluster) {
   EXPECT_EQ(meet(of("trainrun://a/launcher/ada"), of("trainrun://a/node/node-b")),
             (Pair{"ok", "ok"}));
   EXPECT_EQ(meet(of("trainrun://b/launcher/ada"), of("trainrun://a/node/node-b")).first,
-            "unauthenticated: LISTENER: its certificate names trainrun://a/node/node-b, and a node "
-            "of cluster 'b' is asked for");
+            "unauthenticated: LISTENER: its certificate names trainrun://a/node/node-b, but a node "
+            "of cluster 'b' is required");
   EXPECT_EQ(meet(of("trainrun://b/launcher/ada"), of("trainrun://a/node/node-b")).second,
-            "unauthenticated: CONNECTOR: its certificate names trainrun://b/launcher/ada, and a "
-            "launcher of cluster 'a' is asked for");
+            "unauthenticated: CONNECTOR: its certificate names trainrun://b/launcher/ada, but a "
+            "launcher of cluster 'a' is required");
 }
 
 TEST_F(CertificateHandshake, ANodeSpeaksForNoOther) {
   const auto [connector, listener] = meet(launcher(), node("node-c"));
-  EXPECT_EQ(connector,
-            "unauthenticated: LISTENER calls itself node-b, and its certificate is node-c's (start "
-            "it with the --node-name of its certificate)");
+  EXPECT_EQ(
+      connector,
+      "unauthenticated: LISTENER calls itself node-b, but its certificate is for node-c (start "
+      "it with the --node-name of its certificate)");
 }
 
 // Use OpenSSL alone: our context does not load expired certificates, and uses today's clock.
@@ -187,8 +188,8 @@ TEST_F(CertificateHandshake, AnExpiredCertificateIsRefusedWithTheReason) {
   SSL_CTX_use_PrivateKey(foreign.get(), key.get());
 
   EXPECT_EQ(start_tls_with(foreign.get(), node(), ConnectionSide::Listener),
-            "PEER: its certificate has expired (issue a new one with `traind certs`, or mend the "
-            "clocks)");
+            "PEER: its certificate has expired (issue a new one with `traind certs`, or correct "
+            "the clocks)");
 }
 
 TEST_F(CertificateHandshake, WhoseCertificateHasExpiredElsewhereHearsIt) {
@@ -206,7 +207,7 @@ TEST_F(CertificateHandshake, WhoseCertificateHasExpiredElsewhereHearsIt) {
 
   EXPECT_EQ(start_tls_with(foreign.get(), launcher(), ConnectionSide::Connector),
             "PEER says that our certificate has expired (issue a new one with `traind certs`, or "
-            "mend the clocks)");
+            "correct the clocks)");
 }
 
 // A site's certificates come with intermediate ones, and have longer keys.

@@ -135,13 +135,15 @@ TEST(CertificateTest, OnlyAnAuthorityThatIsWholeAndValidSigns) {
     return issue_certificate(authority, kNode, "n1", around_now()).error().describe();
   };
   const std::string not_one =
-      "this is no certificate authority of trainrun (make one with: traind certs ca)";
+      "this is not a trainrun certificate authority (make one with: traind certs ca)";
   EXPECT_EQ(why(PemPair()), not_one);
   EXPECT_EQ(why(node), not_one) << "a node signs nobody";
   lab.key = other.key;
-  EXPECT_EQ(why(lab), "the key is not the authority's (ca.crt and ca.key belong together)");
+  EXPECT_EQ(why(lab),
+            "the key does not belong to the authority (ca.crt and ca.key belong together)");
   lab.key = "nothing";
-  EXPECT_EQ(why(lab), "the key is not the authority's (ca.crt and ca.key belong together)");
+  EXPECT_EQ(why(lab),
+            "the key does not belong to the authority (ca.crt and ca.key belong together)");
   const std::time_t now = std::time(nullptr);
   EXPECT_EQ(why(make_authority("lab", {now - 2 * kTestDay, now - kTestDay}).value()),
             "the certificate authority is no longer valid (make a new one with: traind certs ca)");
@@ -166,18 +168,20 @@ TEST(OwnCertificate, IsCheckedBeforeAPeerSeesIt) {
   PemPair mixed;
   mixed.certificate = good.certificate;
   mixed.key = certificate_of(lab, kNode, "n2").key;
-  EXPECT_EQ(why_not(lab, mixed),
-            "tls.key is not the key of tls.crt (the two files are made together)");
+  EXPECT_EQ(
+      why_not(lab, mixed),
+      "tls.key is not the key of tls.crt (both files must come from the same `traind certs` call)");
   const Openssl<EVP_PKEY> of_another_kind(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   const Openssl<BIO> memory(BIO_new(BIO_s_mem()));
   PEM_write_bio_PKCS8PrivateKey(memory.get(), of_another_kind.get(), nullptr, nullptr, 0, nullptr,
                                 nullptr);
   mixed.key = text_in(memory.get());
-  EXPECT_EQ(why_not(lab, mixed),
-            "tls.key is not the key of tls.crt (the two files are made together)");
+  EXPECT_EQ(
+      why_not(lab, mixed),
+      "tls.key is not the key of tls.crt (both files must come from the same `traind certs` call)");
   const std::time_t now = std::time(nullptr);
   EXPECT_EQ(why_not(lab, certificate_of(lab, kNode, "n1", {now - 2 * kTestDay, now - 60})),
-            "tls.crt has expired (issue a new one with `traind certs`, or mend the clocks)");
+            "tls.crt has expired (issue a new one with `traind certs`, or correct the clocks)");
   EXPECT_EQ(why_not(lab, certificate_of(lab, kNode, "n1", {now + 3600, now + kTestDay})),
             "tls.crt is not valid yet (compare the clocks of both machines)");
 }

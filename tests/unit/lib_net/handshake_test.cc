@@ -23,11 +23,11 @@ TEST_F(HandshakeTest, EachSideWithEachTokenOverANetwork) {
   const std::string none_here =
                         "unauthenticated: {} refuses: peer asks for a token, none is set "
                         "(pass --token-file)",
-                    in_vain = "unauthenticated: {} shows no token, and one is asked for here",
-                    no_tls = "unauthenticated: {} speaks no TLS (start it with --token-file)",
+                    in_vain = "unauthenticated: {} presents no token, but one is required here",
+                    no_tls = "unauthenticated: {} does not speak TLS (start it with --token-file)",
                     none_there =
-                        "unauthenticated: {} asks for TLS, and neither token nor certificates are "
-                        "set (pass --token-file or --tls)",
+                        "unauthenticated: {} requires TLS, but neither a token nor certificates "
+                        "are set (pass --token-file or --tls)",
                     mismatch =
                         "unauthenticated: {}: token does not match (both sides need the same token "
                         "file)";
@@ -194,8 +194,8 @@ TEST_F(HandshakeTest, AProcessDoesNotTalkToItself) {
     co_await scope.join();
   });
   const std::string self =
-      " is this process itself (correct the address; if it is right, somebody on the way leads it "
-      "back)";
+      " is this process itself (correct the address; if it is right, someone on the network "
+      "redirects the connection)";
   EXPECT_EQ(text(ends.listener), "unauthenticated: " + connector + self);
   EXPECT_EQ(text(ends.connector), "unauthenticated: " + listener + " refuses: " + connector + self);
 }
@@ -214,7 +214,7 @@ TEST_F(HandshakeTest, TwoOfTheSameRoleDoNotTalk) {
     co_await scope.join();
   });
   EXPECT_EQ(text(ends.listener), "unauthenticated: " + connector +
-                                     " says that it is a traind, as this side is (correct the "
+                                     " says that it is a traind, like this side (correct the "
                                      "address)");
 }
 
@@ -300,8 +300,8 @@ TEST_F(HostilePeerTest, ALargeFrameBeforeTheHelloIsRefusedByItsHeader) {
 
 TEST_F(HostilePeerTest, AnotherFrameThanAHelloIsRefused) {
   const auto [verdict, refused] = accept_with(bytes_of(encode(AttachRun{})));
-  EXPECT_EQ(verdict, "protocol: " + peer_ + " sends AttachRun where Hello is due");
-  EXPECT_EQ(refused, peer_ + " sends AttachRun where Hello is due");
+  EXPECT_EQ(verdict, "protocol: " + peer_ + " sent AttachRun instead of Hello");
+  EXPECT_EQ(refused, peer_ + " sent AttachRun instead of Hello");
 }
 
 TEST_F(HostilePeerTest, ASilentPeerMeetsTheLimit) {

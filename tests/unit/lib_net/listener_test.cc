@@ -93,10 +93,11 @@ TEST_F(ListenerTest, APathWithoutAFolderIsInTheCurrentOne) {
 TEST_F(ListenerTest, ReplacesTheSocketOfTheDeadOnly) {
   const auto path = folder_ / "x.sock";
   auto living = Listener::listen(executor(), Endpoint::unix_socket(path.string())).value();
-  EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket(path.string())).error(),
-            (Error{Errc::AlreadyExists,
-                   "listening on unix:" + path.string() + ": somebody listens there already",
-                   "choose another path"}));
+  EXPECT_EQ(
+      Listener::listen(executor(), Endpoint::unix_socket(path.string())).error(),
+      (Error{Errc::AlreadyExists,
+             "listening on unix:" + path.string() + ": another process is already listening there",
+             "choose another path"}));
   // A dead process leaves its file behind: keep a second link to it while the listener closes.
   std::filesystem::create_hard_link(path, folder_ / "kept");
   living->close();
@@ -131,8 +132,8 @@ TEST_F(ListenerTest, RefusesAFolderThatIsOpenToOthers) {
   ::chmod(folder.c_str(), 0750);
   EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string())).error(),
             (Error{Errc::Permission,
-                   "folder " + folder.string() +
-                       " of the socket has mode 0750, which lets others in; wanted is 0700",
+                   "the socket's folder " + folder.string() +
+                       " has mode 0750, which gives others access; 0700 is required",
                    "chmod 700 " + folder.string()}));
 }
 
@@ -144,8 +145,8 @@ TEST_F(ListenerTest, RefusesAFolderOfSomebodyElse) {
   ASSERT_EQ(::chown(folder.c_str(), 4711, -1), 0);
   EXPECT_EQ(Listener::listen(executor(), Endpoint::unix_socket((folder / "x").string())).error(),
             (Error{Errc::Permission,
-                   "folder " + folder.string() +
-                       " of the socket belongs to uid 4711, not to uid 0, who listens",
+                   "the socket's folder " + folder.string() +
+                       " belongs to uid 4711, but must belong to uid 0",
                    "choose a folder of your own"}));
 }
 
@@ -195,7 +196,7 @@ TEST_F(ListenerTest, ATcpPortIsTakenOnce) {
   EXPECT_EQ(taken.host_or_path, "127.0.0.1");
   EXPECT_EQ(Listener::listen(executor(), taken).error(),
             (Error{Errc::AlreadyExists,
-                   "listening on " + taken.text() + ": somebody listens there already",
+                   "listening on " + taken.text() + ": another process is already listening there",
                    "choose another address"}));
   listener->close();
   listener->close();

@@ -78,15 +78,15 @@ TEST_F(TlsFilesTest, ErrorsNameTheFile) {
             "opening file " + path("none") + "/ca.crt: No such file or directory");
   make(kNode, "n1");
   ::chmod(path("n1/tls.key").c_str(), 0644);
-  EXPECT_EQ(
-      TlsFiles::read({"", path("n1")}, kNode).error().message,
-      "key file " + path("n1") + "/tls.key has mode 0644, which lets others at it; wanted is 0600");
+  EXPECT_EQ(TlsFiles::read({"", path("n1")}, kNode).error().message,
+            "key file " + path("n1") +
+                "/tls.key has mode 0644, which gives others access; 0600 is required");
   ::chmod(path("n1/tls.key").c_str(), 0600);
   ::chmod(path("n1/ca.crt").c_str(), 0664);
   EXPECT_EQ(TlsFiles::read({"", path("n1")}, kNode).error(),
             (Error{Errc::Permission,
                    "file " + path("n1") +
-                       "/ca.crt has mode 0664, which lets others at it; wanted is 0644",
+                       "/ca.crt has mode 0664, which gives others access; 0644 is required",
                    "chmod 644 " + path("n1") + "/ca.crt"}))
       << "whoever writes it chooses whom we trust";
   ::chmod(path("n1/ca.crt").c_str(), 0644);

@@ -107,9 +107,9 @@ TEST_F(TlsTest, AServerWithACertificateInPlaceOfTheTokenIsRefused) {
 
   const Error error = meet(peer.get(), ConnectionSide::Connector);
 
-  EXPECT_EQ(error,
-            (Error{Errc::Unauthenticated, "PEER shows a certificate, and a token is asked for here",
-                   "pass --tls, or start it with --token-file"}));
+  EXPECT_EQ(error, (Error{Errc::Unauthenticated,
+                          "PEER presents a certificate, but a token is required here",
+                          "pass --tls, or start it with --token-file"}));
 }
 
 TEST_F(TlsTest, AClientWithoutTheTokenIsRefused) {
@@ -118,7 +118,7 @@ TEST_F(TlsTest, AClientWithoutTheTokenIsRefused) {
   const Error error = meet(peer.get(), ConnectionSide::Listener);
 
   EXPECT_EQ(error,
-            (Error{Errc::Unauthenticated, "PEER shows no token, and one is asked for here"}));
+            (Error{Errc::Unauthenticated, "PEER presents no token, but one is required here"}));
 }
 
 TEST_F(TlsTest, AClientWithACertificateInPlaceOfTheTokenIsRefused) {
@@ -126,7 +126,7 @@ TEST_F(TlsTest, AClientWithACertificateInPlaceOfTheTokenIsRefused) {
   add_certificate(peer.get());
 
   EXPECT_EQ(meet(peer.get(), ConnectionSide::Listener).message,
-            "PEER shows no token, and one is asked for here");
+            "PEER presents no token, but one is required here");
 }
 
 int find_none(SSL*, const unsigned char*, std::size_t, SSL_SESSION** session) {
@@ -139,7 +139,7 @@ TEST_F(TlsTest, AServerThatKnowsNoSuchTokenSaysSo) {
   SSL_CTX_set_psk_find_session_callback(peer.get(), find_none);
 
   EXPECT_EQ(meet(peer.get(), ConnectionSide::Connector).describe(),
-            "PEER knows nothing of our token (is that a traind?)");
+            "PEER does not know our token (is that a traind?)");
 }
 
 TEST_F(TlsTest, OlderVersionsOfTlsAreRefused) {
@@ -161,7 +161,7 @@ TEST_F(TlsTest, TheRightKeyUnderAnotherNameIsRefused) {
     SSL_CTX_set_psk_use_session_callback(peer.get(), use_psk_a);
 
     EXPECT_EQ(meet(peer.get(), ConnectionSide::Listener).message,
-              "PEER shows no token, and one is asked for here")
+              "PEER presents no token, but one is required here")
         << identity;
   }
 }
@@ -499,7 +499,7 @@ TEST(TlsRecords, WhatIsNoTlsIsSaidToBeNone) {
     way.give_to(side, "nonsense");
     EXPECT_EQ(way.end(side).handshake().kind, IoStep::Refused);
     EXPECT_EQ(way.end(side).error("PEER").describe(),
-              side == 0 ? "PEER speaks no TLS (start it with --token-file)"
+              side == 0 ? "PEER does not speak TLS (start it with --token-file)"
                         : "PEER: TLS: wrong version number");
   }
 }

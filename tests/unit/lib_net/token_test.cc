@@ -60,12 +60,12 @@ TEST_F(TokenTest, ReadsATokenAfterACallThatASignalEnded) {
 
 TEST_F(TokenTest, RefusesATokenThatIsTooShortOrTooLong) {
   const std::string path = file("0123456789abcdef0123456789abcde\n");
-  EXPECT_EQ(
-      read_token_file(path).error(),
-      (Error{Errc::InvalidArgument, "token file " + path + " holds 31 bytes; wanted are 32 to 4096",
-             "make one with: traind token FILE"}));
+  EXPECT_EQ(read_token_file(path).error(),
+            (Error{Errc::InvalidArgument,
+                   "token file " + path + " holds 31 bytes; it must hold 32 to 4096",
+                   "make one with: traind token FILE"}));
   EXPECT_EQ(read_token_file(file("")).error().message,
-            "token file " + path + " holds 0 bytes; wanted are 32 to 4096");
+            "token file " + path + " holds 0 bytes; it must hold 32 to 4096");
   EXPECT_EQ(read_token_file(file(std::string(4097, 'x'))).error().message,
             "token file " + path + " has more than 4096 bytes");
 }
@@ -79,7 +79,7 @@ TEST_F(TokenTest, RefusesAFileThatOthersMayTouch) {
     std::snprintf(octal, sizeof octal, "%04o", mode);
     EXPECT_EQ(token.error(), (Error{Errc::Permission,
                                     "token file " + path + " has mode " + octal +
-                                        ", which lets others at it; wanted is 0600",
+                                        ", which gives others access; 0600 is required",
                                     "chmod 600 " + path}));
   }
   EXPECT_TRUE(read_token_file(file(std::string(32, 'x'), 0400)).has_value());
@@ -91,7 +91,7 @@ TEST_F(TokenTest, RefusesAFileOfSomebodyElse) {
   ASSERT_EQ(::chown(path.c_str(), 4711, -1), 0);
   EXPECT_EQ(read_token_file(path).error(),
             (Error{Errc::Permission,
-                   "token file " + path + " belongs to uid 4711, not to uid 0, who reads it",
+                   "token file " + path + " belongs to uid 4711, but must belong to uid 0",
                    "chown 0 " + path}));
 }
 
@@ -133,9 +133,9 @@ TEST_F(TokenTest, RefusesALinkInAFolderThatOthersCanChange) {
     EXPECT_EQ(token.error(),
               (Error{Errc::Permission,
                      "token file " + link +
-                         " is reached by the link 'link', and others can change "
+                         " is reached through the link 'link', and others can change "
                          "'open' (uid " +
-                         std::to_string(::geteuid()) + ", mode " + octal + ") on the way",
+                         std::to_string(::geteuid()) + ", mode " + octal + ") on that path",
                      "name the file itself"}));
   }
   for (const mode_t mode : {0755u, 01777u}) {  // sticky bit: others cannot replace our link
@@ -187,7 +187,7 @@ TEST_F(TokenTest, OfOtherUsersFilesOnlyRootsAreRead) {
     ASSERT_TRUE(user.worked());
     EXPECT_EQ(read_token_file(path).error().message, "token file " + path + " belongs to uid " +
                                                          std::to_string(owner) +
-                                                         ", not to uid 4711, who reads it");
+                                                         ", but must belong to uid 4711");
   }
 }
 

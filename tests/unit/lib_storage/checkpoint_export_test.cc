@@ -128,10 +128,10 @@ TEST(Export, DoesNotTouchWhatIsThere) {
 
   EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, "/copies/full").error(),
             (Error{Errc::AlreadyExists, "the folder '/copies/full' is not empty",
-                   "name a folder that is not there yet, or is empty"}));
+                   "name a folder that does not exist yet, or is empty"}));
   EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, "/copies/file").error(),
             (Error{Errc::AlreadyExists, "'/copies/file' exists and is not a directory",
-                   "name a folder that is not there yet, or is empty"}));
+                   "name a folder that does not exist yet, or is empty"}));
   EXPECT_EQ(disk->tree("/copies"), (Paths{"/copies/file", "/copies/full/", "/copies/full/mine"}));
 }
 
@@ -173,7 +173,8 @@ TEST(Export, OfACheckpointThatRetentionRemovesSaysSo) {
 
   EXPECT_EQ(gone.error(),
             (Error{Errc::NotFound,
-                   "'" + kSource + "' was removed while it was copied: its run keeps newer ones",
+                   "'" + kSource +
+                       "' was removed while it was being copied: its run keeps only newer ones",
                    "export a newer one"}));
   EXPECT_EQ(disk->tree("/copies"), Paths{});
 }

@@ -57,7 +57,7 @@ TEST(JournalDisk, FullTakesNothingAndGoesOnWhenThereIsSpaceAgain) {
             (Error{Errc::NoSpace,
                    "records 3 to 4 are not in the journal: writing '/run/events.jsonl': No space "
                    "left on device",
-                   "free space on the disk of '/run'; the journal then goes on"}));
+                   "free some space on the disk of '/run'; the journal then continues"}));
   EXPECT_EQ(on.ranks(), (Ranks{0}));
   EXPECT_EQ(read_journal(*on.disk.after_kill(), kPath)->damage, std::nullopt);
   on.disk.set_space(5000);
@@ -86,7 +86,7 @@ TEST(JournalDisk, AFullDiskThatIsSeenAtTheSyncKeepsTheGroupForALaterFile) {
             (Error{Errc::NoSpace,
                    "records 3 to 3 are not in the journal: writing '/run/.events.jsonl.tmp': No "
                    "space left on device",
-                   "free space on the disk of '/run'; the journal then goes on"}));
+                   "free some space on the disk of '/run'; the journal then continues"}));
   EXPECT_EQ(on.journal->append({event(2)}, kTime).error().code, Errc::NoSpace);
   on.disk.set_space(5000);
   EXPECT_FALSE(on.journal->append({event(3)}, kTime).has_error());
@@ -180,7 +180,7 @@ TEST(JournalOwner, ThatWasReplacedIsFenced) {
       Errc::Fenced,
       "records 3 to 3 are not in the journal: '/run/events.jsonl' was replaced meanwhile by "
       "another process",
-      "only the run's owner writes it; see who that is with train-run status"};
+      "only the run's owner may write it; `train-run status` shows who that is"};
   EXPECT_EQ(on.journal->append({event(1)}, kTime).error(), expected);
   EXPECT_EQ(on.journal->append({event(1)}, kTime).error(), expected);
   ASSERT_FALSE((*later)->append({event(2)}, kTime).has_error());
@@ -210,7 +210,7 @@ TEST(JournalOwner, WhoseFileIsGoneSaysSo) {
             (Error{Errc::Fenced,
                    "records 3 to 3 are not in the journal: '/run/events.jsonl' was removed "
                    "meanwhile by another process",
-                   "only the run's owner writes it; see who that is with train-run status"}));
+                   "only the run's owner may write it; `train-run status` shows who that is"}));
   EXPECT_EQ(on.disk.get(kPath), "(no such file)");
 }
 
@@ -255,14 +255,14 @@ TEST_F(JournalOnRealDisk, FullRefusesAGroupAndGoesOnWhenThereIsSpaceAgain) {
             (Error{Errc::NoSpace,
                    "records 2 to 3 are not in the journal: writing '" + path +
                        "': No space left on device",
-                   "free space on the disk of '" + folder + "'; the journal then goes on"}));
+                   "free some space on the disk of '" + folder + "'; the journal then continues"}));
   EXPECT_EQ(read_journal(fs, path)->last_seq(), 1U);
   EXPECT_EQ(read_journal(fs, path)->damage, std::nullopt);
   EXPECT_EQ(Journal::open(fs, path).error(),
             (Error{Errc::NoSpace,
                    "the journal cannot be opened for writing: writing '" + folder +
                        "/.events.jsonl.tmp': No space left on device",
-                   "free space on the disk of '" + folder + "'; the journal then goes on"}));
+                   "free some space on the disk of '" + folder + "'; the journal then continues"}));
   ASSERT_FALSE(fs.remove_file(folder + "/filler").has_error());
   EXPECT_FALSE((*journal)->append({event(2), large}, kTime).has_error());
   const auto replay = read_journal(fs, path);
@@ -285,8 +285,8 @@ TEST_F(JournalOnRealDisk, ReadOnlyIsReadButNotOpened) {
                    "the journal cannot be opened for writing: creating '" + folder +
                        "/.events.jsonl.tmp': Read-only file system",
                    "make '" + folder +
-                       "' writable for this user; a disk may be mounted read-only because it fails "
-                       "(dmesg). What was acknowledged before is kept"}));
+                       "' writable for this user; a failing disk may be mounted read-only (see "
+                       "dmesg). Records acknowledged so far are kept"}));
   EXPECT_EQ(read_journal(fs, path)->generation(), Generation{1});
   ASSERT_EQ(::mount("", folder.c_str(), "", MS_REMOUNT, ""), 0);
   EXPECT_EQ(*Journal::open(fs, path).value()->take_generation(kTime, {}), Generation{2});

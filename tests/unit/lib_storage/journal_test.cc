@@ -133,13 +133,13 @@ TEST(Journal, SaysWhereAndWhatIsDamaged) {
 
   EXPECT_EQ(
       Journal::open(*disk, kPath).error(),
-      (Error{
-          Errc::Corrupt,
-          "'/run/events.jsonl' is damaged at line 2 (byte " + std::to_string(lines[0].size()) +
-              "): no xxh3 at the end; 1 records before it are whole, later ones were acknowledged",
-          "restore the file from a backup, or start a new run from this one's newest checkpoint "
-          "with "
-          "resume_from_checkpoint"}));
+      (Error{Errc::Corrupt,
+             "'/run/events.jsonl' is damaged at line 2 (byte " + std::to_string(lines[0].size()) +
+                 "): no xxh3 at the end; 1 records before it are intact, but later ones were "
+                 "acknowledged",
+             "restore the file from a backup, or start a new run from this one's newest checkpoint "
+             "with "
+             "resume_from_checkpoint"}));
 }
 
 TEST(Journal, TakesALostStartOfTheLastGroupForATornTail) {
@@ -235,11 +235,11 @@ TEST(Journal, RefusesEventsThatCouldNotBeReadBack) {
 
 TEST(Journal, SaysWhatToDoAboutADiskThatFailsOrIsFull) {
   const std::vector<std::pair<int, std::string>> advice{
-      {EIO, "is the disk of '/run' failing (dmesg)? what was acknowledged before is kept"},
-      {ENOSPC, "free space on the disk of '/run'; the journal then goes on"},
+      {EIO, "is the disk of '/run' failing (see dmesg)? Records acknowledged so far are kept"},
+      {ENOSPC, "free some space on the disk of '/run'; the journal then continues"},
       {EROFS,
-       "make '/run' writable for this user; a disk may be mounted read-only because it fails "
-       "(dmesg). What was acknowledged before is kept"}};
+       "make '/run' writable for this user; a failing disk may be mounted read-only (see dmesg). "
+       "Records acknowledged so far are kept"}};
   for (const auto& [number, hint] : advice) {
     auto disk = disk_with_journal();
     auto journal = Journal::open(*disk, kPath);

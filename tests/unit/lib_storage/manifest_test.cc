@@ -157,7 +157,8 @@ TEST(Manifest, RefusesWhatCannotBe) {
   EXPECT_EQ(changed("\"size\":5,", ""), "manifest: files[0]: 'size' is missing");
   EXPECT_EQ(changed("\"ranks\":[1]", "\"ranks\":[2]"),
             "manifest: file 'rank-0001/rng.bin' is of rank 2, but world_size is 2");
-  EXPECT_EQ(changed("\"ranks\":[0,1]", "\"ranks\":[]"), "manifest: file 'model.pt' is of no rank");
+  EXPECT_EQ(changed("\"ranks\":[0,1]", "\"ranks\":[]"),
+            "manifest: file 'model.pt' belongs to no rank");
   EXPECT_EQ(changed("\"ranks\":[0,1]", "\"ranks\":[1,1]"),
             "manifest: ranks of file 'model.pt' are not ascending");
   EXPECT_EQ(changed("\"version\":2", "\"version\":3"),

@@ -45,8 +45,8 @@ TEST_F(StorageMarker, IsFoundAndNothingElseIsLeft) {
 TEST_F(StorageMarker, IsMissingInALocalFolderOfTheSameName) {
   EXPECT_EQ(check_storage(disk, kCheck).error(),
             (Error{Errc::InvalidArgument,
-                   "'/shared/vit' is not the launcher's storage: it is there, but has no mark of "
-                   "this launcher",
+                   "'/shared/vit' is not the launcher's storage: it exists, but lacks this "
+                   "launcher's marker",
                    kSameMount}));
 }
 
@@ -61,7 +61,7 @@ TEST_F(StorageMarker, OfAnotherLauncherIsNotOurs) {
   ASSERT_TRUE(leave("vit-1 other"));
 
   EXPECT_EQ(check_storage(disk, kCheck).error().message,
-            "'/shared/vit' is not the launcher's storage: it has the mark of another launcher");
+            "'/shared/vit' is not the launcher's storage: it has another launcher's marker");
 }
 
 TEST_F(StorageMarker, IsNoUseWhereNothingMayBeWritten) {
@@ -81,8 +81,8 @@ TEST_F(StorageMarker, IsNotEnoughOnAFullDisk) {
 
   EXPECT_EQ(check_storage(disk, kCheck).error(),
             (Error{Errc::NoSpace,
-                   "the run's storage is full: 1048575 bytes are free in '/shared/vit', 1048576 "
-                   "are needed to begin with",
+                   "the run's storage is full: 1048575 bytes are free in '/shared/vit', at least "
+                   "1048576 are required",
                    "free some space there"}));
   disk.set_space(3);  // not even for a file
   EXPECT_EQ(check_storage(disk, kCheck).error().code, Errc::NoSpace);

@@ -86,8 +86,8 @@ TEST(ValidationResult, OfAnotherShapeSaysWhatIsWrong) {
   EXPECT_TRUE(mistake("").starts_with("no JSON: "));
   EXPECT_TRUE(mistake("{\"a\": 1").starts_with("no JSON: "));
   EXPECT_EQ(mistake(R"({"a": {"b": null}})"),
-            "'a.b' is no number, bool or text, which a metric is");
-  EXPECT_EQ(mistake(R"({"a": [1]})"), "'a' is no number, bool or text, which a metric is");
+            "'a.b' is not a number, bool or string, as a metric must be");
+  EXPECT_EQ(mistake(R"({"a": [1]})"), "'a' is not a number, bool or string, as a metric must be");
   EXPECT_EQ(mistake(R"({"a.b": 1, "a": {"b": 2}})"), "'a.b' is there twice");
 }
 

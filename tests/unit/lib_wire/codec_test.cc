@@ -41,8 +41,8 @@ TEST(Codec, AFieldThatNobodyKnowsIsPassedOverAndAMissingOneKeepsItsDefault) {
 }
 
 TEST(Codec, WrongBytesAreErrorsThatNameTheMessage) {
-  const Error wrong_type = Error{
-      Errc::Protocol, "bad Heartbeat message: a field has another type than the protocol says"};
+  const Error wrong_type =
+      Error{Errc::Protocol, "bad Heartbeat message: a field has the wrong type"};
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x81\xa8sequence\xa1x")).error(),
             wrong_type);
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x81\xa8sequence\xff")).error(),
@@ -50,10 +50,9 @@ TEST(Codec, WrongBytesAreErrorsThatNameTheMessage) {
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x93\x01\x02\x03")).error(),
             wrong_type);
   EXPECT_EQ(decode<GroupGone>(frame_of(MessageType::GroupGone, "\x90")).error().message,
-            "bad GroupGone message: a field has another type than the protocol says");
-  EXPECT_EQ(
-      decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x80\x80")).error(),
-      (Error{Errc::Protocol, "bad Heartbeat message: bytes follow it that do not belong to it"}));
+            "bad GroupGone message: a field has the wrong type");
+  EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x80\x80")).error(),
+            (Error{Errc::Protocol, "bad Heartbeat message: it is followed by extra bytes"}));
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "")).error().code, Errc::Protocol);
   EXPECT_EQ(decode<Heartbeat>(frame_of(MessageType::Heartbeat, "\x82\xa1")).error().code,
             Errc::Protocol);

@@ -56,7 +56,7 @@ TEST(Reports, WrongBatchesAreErrors) {
   ReportBatch batch = batch_of_two();
   batch.count = 3;
   EXPECT_EQ(read_reports(batch, 0).error(),
-            (Error{Errc::Protocol, "a batch of rank 3 says 3 reports and holds 2"}));
+            (Error{Errc::Protocol, "a batch of rank 3 announces 3 reports but holds 2"}));
   for (std::size_t size = 1; size < batch_of_two().data.size(); ++size) {
     ReportBatch cut = batch_of_two();
     cut.data.resize(size);

@@ -38,7 +38,7 @@ TEST(Reader, KnowsThePlaceOfEachNodeFromOne) {
 
 TEST(Reader, CountsColumnsInCharacters) {
   EXPECT_EQ(Parsed("{ä: 1, ä: 2}\n").errors(),
-            "job.yaml:1:8: error: the key \"ä\" stands twice\n"
+            "job.yaml:1:8: error: the key \"ä\" appears twice\n"
             "  1 | {ä: 1, ä: 2}\n"
             "    |        ^ remove one; the first is on line 1\n");
 }
@@ -48,10 +48,10 @@ TEST(Reader, ReportsAllDuplicatesAndTagsOfOnePass) {
             "job.yaml:2:4: error: tags are not supported\n"
             "  2 | b: !!int 2\n"
             "    |    ^ remove it: each key knows the type of its value\n"
-            "job.yaml:3:1: error: the key \"a\" stands twice\n"
+            "job.yaml:3:1: error: the key \"a\" appears twice\n"
             "  3 | a: 3\n"
             "    | ^ remove one; the first is on line 1\n"
-            "job.yaml:4:1: error: the key \"b\" stands twice\n"
+            "job.yaml:4:1: error: the key \"b\" appears twice\n"
             "  4 | b: 4\n"
             "    | ^ remove one; the first is on line 2\n");
 }

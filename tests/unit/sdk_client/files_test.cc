@@ -108,10 +108,12 @@ TEST_F(Files, NothingIsReadBehindTheEnd) {
   FileScan scan((root / "plain").string());
   std::string got(20, '?');
 
-  EXPECT_EQ(failure_of([&] { scan.read(5, 11, got.data()); }),
-            "corrupt: " + (root / "plain").string() + ": bytes 5 to 11 are wanted, it has 10");
-  EXPECT_EQ(failure_of([&] { scan.read(6, 5, got.data()); }),
-            "corrupt: " + (root / "plain").string() + ": bytes 6 to 5 are wanted, it has 10");
+  EXPECT_EQ(
+      failure_of([&] { scan.read(5, 11, got.data()); }),
+      "corrupt: " + (root / "plain").string() + ": bytes 5 to 11 were requested, but it has 10");
+  EXPECT_EQ(
+      failure_of([&] { scan.read(6, 5, got.data()); }),
+      "corrupt: " + (root / "plain").string() + ": bytes 6 to 5 were requested, but it has 10");
   scan.read(7, 10, got.data());
   scan.read(0, 3, got.data() + 3);
   EXPECT_EQ(got.substr(0, 6), "789012");

@@ -254,9 +254,9 @@ TEST(Environment, NamesAVariableThatCannotBe) {
     info_from_environment(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}));
     FAIL();
   } catch (const Failure& why) {
-    EXPECT_STREQ(
-        why.what(),
-        "RANK='8' is no whole number from 0 to 7 (the launcher sets it; unset it to run by hand)");
+    EXPECT_STREQ(why.what(),
+                 "RANK='8' is not a whole number from 0 to 7 (the launcher sets it; unset it to "
+                 "run by hand)");
   }
 }
 
@@ -313,8 +313,8 @@ TEST(Environment, ReadsTheSpec) {
   EXPECT_EQ(info.datasets, (Dict{{"train", Dict{}}}));
   EXPECT_EQ(read(R"({"metadata":null})").second, "none");
   EXPECT_EQ(read(R"({"metadata":[1]})").second,
-            "invalid_argument: " + path + ": 'metadata' is no dict");
-  EXPECT_EQ(read("[1]").second, "invalid_argument: " + path + ": 'the file' is no dict");
+            "invalid_argument: " + path + ": 'metadata' is not a dict");
+  EXPECT_EQ(read("[1]").second, "invalid_argument: " + path + ": 'the file' is not a dict");
   EXPECT_EQ(read(R"({"lr":1})").second,
             "invalid_argument: " + path +
                 ": unknown key 'lr' (known: train_loop_config, metadata, datasets)");

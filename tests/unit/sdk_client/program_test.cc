@@ -373,7 +373,7 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
             "{\"n\":9223372036854775808.0}\n"
             "reduce: rank 0 and rank 1 give different metrics, first at 'x' (all ranks give the "
             "same names)\n"
-            "reduce: 'x' is no number\n"
+            "reduce: 'x' is not a number\n"
             "\"of rank 0\"\n");
 }
 
@@ -491,7 +491,7 @@ TEST(CFace, WhateverItsFunctionsThrowIsAnErrorOfTheCall) {
 
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out,
-            "1 internal: something that is no std::exception was thrown\n"
+            "1 internal: something other than a std::exception was thrown\n"
             "1 internal: row 7 of 5\n");
 }
 
@@ -512,7 +512,7 @@ TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
 1 unavailable: the function returned 3
 1 unavailable: no route
 1 not_found: the checkpoint's folder 'none' is not a directory: No such file or directory
-1 invalid_argument: metadata_json is no JSON object
+1 invalid_argument: metadata_json is not a JSON object
 NULL
 0
 {"note":"best"}
@@ -587,7 +587,7 @@ assert lib.trainrun_finish(None) == 0
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(
       ended.out,
-      "invalid_argument metrics_json is no JSON object\nreport 1: loss=0.5\n"
+      "invalid_argument metrics_json is not a JSON object\nreport 1: loss=0.5\n"
       "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
       "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
       "kept checkpoints/checkpoint_000002\nreport 4: loss=0.0625\n"

@@ -163,8 +163,8 @@ TEST(SupervisedSession, MovesNothingIntoStorageThatIsNoFolderHere) {
   };
 
   EXPECT_EQ(refusal("s3://bucket/runs/vit", "/var/tmp/staging"),
-            "invalid_argument: Upload::None: the run's storage is 's3://bucket/runs/vit', and "
-            "nothing that is there already can become part of a checkpoint (report it with "
+            "invalid_argument: Upload::None: the run's storage is 's3://bucket/runs/vit', where "
+            "existing data cannot become part of a checkpoint (report it with "
             "Upload::Async, which copies)");
   EXPECT_EQ(refusal("/data/runs/vit", "/var/tmp/data/run/checkpoints/.staging-0/rank-0"),
             "invalid_argument: Upload::None: this node has no access to the run's folder "
@@ -199,7 +199,7 @@ TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsSize) {
               worker.session->report({{"epoch", 1}}, &checkpoint);
             }),
             "invalid_argument: report: 1048604 bytes of checkpoint metadata as JSON, at most "
-            "1048576 are kept (write what is large into a file of the checkpoint)");
+            "1048576 are allowed (put large data into a file of the checkpoint)");
   checkpoint.set_metadata({{"notes", mebibyte.substr(28)}});
   worker.session->report({{"epoch", 2}}, &checkpoint);
 

@@ -161,13 +161,12 @@ TEST(SupervisedSession, SaysWhyACollectiveFailed) {
   EXPECT_EQ(
       failure_of([&] { worker.session->all_gather("barrier", "", std::chrono::milliseconds(1)); }),
       "timeout: 'barrier' (collective call 2 of rank 0): not all ranks made it within 1 ms");
-  EXPECT_EQ(failure_of([&] {
-              worker.session->all_gather("big", std::string(65'537, 'x'),
-                                         std::chrono::milliseconds(1));
-            }),
-            "invalid_argument: 'big': 65537 bytes, at most 65536 a rank travel in a collective "
-            "call (larger data: a checkpoint, or the "
-            "process group)");
+  EXPECT_EQ(
+      failure_of([&] {
+        worker.session->all_gather("big", std::string(65'537, 'x'), std::chrono::milliseconds(1));
+      }),
+      "invalid_argument: 'big': 65537 bytes; at most 65536 per rank are allowed in a collective "
+      "call (for larger data use a checkpoint or the process group)");
 }
 
 TEST(SupervisedSession, RunsOnceWhenTheNodeSaysSoAndTellsHowItWent) {
@@ -227,7 +226,7 @@ TEST(SupervisedSession, TellsTheNodeWhateverWasThrownInACallOnce) {
   };
 
   EXPECT_EQ(once("number", [] { throw 7; }),
-            std::pair(std::string("something that is no std::exception was thrown"),
+            std::pair(std::string("something other than a std::exception was thrown"),
                       std::string("rethrown")));
   EXPECT_EQ(once("silent", [] { throw std::runtime_error(""); }),
             std::pair(std::string("an exception without a text"), std::string("rethrown")));

@@ -203,8 +203,8 @@ TEST_F(Solo, AcceptsWhatAFrameCarriesAndNoMore) {
   };
   EXPECT_EQ(gather(4096, 65536), "nothing was thrown");
   EXPECT_EQ(gather(4097, 0),
-            "invalid_argument: a collective call's name of 4097 bytes, at most 4096 travel");
-  EXPECT_TRUE(gather(1, 65537).starts_with("invalid_argument: 'n': 65537 bytes, at most 65536"));
+            "invalid_argument: a collective call's name has 4097 bytes; at most 4096 are allowed");
+  EXPECT_TRUE(gather(1, 65537).starts_with("invalid_argument: 'n': 65537 bytes; at most 65536"));
   EXPECT_EQ(failure_of([&] { solo.set_result(std::string(1 << 20, 'x')); }), "nothing was thrown");
   EXPECT_EQ(failure_of([&] { solo.set_result(std::string((1 << 20) + 1, 'x')); }),
             "invalid_argument: set_result: 1048577 bytes of JSON, at most 1048576 fit");

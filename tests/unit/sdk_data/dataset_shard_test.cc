@@ -287,7 +287,7 @@ TEST_F(DatasetShardTest, LetsRanksReadBatchesOfDifferentSizes) {
 
 TEST_F(DatasetShardTest, SaysWhichDatasetsThereAre) {
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
-            "the job has no dataset 'train', and no other either (add it under `datasets` in the "
+            "the job has no dataset 'train', nor any other (add it under `datasets` in the "
             "job's YAML)");
   add("valid", {{"path", folder_.path()}});
   add("test", {{"path", folder_.path()}});

@@ -356,8 +356,8 @@ TEST(DataParallel, ThrowsWhenItsHolderIsGone) {
 
   for (const auto& end : ends) {
     EXPECT_EQ(end.result,
-              "error: a backward pass of a module whose train::DataParallel is gone: ranks would "
-              "train apart (keep what "
+              "error: a backward pass of a module whose train::DataParallel was destroyed: the "
+              "ranks would diverge (keep what "
               "train::prepare_model returned for as long as you train)");
   }
 }

@@ -278,7 +278,7 @@ TEST(DistributedSampler, RefusesTheStateOfAnotherOrder) {
   EXPECT_EQ(into(10, {.seed = 3, .drop_last = true}), "none");
   EXPECT_EQ(
       into(11, {.seed = 3}),
-      "invalid_argument: the sampler's state is of another order of rows: it was saved for 10 "
+      "invalid_argument: the sampler's state is for a different order of rows: it was saved for 10 "
       "rows, shuffled with seed 3, and this one has 11 rows, shuffled with seed 3 (make the "
       "sampler with the size and the options that it was saved with)");
   EXPECT_THAT(into(10, {.seed = 4}), HasSubstr("this one has 10 rows, shuffled with seed 4"));
@@ -394,7 +394,7 @@ TEST(DataLoader, DoesNotSaveWhereBatchesComeInAnyOrder) {
   leave_after(1, loader);
 
   EXPECT_EQ(failure([&] { saved(loader.sampler()); }),
-            "invalid_argument: which rows were consumed is not known: the loader gives out batches "
+            "invalid_argument: it is unknown which rows were consumed: the loader returns batches "
             "in any order (leave enforce_ordering on, or save between two epochs, after end_pass() "
             "where a loop was left early)");
   pass(loader);

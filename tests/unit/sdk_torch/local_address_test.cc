@@ -75,11 +75,10 @@ TEST(AddressTowards, WaitsUntilTheMasterListens) {
 TEST(AddressTowards, SaysWhyNobodyAnswered) {
   const auto found = address_towards("127.0.0.1", 1, std::chrono::milliseconds(20));
 
-  EXPECT_EQ(
-      found.error(),
-      (Error{Errc::Timeout,
-             "connecting to rank 0's store at 127.0.0.1:1 for 20 ms: Connection refused",
-             "look whether rank 0 started, and whether a firewall stands between the nodes"}));
+  EXPECT_EQ(found.error(),
+            (Error{Errc::Timeout,
+                   "connecting to rank 0's store at 127.0.0.1:1 for 20 ms: Connection refused",
+                   "check whether rank 0 started, and whether a firewall blocks the connection"}));
 }
 
 }  // namespace

@@ -138,10 +138,9 @@ TEST_F(OptimizerState, AFileOfTheOldFormatIsReadOnlyWhereThatIsAllowed) {
 
   EXPECT_EQ(failure([&] { load(loaded); }),
             "invalid_argument: " + in("optimizer.pt") +
-                " is of an older format, which can hold code that runs when it is read (where you "
-                "trust whoever wrote it, give the workers TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1 in "
-                "the job's env; checkpoints "
-                "written from then on hold none)");
+                " is of an older format, which can hold code that runs when it is read (if you "
+                "trust its author, set TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1 in the job's env; "
+                "newer checkpoints hold no code)");
   ::setenv(kFlag, "1", 1);
   load(loaded);
 
@@ -342,7 +341,7 @@ const Wrong kWrong[] = {
      [](Dict& said, auto&) {
        first(said, "groups")["betas"] = List{0.1, 0.2, 0.3};
      },
-     R"(group 0: "betas": two numbers are wanted, found [0.1,0.2,0.3])"},
+     R"(group 0: "betas": expected two numbers, found [0.1,0.2,0.3])"},
     {"StepBelowZero", [](Dict& said, auto&) { first(said, "state")["step"] = -1; },
      R"(the state of parameter 0: "step": -1 is not a count)"},
     {"StepTooLarge",
@@ -382,7 +381,7 @@ TEST_F(OptimizerState, AHistoryThatIsLongerThanItsListIsRefused) {
             "corrupt: " + in("optimizer.safetensors") +
                 R"(: the state of parameter 0: "old_dirs" is longer than "history_size")");
   change([](Dict& said, auto&) { first(said, "groups")["history_size"] = 0; });
-  EXPECT_THAT(failure([&] { load(optimizer); }), HasSubstr("is to be from 1 to 1048576"));
+  EXPECT_THAT(failure([&] { load(optimizer); }), HasSubstr("must be from 1 to 1048576"));
   change([](Dict& said, auto&) { first(said, "state")["ro"] = std::int64_t{1} << 50; });
   EXPECT_THAT(failure([&] { load(optimizer); }), HasSubstr("is missing"));
 }

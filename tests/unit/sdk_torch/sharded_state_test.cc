@@ -278,7 +278,7 @@ TEST_F(Sharded, AHeaderWithoutPlacesIsCorrupt) {
 
   EXPECT_EQ(failure([&] { load(ShardedState().replicated("w", torch::zeros({2}))); }),
             "corrupt: " + folder() +
-                "/rank-0000/sharded.safetensors: its header does not say where its pieces lie");
+                "/rank-0000/sharded.safetensors: its header does not locate its pieces");
 }
 
 }  // namespace

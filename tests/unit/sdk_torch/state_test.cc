@@ -199,7 +199,7 @@ TEST_F(State, ARandomNumberBehindTheTableIsRefused) {
                           static_cast<std::size_t>(damaged.data.numel()));
 
   EXPECT_EQ(failure([&] { load_state(folder(), {}); }),
-            "corrupt: restoring " + path + ": \"cpu\" is no state of a generator");
+            "corrupt: restoring " + path + ": \"cpu\" is not a generator state");
 }
 
 TEST_F(State, WritesTheBytesThatOtherReadersExpect) {

@@ -64,7 +64,7 @@ TEST(Json, RefusesWithTheOffsetOfTheMistake) {
   EXPECT_EQ(refusal_of(""), "JSON, byte 0: the text ends where a value is wanted");
   EXPECT_EQ(refusal_of("[1,]"), "JSON, byte 3: a value is wanted here");
   EXPECT_EQ(refusal_of("{\"a\":1,}"), "JSON, byte 7: a key in double quotes is wanted here");
-  EXPECT_EQ(refusal_of("{\"a\":1,\"a\":2}"), "JSON, byte 7: a key that is there already");
+  EXPECT_EQ(refusal_of("{\"a\":1,\"a\":2}"), "JSON, byte 7: a repeated key");
   EXPECT_EQ(refusal_of("{\"a\" 1}"), "JSON, byte 5: ':' is wanted here");
   EXPECT_EQ(refusal_of("[1 2]"), "JSON, byte 3: ',' or ']' is wanted here");
   EXPECT_EQ(refusal_of("01"), "JSON, byte 2: a number with a leading zero");
