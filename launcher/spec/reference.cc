@@ -16,35 +16,38 @@ using spec::Kind;
 
 constexpr std::string_view kIntroduction = R"(# The run spec
 
-The text of this file is made from the table in `launcher/spec/fields.cc` (a test holds the two together), as are the
-parser and the JSON Schema. For completion and checks in an editor:
+The table in `launcher/spec/fields.cc` defines this file (a test compares them), the parser and the JSON Schema. For
+completion and checks in an editor:
 
     train-run schema > train-run.schema.json
     # first line of job.yaml:  # yaml-language-server: $schema=train-run.schema.json
 
 `train-run validate job.yaml` reports every mistake in one pass, each with its place and what to do;
-`train-run job.yaml --print-config` prints the spec with everything spelled out and where each value comes from.
+`train-run job.yaml --print-config` prints the complete spec and the origin of each value.
 
     command: [./train]                 # the smallest spec
 
-## How it is read
+## How train-run reads it
 
-- YAML 1.2, UTF-8, at most 1 MiB, one document, nesting at most 32 deep, at most 50,000 values. Sizes count what is there
-  once aliases, merges and variables are expanded; the keys on the way to a value have 1,024 bytes at most. Anchors, aliases and `<<` work; tags do not. A key stands once. Unknown keys are errors, but for top-level
-  keys that begin with `x-`, which are yours (a place for anchors).
-- Each key knows the type of its value: a name may be `012`, an environment value `no` or `true`. Inside
-  `train_loop_config`, `metadata` and `items`, YAML 1.2's core schema decides: `no` is a text, `012` is 12, `1e-3` a float.
-- A key with nothing behind it keeps its default.
-- Durations: a number and `ms`, `s`, `m`, `h` or `d` (`30s`, `1.5h`). Sizes: a number of bytes, or one with `KiB`, `MiB`,
-  `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of 1000).
-- `${NAME}` and `${NAME:-default}` (also used when NAME is empty) are replaced by variables of the submitter's environment, in these places only: )";
+- A spec is one YAML 1.2 document in UTF-8: at most 1 MiB, 50,000 values and 32 levels of nesting. train-run counts
+  after it expands aliases, merges and variables. The keys on the path to a value have at most 1,024 bytes. Anchors,
+  aliases and `<<` work; tags do not. A mapping may contain a key only once. Unknown keys are errors, except top-level
+  keys that begin with `x-`, which are for your own use, such as anchors.
+- Each key determines the type of its value: a name may be `012`, an environment value `no` or `true`. Inside
+  `train_loop_config`, `metadata` and `items`, YAML 1.2's core schema decides: `no` is a string, `012` is 12, `1e-3` a
+  float.
+- A key without a value keeps its default.
+- A duration is a number and `ms`, `s`, `m`, `h` or `d` (`30s`, `1.5h`). A size is a number of bytes, or a number and
+  `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of 1000).
+- train-run replaces `${NAME}` and `${NAME:-default}` (the default also applies if NAME is empty) with variables of the submitter's environment, in these places only: )";
 
 constexpr std::string_view kIntroductionEnd = R"(.
-  A `command` that is one string is left to its shell. `$${` is a literal `${`. A variable that is not set and has no
-  default is an error at its place.
-- Relative paths start at the folder of the file that holds them (those of `--set` at the spec's), `~/` is the home folder.
-- `--set key.path=value` (any number of times; the value is YAML) lies over the file, and the file over what it `extends`:
-  mappings merge key by key, everything else is replaced, the last one wins.
+  train-run leaves a `command` that is one string to its shell. Write `$${` for a literal `${`. A variable that is not
+  set and has no default is an error at its place.
+- Relative paths start at the folder of the file that contains them (in `--set`: the spec's folder); `~/` is the home
+  folder.
+- `--set key.path=value` (any number of times; the value is YAML) overrides the file, and the file overrides what it
+  `extends`: mappings merge key by key; for other values, the last one wins.
 
 ## Keys
 
@@ -68,11 +71,11 @@ std::string kind_words(const Field& field) {
     case Kind::Name:
       return "name";
     case Kind::Text:
-      return "text";
+      return "string";
     case Kind::Command:
-      return "list of texts, or text";
+      return "list of strings, or string";
     case Kind::Environment:
-      return "name → text";
+      return "name → string";
     case Kind::Free:
       return "any mapping";
     case Kind::Items:
@@ -82,7 +85,7 @@ std::string kind_words(const Field& field) {
     case Kind::ChoiceList:
       return fmt::format("list of: {}", fmt::join(field.choices, ", "));
     case Kind::TextList:
-      return "list of texts";
+      return "list of strings";
     case Kind::Nodes:
       return "list of host:port";
     case Kind::Integer:
@@ -148,7 +151,8 @@ std::string job_spec_reference_markdown() {
                         default_words(field), field.what);
   }
   text +=
-      "\n## Planned\n\nKnown, and refused with a clear error until they work:\n\n| key | until "
+      "\n## Planned\n\ntrain-run refuses these with a clear error until they "
+      "work:\n\n| key | until "
       "then |\n|---|---|\n";
   return text + planned;
 }

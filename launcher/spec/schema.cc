@@ -169,7 +169,8 @@ json::object field_schema(const Field& field) {
   json::object schema = kind_schema(field);
   std::string what(field.what);
   if (!field.default_words.empty()) what += fmt::format(" Default: {}.", field.default_words);
-  if (spec::is_interpolated(field.kind)) what += " ${NAME} and ${NAME:-default} are replaced.";
+  if (spec::is_interpolated(field.kind))
+    what += " train-run replaces ${NAME} and ${NAME:-default}.";
   schema["description"] = what;
   if (json::value value = default_of(field); !value.is_null()) schema["default"] = std::move(value);
   if (!field.example.empty()) schema["examples"] = json::array{json::parse(field.example)};
@@ -246,7 +247,7 @@ std::string job_spec_schema_json() {
   for (auto& [key, value] : body) schema[key] = std::move(value);
   schema["patternProperties"] = json::object{
       {"^x-",
-       json::object{{"description", "Yours: a place for anchors; train-run does not read it."}}}};
+       json::object{{"description", "For your own use, such as anchors; train-run ignores it."}}}};
   // A spec that extends another may leave the command to that one.
   schema["anyOf"] =
       json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"extends"}}}};
