@@ -31,7 +31,7 @@ constexpr std::array kFields{
     Field{"version", Kind::Version, nowhere, "The version of this format: 1."},
     Field{"extends", Kind::Extends, nowhere, "The path of a spec, relative to this one, that supplies keys missing here. Mappings merge key by key; other values here replace those there. That spec cannot extend another. Its own relative paths start at its folder.", {}, 0, 0, {}, R"("base.yaml")"},
     Field{"name", Kind::Name, [](const Target& t) -> Ref { return &t.spec->run_config.name; },
-          "The run's name: its folder under storage_path. Reusing the name resumes an unfinished run.", {}, 0, 0, "the file's name and the time, like job-20261121-101500", R"("vit-cifar10")"},
+          "The run's name: its folder under storage_path. Reusing the name resumes an unfinished run.", {}, 0, 0, "the file's name (for job.yaml its folder's) and the time, like vit-20261121-101500", R"("vit-cifar10")"},
     Field{"command", Kind::Command, [](const Target& t) -> Ref { return &t.spec->command; },
           "The worker's program and arguments. It starts in working_dir. traind runs a list as is and passes a string to /bin/sh -c, which replaces variables itself.", {}, 0, 0, "required", R"(["./vit", "--verbose"])"},
     Field{"working_dir", Kind::Path, [](const Target& t) -> Ref { return &t.spec->working_dir; },
@@ -41,7 +41,7 @@ constexpr std::array kFields{
     Field{"train_loop_config", Kind::Free, [](const Target& t) -> Ref { return &t.spec->train_loop_config; },
           "Any values. Workers read them with their types, as train::Config. YAML 1.2 defines numbers, true, false and null.", {}, 0, 0, {}, R"({"lr": 0.001, "epochs": 10, "batch_size": 512})"},
     Field{"backend", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend); },
-          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. none: traind still sets torchrun's variables, but reserves no port.", kBackends},
+          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. none: traind sets torchrun's variables except MASTER_ADDR and MASTER_PORT, and reserves no port.", kBackends},
     Field{"backend_config", Kind::Section, nowhere, "Torch backend settings."},
     Field{"backend_config.collectives", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->collectives; },
           "The collectives library. auto: nccl on GPUs, gloo on CPUs.", kCollectives},
@@ -71,7 +71,7 @@ constexpr std::array kFields{
           "Whether every node must see storage_path. auto: train-run relays checkpoints of nodes that do not. required: train-run refuses such nodes.", kStorageNeeds},
     Field{"run_config.failure_config", Kind::Section, nowhere, "What happens after a failure."},
     Field{"run_config.failure_config.max_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_failures; },
-          "How many worker deaths a run survives by restarting from the newest checkpoint; -1: any number. A newer checkpoint resets the count.", {}, -1},
+          "How many worker deaths (with a fixed num_workers, also lost nodes) a run survives by restarting from the newest checkpoint; -1: any number. A newer checkpoint resets the count.", {}, -1},
     Field{"run_config.failure_config.max_start_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_start_failures; },
           "The same for workers whose SDK program dies before the group's first report or barrier; -1: any number.", {}, -1,
           std::numeric_limits<int>::max(), "max_failures"},
@@ -158,9 +158,9 @@ constexpr std::array kFields{
 };
 
 constexpr std::array kPlannedChoices{
-    PlannedChoice{"backend", "tensorflow", "use none: the program forms its own cluster from RANK, WORLD_SIZE and MASTER_ADDR"},
+    PlannedChoice{"backend", "tensorflow", "use none: the program forms its own cluster from RANK and WORLD_SIZE"},
     PlannedChoice{"backend", "horovod", "use none, or torch with prepare_model, which averages gradients as Horovod does"},
-    PlannedChoice{"backend", "custom", "use none: the program forms its own group from RANK, WORLD_SIZE and MASTER_ADDR"},
+    PlannedChoice{"backend", "custom", "use none: the program forms its own group from RANK and WORLD_SIZE"},
     PlannedChoice{"run_config.callbacks", "mlflow", "use csv or tensorboard"},
     PlannedChoice{"datasets.*.format", "csv", "convert it to Parquet"},
     PlannedChoice{"datasets.*.format", "json", "convert it to Parquet"},
