@@ -261,9 +261,10 @@ TEST_F(MultiNodeCertificates, WhatCannotBeUsedLeavesTheOldInForce) {
   Process& daemon = nodes.start(0, tls("n0"));
   ::chmod(cluster.path("n0/tls.key").c_str(), 0644);
   daemon.signal(SIGHUP);
-  EXPECT_TRUE(wait_until([&] { return contains(daemon.err(), "stay as they were"); }))
-      << daemon.err();
-  EXPECT_TRUE(contains(daemon.err(), "has mode 0644, which lets others at it")) << daemon.err();
+  EXPECT_TRUE(wait_until([&] {
+    return contains(daemon.err(), "keeping the previous token or certificates");
+  })) << daemon.err();
+  EXPECT_TRUE(contains(daemon.err(), "has mode 0644, which gives others access")) << daemon.err();
   Process& run = nodes.train_run(hello_job("job"), 1, tls("ada"));
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
 }

@@ -110,7 +110,7 @@ class MultiNodeElastic : public ThreeNodes {
   }
 };
 
-constexpr const char* kMeeting = "the workers meet at their next checkpoint";
+constexpr const char* kMeeting = "the workers will checkpoint together at their next checkpoint";
 
 TEST_F(MultiNodeElastic, ALostNodeShrinksTheGroupAndItsReturnGrowsIt) {
   nodes->start_all();

@@ -93,7 +93,7 @@ TEST_F(Storage, ACheckpointThatDoesNotFitIsGivenUpAndTrainingGoesOn) {
       << run.out() << run.err();
   EXPECT_TRUE(contains(run.out(), " bytes were written, ")) << run.out() << run.err();
   EXPECT_TRUE(contains(run.out(), " are free in ")) << run.out() << run.err();
-  EXPECT_TRUE(contains(run.out(), "training goes on")) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "training continues")) << run.out() << run.err();
   EXPECT_EQ(cluster.metrics("job").size(), 3u);
   EXPECT_EQ(std::filesystem::file_size(cluster.run_dir("job") +
                                        "/checkpoints/checkpoint_000001/state.bin"),

@@ -63,7 +63,7 @@ TEST_F(OneDaemon, TwoTermsAtOnceAreOne) {
   // If traind counted two signals, it would leave its workers behind.
   EXPECT_EQ(daemon.wait(), 0);
   EXPECT_TRUE(contains(daemon.err(), "drained=true")) << daemon.err();
-  EXPECT_FALSE(contains(daemon.err(), "workers go on")) << daemon.err();
+  EXPECT_FALSE(contains(daemon.err(), "workers keep running")) << daemon.err();
 }
 
 TEST_F(OneDaemon, ATermThatComesAgainALittleLaterEscalates) {
@@ -79,7 +79,7 @@ TEST_F(OneDaemon, ATermThatComesAgainALittleLaterEscalates) {
   })) << daemon.err();
 
   EXPECT_EQ(daemon.wait(), 0);
-  EXPECT_TRUE(contains(daemon.err(), "workers go on")) << daemon.err();
+  EXPECT_TRUE(contains(daemon.err(), "workers keep running")) << daemon.err();
   EXPECT_EQ(cluster.worker_pids(), std::set<pid_t>{workers[0].pid});
   run.signal(SIGCONT);
 }

@@ -238,7 +238,7 @@ TEST_P(StoreRun, ALauncherThatWasReplacedEndsAndCommitsNothing) {
   Process& second = cluster.train_run({"resume", run_location, "--force"}, on("other"));
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_NE(first.wait(), 0) << first.out();
-  EXPECT_TRUE(contains(first.out() + first.err(), "was put by another launcher"))
+  EXPECT_TRUE(contains(first.out() + first.err(), "was written by another launcher"))
       << first.out() << first.err();
   const std::string rows = said({"checkpoint", "list", run_location}, 0);
   EXPECT_TRUE(contains(rows, "checkpoint_000005")) << rows;  // 3 is barred to the first launcher

@@ -234,7 +234,7 @@ TEST_F(Resume, WhichRunItIsCannotChange) {
        {std::string("name=other"), "run_config.storage_path=" + cluster.path("elsewhere")}) {
     Process& other = cluster.train_run({"resume", cluster.run_dir("job"), "--set", change});
     EXPECT_EQ(other.wait(), 2);
-    EXPECT_TRUE(contains(other.err(), "say which run it is: they cannot change")) << other.err();
+    EXPECT_TRUE(contains(other.err(), "identify the run and cannot be changed")) << other.err();
   }
 }
 

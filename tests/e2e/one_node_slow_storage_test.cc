@@ -129,7 +129,7 @@ TEST_F(SlowStorage, AShardThatIsNotStoredInTimeIsGivenUpAndTheNextOnesAreKept) {
     })) << run.out();
   }
   EXPECT_TRUE(has_said(run, "checkpoint_config.upload_timeout"));
-  EXPECT_TRUE(has_said(run, "training goes on"));
+  EXPECT_TRUE(has_said(run, "training continues"));
   EXPECT_EQ(in_checkpoints(".tmp-").size(), 2u);
 
   rules("");
@@ -276,7 +276,7 @@ TEST_F(SlowStorage, ALauncherWhoseMainThreadHangsEndsWithTheSecondInterrupt) {
 
   const auto code = run.wait();  // the second signal's code
   EXPECT_TRUE(code == 130 || code == 143) << run.out() << run.err();
-  EXPECT_TRUE(has_said(run, "a call to the run's storage does not come back")) << run.err();
+  EXPECT_TRUE(has_said(run, "a call to the run's storage is stuck")) << run.err();
 }
 
 TEST_F(SlowStorage, AndAtOnceWithTheThird) {
@@ -287,7 +287,7 @@ TEST_F(SlowStorage, AndAtOnceWithTheThird) {
   const auto code = run.wait();  // the last signal's code
   EXPECT_TRUE(code == 129 || code == 130 || code == 143) << run.out() << run.err();
   // Only a launcher that waits for the call prints this.
-  EXPECT_FALSE(has_said(run, "a call to the run's storage does not come back")) << run.err();
+  EXPECT_FALSE(has_said(run, "a call to the run's storage is stuck")) << run.err();
 }
 
 /// A commit hangs while the run goes on.
@@ -315,9 +315,9 @@ TEST_F(HangingCommit, IsSaidAndTrainingGoesOnAndItIsKeptOnceTheStorageAnswers) {
   Process& run = train_until_it_hangs("{upload_timeout: 20s}");
   go(2);
   EXPECT_TRUE(wait_until([&] {
-    return has_said(run, text("checkpoint 2 of attempt 0 is not committed for 10.0 s: '{}' does "
-                              "not answer; training continues until the second one after it is "
-                              "due"));
+    return has_said(
+        run, text("checkpoint 2 of attempt 0 is not committed for 10.0 s: '{}' does "
+                  "not answer; training continues until the second checkpoint after it is due"));
   })) << run.out();
   EXPECT_EQ(cluster.metrics("job").size(), 3u);
   rules("");

@@ -312,7 +312,7 @@ TEST(Resume, AForcedLauncherTakesTheRunFromALivingOne) {
   Process& second = cluster.train_run({cluster.path("job.yaml"), "--force"});
 
   EXPECT_EQ(first.wait(), 73);
-  EXPECT_TRUE(contains(first.out(), "goes on without this train-run")) << first.out();
+  EXPECT_TRUE(contains(first.out(), "continues without this train-run")) << first.out();
   EXPECT_FALSE(contains(first.out(), "train-run resume")) << first.out();
   EXPECT_FALSE(exists(cluster.run_dir("job") + "/exit.json"));
   ASSERT_TRUE(wait_until([&] { return contains(second.out(), "found 1 worker still running"); }));

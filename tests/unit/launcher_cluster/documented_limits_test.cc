@@ -122,11 +122,11 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       {"kAuthorityDays", kAuthorityDays == 10 * 365, "packaging/man/traind.8",
        "(valid for 10 years; keep the key off the nodes)"},
       // the spec
-      {"yaml::kBytesMax", yaml::kBytesMax == kMiB, "docs/spec.md", "UTF-8, at most 1 MiB"},
-      {"yaml::kDepthMax", yaml::kDepthMax == 32, "docs/spec.md", "nesting at most 32 deep"},
-      {"yaml::kNodesMax", yaml::kNodesMax == 50'000, "docs/spec.md", "at most 50,000 values"},
+      {"yaml::kBytesMax", yaml::kBytesMax == kMiB, "docs/spec.md", "in UTF-8: at most 1 MiB"},
+      {"yaml::kDepthMax", yaml::kDepthMax == 32, "docs/spec.md", "32 levels of nesting"},
+      {"yaml::kNodesMax", yaml::kNodesMax == 50'000, "docs/spec.md", "50,000 values"},
       {"yaml::kPathBytesMax", yaml::kPathBytesMax == 1024, "docs/spec.md",
-       "the keys on the way to a value have 1,024 bytes at most"},
+       "keys on the path to a value have at most 1,024 bytes"},
   };
 
   std::map<std::string, std::string> words;
