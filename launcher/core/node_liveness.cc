@@ -26,8 +26,8 @@ NodeLiveness::NodeLiveness(const LivenessLimits& limits, bool has_workers, TimeP
 
 Duration NodeLiveness::connect_limit() const {
   if (!known_) return kConnectLimit;
-  const TimePoint verdict_at = std::max(last_heard_, away_at_) + limits_.dead_after;
-  return std::max(redial_max_, std::min(try_limit_, verdict_at - dialled_at_));
+  const Duration silent = dialled_at_ - std::max(last_heard_, away_at_);
+  return std::max(redial_max_, std::min(try_limit_, limits_.dead_after - silent));
 }
 
 std::optional<Duration> NodeLiveness::handshake_limit() const {
