@@ -199,7 +199,7 @@ TEST_F(MultiNodeCertificates, ADaemonIsCalledAsItsCertificateSays) {
   Process& other = start(with(tls("n1"), {"--node-name", "n0"}));
   EXPECT_EQ(other.wait(), 78);
   EXPECT_EQ(other.err(),
-            "traind: error: this node is called n0, but its certificate is for n1's\n"
+            "traind: error: this node is called n0, but its certificate is for n1\n"
             "traind: leave --node-name out, or make a certificate for it: traind certs node n0\n");
   Process& users = start(tls("ada"));
   EXPECT_EQ(users.wait(), 78);

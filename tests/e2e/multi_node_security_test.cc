@@ -91,8 +91,8 @@ TEST(MultiNodeSecurity, ATokenThatOthersCanReadIsRefused) {
   Process& run =
       cluster.train_run({hello_job(cluster), "--hosts", "127.0.0.1:1", "--token-file", token});
 
-  const std::string why =
-      fmt::format("error: token file {} has mode 0644, which gives others access; 0600\n", token);
+  const std::string why = fmt::format(
+      "error: token file {} has mode 0644, which gives others access; 0600 is required\n", token);
   const std::string hint = fmt::format("chmod 600 {}\n", token);
   EXPECT_EQ(daemon.wait(), 78);
   EXPECT_EQ(daemon.err(), "traind: " + why + "traind: " + hint);
@@ -386,7 +386,7 @@ TEST(MultiNodeSecurity, AHolderOfTheTokenCannotTakeAnotherUsersRun) {
   EXPECT_EQ(answer("", ""), refusal);
   EXPECT_EQ(answer(make_owner_key(), ""), refusal);
   EXPECT_EQ(answer(key, std::string(32, 'x')), refusal)
-      << "a proof that was made for a traind that belongs to another user";
+      << "a proof that was made for another traind";
   for (const std::string& none : {attach.run_id + std::string("\0-x", 3), "../" + attach.run_id}) {
     AttachRun strange = attach;
     strange.run_id = none;

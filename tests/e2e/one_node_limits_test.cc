@@ -113,7 +113,7 @@ TEST(Limits, WhereNoGroupCanBeMadeTheOnesAboveAreLookedAt) {
             137);
 
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"),
-                       " ran out of memory: the 200 MiB that Slurm gave it are used"))
+                       " ran out of memory: all 200 MiB that Slurm gave it are used"))
       << text_of(cluster.exit_json("job"), "cause");
 }
 

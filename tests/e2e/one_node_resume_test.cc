@@ -214,7 +214,7 @@ TEST_F(Resume, AChangedSpecHoldsForTheAttemptsToCome) {
   EXPECT_EQ(third.wait(), 0) << third.out() << third.err();
   EXPECT_TRUE(
       contains(third.out() + third.err(),
-               "the spec was changed, starting with attempt 1 on: train_loop_config.epochs, "
+               "the spec was changed, starting with attempt 1: train_loop_config.epochs, "
                "scaling_config.num_workers"))
       << third.out() << third.err();
   EXPECT_TRUE(contains(third.out(), "resized 2 to 1")) << third.out();

@@ -334,7 +334,7 @@ TEST_F(HangingCommit, IsGivenUpInTimeAndTheNextOnesAreKeptOnceTheStorageAnswers)
   for (const int index : {2, 3}) {
     const std::string lost = fmt::format(
         "checkpoint {} of attempt 0 is not kept: '{}' did not answer within 2.0 s "
-        "(checkpoint_config.upload_timeout is the limit); training continues",
+        "(the limit is checkpoint_config.upload_timeout); training continues",
         index, cluster.storage());
     EXPECT_TRUE(wait_until([&] { return has_said(run, lost); })) << run.out();
   }
