@@ -346,9 +346,10 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       if (!owns_run(message->run_id, message->generation, link->binding(),
                     {message->owner_public_key, message->owner_signature})) {
         log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
-        link->send(encode(Refused{std::string(to_string(Errc::Permission)),
-                                  fmt::format("the run {} belongs to another user", message->run_name),
-                                  "only the owner of the run's folder can take it over"}));
+        link->send(
+            encode(Refused{std::string(to_string(Errc::Permission)),
+                           fmt::format("the run {} belongs to another user", message->run_name),
+                           "only the owner of the run's folder can take it over"}));
         return false;
       }
       const auto user = link->certificate_name();

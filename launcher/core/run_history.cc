@@ -106,9 +106,9 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
   if (ended.node) record["node"] = ended.node->value;
   if (ended.location) {
     record["location"] = boost::json::object{{"rank", ended.location->rank.value},
-                                          {"node", ended.location->node.value},
-                                          {"report", ended.location->report},
-                                          {"checkpoint", ended.location->checkpoint}};
+                                             {"node", ended.location->node.value},
+                                             {"report", ended.location->report},
+                                             {"checkpoint", ended.location->checkpoint}};
   }
   return record;
 }

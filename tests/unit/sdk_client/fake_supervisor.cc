@@ -84,10 +84,10 @@ void FakeSupervisor::answer(const Frame& frame) {
   }
   if (frame.type == MessageType::CollectiveJoin && answer_collectives_) {
     const auto join = *decode<CollectiveJoin>(frame);
-    send(CollectiveResult{
-        .sequence = join.sequence,
-        .parts = std::vector<std::string>(static_cast<std::size_t>(welcome_.ranks.world_size), join.data),
-        .error = ""});
+    send(CollectiveResult{.sequence = join.sequence,
+                          .parts = std::vector<std::string>(
+                              static_cast<std::size_t>(welcome_.ranks.world_size), join.data),
+                          .error = ""});
   }
   if (frame.type == MessageType::WorkerGoodbye && answer_goodbye_) send(GoodbyeAck{});
 }
