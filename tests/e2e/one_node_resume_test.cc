@@ -212,10 +212,9 @@ TEST_F(Resume, AChangedSpecHoldsForTheAttemptsToCome) {
   Process& third = changed();
 
   EXPECT_EQ(third.wait(), 0) << third.out() << third.err();
-  EXPECT_TRUE(
-      contains(third.out() + third.err(),
-               "the spec was changed, starting with attempt 1: train_loop_config.epochs, "
-               "scaling_config.num_workers"))
+  EXPECT_TRUE(contains(third.out() + third.err(),
+                       "the spec was changed, starting with attempt 1: train_loop_config.epochs, "
+                       "scaling_config.num_workers"))
       << third.out() << third.err();
   EXPECT_TRUE(contains(third.out(), "resized 2 to 1")) << third.out();
   EXPECT_EQ(cluster.checkpoints("job").back(), "checkpoint_000009");
