@@ -175,7 +175,7 @@ TEST_F(MultiNodeElastic, ALateNodeIsTakenInAtACheckpointAndNothingIsDoneTwice) {
 TEST_F(MultiNodeElastic, ADrainedNodeThatIsStartedAgainIsUsedAgain) {
   nodes->start_all();
   Process& run = train(kElastic,
-                       "checkpoint_every: 0, on_stop: true, hold_at: [4, 8], hold_attempts: 2, "
+                       "checkpoint_every: 0, on_stop: true, hold_at: [4, 8, 10], hold_attempts: 2, "
                        "hold_until_stop: true");
   ASSERT_TRUE(at(0, 3, 4)) << run.out() << run.err();
   nodes->daemon(1).signal(SIGTERM);
@@ -185,6 +185,14 @@ TEST_F(MultiNodeElastic, ADrainedNodeThatIsStartedAgainIsUsedAgain) {
   nodes->start(1);
   ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
   go_on(1, 8);
+  // The order to meet may still be on its way to ranks that go on. They wait for it at epoch 10.
+  EXPECT_TRUE(wait_until([&] {
+    const auto all = reports(*cluster, "job");
+    return world_sizes().size() == 3 || std::count_if(all.begin(), all.end(), [](const auto& one) {
+                                          return one.attempt == 1 && one.epoch == 9;
+                                        }) == 2;
+  })) << run.out();
+  go_on(1, 10);
 
   expect_each_epoch_once(run, {3, 2, 3});
 }
