@@ -559,12 +559,7 @@ Task<Welcome> Supervisor::welcome(WorkerHello hello) {
   if (hello.standby >= 0) {
     hello.rank = rank.value;
     input.master_listen_fd = -1;  // it was not there yet to be inherited
-    input.env = environment_of(slot->second);
-    const auto& known = slot->second.standby->env;
-    std::erase_if(input.env, [&](const auto& variable) {
-      const auto found = known.find(variable.first);
-      return found != known.end() && found->second == variable.second;
-    });
+    input.env = not_in(environment_of(slot->second), slot->second.standby->env);
   }
   CO_TRY(auto message, make_welcome(hello, input));
   CO_TRY_VOID(co_await checkpoints_.make_staging_folder(rank));

@@ -123,4 +123,12 @@ Environment validation_environment(const NodeEnvironment& node, const Validation
   return env;
 }
 
+Environment not_in(Environment env, const Environment& known) {
+  std::erase_if(env, [&](const auto& variable) {
+    const auto found = known.find(variable.first);
+    return found != known.end() && found->second == variable.second;
+  });
+  return env;
+}
+
 }  // namespace train

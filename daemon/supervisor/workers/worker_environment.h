@@ -44,6 +44,11 @@ std::map<std::string, std::string> worker_environment(const NodeEnvironment& nod
 /// they are loaded. Its Welcome brings the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
+/// Return the variables of `env` that a process which began with `known` lacks, or has with another
+/// value.
+std::map<std::string, std::string> not_in(std::map<std::string, std::string> env,
+                                          const std::map<std::string, std::string>& known);
+
 struct ValidationFiles {
   std::string checkpoint_dir;  // to be validated
   std::string result;          // for its metrics, a JSON object

@@ -1,54 +1,11 @@
-#include "daemon/core/node_agent.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "tests/unit/daemon_core/node_events.h"
+
 namespace train {
 namespace {
-
-constexpr LinkId kLink = 1, kOther = 2;
-constexpr Attempt kFirst{0}, kSecond{1};
-
-Resources cpus(double count, double gpu = 0) {
-  Resources amounts;
-  amounts.cpu = count;
-  amounts.gpu = gpu;
-  return amounts;
-}
-LauncherAttached attach(LinkId link, std::uint64_t generation, const std::string& run = "r1") {
-  AttachRun message{run, run, generation};
-  message.orphan_timeout_ms = 5000;
-  return {link, message};
-}
-AttemptAsked ask(LinkId link, Attempt attempt, int workers, double gpu = 0) {
-  AttemptAsked event{link, attempt, {}};
-  event.message.local_world_size = workers;
-  event.message.per_worker = cpus(1, gpu);
-  return event;
-}
-SupervisorUp up(Attempt attempt, double claimed = 2, const std::string& run = "r1") {
-  return {{run, attempt}, SupervisorHello{run, attempt.value, 1, cpus(claimed), {}, ""}};
-}
-
-struct Node {
-  NodeAgent agent{"node-a", "host-a", {"10.0.0.1"}, cpus(4, 2)};
-  std::vector<NodeAction> handle(const NodeEvent& event) { return agent.handle(event); }
-  /// Return the action of this kind, or fail the test if there is none.
-  template <class A>
-  A one(const NodeEvent& event) {
-    for (const NodeAction& action : agent.handle(event)) {
-      if (const auto* found = std::get_if<A>(&action)) return *found;
-    }
-    ADD_FAILURE() << "no such action";
-    return {};
-  }
-  /// End its supervisor. Return the event that all of its leftovers are gone.
-  AttemptLeftoversReaped down(const AttemptKey& key, const std::string& reason = "exit code 0") {
-    EXPECT_EQ(one<ReapAttemptLeftovers>(SupervisorDown{key, reason}).key, key);
-    return {key};
-  }
-};
 
 TEST(NodeAgent, OffersWhatItHasToALauncherThatAttaches) {
   Node node;
@@ -507,101 +464,6 @@ TEST(NodeAgent, TakesTheLeaseFromAnOlderLauncherThatCameBeforeTheSupervisorAnswe
   EXPECT_EQ(std::get<RefuseLink>(actions[0]).link, kLink);
   EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.present, false);
   EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
-}
-
-TEST(NodeAgent, DrainingOffersNothingAndTellsTheLaunchers) {
-  Node node;
-  node.handle(attach(kLink, 1));
-  node.handle(ask(kLink, kFirst, 2));
-
-  const auto actions = node.handle(DrainAsked{"SIGTERM"});
-
-  ASSERT_EQ(actions.size(), 2u);
-  const auto& offer = std::get<SendOffer>(actions[0]).offer;
-  EXPECT_TRUE(offer.draining);
-  EXPECT_EQ(offer.free, Resources{});
-  EXPECT_EQ(offer.total, cpus(4, 2));
-  EXPECT_EQ(offer.attempts, std::vector<std::uint32_t>{0});
-  EXPECT_EQ(std::get<TellDraining>(actions[1]).link, kLink);
-  EXPECT_EQ(std::get<TellDraining>(actions[1]).reason, "SIGTERM");
-  EXPECT_EQ(node.one<TellDraining>(attach(kOther, 1, "r2")).link, kOther);
-}
-
-TEST(NodeAgent, DrainingRefusesNewAttemptsOnly) {
-  Node node;
-  node.handle(attach(kLink, 1));
-  node.handle(ask(kLink, kFirst, 2));
-  node.handle(DrainAsked{"SIGTERM"});
-
-  EXPECT_EQ(node.one<SendPrepare>(ask(kLink, kFirst, 2)).key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(node.one<RefuseAttempt>(ask(kLink, kSecond, 2)).error,
-            (Error{Errc::Unavailable, "node-a takes no new workers: it is draining (SIGTERM)"}));
-}
-
-TEST(NodeAgent, IsDrainedWhenItsLastSupervisorHasGone) {
-  Node node;
-  node.handle(AdoptionBegun{});
-  node.handle(up(kFirst));
-  EXPECT_FALSE(node.agent.drained());
-  node.handle(DrainAsked{"SIGTERM"});
-  node.handle(node.down({"r1", kFirst}));
-  EXPECT_FALSE(node.agent.drained());  // another may still be found
-
-  node.handle(AdoptionEnded{});
-
-  EXPECT_TRUE(node.agent.drained());
-}
-
-TEST(NodeAgent, StopsWhatIsLeftWhenTheGraceIsOver) {
-  Node node;
-  node.handle(attach(kLink, 1));
-  node.handle(ask(kLink, kFirst, 1));
-  node.handle(up(kFirst, 1, "r2"));  // without a launcher
-  node.handle(DrainAsked{"SIGTERM"});
-
-  auto actions = node.handle(DrainExpired{});
-
-  ASSERT_EQ(actions.size(), 3u);
-  EXPECT_EQ(std::get<StopAttempt>(actions[0]).key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(std::get<StopAttempt>(actions[0]).reason, "node-a is draining (SIGTERM)");
-  EXPECT_EQ(std::get<StopAttempt>(actions[1]).key, (AttemptKey{"r2", kFirst}));
-  const auto& told = std::get<TellSupervisor>(actions[2]);
-  EXPECT_EQ(told.key, (AttemptKey{"r2", kFirst}));
-  EXPECT_EQ(told.state.present, false);
-  EXPECT_EQ(told.state.orphan_timeout_ms, 0);
-
-  actions = node.handle(DrainExpired{});
-
-  ASSERT_EQ(actions.size(), 4u);  // the launcher did not release it
-  EXPECT_EQ(std::get<TellSupervisor>(actions[1]).key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(std::get<TellSupervisor>(actions[1]).state.orphan_timeout_ms, 0);
-}
-
-TEST(NodeAgent, ALauncherThatIsLostOnceTheGraceIsOverIsNotWaitedFor) {
-  Node node;
-  node.handle(attach(kLink, 1));
-  node.handle(ask(kLink, kFirst, 1));
-  node.handle(up(kFirst));
-  node.handle(DrainAsked{"SIGTERM"});
-  node.handle(DrainExpired{});
-
-  const auto actions = node.handle(LauncherLinkClosed{kLink});
-
-  ASSERT_EQ(actions.size(), 1u);
-  const auto& told = std::get<TellSupervisor>(actions[0]);
-  EXPECT_EQ(told.state.present, false);
-  EXPECT_EQ(told.state.orphan_timeout_ms, 0);
-}
-
-TEST(NodeAgent, ForgetsARunWithItsLastSupervisorWhateverOtherRunsHave) {
-  Node node;
-  node.handle(up(kFirst, 1, "r1"));
-  node.handle(up(kFirst, 1, "r2"));
-
-  node.handle(node.down({"r2", kFirst}));
-  node.handle(node.down({"r1", kFirst}));
-
-  EXPECT_TRUE(node.agent.idle());
 }
 
 }  // namespace

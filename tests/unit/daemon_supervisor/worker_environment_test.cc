@@ -86,6 +86,12 @@ TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) 
   EXPECT_EQ(standby_environment({start, Attempt{1}, "/run/x.sock", {2, 5}}, 7), expected);
 }
 
+TEST(WorkerEnvironment, OfAStandbyProcessBringsOnlyWhatIsNewOrDifferent) {
+  EXPECT_EQ(not_in({{"RANK", "3"}, {"PATH", "/bin"}, {"HOME", "/b"}},
+                   {{"PATH", "/bin"}, {"HOME", "/a"}, {"OLD", "1"}}),
+            (std::map<std::string, std::string>{{"RANK", "3"}, {"HOME", "/b"}}));
+}
+
 TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
   StartWorkers start = two_of_four();
   for (const char* of_an_outer_launcher :

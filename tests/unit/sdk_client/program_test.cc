@@ -1,9 +1,6 @@
-// Complete user programs: how they end under a supervisor, what they do without one, and the C
-// interface from Python.
+// Complete user programs: how they end under a supervisor, and what they do without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <cstdlib>
@@ -13,71 +10,10 @@
 #include <map>
 
 #include "lib/wire/reports.h"
-#include "sdk/client/solo_session.h"
-#include "tests/unit/sdk_client/fake_supervisor.h"
+#include "tests/unit/sdk_client/programs.h"
 
 namespace train {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Ended {
-  int code = -1;    // exit code, or 128 + signal
-  std::string out;  // stdout and stderr
-};
-
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/sdk-test-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
-
-Ended run(const fs::path& folder, const std::vector<std::string>& command,
-          const std::map<std::string, std::string>& env = {}) {
-  const fs::path output = folder / ".output";
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    std::vector<char*> argv;
-    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
-    if (::chdir(folder.c_str()) != 0 || !::freopen(output.c_str(), "w", stdout)) ::_exit(126);
-    ::dup2(STDOUT_FILENO, STDERR_FILENO);
-    ::execvp(argv[0], argv.data());
-    ::_exit(127);
-  }
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  std::ifstream file(output);
-  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .out = std::string(std::istreambuf_iterator<char>(file), {})};
-}
-
-/// Leave a checkpoint of a writer's files in `folder`, which may not be the working directory.
-void leave_checkpoint(const fs::path& folder) {
-  sdk::SoloSession solo({}, (folder / "checkpoints").string());
-  Checkpoint checkpoint = Checkpoint::from_writer(
-      [](const fs::path& made) { std::ofstream(made / "weights") << "weights"; });
-  checkpoint.set_metadata({{"note", "best"}});
-  solo.report({{"epoch", 4}}, &checkpoint);
-  solo.finish();
-}
-
-Welcome alone() {
-  Welcome w;
-  w.ranks.world_size = w.ranks.local_world_size = w.ranks.node_count = 1;
-  return w;
-}
-
-std::map<std::string, std::string> under(const FakeSupervisor& supervisor) {
-  return {{"TRAINRUN_SOCKET", supervisor.socket()},
-          {"RANK", "0"},
-          {"WORLD_SIZE", "1"},
-          {"TRAINRUN_ATTEMPT", "0"}};
-}
 
 TEST(WorkerProgram, TellsWhatItsLoopThrew) {
   FakeSupervisor supervisor(alone());
@@ -407,23 +343,6 @@ TEST(WorkerProgram, NamesTheCheckpointThatItCannotResumeFrom) {
             "opening '/none/checkpoint_000001/.manifest.json': No such file or directory");
 }
 
-/// Make a checkpoint of epoch 0. Return the environment of a process that validates it.
-std::map<std::string, std::string> validating(const Folder& folder, const std::string& config) {
-  EXPECT_EQ(run(folder.path, {WORKER, "trains"}).code, 0);
-  std::ofstream(folder.path / "spec.json") << R"({"train_loop_config":)" << config << "}";
-  return {{"TRAINRUN_VALIDATE", "1"},
-          {"TRAINRUN_CHECKPOINT_DIR", folder.path / "checkpoints/checkpoint_000001"},
-          {"TRAINRUN_RESULT_FILE", folder.path / "result.json"},
-          {"TORCHELASTIC_ERROR_FILE", folder.path / "error.json"},
-          {"TRAINRUN_SPEC", folder.path / "spec.json"},
-          {"TRAINRUN_RUN_NAME", "vit"},
-          {"TRAINRUN_RUN_ID", "id-7"}};
-}
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(WorkerProgram, ValidatesACheckpointInPlaceOfItsLoop) {
   Folder folder;
 
@@ -482,197 +401,6 @@ TEST(WorkerProgram, OneThatValidatesNothingSaysSo) {
 
   EXPECT_EQ(ended.code, 1);
   EXPECT_NE(ended.out.find("has registered no function for that"), std::string::npos) << ended.out;
-}
-
-TEST(CFace, WhateverItsFunctionsThrowIsAnErrorOfTheCall) {
-  Folder folder;
-
-  const Ended ended = run(folder.path, {WORKER, "c"});
-
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.out,
-            "1 internal: something other than a std::exception was thrown\n"
-            "1 internal: row 7 of 5\n");
-}
-
-TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
-  Folder folder;
-  fs::create_directory(folder.path / "mine");
-
-  const Ended ended = run(folder.path, {WORKER, "uses_c"});
-
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.out, R"(1 invalid_argument: metrics_json is NULL
-1 invalid_argument: JSON, byte 1: a key in double quotes is wanted here
-1 invalid_argument: checkpoint is NULL
-1 invalid_argument: reduce: unknown 'median' (known: mean, sum, min, max)
-1 invalid_argument: how is NULL
-1 invalid_argument: f is NULL
-1 invalid_argument: name is NULL
-1 unavailable: the function returned 3
-1 unavailable: no route
-1 not_found: the checkpoint's folder 'none' is not a directory: No such file or directory
-1 invalid_argument: metadata_json is not a JSON object
-NULL
-0
-{"note":"best"}
-report 1: epoch=2
-checkpoint of report 1: checkpoints/checkpoint_000001
-0
-report 2: epoch=3
-checkpoint of report 2: checkpoints/checkpoint_000002
-report 3: epoch=3
-checkpoint of report 3: checkpoints/checkpoint_000003
-checkpoints/checkpoint_000003
-0
-{"a":[1]}
-0
-{"n":1.0}
-0
-{"n":1}
-0
-{"n":1}
-0
-{"n":1}
-)");
-  const auto metadata = [&](std::uint64_t number) {
-    PosixFileSystem files;
-    const CheckpointStore store(files, (folder.path / "checkpoints").string());
-    return store.find(CheckpointNumber{number})->manifest->metadata;
-  };
-  EXPECT_EQ(metadata(1), (boost::json::object{{"note", "best"}}));
-  EXPECT_EQ(metadata(2), (boost::json::object{{"note", "third"}}));
-  EXPECT_EQ(metadata(3), boost::json::object{});
-}
-
-TEST(CFace, WorksFromPython) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
-#endif
-  Folder folder;
-  std::ofstream(folder.path / "worker.py") << R"(
-import ctypes, json, os, sys
-lib = ctypes.CDLL(sys.argv[1])
-for name in ("last_error", "last_error_kind", "config_json", "checkpoint_directory", "checkpoint_metrics_json"):
-    getattr(lib, "trainrun_" + name).restype = ctypes.c_char_p
-lib.trainrun_barrier.argtypes = [ctypes.c_int64]
-assert lib.trainrun_world_size() == 1 and lib.trainrun_supervised() == 0
-assert lib.trainrun_report(b'[1]') == 1
-print(lib.trainrun_last_error_kind().decode(), lib.trainrun_last_error().decode())
-assert lib.trainrun_report(json.dumps({"loss": 0.5}).encode()) == 0
-assert lib.trainrun_barrier(-1) == 0 and lib.trainrun_should_stop() == 0
-out = ctypes.c_char_p()
-assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0 and out.value is None
-lib.trainrun_checkpoint_from_json.restype = ctypes.c_void_p
-made = ctypes.c_void_p(lib.trainrun_checkpoint_from_json(b'{"step": 1}'))
-assert lib.trainrun_report_checkpoint_sync(b'{"loss": 0.25}', made) == 0
-print("stored", flush=True)
-assert lib.trainrun_report_checkpoint(b'{"loss": 0.125}', made) == 0
-assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0
-print("kept", out.value.decode())
-os.makedirs("mine")
-open("mine/state", "w").write("weights")
-lib.trainrun_checkpoint_from_directory.restype = ctypes.c_void_p
-mine = ctypes.c_void_p(lib.trainrun_checkpoint_from_directory(b"mine"))
-inode = os.stat("mine/state").st_ino
-assert lib.trainrun_report_checkpoint_no_upload(b'{"loss": 0.0625}', mine) == 0
-assert lib.trainrun_wait_for_checkpoint(ctypes.byref(out)) == 0 and not os.path.exists("mine")
-assert os.stat(out.value.decode() + "/state").st_ino == inode
-assert lib.trainrun_reduce(b'{"n": 3}', b"sum", ctypes.byref(out)) == 0
-print(out.value.decode(), flush=True)
-assert lib.trainrun_set_result(b'{"ok": true}') == 0
-assert lib.trainrun_finish(None) == 0
-)";
-  const Ended ended = run(folder.path, {"python3", "-u", "worker.py", LIBTRAINRUN});
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(
-      ended.out,
-      "invalid_argument metrics_json is not a JSON object\nreport 1: loss=0.5\n"
-      "report 2: loss=0.25\ncheckpoint of report 2: checkpoints/checkpoint_000001\nstored\n"
-      "report 3: loss=0.125\ncheckpoint of report 3: checkpoints/checkpoint_000002\n"
-      "kept checkpoints/checkpoint_000002\nreport 4: loss=0.0625\n"
-      "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
-}
-
-TEST(CFace, ValidatesFromPython) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
-#endif
-  Folder folder;
-  std::ofstream(folder.path / "worker.py") << R"(
-import ctypes, json, sys
-lib = ctypes.CDLL(sys.argv[1])
-lib.trainrun_checkpoint_value_json.restype = ctypes.c_char_p
-lib.trainrun_last_error_kind.restype = ctypes.c_char_p
-lib.trainrun_reported_checkpoints.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
-made, out = ctypes.c_void_p(), ctypes.c_char_p()
-if lib.trainrun_validating():
-    assert lib.trainrun_get_checkpoint(ctypes.byref(made)) == 0
-    value = json.loads(lib.trainrun_checkpoint_value_json(made))
-    assert lib.trainrun_validation_result(json.dumps({"epoch": value["epoch"]}).encode()) == 0
-else:
-    assert lib.trainrun_validation_result(b"{}") == 1
-    assert lib.trainrun_last_error_kind() == b"unavailable"
-    assert lib.trainrun_reported_checkpoints(1, -1, ctypes.byref(out)) == 0
-    print([(c["number"], c["status"]) for c in json.loads(out.value)])
-)";
-  const std::vector<std::string> command{"python3", "-u", "worker.py", LIBTRAINRUN};
-
-  EXPECT_EQ(run(folder.path, command, validating(folder, "{}")).code, 0);
-  EXPECT_EQ(text_of(folder.path / "result.json"), "{\"epoch\": 0}\n");
-  const Ended trained = run(folder.path, command);
-  EXPECT_EQ(trained.code, 0);
-  EXPECT_EQ(trained.out, "[(1, 'committed')]\n");
-}
-
-TEST(CFace, TakesFunctionsFromPython) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
-#endif
-  FakeSupervisor supervisor(alone());
-  std::ofstream(fs::path(supervisor.folder()) / "worker.py") << R"(
-import ctypes, sys
-lib = ctypes.CDLL(sys.argv[1])
-lib.trainrun_last_error.restype = ctypes.c_char_p
-lib.trainrun_checkpoint_from_json.restype = ctypes.c_void_p
-
-@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
-def prepare(user, error, size):
-    text = b"no disk\0"
-    ctypes.memmove(error, text, min(len(text), size))
-    return user or 0
-@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-def last(user):
-    return lib.trainrun_checkpoint_from_json(b'{"step": 7}')
-
-assert lib.trainrun_once_per_node(b"works", prepare, None) == 0
-assert lib.trainrun_once_per_node(b"fails", prepare, ctypes.c_void_p(5)) == 1
-print(lib.trainrun_last_error().decode(), flush=True)
-assert lib.trainrun_on_stop(last, None) == 0
-while (code := lib.trainrun_report(b'{"n": 1}')) == 0:
-    pass
-print(code, flush=True)
-lib.trainrun_finish(None)
-)";
-  auto running = std::async(std::launch::async, [&] {
-    return run(supervisor.folder(), {"python3", "-u", "worker.py", LIBTRAINRUN}, under(supervisor));
-  });
-  for (const std::size_t call : {0u, 1u}) {
-    const auto begin = supervisor.wait_for<OnceBegin>(call);
-    supervisor.send(OnceReply{.name = begin.name, .verdict = "run", .error = ""});
-  }
-  EXPECT_EQ(supervisor.wait_for<OnceEnd>(0).error, "");
-  EXPECT_EQ(supervisor.wait_for<OnceEnd>(1).error, "no disk");
-  supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
-  const std::uint64_t report_seq = supervisor.wait_for<WorkerPaused>(0).report_seq;
-  supervisor.send(PauseWorkers{.step = "advance", .report_seq = report_seq, .reason = ""});
-  EXPECT_EQ(supervisor.wait_for<CheckpointStaged>().report_seq, report_seq);
-  supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "enough"});
-
-  const Ended ended = running.get();
-
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.out, "no disk\n2\n");
 }
 
 }  // namespace
