@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/server/process_watch.h"
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"

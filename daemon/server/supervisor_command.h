@@ -5,7 +5,7 @@
 
 #include "daemon/core/node_agent.h"
 #include "daemon/server/supervisor_files.h"
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "lib/base/user_account.h"
 
 namespace train {

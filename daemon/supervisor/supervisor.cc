@@ -13,23 +13,20 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
-#include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/group_messages.h"
-#include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/master_port.h"
-#include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/output/output_pump.h"
+#include "daemon/supervisor/processes/adopted.h"
+#include "daemon/supervisor/processes/leftover_reaper.h"
+#include "daemon/supervisor/processes/validation_runner.h"
 #include "daemon/supervisor/uplink.h"
-#include "daemon/supervisor/workers/adopted.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
-#include "daemon/supervisor/workers/leftover_reaper.h"
-#include "daemon/supervisor/workers/spawn.h"
-#include "daemon/supervisor/workers/validation_runner.h"
+#include "daemon/supervisor/workers/worker_admission.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "daemon/supervisor/workers/worker_messages.h"
 #include "daemon/supervisor/workers/worker_port.h"
+#include "daemon/supervisor/workers/worker_runner.h"
 #include "daemon/supervisor/workers/worker_slot.h"
-#include "daemon/supervisor/workers/worker_welcome.h"
 #include "lib/base/leave.h"
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
@@ -50,8 +47,6 @@ using LauncherMessage =
           CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation, ReportedCheckpoints,
           ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
-constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
-
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorOptions& options)
@@ -59,6 +54,7 @@ class Supervisor {
         executor_(context_.get_executor()),
         changed_(executor_),
         group_(seconds(30), milliseconds(options.orphan_timeout_ms), clock_.now()),
+        orders_{options.attempt, options.spool_dir, options.build},
         scope_(executor_),
         uplink_(options.attempt, slots_),
         checkpoints_(executor_, scope_, clock_,
@@ -67,8 +63,9 @@ class Supervisor {
         messages_(options.attempt,
                   {scope_, changed_, slots_, uplink_, checkpoints_,
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }}),
-        output_(executor_, scope_, changed_, uplink_),
-        leftovers_(scope_),
+        runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
+                 [this](const GroupEvent& event) { feed(event); }}),
+        admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_) {}
 
   int run();
@@ -99,15 +96,6 @@ class Supervisor {
   // workers
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
-  asio::awaitable<void> spawn_worker(Rank rank);
-  asio::awaitable<void> reap(pid_t pid);
-  Result<PipedProcess> process_for(WorkerSlot& slot);
-  std::map<std::string, std::string> environment_of(const WorkerSlot& slot) const;
-  NodeEnvironment node_environment(const StartWorkers& start) const;
-  asio::awaitable<void> watch(Rank rank, pid_t pid);
-  void send_exit(WorkerSlot& slot);
-  Task<Welcome> welcome(WorkerHello hello);
-  Task<Rank> rank_for(const WorkerHello& hello);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> finish(std::string reason);
 
@@ -118,9 +106,7 @@ class Supervisor {
   Notifier changed_;  // slots, links, group: whoever waits looks again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
-  std::optional<PrepareAttempt> prepare_;
-  std::optional<StartWorkers> start_;
-  std::optional<MasterPort> master_port_;
+  AttemptOrders orders_;
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
   std::map<Rank, WorkerSlot> slots_;
@@ -134,8 +120,8 @@ class Supervisor {
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
   WorkerMessages messages_;
-  OutputPump output_;
-  LeftoverReaper leftovers_;
+  WorkerRunner runner_;
+  WorkerAdmission admission_;
   ValidationRunner validations_;
 };
 
@@ -187,7 +173,7 @@ asio::awaitable<void> Supervisor::accept_links() {
 
 asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connection) {
   uplink_.connect(*connection);
-  const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
+  const PrepareAttempt granted = orders_.prepare.value_or(PrepareAttempt{});
   uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
                                granted.gpu_ids, options_.build, generation_, granted.standby});
   for (;;) {
@@ -199,12 +185,12 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 AttemptSnapshot Supervisor::snapshot() const {
-  return snapshot_of(group_, prepare_.has_value(), master_port_ ? master_port_->port() : 0u,
-                     resolved_checkpoint_, [this](Rank rank) {
-                       const WorkerSlot& slot = slots_.at(rank);
-                       return LivingWorker{.joined = slot.connected,
-                                           .reported = slot.reports.last_report_seq()};
-                     });
+  return snapshot_of(
+      group_, orders_.prepare.has_value(), orders_.master_port ? orders_.master_port->port() : 0u,
+      resolved_checkpoint_, [this](Rank rank) {
+        const WorkerSlot& slot = slots_.at(rank);
+        return LivingWorker{.joined = slot.connected, .reported = slot.reports.last_report_seq()};
+      });
 }
 
 // Do what a frame asks for; this is the only place that does. The visit has no default: a message
@@ -240,7 +226,7 @@ void Supervisor::received(const Frame& frame) {
                    if (workers_) workers_->send_to_all(frame);
                  },
                  [&](RunValidation& m) {
-                   if (start_) scope_.spawn("validation", validate(std::move(m)));
+                   if (orders_.start) scope_.spawn("validation", validate(std::move(m)));
                  },
                  [&](const ReportedCheckpoints& m) {
                    if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
@@ -268,7 +254,7 @@ WorkerSlot* Supervisor::slot_of(std::int32_t rank) {
 }
 
 void Supervisor::on_launcher_state(const LauncherState& state) {
-  group_.set_limits(milliseconds(prepare_ ? prepare_->stop_grace_ms : 30000),
+  group_.set_limits(milliseconds(orders_.prepare ? orders_.prepare->stop_grace_ms : 30000),
                     milliseconds(state.orphan_timeout_ms));
   feed(LauncherPresence{state.present});
   generation_ = std::max(generation_, state.generation);
@@ -283,8 +269,8 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
 // ---- what the launcher says
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
-  if (prepare_ && !(prepare_->standby && !message.standby)) return;
-  prepare_ = message;
+  if (orders_.prepare && !(orders_.prepare->standby && !message.standby)) return;
+  orders_.prepare = message;
   generation_ = std::max(generation_, message.generation);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   for (const auto& checked :
@@ -302,7 +288,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
       uplink_.say_last(encode(start_failed(Rank{0}, port.error()), options_.attempt));
       return;
     }
-    master_port_.emplace(std::move(*port));
+    orders_.master_port.emplace(std::move(*port));
   }
   scope_.spawn("prepare", say_prepared());
 }
@@ -320,16 +306,17 @@ asio::awaitable<void> Supervisor::say_prepared() {
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
-    uplink_.say(Prepared{prepare_->node_rank, master_port_ ? master_port_->port() : 0u, ::getpid(),
+    uplink_.say(Prepared{orders_.prepare->node_rank,
+                         orders_.master_port ? orders_.master_port->port() : 0u, ::getpid(),
                          options_.spool_dir, checkpoints_.relayed()});
 }
 
 void Supervisor::on_start(StartWorkers message) {
   if (options_.account) use_account(message, account_environment());
   learn_secrets(message.env);
-  if (start_) return;
+  if (orders_.start) return;
   if (message.standby > 0) return on_stand_by(message);
-  start_ = std::move(message);
+  orders_.start = std::move(message);
   scope_.spawn("start", start_group());
 }
 
@@ -339,13 +326,13 @@ asio::awaitable<void> Supervisor::start_group() {
     co_return;
   }
   if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
-  for (const WorkerRanks& worker : start_->workers) {
+  for (const WorkerRanks& worker : orders_.start->workers) {
     WorkerSlot& slot = slots_[Rank{worker.rank}];
     slot.ranks = worker;
     slot.standby = standbys_.take(Rank{worker.rank});
   }
-  for (const pid_t pid : standbys_.close()) scope_.spawn("reap", reap(pid));
-  feed(to_event(*start_));
+  for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
+  feed(to_event(*orders_.start));
 }
 
 asio::awaitable<void> Supervisor::validate(RunValidation order) {
@@ -355,27 +342,28 @@ asio::awaitable<void> Supervisor::validate(RunValidation order) {
     co_return;
   }
   order.dir = std::move(*folder);
-  validations_.run(order, node_environment(*start_), options_.spool_dir + "/validation",
-                   confinement_);
+  validations_.run(order, orders_.node_environment(*orders_.start),
+                   options_.spool_dir + "/validation", confinement_);
 }
 
 Task<Unit> Supervisor::make_ready() {
-  if (!start_->run.restore_dir.empty()) {
-    CO_TRY(start_->run.restore_dir, co_await checkpoints_.fetch(start_->run.restore_dir));
+  if (!orders_.start->run.restore_dir.empty()) {
+    CO_TRY(orders_.start->run.restore_dir,
+           co_await checkpoints_.fetch(orders_.start->run.restore_dir));
   }
   co_return open_worker_port();
 }
 
 // Processes that cannot be started now are started with their attempt, which says why not.
 void Supervisor::on_stand_by(const StartWorkers& message) {
-  if (workers_ || !prepare_ || open_worker_port().has_error()) return;
-  standbys_.start(executor_, node_environment(message), message.standby, confinement_);
+  if (workers_ || !orders_.prepare || open_worker_port().has_error()) return;
+  standbys_.start(executor_, orders_.node_environment(message), message.standby, confinement_);
 }
 
 Result<Unit> Supervisor::open_worker_port() {
   if (workers_) return Unit{};
   WorkerPort::Handlers handlers;
-  handlers.welcome = [this](const WorkerHello& hello) { return welcome(hello); };
+  handlers.welcome = [this](const WorkerHello& hello) { return admission_.welcome(hello); };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     slots_.at(rank).connected = true;
     if (pause_) workers_->send(rank, *pause_);
@@ -388,8 +376,8 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).connected = false;
     changed_.notify();
   };
-  TRY(workers_, WorkerPort::open(executor_, options_.spool_dir + "/worker.sock", options_.attempt,
-                                 std::move(handlers)));
+  TRY(workers_,
+      WorkerPort::open(executor_, orders_.worker_socket(), options_.attempt, std::move(handlers)));
   return Unit{};
 }
 
@@ -411,159 +399,33 @@ void Supervisor::feed(const GroupEvent& event) {
 
 void Supervisor::perform(const GroupAction& action) {
   std::visit(
-      Overloaded{[&](const SpawnWorker& spawn) {
-                   scope_.spawn(fmt::format("rank {}", spawn.rank.value), spawn_worker(spawn.rank));
-                 },
-                 [&](const SignalWorker& signal) {
-                   WorkerSlot& slot = slots_.at(signal.rank);
-                   if (signal.signal == SIGKILL) leftovers_.reap(slot);
-                   if (slot.pid > 0) {
-                     ::kill(static_cast<pid_t>(-slot.pid),
-                            signal.signal);  // its session's process group
-                     ::kill(static_cast<pid_t>(slot.pid), signal.signal);
-                   }
-                 },
-                 [&](const ReapRankLeftovers& reap) { leftovers_.reap(slots_.at(reap.rank)); },
-                 [&](const TellStarted& started) {
-                   const auto waited = std::count_if(
-                       started.pids.begin(), started.pids.end(), [this](const auto& worker) {
-                         return slots_.at(worker.first).standby.has_value();
-                       });
-                   uplink_.say(message_of(started, static_cast<std::int32_t>(waited)));
-                 },
-                 [&](const TellStartFailed& failed) {
-                   uplink_.say_last(encode(message_of(failed), options_.attempt));
-                 },
-                 [&](const TellExited& exited) {
-                   slots_.at(exited.rank).exit = exited;  // watch() sends it, with the last lines
-                 },
-                 [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
-                 [&](const EndSupervisor& end) {
-                   if (!finishing_) scope_.spawn("finish", finish(end.reason));
-                   finishing_ = true;
-                 }},
+      Overloaded{
+          [&](const SpawnWorker& spawn) {
+            scope_.spawn(fmt::format("rank {}", spawn.rank.value),
+                         runner_.spawn(slots_.at(spawn.rank)));
+          },
+          [&](const SignalWorker& signal) {
+            runner_.signal(slots_.at(signal.rank), signal.signal);
+          },
+          [&](const ReapRankLeftovers& reap) { runner_.reap_leftovers(slots_.at(reap.rank)); },
+          [&](const TellStarted& started) {
+            const auto waited = std::count_if(
+                started.pids.begin(), started.pids.end(),
+                [this](const auto& worker) { return slots_.at(worker.first).standby.has_value(); });
+            uplink_.say(message_of(started, static_cast<std::int32_t>(waited)));
+          },
+          [&](const TellStartFailed& failed) {
+            uplink_.say_last(encode(message_of(failed), options_.attempt));
+          },
+          [&](const TellExited& exited) {
+            slots_.at(exited.rank).exit = exited;  // the runner sends it, with the last lines
+          },
+          [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
+          [&](const EndSupervisor& end) {
+            if (!finishing_) scope_.spawn("finish", finish(end.reason));
+            finishing_ = true;
+          }},
       action);
-}
-
-asio::awaitable<void> Supervisor::spawn_worker(Rank rank) {
-  WorkerSlot& slot = slots_.at(rank);
-  const Result<PipedProcess> process = process_for(slot);
-  if (!process) {
-    feed(WorkerSpawnFailed{rank, process.error()});
-    co_return;
-  }
-  slot.pid = process->pid;
-  output_.start(slot, process->stdout_fd, process->stderr_fd);
-  feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
-  scope_.spawn("watch", watch(rank, process->pid));
-  if (slot.cgroup) scope_.spawn("memory", kill_all_when_out_of_memory(executor_, *slot.cgroup));
-}
-
-// Take a process from standby, or start a new one.
-Result<PipedProcess> Supervisor::process_for(WorkerSlot& slot) {
-  const Rank rank{slot.ranks.rank};
-  const std::uint64_t share = kSpoolBytesMax / (2 * start_->workers.size());  // of a stream
-  TRY_VOID(OutputPump::open_spools(slot, options_.spool_dir,
-                                   std::min(prepare_->output_bytes_max, share)));
-  slot.error_file = fmt::format("{}/rank-{:04}.error.json", options_.spool_dir, rank.value);
-  if (slot.standby) {
-    slot.cgroup = slot.standby->cgroup;
-    slot.memory = MemoryAccount::begin(slot.cgroup);
-    return slot.standby->process;
-  }
-  slot.cgroup = confinement_.worker_group(fmt::format("rank-{:04}", rank.value));
-  slot.memory = MemoryAccount::begin(slot.cgroup);
-  SpawnRequest request{.argv = start_->command,
-                       .working_dir = start_->working_dir,
-                       .env = environment_of(slot),
-                       .inherit_fds = {},
-                       .cgroup = slot.cgroup,
-                       .rules = confinement_.rules()};
-  if (rank.value == 0 && master_port_) request.inherit_fds.push_back(master_port_->fd());
-  return spawn_piped(executor_, std::move(request));
-}
-
-NodeEnvironment Supervisor::node_environment(const StartWorkers& start) const {
-  return {start, options_.attempt, options_.spool_dir + "/worker.sock", prepare_->gpu_ids};
-}
-
-std::map<std::string, std::string> Supervisor::environment_of(const WorkerSlot& slot) const {
-  return worker_environment(node_environment(*start_),
-                            {slot.ranks, checkpoints_.staging_folder(Rank{slot.ranks.rank}),
-                             slot.error_file, interface_of(prepare_->bind_address)});
-}
-
-asio::awaitable<void> Supervisor::reap(pid_t pid) { (void)co_await wait_for_end(executor_, pid); }
-
-asio::awaitable<void> Supervisor::watch(Rank rank, pid_t pid) {
-  WorkerSlot& slot = slots_.at(rank);
-  auto status = co_await wait_for_end(executor_, pid);
-  if (!status) co_return;
-  slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
-  slot.pids_limit_hit = confinement_.pids_limit_hit(slot.cgroup);
-  feed(WorkerReaped{rank, *status});
-  slot.pid = 0;
-  WorkerEnding ending(clock_.now());
-  for (;;) {
-    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, slot.staging > 0};
-    switch (ending.advance(rest, clock_.now())) {
-      case WorkerEnding::Next::TellEnd:
-        send_exit(slot);
-        break;
-      case WorkerEnding::Next::Drained:
-        co_return feed(WorkerDrained{rank});
-      case WorkerEnding::Next::Wait: {
-        const auto deadline = ending.next_deadline(rest, clock_.now());
-        const auto woken = co_await changed_.wait_until(deadline.value_or(TimePoint::max()));
-        if (woken.has_error() && woken.error().code == Errc::Cancelled) co_return;
-        break;
-      }
-    }
-  }
-}
-
-void Supervisor::send_exit(WorkerSlot& slot) {
-  if (!slot.exit || slot.exit_sent) return;
-  slot.exit_sent = true;
-  if (!slot.error) slot.error = read_error_file(slot.error_file);
-  uplink_.say(exit_message(slot, clock_.wall()));
-}
-
-// Return the rank that the process was started with. For a standby process, return the rank that it
-// will have, but not before its output is read.
-Task<Rank> Supervisor::rank_for(const WorkerHello& hello) {
-  if (hello.standby < 0) {
-    if (start_) co_return Rank{hello.rank};
-    co_return Error{Errc::Unavailable, "no worker of this supervisor has a rank yet",
-                    "a standby program connects with the number in TRAINRUN_STANDBY"};
-  }
-  for (;;) {
-    const auto rank = standbys_.rank_of(hello.standby);
-    if (rank && slots_.at(*rank).pid > 0) co_return *rank;
-    if (!rank && standbys_.closed())
-      co_return Error{Errc::Unavailable, "no rank is left for this standby process"};
-    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
-  }
-}
-
-Task<Welcome> Supervisor::welcome(WorkerHello hello) {
-  CO_TRY(const Rank rank, co_await rank_for(hello));
-  const auto slot = slots_.find(rank);
-  WelcomeInput input{.run = start_->run,
-                     .ranks = slot == slots_.end() ? nullptr : &slot->second.ranks,
-                     .attempt = options_.attempt,
-                     .run_dir = prepare_->run_dir,
-                     .staging_dir = checkpoints_.staging_folder(rank),
-                     .master_listen_fd = master_port_ ? master_port_->fd() : -1,
-                     .build = options_.build};
-  if (hello.standby >= 0) {
-    hello.rank = rank.value;
-    input.master_listen_fd = -1;  // it was not there yet to be inherited
-    input.env = not_in(environment_of(slot->second), slot->second.standby->env);
-  }
-  CO_TRY(auto message, make_welcome(hello, input));
-  CO_TRY_VOID(co_await checkpoints_.make_staging_folder(rank));
-  co_return message;
 }
 
 // ---- time and the end

@@ -164,7 +164,7 @@ void SimSupervisor::on_acks(const AckReports& message) {
   }
 }
 
-// Does what daemon/supervisor/workers/validation_runner does.
+// Does what daemon/supervisor/processes/validation_runner does.
 void SimSupervisor::on_validate(const RunValidation& order) {
   if (validating_ == order.checkpoint) return;
   if (!validating_ && validated_ && validated_->checkpoint == order.checkpoint)

@@ -14,7 +14,7 @@
 #include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/limits/memory_account.h"
 #include "daemon/supervisor/output/output_spool.h"
-#include "daemon/supervisor/workers/standby_processes.h"
+#include "daemon/supervisor/processes/standby_processes.h"
 #include "lib/model/user_error.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"

@@ -122,7 +122,7 @@ TEST(Architecture, ThreadsAreDetachedInOnePlace) {
     return !in(path, "tests") && !in(path, "benchmarks") && !in(path, "examples") &&
            !in(path, "sdk/torch") &&  // torch::Tensor::detach()
            path != "lib/base/thread.cc" &&
-           path != "daemon/supervisor/workers/spawn.cc";  // a Boost.Process child
+           path != "daemon/supervisor/processes/spawn.cc";  // a Boost.Process child
   });
 
   EXPECT_EQ(found, std::vector<std::string>{});

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/processes/adopted.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "lib/base/text_file.h"
 #include "lib/net/scope.h"
 #include "tests/fakes/eventually.h"

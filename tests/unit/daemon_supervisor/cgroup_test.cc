@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "lib/base/user_account.h"
 #include "tests/fakes/eventually.h"
 

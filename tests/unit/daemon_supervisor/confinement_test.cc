@@ -9,8 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
-#include "daemon/supervisor/workers/adopted.h"
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/adopted.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include <exception>
 #include <optional>
 
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "lib/base/open_files.h"
 #include "tests/fakes/full_table.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/processes/adopted.h"
 
 #include <fmt/format.h>
 #include <signal.h>

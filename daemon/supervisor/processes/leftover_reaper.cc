@@ -1,8 +1,8 @@
-#include "daemon/supervisor/workers/leftover_reaper.h"
+#include "daemon/supervisor/processes/leftover_reaper.h"
 
 #include <fmt/format.h>
 
-#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/processes/adopted.h"
 #include "lib/net/within.h"
 
 namespace train {

@@ -12,8 +12,8 @@
 
 #include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/output/output_spool.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "daemon/supervisor/uplink.h"
-#include "daemon/supervisor/workers/spawn.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/supervisor/limits/confinement.h"
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "lib/base/ids.h"
 

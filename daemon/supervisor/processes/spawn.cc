@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/spawn.h"
+#include "daemon/supervisor/processes/spawn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 #include <optional>
 #include <sstream>
 
-#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/processes/adopted.h"
 #include "lib/base/open_files.h"
 #include "lib/net/within.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/workers/validation_runner.h"
+#include "daemon/supervisor/processes/validation_runner.h"
 
 #include <fmt/format.h>
 #include <signal.h>

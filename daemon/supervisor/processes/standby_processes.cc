@@ -1,11 +1,11 @@
-#include "daemon/supervisor/workers/standby_processes.h"
+#include "daemon/supervisor/processes/standby_processes.h"
 
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/supervisor/workers/adopted.h"
+#include "daemon/supervisor/processes/adopted.h"
 
 namespace train {
 namespace {

@@ -1,0 +1,31 @@
+// What traind and the launcher have ordered for one attempt on this node, and the port that was
+// bound for it. State only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/supervisor/master_port.h"
+#include "daemon/supervisor/workers/worker_environment.h"
+#include "lib/base/ids.h"
+#include "lib/wire/attempt_messages.h"
+#include "lib/wire/daemon_messages.h"
+
+namespace train {
+
+struct AttemptOrders {
+  Attempt attempt;
+  std::string spool_dir;
+  std::string build;  // ours
+  std::optional<PrepareAttempt> prepare = {};
+  std::optional<StartWorkers> start = {};
+  std::optional<MasterPort> master_port = {};
+
+  std::string worker_socket() const { return spool_dir + "/worker.sock"; }
+  /// Return the node's part of an environment. `start` must outlive it; `prepare` must have come.
+  NodeEnvironment node_environment(const StartWorkers& start) const {
+    return {start, attempt, worker_socket(), prepare->gpu_ids};
+  }
+};
+
+}  // namespace train

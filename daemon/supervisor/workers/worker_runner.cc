@@ -1,0 +1,113 @@
+#include "daemon/supervisor/workers/worker_runner.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "daemon/supervisor/core/worker_ending.h"
+#include "daemon/supervisor/limits/oom_watch.h"
+#include "daemon/supervisor/network_interface.h"
+#include "daemon/supervisor/processes/spawn.h"
+
+namespace train {
+namespace {
+
+constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
+
+}  // namespace
+
+asio::awaitable<void> WorkerRunner::spawn(WorkerSlot& slot) {
+  const Rank rank{slot.ranks.rank};
+  const Result<PipedProcess> process = process_for(slot);
+  if (!process) {
+    parts_.feed(WorkerSpawnFailed{rank, process.error()});
+    co_return;
+  }
+  slot.pid = process->pid;
+  output_.start(slot, process->stdout_fd, process->stderr_fd);
+  parts_.feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
+  parts_.scope.spawn("watch", watch(slot));
+  if (slot.cgroup)
+    parts_.scope.spawn("memory", kill_all_when_out_of_memory(parts_.executor, *slot.cgroup));
+}
+
+// Take a process from standby, or start a new one.
+Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
+  const AttemptOrders& orders = parts_.orders;
+  const Rank rank{slot.ranks.rank};
+  const std::uint64_t share = kSpoolBytesMax / (2 * orders.start->workers.size());  // of a stream
+  TRY_VOID(OutputPump::open_spools(slot, orders.spool_dir,
+                                   std::min(orders.prepare->output_bytes_max, share)));
+  slot.error_file = fmt::format("{}/rank-{:04}.error.json", orders.spool_dir, rank.value);
+  if (slot.standby) {
+    slot.cgroup = slot.standby->cgroup;
+    slot.memory = MemoryAccount::begin(slot.cgroup);
+    return slot.standby->process;
+  }
+  slot.cgroup = parts_.confinement.worker_group(fmt::format("rank-{:04}", rank.value));
+  slot.memory = MemoryAccount::begin(slot.cgroup);
+  SpawnRequest request{.argv = orders.start->command,
+                       .working_dir = orders.start->working_dir,
+                       .env = environment_of(slot),
+                       .inherit_fds = {},
+                       .cgroup = slot.cgroup,
+                       .rules = parts_.confinement.rules()};
+  if (rank.value == 0 && orders.master_port)
+    request.inherit_fds.push_back(orders.master_port->fd());
+  return spawn_piped(parts_.executor, std::move(request));
+}
+
+std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot& slot) const {
+  const AttemptOrders& orders = parts_.orders;
+  return worker_environment(orders.node_environment(*orders.start),
+                            {slot.ranks, parts_.checkpoints.staging_folder(Rank{slot.ranks.rank}),
+                             slot.error_file, interface_of(orders.prepare->bind_address)});
+}
+
+void WorkerRunner::signal(WorkerSlot& slot, int signal) {
+  if (signal == SIGKILL) leftovers_.reap(slot);
+  if (slot.pid <= 0) return;
+  ::kill(static_cast<pid_t>(-slot.pid), signal);  // its session's process group
+  ::kill(static_cast<pid_t>(slot.pid), signal);
+}
+
+asio::awaitable<void> WorkerRunner::reap(pid_t pid) const {
+  (void)co_await wait_for_end(parts_.executor, pid);
+}
+
+asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
+  const Rank rank{slot.ranks.rank};
+  auto status = co_await wait_for_end(parts_.executor, static_cast<pid_t>(slot.pid));
+  if (!status) co_return;
+  slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
+  slot.pids_limit_hit = parts_.confinement.pids_limit_hit(slot.cgroup);
+  parts_.feed(WorkerReaped{rank, *status});
+  slot.pid = 0;
+  WorkerEnding ending(parts_.clock.now());
+  for (;;) {
+    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, slot.staging > 0};
+    switch (ending.advance(rest, parts_.clock.now())) {
+      case WorkerEnding::Next::TellEnd:
+        send_exit(slot);
+        break;
+      case WorkerEnding::Next::Drained:
+        co_return parts_.feed(WorkerDrained{rank});
+      case WorkerEnding::Next::Wait: {
+        const auto deadline = ending.next_deadline(rest, parts_.clock.now());
+        const auto woken = co_await parts_.changed.wait_until(deadline.value_or(TimePoint::max()));
+        if (woken.has_error() && woken.error().code == Errc::Cancelled) co_return;
+        break;
+      }
+    }
+  }
+}
+
+void WorkerRunner::send_exit(WorkerSlot& slot) const {
+  if (!slot.exit || slot.exit_sent) return;
+  slot.exit_sent = true;
+  if (!slot.error) slot.error = read_error_file(slot.error_file);
+  parts_.uplink.say(exit_message(slot, parts_.clock.wall()));
+}
+
+}  // namespace train

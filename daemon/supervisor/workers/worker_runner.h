@@ -1,0 +1,65 @@
+// Runs the processes of an attempt's ranks: starts each, or takes it from standby, signals it, and
+// watches it to its end, which it tells the launcher. The group (core/worker_group.h) decides when.
+// Main thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "daemon/supervisor/checkpoints/node_checkpoints.h"
+#include "daemon/supervisor/core/worker_group.h"
+#include "daemon/supervisor/limits/confinement.h"
+#include "daemon/supervisor/output/output_pump.h"
+#include "daemon/supervisor/processes/leftover_reaper.h"
+#include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/workers/attempt_orders.h"
+#include "daemon/supervisor/workers/worker_slot.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class WorkerRunner {
+ public:
+  struct Parts {
+    asio::any_io_executor executor;
+    Scope& scope;
+    Notifier& changed;
+    const Clock& clock;
+    const AttemptOrders& orders;
+    const Confinement& confinement;
+    Uplink& uplink;
+    NodeCheckpoints& checkpoints;
+    std::function<void(const GroupEvent& event)> feed;  // the group
+  };
+  /// All parts must outlive the flows in `scope`.
+  explicit WorkerRunner(Parts parts)
+      : parts_(std::move(parts)),
+        output_(parts_.executor, parts_.scope, parts_.changed, parts_.uplink),
+        leftovers_(parts_.scope) {}
+
+  /// Start the slot's process, and feed WorkerSpawned or WorkerSpawnFailed. Once that has ended:
+  /// WorkerReaped, then WorkerDrained when nothing more comes from it. Orders must be complete.
+  asio::awaitable<void> spawn(WorkerSlot& slot);
+  /// Signal the process and its process group. SIGKILL takes what it started along.
+  void signal(WorkerSlot& slot, int signal);
+  /// Kill what the rank left behind.
+  void reap_leftovers(WorkerSlot& slot) { leftovers_.reap(slot); }
+  /// Reap a process that has no rank.
+  asio::awaitable<void> reap(pid_t pid) const;
+
+  /// Return the whole environment of the slot's process.
+  std::map<std::string, std::string> environment_of(const WorkerSlot& slot) const;
+
+ private:
+  Result<PipedProcess> process_for(WorkerSlot& slot) const;
+  asio::awaitable<void> watch(WorkerSlot& slot);
+  void send_exit(WorkerSlot& slot) const;
+
+  const Parts parts_;
+  OutputPump output_;
+  LeftoverReaper leftovers_;
+};
+
+}  // namespace train
