@@ -40,13 +40,15 @@ def java(main, *arguments):
 
     log = open(folder / "hdfs.log", "ab")
     return subprocess.Popen([f"{java_home}/bin/java", *opens, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-                             "-Djava.net.preferIPv4Stack=true", f"org.apache.hadoop.hdfs.server.{main}", *arguments],
+                             "-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={folder}/java",
+                             f"org.apache.hadoop.hdfs.server.{main}", *arguments],
                             env={**os.environ, "CLASSPATH": classpath}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                             preexec_fn=die_with_parent)
 
 
 rpc, http, data, data_ipc, data_http = free_ports(5)
 (folder / "conf").mkdir(parents=True)
+(folder / "java").mkdir()
 write_conf("core-site.xml", {"fs.defaultFS": f"hdfs://127.0.0.1:{rpc}", "hadoop.tmp.dir": folder / "tmp",
                              "ipc.client.connect.max.retries": 1})
 write_conf("hdfs-site.xml", {
