@@ -57,7 +57,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
   choose_name(run, words);
   const JobSpec& spec = run.parsed.spec;
   const RunFolder folder(run_path(spec.run_config.storage_path, spec.run_config.name));
-  KeepRequest request;
+  DetachRequest request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
   request.message.working_dir = std::filesystem::current_path().string();
@@ -75,27 +75,28 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     request.message.argv = command(words);
     request.message.resume_argv =
         command({"resume", folder.path(), "--log-format", options.log_format});
-    return keep_controller(request);
+    return detach_controller(request);
   };
 
   // The user's own traind outlives the private one of a run. A run without nodes has a private one
   // in any case: whoever keeps both starts both again.
-  Result<DetachOutcome> kept = Error{Errc::Unavailable, ""};
+  Result<DetachOutcome> outcome = Error{Errc::Unavailable, ""};
   const bool named = !options.runtime_dir.empty();
   if (named || !spec.cluster.nodes.empty())
-    kept = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});
-  if (!kept && (named || kept.error().code != Errc::Unavailable)) return fail(kept.error());
-  if (!kept) {
+    outcome = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});
+  if (!outcome && (named || outcome.error().code != Errc::Unavailable))
+    return fail(outcome.error());
+  if (!outcome) {
     const auto daemon = private_daemon_of(run, true);
     if (!daemon) return fail(daemon.error());
-    kept = ask((*daemon)->runtime_dir(), true, kPrivateDaemonTimeout);
-    if (!kept) return fail(kept.error());
+    outcome = ask((*daemon)->runtime_dir(), true, kPrivateDaemonTimeout);
+    if (!outcome) return fail(outcome.error());
   }
-  if (!kept->up) {
-    if (kept->said.empty())
+  if (!outcome->up) {
+    if (outcome->said.empty())
       print_err("train-run: error: the run did not begin: see {}/launcher.log\n", folder.path());
-    print_err("{}", Lines{kept->said});
-    return kept->exit_code;
+    print_err("{}", Lines{outcome->said});
+    return outcome->exit_code;
   }
   print_out(
       "run {} continues in the background\n"

@@ -74,7 +74,7 @@ asio::awaitable<void> ControlPort::serve(std::shared_ptr<Connection> connection)
   } else if (frame->type == MessageType::DetachController) {
     auto message = decode<DetachController>(*frame);
     if (!message || message->argv.empty() || message->resume_argv.empty()) co_return;
-    handlers_.keep(std::move(*message), connection);
+    handlers_.detach(std::move(*message), connection);
   } else {
     co_return;
   }

@@ -22,7 +22,7 @@ class ControlPort {
  public:
   struct Handlers {
     std::function<void(const DrainNode& message)> drain;
-    std::function<void(DetachController message, std::shared_ptr<Connection> asker)> keep;
+    std::function<void(DetachController message, std::shared_ptr<Connection> asker)> detach;
   };
   static Result<std::unique_ptr<ControlPort>> open(asio::any_io_executor executor, Scope& scope,
                                                    const std::string& runtime_dir,

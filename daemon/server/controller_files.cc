@@ -46,21 +46,21 @@ void remove_controller_files(const ControllerFiles& files) {
 
 // The note is a line of words, then the request as it came. Its mode is 0600: the environment may
 // hold secrets.
-Result<Unit> write_note(const std::string& path, const KeptNote& note) {
+Result<Unit> write_note(const std::string& path, const DetachedNote& note) {
   return replace_private_file(
       path, fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
-                        note.exit_at_keep.empty() ? "-" : note.exit_at_keep) +
+                        note.exit_at_detach.empty() ? "-" : note.exit_at_detach) +
                 encode(note.request).payload);
 }
 
-std::optional<KeptNote> read_note(const std::string& path) {
+std::optional<DetachedNote> read_note(const std::string& path) {
   const std::string text = read_text(path);
   const auto newline = text.find('\n');
   if (newline == std::string::npos) return std::nullopt;
-  KeptNote note;
+  DetachedNote note;
   std::istringstream words(text.substr(0, newline));
-  if (!(words >> note.pid >> note.pid_start >> note.exit_at_keep)) return std::nullopt;
-  for (std::string* word : {&note.pid_start, &note.exit_at_keep}) {
+  if (!(words >> note.pid >> note.pid_start >> note.exit_at_detach)) return std::nullopt;
+  for (std::string* word : {&note.pid_start, &note.exit_at_detach}) {
     if (*word == "-") word->clear();
   }
   auto request = decode<DetachController>(

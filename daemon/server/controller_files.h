@@ -13,11 +13,11 @@
 
 namespace train {
 
-struct KeptNote {
+struct DetachedNote {
   DetachController request;
-  pid_t pid = -1;            // −1: none runs
-  std::string pid_start;     // because pids are reused
-  std::string exit_at_keep;  // exit_mark() before the first one began
+  pid_t pid = -1;              // −1: none runs
+  std::string pid_start;       // because pids are reused
+  std::string exit_at_detach;  // exit_mark() before the first one began
 };
 
 struct ControllerFiles {
@@ -30,8 +30,8 @@ ControllerFiles controller_files(const std::string& runtime_dir, const std::stri
 std::vector<std::string> list_controller_tags(const std::string& runtime_dir);
 void remove_controller_files(const ControllerFiles& files);
 
-Result<Unit> write_note(const std::string& path, const KeptNote& note);
-std::optional<KeptNote> read_note(const std::string& path);
+Result<Unit> write_note(const std::string& path, const DetachedNote& note);
+std::optional<DetachedNote> read_note(const std::string& path);
 
 /// Return a mark of the exit.json that the run has, or "" if it has none. A mark that differs from
 /// the one before means that the run has ended meanwhile.

@@ -48,54 +48,54 @@ void ControllerWatch::resume_all() {
       remove_controller_files(files);
       continue;
     }
-    auto kept = std::make_shared<Kept>();
-    kept->note = std::move(*note);
-    kept->files = files;
-    kept->started = clock_.now();
-    kept_[files.note] = kept;
+    auto run = std::make_shared<DetachedRun>();
+    run->note = std::move(*note);
+    run->files = files;
+    run->started = clock_.now();
+    runs_[files.note] = run;
     log_.info("found a controller again",
-              {{"run", kept->note.request.run_dir}, {"pid", kept->note.pid}});
-    scope_.spawn("controller", hold(kept));
+              {{"run", run->note.request.run_dir}, {"pid", run->note.pid}});
+    scope_.spawn("controller", hold(run));
   }
 }
 
-void ControllerWatch::keep(DetachController request, std::shared_ptr<Connection> asker) {
-  for (const auto& [note, kept] : kept_) {  // we have resumed it already
-    if (kept->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
-        kept->note.pid < 0)
+void ControllerWatch::detach(DetachController request, std::shared_ptr<Connection> asker) {
+  for (const auto& [note, run] : runs_) {  // we have resumed it already
+    if (run->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
+        run->note.pid < 0)
       continue;
-    kept->asker = std::move(asker);
-    kept->asker->send(encode(DetachedController{kept->note.pid}));
+    run->asker = std::move(asker);
+    run->asker->send(encode(DetachedController{run->note.pid}));
     return;
   }
   const auto tag = clock_.wall().time_since_epoch().count();
-  auto kept = std::make_shared<Kept>();
-  kept->files = controller_files(runtime_dir_, fmt::format("{:x}", tag));
-  kept->note.exit_at_keep = exit_mark(request.run_dir);
-  kept->note.request = std::move(request);
-  kept->asker = std::move(asker);
-  if (const auto started = start(*kept); !started) {
+  auto run = std::make_shared<DetachedRun>();
+  run->files = controller_files(runtime_dir_, fmt::format("{:x}", tag));
+  run->note.exit_at_detach = exit_mark(request.run_dir);
+  run->note.request = std::move(request);
+  run->asker = std::move(asker);
+  if (const auto started = start(*run); !started) {
     const Error& error = started.error();
-    kept->asker->send(
+    run->asker->send(
         encode(Refused{std::string(to_string(error.code)), error.message, error.hint}));
-    remove_controller_files(kept->files);
+    remove_controller_files(run->files);
     return;
   }
-  kept_[kept->files.note] = kept;
-  scope_.spawn("controller", hold(kept));
+  runs_[run->files.note] = run;
+  scope_.spawn("controller", hold(run));
 }
 
 // The controller logs here until it owns the run. Then it logs in the run's folder, and an empty
 // log here says so.
-Result<Unit> ControllerWatch::start(Kept& kept) {
-  const DetachController& asked = kept.note.request;
+Result<Unit> ControllerWatch::start(DetachedRun& run) {
+  const DetachController& asked = run.note.request;
   struct stat status {};
   const bool begun = ::stat((asked.run_dir + "/spec.resolved.yaml").c_str(), &status) == 0;
   const int log =
-      ::open(kept.files.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) return system_error(errno, "creating " + kept.files.log);
+      ::open(run.files.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0) return system_error(errno, "creating " + run.files.log);
   SpawnRequest request;
-  request.argv = begun && kept.started != TimePoint{} ? asked.resume_argv : asked.argv;
+  request.argv = begun && run.started != TimePoint{} ? asked.resume_argv : asked.argv;
   request.working_dir = asked.working_dir;
   request.env = asked.env;
   request.stdout_fd = request.stderr_fd = log;
@@ -104,64 +104,64 @@ Result<Unit> ControllerWatch::start(Kept& kept) {
   request.rules.killed_for_memory_like_others = true;
   const auto pid = spawn_process(executor_, request);
   ::close(log);
-  kept.started = clock_.now();
-  kept.ours = pid.has_value();
-  kept.note.pid = pid ? *pid : -1;
-  kept.note.pid_start = pid ? process_start(*pid) : "";
-  if (const auto written = write_note(kept.files.note, kept.note); !written)
+  run.started = clock_.now();
+  run.ours = pid.has_value();
+  run.note.pid = pid ? *pid : -1;
+  run.note.pid_start = pid ? process_start(*pid) : "";
+  if (const auto written = write_note(run.files.note, run.note); !written)
     log_.error("a later traind will not find this controller",
                {{"why", written.error().describe()}});
   if (!pid) return pid.error();
   log_.info("started a controller", {{"run", asked.run_dir}, {"pid", *pid}});
-  if (kept.asker) kept.asker->send(encode(DetachedController{*pid}));
+  if (run.asker) run.asker->send(encode(DetachedController{*pid}));
   return Unit{};
 }
 
-Task<ControllerEnd> ControllerWatch::end_of(std::shared_ptr<Kept> kept) {
+Task<ControllerEnd> ControllerWatch::end_of(std::shared_ptr<DetachedRun> run) {
   ControllerEnd end;
-  if (kept->ours) {
-    auto status = co_await wait_for_end(executor_, kept->note.pid);
+  if (run->ours) {
+    auto status = co_await wait_for_end(executor_, run->note.pid);
     if (!status) co_return status.error();
     end.how = status->signaled ? ControllerEnd::How::Killed : ControllerEnd::How::Exited;
     end.exit_code = status->signaled ? 128 + status->status : status->status;
-  } else if (kept->note.pid > 0) {
-    auto gone = co_await wait_until_gone(executor_, kept->note.pid, kept->note.pid_start);
+  } else if (run->note.pid > 0) {
+    auto gone = co_await wait_until_gone(executor_, run->note.pid, run->note.pid_start);
     if (!gone) co_return gone.error();
   }
-  const std::string mark = exit_mark(kept->note.request.run_dir);
-  end.run_ended = !mark.empty() && mark != kept->note.exit_at_keep;
+  const std::string mark = exit_mark(run->note.request.run_dir);
+  end.run_ended = !mark.empty() && mark != run->note.exit_at_detach;
   co_return end;
 }
 
-asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<Kept> kept) {
+asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<DetachedRun> run) {
   for (;;) {
-    auto end = co_await end_of(kept);
+    auto end = co_await end_of(run);
     if (!end) co_return;  // traind leaves
-    kept->ours = false;
-    kept->note.pid = -1;
-    const auto pause = kept->policy.ended(*end, clock_.now() - kept->started);
-    log_.info("a controller ended", {{"run", kept->note.request.run_dir},
+    run->ours = false;
+    run->note.pid = -1;
+    const auto pause = run->policy.ended(*end, clock_.now() - run->started);
+    log_.info("a controller ended", {{"run", run->note.request.run_dir},
                                      {"how", text_of(*end)},
-                                     {"said", tail_of(kept->files.log)}});
+                                     {"said", tail_of(run->files.log)}});
     if (!pause) {
-      co_return co_await forget(kept, *end);
+      co_return co_await forget(run, *end);
     }
     if (*pause > Duration{0}) {
       const auto paused = co_await pause_for(*pause);
       if (!paused) co_return;
     }
-    if (const auto started = start(*kept); !started)
+    if (const auto started = start(*run); !started)
       log_.warn("no controller", {{"why", started.error().describe()}});
   }
 }
 
-asio::awaitable<void> ControllerWatch::forget(std::shared_ptr<Kept> kept, ControllerEnd end) {
-  if (kept->asker) {
-    kept->asker->send(encode(ControllerEnded{end.exit_code, tail_of(kept->files.log)}));
-    (void)co_await within(kTellLimit, kept->asker->flush());  // a private traind leaves then
+asio::awaitable<void> ControllerWatch::forget(std::shared_ptr<DetachedRun> run, ControllerEnd end) {
+  if (run->asker) {
+    run->asker->send(encode(ControllerEnded{end.exit_code, tail_of(run->files.log)}));
+    (void)co_await within(kTellLimit, run->asker->flush());  // a private traind leaves then
   }
-  remove_controller_files(kept->files);
-  kept_.erase(kept->files.note);
+  remove_controller_files(run->files);
+  runs_.erase(run->files.note);
   on_end_();
 }
 

@@ -27,22 +27,22 @@ class ControllerWatch {
   /// again.
   void resume_all();
   /// Start a controller. The asker hears DetachedController and ControllerEnded, or Refused.
-  void keep(DetachController request, std::shared_ptr<Connection> asker);
-  bool empty() const { return kept_.empty(); }
+  void detach(DetachController request, std::shared_ptr<Connection> asker);
+  bool empty() const { return runs_.empty(); }
 
  private:
-  struct Kept {
-    KeptNote note;
+  struct DetachedRun {
+    DetachedNote note;
     ControllerFiles files;
     std::shared_ptr<Connection> asker;
     ControllerRestartPolicy policy;
     TimePoint started;
     bool ours = false;  // a child of this process
   };
-  Result<Unit> start(Kept& kept);
-  asio::awaitable<void> hold(std::shared_ptr<Kept> kept);
-  Task<ControllerEnd> end_of(std::shared_ptr<Kept> kept);
-  asio::awaitable<void> forget(std::shared_ptr<Kept> kept, ControllerEnd end);
+  Result<Unit> start(DetachedRun& run);
+  asio::awaitable<void> hold(std::shared_ptr<DetachedRun> run);
+  Task<ControllerEnd> end_of(std::shared_ptr<DetachedRun> run);
+  asio::awaitable<void> forget(std::shared_ptr<DetachedRun> run, ControllerEnd end);
 
   asio::any_io_executor executor_;
   Scope& scope_;
@@ -50,7 +50,7 @@ class ControllerWatch {
   Log log_;
   std::function<void()> on_end_;
   SystemClock clock_;
-  std::map<std::string, std::shared_ptr<Kept>> kept_;  // by the path of its note
+  std::map<std::string, std::shared_ptr<DetachedRun>> runs_;  // by the path of its note
 };
 
 }  // namespace train

@@ -227,9 +227,9 @@ Result<Unit> Daemon::open_control_port() {
     begin_drain(milliseconds(std::clamp<std::int64_t>(message.grace_ms, 0, kDrainGraceMsMax)),
                 message.reason);
   };
-  handlers.keep = [this](DetachController message, Link asker) {
+  handlers.detach = [this](DetachController message, Link asker) {
     had_launcher_ = true;
-    controllers_.keep(std::move(message), std::move(asker));
+    controllers_.detach(std::move(message), std::move(asker));
   };
   TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), handlers));
   return Unit{};

@@ -25,12 +25,12 @@ class AnsweredCollectives {
   std::vector<SharedResult> from_before(std::uint64_t generation) const;
 
  private:
-  struct Kept {
+  struct Answer {
     std::uint64_t generation = 0;
     std::size_t bytes = 0;
     SharedResult result;
   };
-  std::deque<Kept> kept_;
+  std::deque<Answer> answers_;
   std::size_t bytes_ = 0;
 };
 

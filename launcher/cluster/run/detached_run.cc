@@ -26,8 +26,8 @@ constexpr std::string_view kDetachedNote =
     ".detached";  // in it too, while a traind keeps its controller
 constexpr Duration kPollEvery = milliseconds(20);
 
-asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequest& request,
-                                  Result<DetachOutcome>* result) {
+asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const DetachRequest& request,
+                                    Result<DetachOutcome>* result) {
   auto connection =
       co_await call_traind(executor, request.runtime_dir, request.build, request.timeout);
   if (!connection) {
@@ -56,8 +56,8 @@ asio::awaitable<void> ask_to_keep(asio::any_io_executor executor, const KeepRequ
       co_return;
     }
     if (frame->type == MessageType::DetachedController) {
-      if (auto kept = decode<DetachedController>(*frame))
-        controller = static_cast<pid_t>(kept->pid);
+      if (auto detached = decode<DetachedController>(*frame))
+        controller = static_cast<pid_t>(detached->pid);
     } else if (frame->type == MessageType::ControllerEnded) {
       auto ended = decode<ControllerEnded>(*frame);
       if (!ended) continue;
@@ -116,9 +116,9 @@ Result<Unit> begin_detached(const RunFolder& folder) {
   ::dup2(log, STDERR_FILENO);
   ::close(log);
   const std::string note = join_path(folder.path(), kDetachedNote);
-  const int kept = ::open(note.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (kept < 0) return system_error(errno, "creating " + note);
-  ::close(kept);
+  const int fd = ::open(note.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error(errno, "creating " + note);
+  ::close(fd);
   return Unit{};
 }
 
@@ -131,9 +131,9 @@ bool is_detached(const RunFolder& folder) {
 }
 
 std::string left_text(const RunFolder& folder) {
-  const bool kept = is_detached(folder);
+  const bool detached = is_detached(folder);
   std::string what = "its train-run has died";
-  if (kept) {
+  if (detached) {
     auto daemon = PrivateDaemon::find(join_path(folder.path(), kDaemonNote));
     if (daemon && !daemon->ended())
       return "interrupted: its controller has died; its traind is starting another";
@@ -143,14 +143,14 @@ std::string left_text(const RunFolder& folder) {
   return fmt::format(
       "interrupted: {}; `train-run resume {}{}` finds its workers, or continues from the newest "
       "checkpoint",
-      what, kept ? "--detach " : "", location_of_run(folder));
+      what, detached ? "--detach " : "", location_of_run(folder));
 }
 
-Result<DetachOutcome> keep_controller(const KeepRequest& request) {
+Result<DetachOutcome> detach_controller(const DetachRequest& request) {
   asio::io_context context;
   Scope scope(context.get_executor());
   Result<DetachOutcome> result = DetachOutcome{};
-  scope.spawn("detach", ask_to_keep(context.get_executor(), request, &result));
+  scope.spawn("detach", ask_to_detach(context.get_executor(), request, &result));
   context.run();
   return result;
 }

@@ -36,7 +36,7 @@ struct DetachOutcome {
   int exit_code = 0;  // 128 + signal
   std::string said;
 };
-struct KeepRequest {
+struct DetachRequest {
   std::string runtime_dir;  // of the traind
   DetachController message;
   std::string build;
@@ -45,6 +45,6 @@ struct KeepRequest {
 };
 /// Ask a traind to keep a controller, and wait until it owns the run or has ended. Unavailable
 /// where no traind of this user is there.
-Result<DetachOutcome> keep_controller(const KeepRequest& request);
+Result<DetachOutcome> detach_controller(const DetachRequest& request);
 
 }  // namespace train
