@@ -42,7 +42,7 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
   return ended;
 }
 
-// Return where a worker died. For a program that never reports, nothing is known about that.
+// Return where a worker died. That is not known for a program that never reports.
 std::optional<FailureLocation> AttemptCause::location(
     const RankTable& ranks, const std::optional<CheckpointInfo>& restored) const {
   if (failure_->kind != FailureKind::Worker || !failure_->rank || !ranks.any_ever_reported())

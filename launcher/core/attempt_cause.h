@@ -1,5 +1,5 @@
-// Why an attempt ends: the first failure, or a group that has to be of another size. What fails
-// after the first failure followed from it, and is only counted.
+// Why an attempt ends: the first failure, or a group that has to change its size. Later failures
+// are consequences of the first one, and are only counted.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ class AttemptCause {
  public:
   struct Failure {
     FailureKind kind = FailureKind::Worker;
-    std::string cause = {};  // "": how the rank ended says it; the words are launcher/report's
+    /// Empty: launcher/report derives the text from how the rank ended.
+    std::string cause = {};
     std::optional<Rank> rank = {};
     std::optional<WorkerEnd> end = {};
     std::optional<NodeId> node = {};
@@ -27,26 +28,26 @@ class AttemptCause {
     bool preempted = false;
   };
 
-  /// Record a failure. Return false where one was known already.
+  /// Record a failure. Return false if one was already recorded.
   bool fail(Failure failure);
   bool failed() const { return failure_.has_value(); }
-  /// A rank ended. After a failure it is one of those that followed from it.
+  /// After a failure, count the end of a rank as its consequence.
   void rank_ended() {
     if (failure_) ++collateral_;
   }
 
   void resize(Resize resize) { resize_ = std::move(resize); }
-  /// Resize for this reason, unless there is one.
+  /// Record this reason to resize, unless there already is one.
   void resize_unless_known(const std::string& reason) {
     if (!resize_) resize_ = Resize{.reason = reason};
   }
   void forget_resize() { resize_.reset(); }
   const std::optional<Resize>& resize() const { return resize_; }
 
-  /// Return whether nothing but the end of its ranks ends the attempt.
+  /// Return whether there is neither a failure nor a resize: the attempt ends only with its ranks.
   bool none() const { return !failure_ && !resize_; }
 
-  /// Return what to tell of the attempt's end. `restored`: the checkpoint that it began from.
+  /// Describe the attempt's end. `restored`: the checkpoint that the attempt began from.
   AttemptEnded describe(Attempt attempt, const std::optional<Stop>& stop, const RankTable& ranks,
                         const std::optional<CheckpointInfo>& restored) const;
 

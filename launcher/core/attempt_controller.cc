@@ -75,14 +75,14 @@ void AttemptController::on(const StartRefused& event) {
   if (!group_.hosts.has(event.node) || group_.hosts.is_gone(event.node)) return;
   group_.hosts.gone(event.node);
   group_.ranks.node_lost(event.node);
-  // Whatever the reason was under the launcher that asked, the next attempt finds out for this one.
+  // An earlier launcher gave the order. If the reason still holds, the next attempt will find out.
   if (group_.adopted) return ending_.give_up(kNotStartedBefore);
-  // The checkpoint before it is restored: no failure is counted.
+  // An older checkpoint is restored instead, so no failure is counted.
   if (give_up_restored(event.error)) return ending_.give_up(event.error.message);
   const bool permanent = event.error.code == Errc::NotFound ||
                          event.error.code == Errc::Permission ||
                          event.error.code == Errc::InvalidArgument;
-  // Before the node is prepared, the refusal is about the node, not about a rank.
+  // A refusal before the node is prepared concerns the node, not a rank.
   std::optional<Rank> rank;
   if (group_.hosts.is_prepared(event.node)) rank = event.rank;
   const std::string name = run_.nodes.name(event.node);
@@ -103,8 +103,8 @@ void AttemptController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   if (!group_.hosts.has(node)) return;
   if (std::count(event.attempts.begin(), event.attempts.end(), group_.id) != 0)
-    return group_.hosts.reconnected(node);  // its supervisor will say so itself
-  if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // with its workers, before
+    return group_.hosts.reconnected(node);  // its supervisor will attach by itself
+  if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // its workers had already gone
   if (group_.hosts.is_prepared(node)) {
     host_lost(node,
               fmt::format("the supervisor on {} ended while its node was unreachable",
@@ -143,7 +143,7 @@ void AttemptController::host_lost(NodeId node, const std::string& reason, Failur
   if (was_gone) return;
   const std::vector<Rank> ranks = group_.ranks.node_lost(node);
   for (const Rank rank : ranks) release_collectives(collectives_.rank_ended(rank));
-  // The supervisor ended while no launcher was there, as it does when none comes back in time.
+  // The supervisor ended while there was no launcher: it does so if none returns in time.
   if (group_.adopted && !group_.hosts.is_attached(node) && kind == FailureKind::Worker)
     return ending_.give_up(reason);
   const std::optional<Rank> first = ranks.empty() ? std::nullopt : std::optional(ranks.front());
@@ -162,8 +162,8 @@ void AttemptController::on(const SupervisorAttached& event) {
   if (!group_.hosts.is_gone(event.node)) send_again(event.node);
 }
 
-// Send the orders again. Every order may be given twice: supervisors and workers know what they
-// have already done.
+// Send the orders again. Any order may be given twice: supervisors and workers know what they have
+// already done.
 void AttemptController::send_again(NodeId node) {
   if (state() == RunState::TearingDown) return ending_.send_again(node);
   if (state() == RunState::Preparing && !group_.hosts.is_prepared(node))
@@ -203,7 +203,7 @@ void AttemptController::on(const RankPaused& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr) return;
   rank->reported = std::max(rank->reported, event.report_seq);
-  // A pause that is said again over a new link is from before the ranks were told how far to go.
+  // A pause that is repeated over a new link predates the order that says how far to go.
   const bool advancing =
       state() == RunState::Pausing && ending_.quiesce()->to_send() == PauseStep::Advance;
   if (advancing && !event.arrived) return;
@@ -220,16 +220,15 @@ void AttemptController::on(const RankExited& event) {
   if (rank == nullptr || !rank->alive()) return;
   group_.ranks.ended(*rank, event.end);
   ending_.rank_ended();
-  // A rank that waits for this one in a collective call has to be stopped as well, and must not
-  // fail first.
+  // A rank that waits for this one in a collective call must be stopped as well, before it fails.
   const bool by_us_now = state() == RunState::TearingDown;
   if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
   release_collectives(collectives_.rank_ended(event.rank));
-  // A supervisor stops its workers unasked when no launcher came back in time: that is no good end.
-  // Where there was no launcher, it is no failure either.
+  // If no launcher returns in time, a supervisor stops its workers unasked. That is not a good end,
+  // but it is no failure either if there was no launcher.
   const bool stopped_by_us = event.end.stop_requested && (by_us_now || group_.was_ending);
   if (stopped_by_us || (event.end.clean() && !event.end.stop_requested)) return;
-  // For a group that an earlier launcher was stopping, we have still to find out why.
+  // If an earlier launcher was stopping the group, we still have to find out why.
   const bool ending = by_us_now && !group_.was_ending;
   if (cause().failed() || ending) return;
   const bool at_start = !progressed_ && rank->joined;
@@ -259,14 +258,14 @@ void AttemptController::on(const CollectiveResolved& event) {
 }
 
 void AttemptController::release_collectives(const std::vector<CollectiveRelease>& releases) {
-  if (state() == RunState::Attaching) {  // whether the group goes on is not known yet
+  if (state() == RunState::Attaching) {  // it is not yet known whether the group continues
     auto& held_back = held_back_;
     held_back.insert(held_back.end(), releases.begin(), releases.end());
     return;
   }
   for (const CollectiveRelease& release : releases) {
     const auto send = [&](NodeId node) {
-      // Ranks that are being stopped must hear of that first: they would fail of an error.
+      // Ranks that are being stopped must be told so first: an error would make them fail.
       if (state() == RunState::TearingDown && group_.hosts.may_lack_orders(node)) {
         ending_.send_again(node);
         group_.hosts.orders_given(node);
@@ -329,8 +328,8 @@ void AttemptController::perform(CheckpointCoordinator::Effects effects) {
   for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
-// Give up the restored checkpoint: its bytes differ from those that were committed. A checkpoint
-// that the user named is not replaced.
+// Give up the restored checkpoint, because its bytes differ from those that were committed. A
+// checkpoint that the user named is not replaced.
 bool AttemptController::give_up_restored(const Error& error) {
   auto effects = run_.checkpoints.give_up_restored(group_.restored, error);
   if (!effects) return false;
@@ -338,7 +337,7 @@ bool AttemptController::give_up_restored(const Error& error) {
   return true;
 }
 
-// ---- what can go on now, whatever the event was
+// ---- do what is now possible, whatever the event was
 
 void AttemptController::advance() {
   perform(run_.checkpoints.advance(situation(), now()));

@@ -1,6 +1,6 @@
-// Controls one attempt: its workers are prepared, started, run, and brought to their end. Events
-// in, actions out; RunController decides when an attempt begins and what follows its end.
-// AttemptGroup holds the facts, GroupEnding all that leads to the end.
+// Controls one attempt: prepares, starts and runs its workers, and brings them to their end. Events
+// in, actions out. RunController decides when an attempt begins and what follows its end.
+// AttemptGroup holds the facts; GroupEnding handles everything that leads to the end.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ class AttemptController {
   /// Make a new attempt. Precondition: the checkpoint coordinator has begun it.
   AttemptController(const RunContext& run, Attempt id, const Placement& placement,
                     int restart_count);
-  /// Take over a living attempt. Its supervisors say everything again once they hear of the new
-  /// launcher; the journal only says where to look.
+  /// Take over a living attempt. The journal only shows where to look: when its supervisors learn
+  /// of the new launcher, they send everything again.
   AttemptController(const RunContext& run, const LivingAttempt& living);
   AttemptController(const AttemptController&) = delete;
   AttemptController& operator=(const AttemptController&) = delete;
@@ -30,20 +30,20 @@ class AttemptController {
   // ---- facts
   const AttemptGroup& group() const { return group_; }
   const AttemptCause& cause() const { return ending_.cause(); }
-  /// Return whether a report or a completed collective has come.
+  /// Return whether a report has arrived or a collective call has completed.
   bool progressed() const { return progressed_; }
-  /// Return how many of its workers had waited for it.
+  /// Return how many of its workers were standby processes.
   int from_standby() const { return from_standby_; }
   bool pauses_at_checkpoint() const {
     return ending_.quiesce() && ending_.quiesce()->at_checkpoint();
   }
-  /// Return whether the node has a supervisor of this attempt, as far as is known.
+  /// Return whether, as far as we know, the node has a supervisor of this attempt.
   bool is_supervised(NodeId node) const {
     return group_.hosts.has(node) && !group_.hosts.is_lost(node);
   }
 
-  // ---- events. What is about a rank or a node that the attempt does not have is ignored.
-  /// A node is back, perhaps without the attempt's supervisor.
+  // ---- events. Those about a rank or a node that the attempt does not have are ignored.
+  /// Handle a node that is back, perhaps without the attempt's supervisor.
   void on(const NodeUp& event);
   void on(const NodeDown& event);
   void on(const SupervisorAttached& event);
@@ -60,26 +60,26 @@ class AttemptController {
   void on(const CollectiveResolved& event);
   void on(const ShardStaged& event);
   void on(const CommitFinished& event);
-  /// A node is to be left within the event's grace. `text` tells why.
+  /// Leave a node within the event's grace. `text`: the reason.
   void drain(const NodeDrain& event, const std::string& text);
-  /// Somebody asked to stop; `again`: not for the first time.
+  /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
   /// Do not wait for storage that hangs.
   void escalate() { ending_.escalate(); }
-  /// End gracefully, without a loss of work, for a group of another size.
+  /// End gracefully, without losing work, so that a larger group can begin.
   void grow(const std::string& reason) {
     ending_.resize({.reason = reason}, TimePoint::max(), true);
   }
 
-  /// Do what is due. To be called after every event, and at next_deadline().
+  /// Do what is due. Call this after every event and at next_deadline().
   void advance();
-  /// Warn of what takes long. To be called once nothing more is due.
+  /// Warn about whatever takes long. Call this when nothing more is due.
   void watch();
   std::optional<TimePoint> next_deadline() const;
 
   /// Return whether nothing is left to wait for: no worker, no shard, no commit.
   bool torn_down() { return ending_.torn_down(); }
-  /// Release the supervisors. Return what to tell of the attempt's end.
+  /// Release the supervisors and describe the attempt's end.
   AttemptEnded conclude();
 
  private:

@@ -1,5 +1,5 @@
-// The worker group of one attempt, and what its machines use of the run. Facts only.
-// AttemptController and GroupEnding share them.
+// The worker group of one attempt, and what the attempt's state machines use of the run. Facts
+// only. AttemptController and GroupEnding share them.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace train {
 
-/// What an attempt uses of its run. All of it outlives the attempt.
+/// The parts of its run that an attempt uses. They outlive the attempt.
 struct RunContext {
   const JobSpec& spec;
   const NodePool& nodes;
@@ -48,7 +48,7 @@ struct AttemptGroup {
   // Under an earlier launcher:
   const bool adopted = false;
   bool was_ending = false;
-  bool was_pausing = false;  // it had asked the ranks to pause
+  bool was_pausing = false;  // the launcher had asked the ranks to pause
 };
 
 }  // namespace train

@@ -10,9 +10,9 @@ namespace {
 
 Note warning(std::string text) { return {NoteLevel::Warning, std::move(text)}; }
 
-// Return an error where the shards are of different reports. Once ranks were asked to stop, the
-// k-th checkpoint of one rank may be what its on_stop function made, and that of another what it
-// would have made anyhow, at another report.
+// Return an error if the shards are from different reports. Once ranks were asked to stop, the k-th
+// checkpoint of one rank may come from its on_stop function, while that of another is one that it
+// would have made anyway, at another report.
 std::string mixed_reports(const std::vector<StagedShard>& shards) {
   for (const StagedShard& shard : shards) {
     if (shard.report_seq == shards.front().report_seq) continue;
@@ -82,7 +82,7 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
   return effects;
 }
 
-// ---- what became of it
+// ---- outcomes
 
 CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const CommitFinished& event,
                                                                       const Situation& situation) {
@@ -97,8 +97,8 @@ CheckpointCoordinator::Effects CheckpointCoordinator::commit_finished(const Comm
   return effects;
 }
 
-// Give a checkpoint up. For lack of space this may not go on for ever: a run that stores nothing
-// loses everything with its first failure.
+// Give up a checkpoint. For lack of space, this must not continue forever: a run that stores
+// nothing loses everything at its first failure.
 CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
     const CheckpointTracker::Outcome& outcome, bool no_space, bool may_come,
     const Situation& situation) {
@@ -133,7 +133,7 @@ bool CheckpointCoordinator::take_committed(const CheckpointInfo& checkpoint,
 std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_restored(
     const std::optional<CheckpointInfo>& restored, const Error& error) {
   if (error.code != Errc::Corrupt || !restored || restored->number == 0) return std::nullopt;
-  if (newest_ != restored) return Effects{};  // another node has said so
+  if (newest_ != restored) return Effects{};  // another node has already reported this
   newest_ = older_.empty() ? std::nullopt : std::optional(older_.back());
   if (!older_.empty()) older_.pop_back();
   const auto name = [](const CheckpointInfo& checkpoint) {

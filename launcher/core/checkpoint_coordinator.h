@@ -1,7 +1,7 @@
 // Makes the decisions about the run's checkpoints. It collects the shards of the attempt's next
-// checkpoints, has complete ones committed, gives up what cannot be stored, and chooses the
-// committed one that an attempt begins from. One machine: events in, effects out. launcher/cluster
-// stores the files.
+// checkpoints, orders the commit of complete ones, gives up those that cannot be stored, and
+// chooses the committed one that an attempt begins from. One state machine: events in, effects out.
+// launcher/cluster stores the files.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace train {
 
-inline constexpr int kWithoutSpaceMax =
-    3;  // checkpoints in a row not kept for lack of space; then the run fails
+/// The run fails after giving up this many checkpoints in a row for lack of space.
+inline constexpr int kWithoutSpaceMax = 3;
 inline constexpr Duration kCommitWarnAfter = seconds(60);
-inline constexpr Duration kStorageTimeout =
-    seconds(1);  // once all else is done: the wait for a commit before we say so, and before it is
-                 // given up where the run is asked to stop immediately
+/// Once only the commit is left: how long to wait before telling the user, and before giving the
+/// commit up if the run was asked to stop immediately.
+inline constexpr Duration kStorageTimeout = seconds(1);
 
 class CheckpointCoordinator {
  public:
@@ -35,7 +35,8 @@ class CheckpointCoordinator {
         older_(std::move(older)),
         last_number_(last_number) {}
 
-  struct Tell {  // what became of one: to the supervisor of a rank that asks again, or to all
+  /// The outcome of a checkpoint, for the supervisor of a rank that asks again, or for all.
+  struct Tell {
     CheckpointTracker::Outcome outcome;
     std::optional<Rank> only_for = {};
   };
@@ -47,16 +48,16 @@ class CheckpointCoordinator {
     std::uint64_t checkpoint_seq = 0;
     std::string reason;
   };
-  struct OutOfSpace {  // the run is to fail
+  struct OutOfSpace {  // the run must fail
     std::string cause;
   };
   using Effect = std::variant<Tell, BeginCommit, AbandonCommit, OutOfSpace, Note>;
   using Effects = std::vector<Effect>;
 
-  /// The state of the run, as far as an effect or its words depend on it.
+  /// The state of the run, as far as effects or their wording depend on it.
   struct Situation {
     RunState state{};
-    bool escalated = false;  // it was asked to stop immediately
+    bool escalated = false;  // the run was asked to stop immediately
     bool quiescing = false;  // ranks were asked to meet at one report
   };
 
@@ -65,34 +66,34 @@ class CheckpointCoordinator {
   /// Take over an attempt that an earlier launcher began.
   void adopt_attempt(const LivingAttempt& living);
   Effects staged(StagedShard shard, TimePoint now);
-  /// A supervisor has heard from an earlier launcher what became of all checkpoints up to
-  /// `checkpoint_seq`.
+  /// Record that an earlier launcher resolved all checkpoints up to `checkpoint_seq`, as a
+  /// supervisor reports.
   Effects resolved_before(std::uint64_t checkpoint_seq);
   Effects commit_finished(const CommitFinished& event, const Situation& situation);
-  /// Begin the next commit where a checkpoint is complete. To be called after every event.
+  /// Begin the next commit if a checkpoint is complete. Call this after every event.
   Effects advance(const Situation& situation, TimePoint now);
-  /// Warn of missing shards and of a commit that takes long, and give that commit up in time.
+  /// Warn about missing shards and a slow commit, and give up a commit that takes too long.
   Effects watch(const Situation& situation, TimePoint now);
   std::optional<TimePoint> next_deadline(RunState state) const;
 
   bool committing() const { return tracker_.committing(); }
   std::uint64_t resolved() const { return tracker_.resolved(); }
-  /// Nothing is left to do but to wait for the commit.
+  /// Record that only the commit is left to wait for.
   void await_commit(TimePoint now);
   bool commit_awaited() const { return commit_ && commit_->awaited_since; }
-  /// Return whether the user was told that Ctrl-C gives the commit up.
+  /// Return whether the user was told that Ctrl-C gives up the commit.
   bool offered_to_give_up() const {
     return commit_ && commit_->wait_said_in == RunState::TearingDown;
   }
 
   // ---- of the run
   const std::optional<CheckpointInfo>& newest() const { return newest_; }
-  /// Take in a committed checkpoint, also one that was given up and turned out to be committed all
-  /// the same. Return false where it was known.
+  /// Record a committed checkpoint, even one that was given up but was committed after all. Return
+  /// false if it was already known.
   bool take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
-  /// Go back to the previous checkpoint where the one that the attempt was to begin from cannot be
-  /// read. Return none where there is no reason to go back: its content was not at fault, or the
-  /// user had named that checkpoint.
+  /// Go back to the previous checkpoint if the one that the attempt was to begin from cannot be
+  /// read. Return none if there is no reason to go back: its content was not at fault, or the user
+  /// had named that checkpoint.
   std::optional<Effects> give_up_restored(const std::optional<CheckpointInfo>& restored,
                                           const Error& error);
 
@@ -100,7 +101,7 @@ class CheckpointCoordinator {
   struct CommitUnderWay {
     std::uint64_t checkpoint_seq = 0;
     TimePoint since;
-    std::optional<TimePoint> awaited_since = {};  // there is nothing else left to do
+    std::optional<TimePoint> awaited_since = {};  // since when only the commit is left
     std::optional<RunState> wait_said_in = {};
     bool warned = false, given_up = false;
   };
@@ -113,10 +114,10 @@ class CheckpointCoordinator {
   Duration upload_timeout_;
   std::string storage_path_;
   std::optional<CheckpointInfo> newest_;
-  std::vector<CheckpointInfo> older_;  // what to restore where that turns out not to be intact
+  std::vector<CheckpointInfo> older_;  // what to restore from if `newest_` is not intact
   std::uint64_t last_number_ = 0;
   int without_space_ = 0;      // checkpoints in a row given up for lack of space
-  bool little_space_ = false;  // for the next one, as far as is known
+  bool little_space_ = false;  // for the next one, as far as we know
 
   Attempt attempt_;
   CheckpointTracker tracker_{0};

@@ -18,7 +18,7 @@ CheckpointTracker CheckpointTracker::adopted(int world_size, std::uint64_t resol
 
 std::optional<CheckpointTracker::Outcome> CheckpointTracker::add(StagedShard shard, TimePoint now) {
   if (shard.checkpoint_seq <= resolved_) {
-    if (committing_ == shard.checkpoint_seq) return std::nullopt;  // everybody hears of it soon
+    if (committing_ == shard.checkpoint_seq) return std::nullopt;  // all ranks will be told soon
     const auto known = outcomes_.find(shard.checkpoint_seq);
     return known != outcomes_.end() ? known->second
                                     : Outcome{shard.checkpoint_seq, "", "it was resolved before"};
@@ -43,7 +43,7 @@ std::vector<CheckpointTracker::Outcome> CheckpointTracker::resolved_before(
 std::optional<CheckpointTracker::Ready> CheckpointTracker::take_ready() {
   if (committing_ || waiting_.empty()) return std::nullopt;
   const auto first = waiting_.begin();
-  if (first->first != resolved_ + 1) return std::nullopt;  // an earlier one is on its way
+  if (first->first != resolved_ + 1) return std::nullopt;  // an earlier one has yet to arrive
   if (static_cast<int>(first->second.shards.size()) < world_size_) return std::nullopt;
   Ready ready{first->first, {}, {}, false};
   for (auto& [rank, shard] : first->second.shards) {

@@ -1,6 +1,6 @@
-// Tracks which shards of the running attempt's checkpoints have come. The k-th checkpoint is every
-// rank's k-th. It is committed when all its shards are there; commits go one after the other, in
-// order.
+// Tracks which shards of the running attempt's checkpoints have arrived. The k-th checkpoint
+// consists of every rank's k-th shard. It is committed once all its shards have arrived. Commits
+// follow one after the other, in order.
 #pragma once
 
 #include <map>
@@ -14,18 +14,19 @@
 namespace train {
 
 inline constexpr Duration kShardWarnAfter = seconds(60);
-inline constexpr std::size_t kOutcomesKept =
-    256;  // of resolved checkpoints, for shards that are sent again
+/// How many outcomes of resolved checkpoints are kept, for shards that are sent again.
+inline constexpr std::size_t kOutcomesKept = 256;
 
 class CheckpointTracker {
  public:
   explicit CheckpointTracker(int world_size = 0) : world_size_(world_size) {}
-  /// Return the tracker for an attempt that an earlier launcher began. The newest of its
-  /// checkpoints that is committed is the `resolved`-th, at `path`. resolved_before() tells of
-  /// later ones that the earlier launcher gave up.
+  /// Return the tracker for an attempt that an earlier launcher began. The attempt's newest
+  /// committed checkpoint is its `resolved`-th, at `path`. resolved_before() handles later ones
+  /// that the earlier launcher gave up.
   static CheckpointTracker adopted(int world_size, std::uint64_t resolved, const std::string& path);
 
-  struct Ready {  // to be committed, or given up with the error to tell the ranks
+  /// A checkpoint to commit, or to give up with the error that the ranks are told.
+  struct Ready {
     std::uint64_t checkpoint_seq = 0;
     std::vector<StagedShard> shards;  // by rank
     std::string error;
@@ -33,22 +34,22 @@ class CheckpointTracker {
   };
   struct Outcome {
     std::uint64_t checkpoint_seq = 0;
-    std::string path, error;  // one of them
+    std::string path, error;  // one of them is empty
     bool operator==(const Outcome&) const = default;
   };
-  /// Take in a shard. A second one of the same rank and checkpoint_seq replaces it: it was sent
-  /// again. Return the outcome where the checkpoint is resolved already: the sender has not heard
-  /// of it.
+  /// Add a shard. A second one with the same rank and checkpoint_seq replaces the first: it was
+  /// sent again. Return the outcome if the checkpoint is already resolved: the sender does not know
+  /// it yet.
   std::optional<Outcome> add(StagedShard shard, TimePoint now);
-  /// An earlier launcher had resolved all up to `checkpoint_seq`, according to a supervisor that it
-  /// told. Return the outcomes of those that still wait here for shards: their ranks have not heard
-  /// of them.
+  /// Record that an earlier launcher resolved all checkpoints up to `checkpoint_seq`, as a
+  /// supervisor reports. Return the outcomes of those that still wait here for shards: their ranks
+  /// do not know them yet.
   std::vector<Outcome> resolved_before(std::uint64_t checkpoint_seq);
-  /// Return the next checkpoint in order whose shards are complete; none while one is being
-  /// committed.
+  /// Return the next checkpoint in order if its shards are complete and no other commit is under
+  /// way.
   std::optional<Ready> take_ready();
-  /// End the commit under way. A second answer, or an answer about another checkpoint_seq, changes
-  /// nothing and returns false.
+  /// End the commit under way. For a second answer, or an answer about another checkpoint_seq,
+  /// change nothing and return false.
   bool commit_finished(Outcome outcome);
 
   bool committing() const { return committing_.has_value(); }

@@ -55,7 +55,7 @@ std::optional<CollectiveRelease> CollectiveTracker::join(Rank rank, std::uint64_
         sequence, call.named_by.value, call.name, rank.value, name);
     return answer({sequence, {}, error});
   }
-  std::string& part = call.parts[rank];  // which may come again, after a lost link
+  std::string& part = call.parts[rank];  // may arrive again after a lost link
   call.bytes = call.bytes - part.size() + data.size();
   part = std::move(data);
   if (call.bytes > kCollectiveResultBytesMax) {

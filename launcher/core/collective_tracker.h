@@ -1,5 +1,5 @@
 // Runs the small collectives over the control plane (barrier, broadcast, reduce, row counts): it
-// gathers every rank's part of the n-th call, then releases all ranks. It finds ranks that are
+// gathers every rank's part of the n-th call, then releases all ranks. It detects ranks that are
 // missing, that called something else, or that have already ended.
 #pragma once
 
@@ -19,34 +19,35 @@ namespace train {
 struct CollectiveRelease {
   std::uint64_t sequence = 0;
   SharedValue<std::vector<std::string>> parts;  // by rank
-  std::string error;                            // or why there will be none
+  std::string error;                            // or why there are none
   std::optional<Rank> only_for = {};  // the rank that asked again: its answer was lost with a link
   bool operator==(const CollectiveRelease&) const = default;
 };
 
-inline constexpr std::size_t kAnswersKept =
-    64;  // of calls that are over; a rank is at most a few calls behind the others
-inline constexpr std::size_t kCollectiveResultBytesMax =
-    3u << 20;  // of all ranks' parts: the answer is one frame
-inline constexpr Duration kCollectiveWarnAfter =
-    seconds(60);  // as Ray's; pytorch#58229-like complaints ask who is missing
+/// How many answers to past calls are kept. A rank is at most a few calls behind the others.
+inline constexpr std::size_t kAnswersKept = 64;
+/// The limit for all ranks' parts together, because the answer is one frame.
+inline constexpr std::size_t kCollectiveResultBytesMax = 3u << 20;
+/// The same as Ray's. Users want to know which ranks are missing, as in pytorch#58229.
+inline constexpr Duration kCollectiveWarnAfter = seconds(60);
 
 class CollectiveTracker {
  public:
   explicit CollectiveTracker(int world_size = 0) : world_size_(world_size) {}
 
-  /// Take in a rank's part. Return an answer when the part completes the call or shows that it
-  /// never will complete. Also when the call is over already: the rank sent its part again since
-  /// the answer did not arrive.
+  /// Take in a rank's part. Return an answer if the part completes the call or shows that the call
+  /// can never complete. Also return one if the call is already over: the rank sent its part again
+  /// because the answer did not arrive.
   std::optional<CollectiveRelease> join(Rank rank, std::uint64_t sequence, const std::string& name,
                                         std::string data, TimePoint now);
-  /// An earlier launcher had answered the call: whoever waits for it, or asks later, gets that
-  /// answer.
+  /// Record that an earlier launcher answered the call: ranks that wait for it, or ask later, get
+  /// that answer.
   std::optional<CollectiveRelease> answered(CollectiveRelease release);
-  /// A rank has ended: calls that it did not join never complete.
+  /// Record that a rank has ended. Return an error for each call that can no longer complete
+  /// without it.
   std::vector<CollectiveRelease> rank_ended(Rank rank);
-  /// Return a text, once, for each call that has waited long: "barrier: waiting for ranks 3, 7 for
-  /// 1 min 0 s".
+  /// Return a message, once, for each call that has waited long: "barrier: waiting for ranks 3, 7
+  /// for 1 min 0 s".
   std::vector<std::string> overdue(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

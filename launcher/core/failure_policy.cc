@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 5> kKinds{"worker", "start", "node_lost",
                                                  "permanent"};
 
 // Return the delay before a restart. The first restart does not wait: most deaths are isolated.
-// From the second without progress on, initial × 2^n.
+// From the second one without progress on, it is initial × 2^n.
 Duration backoff_delay(const Backoff& backoff, int restarts_without_progress) {
   if (restarts_without_progress == 0) return Duration{0};
   Duration delay = backoff.initial;
@@ -55,7 +55,8 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                                         *budget.used, budget.allowed, budget.key)};
   }
   remember(location);
-  // All deaths were on one node, and the next attempt is elsewhere: the step is not to blame yet.
+  // All deaths were on one node, and the next attempt avoids it: the training step is not to blame
+  // yet.
   const bool perhaps_the_node = memory_.location && memory_.location->one_node && moves_away;
   if (memory_.location && memory_.location->times >= kSameLocationMax && !perhaps_the_node) {
     const std::string where = memory_.location->furthest == 0
@@ -68,7 +69,7 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                                   location->rank.value, where, memory_.location->times)};
   }
   ++*budget.used;
-  // A preemption says nothing about the next attempt, which need not wait.
+  // A preemption predicts nothing about the next attempt, which need not wait.
   const Duration delay =
       kind == FailureKind::Preempted
           ? Duration{0}
@@ -84,7 +85,7 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
 
 bool SameLocation::includes(const FailureLocation& location) const {
   // What a worker reported as it died may be known for one attempt and not for another: one report,
-  // or where reports come fast, as many as are on their way at once.
+  // or, if reports follow each other quickly, as many as are in flight at once.
   const std::uint64_t unknown = std::max<std::uint64_t>(1, first.report / 100);
   const std::uint64_t apart =
       std::max(first.report, location.report) - std::min(first.report, location.report);

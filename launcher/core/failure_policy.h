@@ -1,7 +1,7 @@
-// Decides what to do when a worker group failed: restart it, and when, or give up, with the reason
-// in words. Also decides which nodes the next group does without. Budgets are those of
+// Decides what to do when a worker group has failed: restart it, and when, or give up, with the
+// reason in words. Also decides which nodes the next group avoids. Budgets are those of
 // failure_config; a newer committed checkpoint refills them. All rules about failures are here.
-// What a later launcher must know of earlier failures is one value, FailureMemory.
+// FailureMemory is what a later launcher must know about earlier failures.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace train {
 
 enum class FailureKind {
   Worker,     // a worker died after the group had made its first report or barrier
-  Start,      // before
+  Start,      // a worker died before that
   NodeLost,   // heartbeats stopped
-  Preempted,  // its node was being drained, and the workers did not leave gracefully
+  Preempted,  // the node was draining, and the workers did not leave gracefully
   Permanent,  // trying again cannot help: the command does not exist
 };
 std::string_view to_string(FailureKind kind);
@@ -32,21 +32,22 @@ struct FailureDecision {
   std::string reason;  // "restart 2 of 3", "no restart left: max_failures is 3"
 };
 
-/// How much of the budgets is used.
+/// How much of each budget has been used since the last progress.
 struct FailureCounts {
-  int failures = 0;  // since the last progress, all of them
+  int failures = 0;
   int start_failures = 0;
   int preemptions = 0;
   int restarts_without_progress = 0;
   bool operator==(const FailureCounts&) const = default;
 };
 
-/// Where a worker died. Deaths at the same place again and again are a bug that no restart fixes,
+/// Where a worker died. Repeated deaths at the same place point to a bug that no restart fixes,
 /// unless the node is at fault.
 struct FailureLocation {
   Rank rank;
   NodeId node;
-  std::uint64_t report = 0;      // its last known one; what it said as it died may be lost
+  /// The last known one: what the worker sent as it died may be lost.
+  std::uint64_t report = 0;
   std::uint64_t checkpoint = 0;  // that the attempt began from
   bool operator==(const FailureLocation&) const = default;
 };
@@ -69,7 +70,7 @@ struct FailureMemory {
   FailureCounts counts = {};
   std::optional<SameLocation> location = {};  // of the newest failures
   std::map<NodeId, int> node_failures = {};   // since the last progress
-  std::set<NodeId> quarantined = {};          // each launcher keeps the time for itself
+  std::set<NodeId> quarantined = {};          // each launcher times the cooldown itself
   bool operator==(const FailureMemory&) const = default;
 };
 
@@ -79,22 +80,22 @@ class FailurePolicy {
   /// job names; the only one is never quarantined.
   explicit FailurePolicy(const FailureConfig& config, bool elastic = false, std::size_t nodes = 2)
       : config_(config), elastic_(elastic), nodes_(nodes) {}
-  /// Go on from what earlier launchers remembered. Nodes that they had quarantined are quarantined
-  /// for the whole cooldown again, since their clock is not ours.
+  /// Continue from what earlier launchers remembered. Nodes that they quarantined stay quarantined
+  /// for a whole new cooldown, since their clock is not ours.
   void recall(FailureMemory memory, TimePoint now);
 
-  /// Count a failure that was `node`'s fault. Return true where this quarantines the node.
+  /// Count a failure that was `node`'s fault. Return true if this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
   /// Count a failure of the group and decide. `location`: where a worker died, if its group had
-  /// reported. `moves_away`: the next attempt does without that node.
+  /// reported. `moves_away`: the next attempt avoids that node.
   FailureDecision on_failure(FailureKind kind, const std::optional<FailureLocation>& location = {},
                              bool moves_away = false);
-  /// A newer checkpoint is committed: failures before it no longer count.
+  /// Record that a newer checkpoint is committed: failures before it no longer count.
   void on_progress();
 
   /// Return whether the node is left out of the next attempt, as long as there is room without it.
   bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
-  /// Readmit the nodes whose cooldown is over. Return true where there were any.
+  /// Readmit the nodes whose cooldown is over. Return true if there were any.
   bool readmit(TimePoint now);
   /// Return when the next cooldown is over.
   std::optional<TimePoint> next_deadline() const;

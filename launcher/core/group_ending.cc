@@ -90,8 +90,7 @@ void GroupEnding::paused_before() {
 
 void GroupEnding::drain(Duration grace, const std::string& text) {
   const AttemptCause::Resize preempted{.reason = text, .preempted = true};
-  // Some of the grace is left for what comes after: the checkpoint's commit and the workers' own
-  // end.
+  // Keep some of the grace for the checkpoint's commit and the workers' own end.
   const TimePoint deadline = now() + grace * 3 / 4;
   switch (state()) {
     case RunState::Attaching:
@@ -119,7 +118,7 @@ void GroupEnding::pause(const std::string& reason, TimePoint deadline, bool at_c
   send_pause();
 }
 
-// Hurry the pause: the ranks should have met at a checkpoint, and now there is no time for that.
+// Hurry the pause: there is no longer time for the ranks to meet at a checkpoint.
 void GroupEnding::escalate_pause(TimePoint deadline) {
   if (quiesce_->escalate(deadline, now())) send_pause();
 }
@@ -139,7 +138,7 @@ Pause GroupEnding::pause_for(NodeId node) const {
 void GroupEnding::advance_pausing() {
   if (cause_.failed()) return;
   if (group_.ranks.all_ended()) {
-    // Unless they were told to leave, they came to their end by themselves.
+    // Unless they were told to leave, they ended by themselves.
     if (!quiesce_->finishing() && !group_.was_pausing) cause_.forget_resize();
     return run_.progress.change_state(RunTrigger::GroupEnding, group_.id, "every rank ended");
   }
@@ -178,7 +177,7 @@ bool GroupEnding::torn_down() {
     run_.checkpoints.await_commit(now());
     return false;
   }
-  // An earlier launcher knew why it stopped them; we see only that they did not end by themselves.
+  // An earlier launcher knew why it stopped them; we know only that they did not end by themselves.
   const bool by_themselves = group_.ranks.all_ended_by_themselves();
   if (group_.was_ending && (group_.was_pausing || !by_themselves))
     cause_.resize_unless_known(kStoppedBefore);
@@ -186,7 +185,7 @@ bool GroupEnding::torn_down() {
 }
 
 // Return whether to give up shards that supervisors may still be storing once the workers are gone:
-// a user who asked twice does not wait for storage that hangs.
+// a user who asked twice should not wait for storage that hangs.
 bool GroupEnding::gives_up_shards() {
   const Teardown::Shards shards = teardown_.shards(!group_.ranks.all_ended(), now());
   if (shards != Teardown::Shards::GivenUpNow) return shards == Teardown::Shards::GivenUp;

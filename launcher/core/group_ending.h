@@ -1,6 +1,6 @@
-// Brings the worker group of an attempt to its end: by force after a failure, gracefully where
-// somebody asks for it or a group of another size is to begin. Quiesce decides how ranks meet,
-// Teardown when workers are killed; this machine decides which of the two it is, remembers why, and
+// Brings the worker group of an attempt to its end: by force after a failure, gracefully if
+// somebody asks for it or if a group of another size is to begin. Quiesce decides how ranks meet,
+// and Teardown when workers are killed; this machine chooses between the two, remembers why, and
 // gives the orders.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace train {
 
-inline constexpr Duration kSurvivorGrace =
-    seconds(1);  // TERM to KILL for the survivors of a failed group
+/// The time from TERM to KILL for the survivors of a failed group.
+inline constexpr Duration kSurvivorGrace = seconds(1);
 inline constexpr const char* kNotStartedBefore = "an earlier launcher had not started all workers";
 inline constexpr const char* kStoppedBefore =
     "the workers were being stopped when this launcher came";
@@ -31,26 +31,28 @@ class GroupEnding {
   bool escalated() const { return teardown_.escalated(); }
 
   // ---- why it ends
-  /// Somebody asked to stop; `again`: not for the first time.
+  /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason);
-  /// The run was told to stop before this group was found to go on.
+  /// Stop a running group, as the run was told to, perhaps before this group was found.
   void stop_found();
-  /// Let the ranks meet, hand over a checkpoint, and leave, for a group of another size. Take the
-  /// group down where no rank reports. `at_checkpoint`: they meet where they hand one over anyway.
+  /// Let the ranks meet, hand over a checkpoint, and leave, so that a group of another size can
+  /// begin. If no rank reports, take the group down. `at_checkpoint`: the ranks meet where they
+  /// hand over a checkpoint anyway.
   void resize(AttemptCause::Resize resize, TimePoint deadline, bool at_checkpoint);
-  /// A node is to be left within `grace`. `text` tells why.
+  /// Leave a node within `grace`. `text`: the reason.
   void drain(Duration grace, const std::string& text);
   void fail(AttemptCause::Failure failure);
-  /// Take the group down for another to begin, without a failure.
+  /// Take the group down without a failure, so that another can begin.
   void give_up(const std::string& reason);
-  /// Take the group down, unless it is already being taken down. Whether it ended well is found out
-  /// when it has ended.
+  /// Take the group down, unless that has already begun. Whether it ended well is decided once it
+  /// has ended.
   void take_down(const std::string& reason);
-  /// An earlier launcher asked the ranks to pause.
+  /// Continue a pause that an earlier launcher asked for.
   void paused_before();
-  /// An earlier launcher stopped the workers, or a supervisor that it left alone too long.
+  /// Handle workers that were stopped by an earlier launcher, or by a supervisor left alone too
+  /// long.
   void stopped_before();
-  /// A rank has ended.
+  /// Count the end of a rank.
   void rank_ended() { cause_.rank_ended(); }
   /// Do not wait for storage that hangs.
   void escalate() { teardown_.escalate(); }
@@ -58,11 +60,11 @@ class GroupEnding {
   // ---- how it ends
   /// Do what is due while ranks are being brought to rest.
   void advance_pausing();
-  /// Give a node the newest order again, where there is one.
+  /// Send a node the newest order again, if there is one.
   void send_again(NodeId node);
   /// Return whether nothing is left to wait for: no worker, no shard, no commit.
   bool torn_down();
-  /// Return what to tell of the end.
+  /// Describe the end.
   AttemptEnded describe() const;
   std::optional<TimePoint> next_deadline() const;
 

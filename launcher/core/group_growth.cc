@@ -15,8 +15,8 @@ std::optional<int> GroupGrowth::advance(const RankTable& ranks,
   if (std::exchange(capacity_changed_, false)) {
     grow_at_ = capacity() > world_size ? std::optional(now + kGrowDelay) : std::nullopt;
   }
-  // A program without the SDK, or before its first report, cannot be asked to stop without losing
-  // work.
+  // A program that does not use the SDK, or has not reported yet, cannot be asked to stop without
+  // losing work.
   if (!grow_at_ || now < *grow_at_ || !ranks.any_reports()) return std::nullopt;
   grow_at_.reset();
   if (ranks.any_ended()) return std::nullopt;  // no checkpoint will be complete any more
@@ -25,8 +25,8 @@ std::optional<int> GroupGrowth::advance(const RankTable& ranks,
 }
 
 std::optional<TimePoint> GroupGrowth::next_deadline(TimePoint now) const {
-  return grow_at_ && now < *grow_at_ ? grow_at_
-                                     : std::nullopt;  // then the next report is waited for
+  // Once `grow_at_` has passed, the next report triggers the growth.
+  return grow_at_ && now < *grow_at_ ? grow_at_ : std::nullopt;
 }
 
 }  // namespace train

@@ -1,6 +1,6 @@
-// A job: what the YAML says, as plain structs with the defaults beside the fields. launcher/spec
-// fills it; the controller and the placement read it. Names are those of the YAML, which are Ray
-// Train's.
+// A job: the content of the YAML as plain structs, with the defaults beside the fields.
+// launcher/spec fills it in; the controller and the placement read it. The names are those of the
+// YAML, which follows Ray Train.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -19,10 +19,9 @@ inline constexpr int kUnlimited = -1;
 
 enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
-/// Auto: where a node does not see the storage, the launcher relays its checkpoints.
+/// Auto: if a node cannot see the storage, the launcher relays its checkpoints.
 enum class SharedStorageNeed { Auto, Required };
-/// The values are those that work. None: torchrun's variables are set all the same, but no port is
-/// reserved.
+/// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
 enum class Backend { Torch, None };
 enum class DatasetFormat { Parquet, Items };
 
@@ -38,7 +37,7 @@ struct Umask {
   int bits = 077;
   bool operator==(const Umask&) const = default;
 };
-/// "nofile", … → value, soft and hard; kUnlimited.
+/// "nofile", … → value, for both the soft and the hard limit; kUnlimited.
 using ResourceLimits = std::map<std::string, std::int64_t>;
 
 struct ScalingConfig {
@@ -46,9 +45,10 @@ struct ScalingConfig {
   bool use_gpu = false;
   Resources resources_per_worker{.cpu = 1};  // gpu defaults to 1 with use_gpu
   PlacementStrategy placement_strategy = PlacementStrategy::Pack;
-  int standby_workers = 0;  // processes kept started for the next attempt
-  bool cpu_limit = false;   // no more CPU time than claimed, even where others leave some
-  int pids_per_worker = 0;  // processes and threads; 0: all of a node's workers share half of its
+  int standby_workers = 0;  // processes started in advance for the next attempt
+  bool cpu_limit = false;   // limit CPU time to the claim, even if more is idle
+  /// Processes and threads. 0: all workers on a node share half of the node's.
+  int pids_per_worker = 0;
   bool operator==(const ScalingConfig&) const = default;
 };
 
@@ -60,23 +60,23 @@ struct Backoff {
 
 struct FailureConfig {
   int max_failures = 0;  // deaths of workers; kUnlimited: no limit
-  int max_start_failures =
-      0;  // before the first report or barrier; as many as max_failures by default
+  /// Failures before the first report or barrier; as many as max_failures by default.
+  int max_start_failures = 0;
   int max_preemptions = kUnlimited;        // drained nodes, and nodes lost under {min, max}
-  Duration stop_grace = seconds(30);       // TERM to KILL, for stops that somebody asked for
-  Duration orphan_timeout = seconds(600);  // how long workers go on without a launcher or traind
+  Duration stop_grace = seconds(30);       // TERM to KILL, for requested stops
+  Duration orphan_timeout = seconds(600);  // how long workers continue without launcher or traind
   Duration node_suspect_after = seconds(3);
   Duration node_dead_after = seconds(10);
   Backoff backoff;
   bool operator==(const FailureConfig&) const = default;
 };
 
-/// The validation of committed checkpoints by a process of its own beside the workers.
+/// Validation of committed checkpoints by a separate process beside the workers.
 struct ValidationConfig {
-  int every = 0;                     // each n-th checkpoint; 0: none
+  int every = 0;                     // every n-th checkpoint; 0: none
   std::vector<std::string> command;  // empty: the job's own
   Duration timeout = std::chrono::minutes(30);
-  bool use_gpu = false;  // those of the workers on its node
+  bool use_gpu = false;  // the GPUs of the workers on its node
   bool operator==(const ValidationConfig&) const = default;
 };
 
@@ -84,8 +84,10 @@ struct CheckpointConfig {
   std::optional<int> num_to_keep;              // unset: all
   std::optional<std::string> score_attribute;  // unset: the newest is the best
   ScoreOrder score_order = ScoreOrder::Max;
-  int replicas = 0;  // the nodes that keep each worker's shard on their disks; 0: it is in storage
-  Duration upload_timeout = std::chrono::minutes(10);  // then a part of one is given up
+  /// How many nodes keep each worker's shard on their disks. 0: the shards go to storage.
+  int replicas = 0;
+  /// The upload of a part of a checkpoint is given up after this time.
+  Duration upload_timeout = std::chrono::minutes(10);
   ValidationConfig validation = {};
   bool operator==(const CheckpointConfig&) const = default;
 };
@@ -108,7 +110,7 @@ struct RunConfig {
   std::string log_level = "info";
   Umask umask;
   ResourceLimits rlimits;
-  std::optional<std::string> user;  // that workers run as on the nodes; unset: traind chooses
+  std::optional<std::string> user;  // whom workers run as; unset: traind chooses
   bool keep_capabilities = false;
   bool operator==(const RunConfig&) const = default;
 };

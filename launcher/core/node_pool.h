@@ -1,5 +1,5 @@
-// The nodes of a run: which can be reached, are lost or are draining, and what a new attempt may
-// use of them. A node's link decides whether silence means that it is lost; FailurePolicy decides
+// The nodes of a run: which are reachable, lost or draining, and what a new attempt may use of
+// them. A node's link decides whether its silence means that it is lost; FailurePolicy decides
 // which nodes fail too often.
 #pragma once
 
@@ -21,24 +21,24 @@ class NodePool {
 
   void up(const NodeUp& event);
   void down(NodeId node);
-  /// Mark a node as draining. Return false where it was draining already.
+  /// Mark a node as draining. Return false if it already was.
   bool drain(NodeId node) { return draining_.insert(node).second; }
   /// Remember the name of a node that an earlier launcher knew and that has not answered yet.
   void remember_name(NodeId node, std::string name) { names_[node] = std::move(name); }
 
   bool draining(NodeId node) const { return draining_.count(node) != 0; }
-  /// Return the node's name, or "node 3" where nothing was ever heard of it.
+  /// Return the node's name, or "node 3" if it is not known.
   std::string name(NodeId node) const;
-  /// Return the address by which others reach a node that is up.
+  /// Return the address at which others reach a node that is up.
   const std::string& address(NodeId node) const { return up_.at(node).address; }
-  /// Return whether daemons that the job names have still to answer. A lost one does not count: we
-  /// waited for it already, when it was silent.
+  /// Return whether daemons that the job names have yet to answer. A lost one does not count: we
+  /// already waited for it while it was silent.
   bool may_grow() const { return up_.size() + lost_.size() < expected_; }
 
   /// Return where workers may go now. Quarantined nodes are left out as long as there is room
   /// without them.
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
-  /// Return what place() makes of those nodes: ranks stay on the nodes of the newest attempt.
+  /// Place workers on those nodes: ranks stay on the nodes of the newest attempt.
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
     return place(scaling, usable(scaling, policy), expected_, placed_);
   }
@@ -53,7 +53,7 @@ class NodePool {
   std::size_t expected_;
   std::map<NodeId, NodeUp> up_;
   std::set<NodeId> lost_, draining_;
-  std::map<NodeId, std::string> names_;  // of all that were ever heard of
+  std::map<NodeId, std::string> names_;  // of all nodes ever known
   Placement placed_;
 };
 

@@ -12,7 +12,7 @@
 namespace train {
 namespace {
 
-// Claims are written as 0.1 or 0.5: a sum of ten tenths must fit into one.
+// Claims may be fractions such as 0.1: ten of them must fit into one.
 constexpr double kSlack = 1e-6;
 
 int times_that_fit(double available, double claim, int max) {
@@ -81,8 +81,8 @@ Counts choose(const ScalingConfig& scaling, const Counts& capacity) {
   return {};
 }
 
-// Return the nodes of the previous attempt in the order of their ranks, then the others as they
-// were named.
+// Return the nodes of the previous attempt in the order of their ranks, then the others in the
+// order in which they were named.
 std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Placement& before) {
   std::map<NodeId, std::size_t> rank;
   for (const PlacedNode& placed : before.nodes) rank.emplace(placed.node, rank.size());
@@ -97,7 +97,7 @@ std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Plac
 }
 
 // Return the chosen nodes in the order of their ranks. Those of the previous attempt keep their
-// turn. A new one takes the turn of one that is gone, preferably of one that had as many workers.
+// place. A new one takes the place of one that is gone, preferably of one that had as many workers.
 std::vector<PlacedNode> kept_in_place(const std::vector<PlacedNode>& chosen,
                                       const std::vector<PlacedNode>& before) {
   std::set<NodeId> used;

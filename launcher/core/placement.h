@@ -11,18 +11,18 @@
 
 namespace train {
 
-/// What one daemon offers. `total` is what the node has; `free` what this run may use of it now.
+/// What one daemon offers: `total` is what the node has, `free` what this run may use of it now.
 struct NodeCapacity {
   NodeId node;
   std::string name;
   Resources total;
   Resources free;
-  bool draining = false;  // it takes no new workers; `free` says so too
+  bool draining = false;  // takes no new workers; the daemon then offers nothing as `free`
 };
 
 struct PlacedNode {
   NodeId node;
-  NodeRank node_rank;  // by order of the ranks
+  NodeRank node_rank;  // in the order of the ranks
   Rank first_rank;
   int local_world_size = 0;  // ranks first_rank … first_rank + local_world_size - 1
   bool operator==(const PlacedNode&) const = default;
@@ -31,22 +31,22 @@ struct PlacedNode {
 struct Placement {
   int world_size = 0;             // 0: does not fit
   std::vector<PlacedNode> nodes;  // by node rank
-  std::string reason;             // why it does not fit: what is missing, for a person
-  bool never = false;             // it does not fit even with everything free: waiting is useless
+  std::string reason;             // why it does not fit, in words for the user
+  bool never = false;             // would not fit even if everything were free: waiting is useless
   bool operator==(const Placement&) const = default;
 };
 
-/// Return how many workers with this claim a node can take. A claim of nothing fits `max` times.
+/// Return how many workers with this claim a node can take. An empty claim fits `max` times.
 int workers_that_fit(const Resources& available, const Resources& claim, int max);
 
-/// Place as many workers as fit, at most max and at least min of `scaling.num_workers`, on `nodes`
-/// (in the order in which they were named, which is the order of node ranks at first). PACK fills
-/// one node after the other, the roomiest first where one node can take all. SPREAD goes round. The
-/// STRICT forms insist on one node, or on one worker per node. `expected_nodes`: how many daemons
-/// the job names; while fewer are known, nothing is "never". `before`: where the previous attempt's
-/// workers were. What the strategy leaves open is decided in favor of those nodes, and their ranks
-/// stay there. A new node takes the place of one that is gone, so that caches, data shares and
-/// standby processes of the others stay useful.
+/// Place as many workers as fit on `nodes`, between min and max of `scaling.num_workers`. `nodes`
+/// are in the order in which they were named, which is at first the order of node ranks. PACK fills
+/// one node after the other, the roomiest first; nodes that can take all workers count as equally
+/// roomy. SPREAD gives the nodes one worker each in turn. The STRICT forms insist on one node, or
+/// on one worker per node. `expected_nodes`: how many daemons the job names; while fewer are known,
+/// nothing is "never". `before`: where the previous attempt's workers were. If the strategy leaves
+/// a choice, those nodes are preferred, and their ranks stay there. A new node takes the place of
+/// one that is gone, so that caches, data shares and standby processes of the others stay useful.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {});
 

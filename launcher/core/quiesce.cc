@@ -10,8 +10,8 @@ namespace {
 
 // Return the earliest report where the ranks may meet. A rank that ended by itself does not wait
 // for the others. Ranks that leave for good stop where it ended. A group that is to be resized
-// could not hand over a whole checkpoint any more, and would do everything since its last one
-// again: it goes on to its own end.
+// could no longer hand over a whole checkpoint, and would have to repeat everything since its last
+// one, so it continues to its own end.
 std::uint64_t earliest_meeting(const RankTable& ranks, const Quiesce::Surroundings& around) {
   if (!ranks.own_end_at()) return 0;
   return around.for_good ? *ranks.own_end_at() : UINT64_MAX;
@@ -33,7 +33,7 @@ Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundin
     return rank.reports() && !rank.paused;
   };
   if (gather.first_paused_at && std::any_of(ranks.all().begin(), ranks.all().end(), on_the_way)) {
-    // This may be the news of one rank among thousands: do not look at the others.
+    // This event may concern one rank among thousands: do not look at the others.
     gather.reporting_paused_at.reset();
     const auto until = gather_until(gather);
     if (!until || now < *until) return Next::Wait;
@@ -79,7 +79,7 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (at_checkpoint_) advance.meeting = furthest;
   if (around.committing) return Next::AwaitCommit;
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
-  // A rank that ended earlier makes no checkpoint here, so that of the others never becomes whole.
+  // A rank that ended earlier makes no checkpoint here, so the others' will never be complete.
   const bool hopeless = ranks.any_ended() && now >= *advance.all_arrived_at + kStragglerPause;
   if (around.resolved_checkpoint < common_checkpoint && !hopeless) return Next::Wait;
   deadline_ = std::min(deadline_, now + kFinishGrace);

@@ -1,7 +1,7 @@
 // Brings a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping gracefully"). Every
 // rank pauses at its next report. All ranks meet at the furthest one, hand over a checkpoint there,
-// and are then told to leave. One machine serves all that ask for it: a stop, a drained node, a
-// group that is to grow.
+// and are then told to leave. The same machine handles a stop, a drained node, and a group that is
+// to grow.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,47 @@
 
 namespace train {
 
-inline constexpr Duration kGatherPause =
-    seconds(1);  // for ranks that report; after it, one of them waits for another that is paused
-inline constexpr Duration kStragglerPause =
-    seconds(2);  // for ranks that have not reported yet, once all others are paused
+/// How long to wait for ranks that report. After this time, one of them must be waiting for a
+/// paused one.
+inline constexpr Duration kGatherPause = seconds(1);
+/// How long to wait for ranks that have not reported yet, once all others are paused.
+inline constexpr Duration kStragglerPause = seconds(2);
 inline constexpr Duration kFinishGrace = seconds(5);  // from `finish` to TERM
 
 class Quiesce {
  public:
-  /// `deadline`: when the ranks must have met. `at_checkpoint`: no work may be lost, and there is
-  /// time, so ranks pause only where they hand over a checkpoint. The caller must tell the ranks to
-  /// pause now.
+  /// `deadline`: when the ranks must have met. `at_checkpoint`: ranks pause only where they hand
+  /// over a checkpoint, because no work may be lost and there is time. The caller must tell the
+  /// ranks to pause now.
   Quiesce(TimePoint now, TimePoint deadline, bool at_checkpoint)
       : deadline_(deadline), at_checkpoint_(at_checkpoint), step_(Gather{.since = now}) {}
 
-  /// What Quiesce needs to know of the rest of the attempt.
+  /// What Quiesce needs to know about the rest of the attempt.
   struct Surroundings {
     std::uint64_t resolved_checkpoint = 0;  // the newest that is committed, given up or under way
     bool committing = false;
-    bool for_good =
-        false;  // the ranks leave for good: where one came to its end by itself, all may
+    /// The ranks leave for good, so all may stop where one of them ended by itself.
+    bool for_good = false;
   };
   enum class Next {
     Wait,
-    Send,         // tell all ranks what to_send() says
+    Send,         // send all ranks the step to_send()
     AwaitCommit,  // only the commit of their checkpoint is missing
     TimedOut,     // the deadline has passed
   };
-  /// Return what to do now. To be called after every event, and at next_deadline().
+  /// Return what to do now. Call this after every event and at next_deadline().
   Next advance(RankTable& ranks, const Surroundings& around, TimePoint now);
-  /// Shorten the deadline, with no time left to wait for a checkpoint: a meeting at a checkpoint
-  /// becomes one at any report. Return true where the ranks have to be told to pause once more.
+  /// Shorten the deadline so that no time is left to wait for a checkpoint: a meeting at a
+  /// checkpoint becomes one at any report. Return true if the ranks have to be told again to pause.
   bool escalate(TimePoint deadline, TimePoint now);
 
-  /// Return the step that ranks have to be told, and the report that it is about.
+  /// Return the step to tell the ranks, and the report that it refers to.
   PauseStep to_send() const;
   std::uint64_t meeting() const;
   bool at_checkpoint() const { return at_checkpoint_; }
   /// Return whether the ranks were told to leave.
   bool finishing() const { return std::holds_alternative<Finish>(step_); }
-  /// Return whether it is known where all ranks stop, and this report comes after it.
+  /// Return whether this report is past the point where all ranks stop, if that point is known.
   bool is_past_the_end(std::uint64_t report_seq) const;
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 
@@ -60,8 +61,8 @@ class Quiesce {
   struct Gather {
     TimePoint since;
     std::optional<TimePoint> first_paused_at = {};
-    std::optional<TimePoint> reporting_paused_at =
-        {};  // only ranks that never reported are missing
+    /// Since when only ranks that have never reported are missing.
+    std::optional<TimePoint> reporting_paused_at = {};
   };
   struct Advance {
     std::uint64_t meeting = 0;

@@ -1,6 +1,5 @@
-// The ranks of one attempt, as far as the controller has heard of them: where each is, how far it
-// has got, whether it waits, and how it ended. Facts only; the machines beside it decide what
-// follows from them.
+// What the controller knows about the ranks of one attempt: where each is, how far it has got,
+// whether it waits, and how it ended. Facts only; the machines beside it decide what follows.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +19,14 @@ class RankTable {
     std::uint64_t reported = 0;           // last report_seq
     std::optional<std::uint64_t> paused;  // report_seq at which it waits
     std::uint64_t checkpoint_seq = 0;     // of its last pause
-    bool arrived = false;                 // it paused where it was told to go on to
+    bool arrived = false;                 // it paused where it was told to continue to
     std::optional<WorkerEnd> end;
-    bool lost = false;  // its node is: no end will come
+    bool lost = false;  // its node is lost: its end will never be reported
     bool alive() const { return !end && !lost; }
     /// Return whether the rank can be asked to stop gracefully.
     bool reports() const { return alive() && joined && reported > 0; }
-    /// Return the last known report, from what the rank sent or from what its supervisor said at
-    /// its end.
+    /// Return the last known report, whether the rank sent it or its supervisor named it at the
+    /// rank's end.
     std::uint64_t known_report() const {
       return std::max(reported, end ? end->last_report_seq : std::uint64_t{0});
     }
@@ -43,10 +42,10 @@ class RankTable {
   std::size_t size() const { return entries_.size(); }
 
   void ended(Entry& entry, const WorkerEnd& end);
-  /// Mark the ranks on the node that were alive as lost. Return them.
+  /// Mark the living ranks on the node as lost. Return them.
   std::vector<Rank> node_lost(NodeId node);
-  /// Let each rank that waits elsewhere go on, until it says that it is at `report_seq`. Those that
-  /// an earlier launcher had sent there are there already.
+  /// Treat the ranks that wait elsewhere as running, until they report that they are at
+  /// `report_seq`. Ranks that an earlier launcher sent there may already have arrived.
   void resume_until(std::uint64_t report_seq);
 
   bool all_ended() const;
@@ -55,11 +54,11 @@ class RankTable {
   bool all_joined() const;
   bool any_reports() const;
   bool any_ever_reported() const;
-  /// Return whether all ended well without having been asked to.
+  /// Return whether all ended well without being asked to.
   bool all_ended_by_themselves() const;
   /// Return whether all ranks that report wait at this report.
   bool all_paused_at(std::uint64_t report_seq) const;
-  /// Return the next report that no rank is past.
+  /// Return the next report that no rank has passed.
   std::uint64_t next_common_report() const;
   /// Return the last report of the ranks that ended by themselves.
   const std::optional<std::uint64_t>& own_end_at() const { return own_end_at_; }

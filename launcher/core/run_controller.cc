@@ -89,8 +89,8 @@ void RunController::adopt(const LivingAttempt& living) {
 
 // ---- while it runs
 
-// A link that breaks loses what was sent over it. What lives there according to the daemon shows
-// what did not arrive: an order to prepare, an order to release, or the news that a supervisor has
+// A link that breaks loses what was sent over it. The daemon's list of what lives there shows what
+// did not arrive: an order to prepare, an order to release, or the news that a supervisor has
 // ended.
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
@@ -104,8 +104,7 @@ void RunController::on(const NodeUp& event) {
     }
     if (!current(attempt) || !attempt_->is_supervised(node)) progress_.add(Release{attempt, node});
     if (attempt < next_attempt_) continue;
-    // An earlier launcher died before its journal recorded the attempt: its number is taken all the
-    // same.
+    // An earlier launcher died before its journal recorded the attempt, but the number is taken.
     for (const NodeId waiting : standbys_.nodes()) release_standby(waiting);
     next_attempt_ = attempt.next();
   }
@@ -152,7 +151,7 @@ void RunController::on(const SupervisorAttached& event) {
 }
 
 void RunController::on(const SupervisorLost& event) {
-  if (event.standby) {  // whatever is asked for there now begins without them
+  if (event.standby) {  // new requests there start without them
     if (event.attempt == next_attempt_) standbys_.forget(event.node);
     return;
   }
@@ -217,7 +216,7 @@ void RunController::advance_teardown() {
   if (attempt_->torn_down() && !waits_for_validations()) conclude_attempt();
 }
 
-/// Return whether the attempt ends well, by what its workers did and what was asked for so far.
+/// Return whether the attempt ends well, judging by what its workers did and what was requested.
 bool RunController::ends_well() const {
   return progress_.stop() ? !progress_.stop_requested() : attempt_->cause().none();
 }
@@ -255,7 +254,7 @@ void RunController::end_run(RunTrigger trigger, const std::string& reason) {
   progress_.add(RunEnded{state(), reason, stop ? std::optional(stop->kind) : std::nullopt});
 }
 
-// ---- what can go on now
+// ---- do what is now possible
 
 void RunController::advance() {
   for (RunState before = state(); !done(); before = state()) {

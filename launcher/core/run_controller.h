@@ -1,6 +1,6 @@
 // Controls one run through all its attempts: events in, actions out. It decides when workers start,
-// stop, restart and end, and knows no socket, file or clock. launcher/cluster/run/run_driver
-// performs the actions; tests/sim does so in virtual time.
+// stop, restart and end, and knows nothing of sockets, files or clocks.
+// launcher/cluster/run/run_driver performs the actions; tests/sim does so in virtual time.
 #pragma once
 
 #include <optional>
@@ -21,21 +21,23 @@
 
 namespace train {
 
-/// Where a run begins. For a fresh start it has only defaults; when a run is resumed, it has what
-/// the run's journal and folder say.
+/// Where a run begins. A fresh run has only the defaults; a resumed run has what its journal and
+/// folder contain.
 struct RunStart {
   Attempt first_attempt{0};
-  std::optional<CheckpointInfo> checkpoint =
-      {};                                  // the newest committed one, or resume_from_checkpoint
-  std::vector<CheckpointInfo> older = {};  // that are kept beside it, oldest first
+  /// The newest committed checkpoint, or resume_from_checkpoint.
+  std::optional<CheckpointInfo> checkpoint = {};
+  std::vector<CheckpointInfo> older = {};  // the ones kept beside it, oldest first
   std::uint64_t last_checkpoint_number = 0;
-  std::size_t expected_nodes = 1;                // how many daemons the job names
-  FailureMemory failures = {};                   // under earlier launchers
-  int restarts = 0;                              // of the worker group so far
-  bool finished = false;                         // an earlier launcher died before it said so
-  std::vector<CheckpointInfo> unvalidated = {};  // that are to be, the oldest first
+  std::size_t expected_nodes = 1;  // how many daemons the job names
+  FailureMemory failures = {};     // under earlier launchers
+  int restarts = 0;                // of the worker group so far
+  /// The run had finished, but an earlier launcher died before it recorded the run's end.
+  bool finished = false;
+  std::vector<CheckpointInfo> unvalidated = {};  // checkpoints still to validate, oldest first
   std::optional<LivingAttempt> living = {};  // its workers may still run: we look for them first
-  Placement placed = {};  // of the newest attempt: ranks stay on its nodes where these still are
+  /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
+  Placement placed = {};
 };
 
 class RunController {
@@ -50,7 +52,7 @@ class RunController {
 
   bool done() const { return facts(state()).terminal; }
   RunState state() const { return progress_.state(); }
-  /// Return whether the attempt has ended: nobody waits for what its workers still say.
+  /// Return whether the attempt has ended: nobody waits for what its workers still send.
   bool is_over(Attempt attempt) const { return attempt < next_attempt_ && !current(attempt); }
   /// Return the node of a rank of the current attempt; none for other attempts.
   std::optional<NodeId> node_of(Attempt attempt, Rank rank) const;
@@ -68,7 +70,7 @@ class RunController {
   int restarts() const { return scheduling_.restarts(); }
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return checkpoints_.newest(); }
   /// Return the numbers of the checkpoints that are being validated or wait for validation. They
-  /// have to be kept.
+  /// must be kept.
   std::vector<std::uint64_t> unvalidated() const { return validations_.unfinished(); }
 
  private:
@@ -88,7 +90,7 @@ class RunController {
     if (current(event.attempt)) attempt_->on(event);
   }
 
-  // what can go on now, whatever the event was
+  // // do what is now possible, whatever the event was
   void advance();
   void advance_run();
   void advance_scheduling();

@@ -1,4 +1,4 @@
-// RunController's part for standby processes: it asks nodes for what StandbyPool decides.
+// RunController's part for standby processes: it orders what StandbyPool decides.
 #include "launcher/core/run_controller.h"
 
 namespace train {

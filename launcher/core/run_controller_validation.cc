@@ -1,6 +1,6 @@
-// RunController's part for the validation of checkpoints. It runs on the node of rank 0, while the
-// group trains and after the group's good end until none is left. The next attempt begins again
-// what the end of an attempt interrupts.
+// RunController's part for the validation of checkpoints. Validation runs while the group trains,
+// and after the group's good end until no checkpoint is left, on the node of rank 0 or, if that is
+// lost, on the next one. If an attempt ends during a validation, the next attempt begins it again.
 #include <fmt/format.h>
 
 #include "launcher/core/run_controller.h"
@@ -49,7 +49,8 @@ bool RunController::waits_for_validations() {
   return true;
 }
 
-// Order the validation again. The order may be given twice: a supervisor knows what it validates.
+// Order the validation again. The order may be given twice: a supervisor knows what it is
+// validating.
 void RunController::validate_again(NodeId node) {
   if (const CheckpointInfo* running = validations_.running_on(node))
     progress_.add(Validate{attempt(), node, *running});

@@ -1,5 +1,5 @@
-// The events that the controller is told and the actions that it answers with. They are plain
-// values: a shell or a simulation performs the actions.
+// The controller's input events and the actions that it answers with. They are plain values: a
+// shell or a simulation performs the actions.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@
 
 namespace train {
 
-/// A committed checkpoint, as far as decisions need it.
+/// A committed checkpoint, reduced to what decisions need.
 struct CheckpointInfo {
   std::uint64_t number = 0;  // checkpoint_%06d
   std::string path;
-  std::int64_t epoch = -1;  // the metric `epoch` it was reported with; −1: none
+  std::int64_t epoch = -1;  // the metric `epoch` of its report; −1: none
   bool operator==(const CheckpointInfo&) const = default;
 };
 
-/// The room that one more checkpoint of this size would find.
+/// How the free space compares to what one more checkpoint of this size needs.
 struct FreeSpace {
   std::uint64_t needed = 0;           // bytes of the newest one
-  std::optional<std::uint64_t> free;  // bytes; none where they are not known
+  std::optional<std::uint64_t> free;  // bytes; none: not known
   std::string where;
 };
 
@@ -40,8 +40,8 @@ enum class StopKind { Interrupt, Terminate, StopCondition, Command };
 
 // ---- events
 
-/// A node is attached, or attached again. address: how others reach it. attempts: those of this run
-/// whose supervisors live there.
+/// A node attached, for the first time or again. address: how others reach it. attempts: those of
+/// this run that have supervisors there.
 struct NodeUp {
   NodeCapacity capacity;
   std::string address;
@@ -52,29 +52,31 @@ struct RankState {
   bool joined = false;         // its SDK is connected
   std::uint64_t reported = 0;  // report_seq of its last report
 };
-/// A node's supervisor can be reached, for the first time or again: what was sent to it over an
+/// A node's supervisor can be reached, for the first time or again: messages sent to it over an
 /// older link may be lost.
 struct SupervisorAttached {
   Attempt attempt;
   NodeId node;
   bool has_workers = true;  // it was told to start them
-  /// The state of the workers that live there: what may have been acknowledged, and is not said
-  /// again.
+  /// The state of the living workers there. The supervisor does not send acknowledged facts again,
+  /// so they may be known only from this.
   std::vector<RankState> ranks = {};
-  /// The newest checkpoint whose outcome it has heard; 0: none.
+  /// The newest checkpoint whose outcome the supervisor knows; 0: none.
   std::uint64_t resolved_checkpoint = 0;
 };
-/// A node's traind was told to leave: it takes no new workers, and those it has must leave within
-/// `grace`.
+/// A node's traind was told to drain: it takes no new workers, and its present ones must leave
+/// within `grace`.
 struct NodeDrain {
   NodeId node;
   Duration grace{};
   std::string reason;
 };
+/// The node refused or reset the connection, or was silent past its limit: its workers count as
+/// lost.
 struct NodeDown {
   NodeId node;
   std::string reason;
-};  // refused, reset or silent past its limit: its workers count as lost
+};
 struct AttemptPrepared {
   Attempt attempt;
   NodeId node;
@@ -84,27 +86,30 @@ struct AttemptStarted {
   Attempt attempt;
   NodeId node;
   std::vector<std::pair<Rank, std::int64_t>> pids;
-  int from_standby = 0;  // how many of them are processes that had waited
+  int from_standby = 0;  // how many of them were standby processes
 };
+/// A worker could not be spawned, or the node refused.
 struct StartRefused {
   Attempt attempt;
   NodeId node;
   Rank rank;
   Error error;
-};  // spawning failed, or the node said no
+};
+/// The rank's SDK said hello.
 struct RankJoined {
   Attempt attempt;
   Rank rank;
-};  // its SDK said hello
+};
 struct RankExited {
   Attempt attempt;
   Rank rank;
   WorkerEnd end;
 };
+/// All the node's workers are reaped, and everything they sent has arrived.
 struct NodeGroupGone {
   Attempt attempt;
   NodeId node;
-};  // all its workers are reaped, everything they said has come
+};
 struct SupervisorLost {
   Attempt attempt;
   NodeId node;
@@ -121,7 +126,7 @@ struct RankPaused {
   Rank rank;
   std::uint64_t report_seq = 0;
   std::uint64_t checkpoint_seq = 0;
-  bool arrived = false;  // where it was told to go on to
+  bool arrived = false;  // it paused where it was told to continue to
 };
 struct ShardStaged {
   Attempt attempt;
@@ -132,10 +137,10 @@ struct CommitFinished {
   std::uint64_t checkpoint_seq = 0;
   std::optional<CheckpointInfo> checkpoint;
   std::string error;
-  bool no_space = false;                    // is what the error is about
-  FreeSpace space = {};                     // once it is committed, and old ones are removed
-  std::vector<std::uint64_t> removed = {};  // their numbers
-  bool may_come = false;  // given up, but may turn out to be committed all the same
+  bool no_space = false;                    // the error is a lack of space
+  FreeSpace space = {};                     // after the commit and the removal of old ones
+  std::vector<std::uint64_t> removed = {};  // numbers of the old ones
+  bool may_come = false;                    // given up, but may yet turn out to be committed
 };
 /// A validation's result is on disk.
 struct ValidationFinished {
@@ -147,7 +152,7 @@ struct CollectiveJoined {
   std::uint64_t sequence = 0;
   std::string name, data;
 };
-/// An earlier launcher had answered a call, and perhaps not everybody heard of it.
+/// An earlier launcher had answered a call, and perhaps not every rank received the answer.
 struct CollectiveResolved {
   Attempt attempt;
   std::uint64_t sequence = 0;
@@ -204,7 +209,7 @@ struct Pause {
   PauseStep step = PauseStep::Pause;
   std::uint64_t report_seq = 0;
   std::string reason;
-  bool at_checkpoint = false;  // only where a rank hands over a checkpoint
+  bool at_checkpoint = false;  // pause only where a rank hands over a checkpoint
   bool operator==(const Pause&) const = default;
 };
 struct Release {
@@ -240,7 +245,7 @@ struct GiveUpCommit {  // answered by CommitFinished at once, whatever the stora
   std::string reason;
   bool operator==(const GiveUpCommit&) const = default;
 };
-struct Validate {  // by a process of its own, beside the workers that may be there
+struct Validate {  // in a separate process, beside any workers that are there
   Attempt attempt;
   NodeId node;
   CheckpointInfo checkpoint;
@@ -257,7 +262,8 @@ struct StateChanged {  // for the journal, the screen and status
   RunTrigger trigger{};
   Attempt attempt;
   std::string reason;
-  std::string stop_condition;  // the spec's one that is met: the run ends well; "": none
+  /// The spec's stop condition that was met, so that the run ends well. Empty: none.
+  std::string stop_condition;
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists
@@ -273,10 +279,10 @@ struct AttemptEnded {  // for cause.json and the summary
   std::string cause;  // one line
   bool failed = false;
   bool resized = false;                     // it ended so that a group of another size could begin
-  std::optional<FailureKind> failure = {};  // where it failed
-  std::optional<NodeId> node = {};          // whose failure it was
-  std::optional<FailureLocation> location =
-      {};  // of a worker that died in a group that had reported
+  std::optional<FailureKind> failure = {};  // set if it failed, or was preempted
+  std::optional<NodeId> node = {};          // where it failed
+  /// Of a worker that died in a group that had reported.
+  std::optional<FailureLocation> location = {};
   std::optional<Rank> root_rank;
   std::optional<WorkerEnd> root_end;
   std::string root_node;
@@ -295,7 +301,7 @@ using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Releas
                                TellCheckpoint, Commit, GiveUpCommit, Validate, Note, StateChanged,
                                AttemptBegun, AttemptEnded, RunEnded>;
 
-/// An attempt that began under an earlier launcher and that has no known end.
+/// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {
   Attempt id;
   Generation generation;  // of the launcher that began it
@@ -303,7 +309,7 @@ struct LivingAttempt {
   std::vector<std::string> node_names;  // by node rank
   std::optional<CheckpointInfo> restored;
   int restart_count = 0;
-  bool pausing = false;                       // its ranks had been asked to stop
+  bool pausing = false;                       // its ranks had been asked to pause
   bool ending = false;                        // its workers were being stopped, or had ended
   std::optional<std::string> stop_condition;  // the one that had been met
   std::uint64_t resolved_seq = 0;  // of its newest committed checkpoint, at `resolved_path`

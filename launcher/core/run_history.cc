@@ -20,7 +20,7 @@ std::int64_t number_of(const boost::json::object& object, std::string_view key,
   return value->is_int64() ? value->as_int64() : otherwise;
 }
 
-/// Make others' words fit for a journal: an error text may have any length and any bytes.
+/// Make foreign text fit for a journal: an error message may have any length and any bytes.
 std::string words(const std::string& text) {
   constexpr std::size_t kBytesMax = 4u << 10;
   return utf8_text(text, kBytesMax);
@@ -139,15 +139,15 @@ void RunHistory::add(Generation generation, const std::string& time,
     policy_.readmit(TimePoint::max());
     return;
   }
-  if (what == "run_ended") {  // whoever starts it again by hand starts with all budgets full
+  if (what == "run_ended") {  // a user who starts it again by hand gets full budgets
     policy_ = FailurePolicy(config_, elastic_);
     begun_.reset();
     living_.reset();
     return;
   }
   const std::string state = what == "state" ? text_of(event, "state") : "";
-  if (state == to_string(RunState::Finished))
-    finished_ = true;  // its launcher died before it said so
+  // Without a later run_ended, its launcher died before it could record that.
+  if (state == to_string(RunState::Finished)) finished_ = true;
   if (what != "state" || !begun_ || begun_->id != attempt) return;
   if (state == to_string(RunState::Starting)) living_ = begun_;
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;

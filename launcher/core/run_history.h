@@ -1,6 +1,6 @@
-// What a run remembers in its journal, and what a later launcher makes of it: the records and the
-// fold over them. Pure; lib/storage/journal keeps the records. An attempt that has begun and not
-// ended may have workers that still run: the new launcher looks for them.
+// What a run records in its journal, and what a later launcher makes of it: the records and the
+// fold over them. Pure; lib/storage/journal stores the records. Workers of an attempt that has
+// begun but not ended may still run: the new launcher looks for them.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -14,7 +14,7 @@
 
 namespace train {
 
-// ---- records, as the journal keeps them
+// ---- records, as the journal stores them
 
 boost::json::object record_of(const StateChanged& change);
 boost::json::object record_of(const AttemptBegun& begun);
@@ -40,8 +40,8 @@ class RunHistory {
   explicit RunHistory(const FailureConfig& failure, bool elastic = false)
       : config_(failure), elastic_(elastic), policy_(failure, elastic) {}
 
-  /// Take in the next record of the journal, with its launcher's generation and time. Unknown
-  /// records and missing members are skipped: a newer train-run may have written them.
+  /// Take in the journal's next record, with its launcher's generation and time. Unknown records
+  /// and missing members are skipped: another version of train-run may have written them.
   void add(Generation generation, const std::string& time, const boost::json::object& event);
 
   const std::vector<PastAttempt>& attempts() const { return attempts_; }
@@ -49,12 +49,12 @@ class RunHistory {
   int restarts() const { return restarts_; }
   /// Return the attempt whose workers were told to start and that has no known end.
   const std::optional<LivingAttempt>& living() const { return living_; }
-  /// Return whether every rank had ended with 0 or a stop condition was met: nothing is left to be
-  /// trained.
+  /// Return whether every rank had ended with 0 or a stop condition was met, so that nothing is
+  /// left to train.
   bool finished() const { return finished_; }
   /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
-  /// Return what to remember of failures since this run was last started by hand.
+  /// Return what to remember of the failures since somebody last started this run by hand.
   const FailureMemory& failures() const { return policy_.memory(); }
 
  private:

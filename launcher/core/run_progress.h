@@ -1,6 +1,6 @@
-// Where a run stands: its state, the stop that was asked for, and the actions that the event being
-// handled has led to so far. RunController and the AttemptController of its current attempt share
-// it; every change of the state goes through it.
+// Where a run stands: its state, the requested stop, and the actions so far for the event being
+// handled. RunController and the AttemptController of its current attempt share it; every change of
+// the state goes through it.
 #pragma once
 
 #include <optional>
@@ -30,14 +30,14 @@ class RunProgress {
   TimePoint now() const { return now_; }
   RunState state() const { return state_; }
   const std::optional<Stop>& stop() const { return stop_; }
-  /// Return whether a stop was asked for that is no condition of the spec: the run does not end
-  /// well by it.
+  /// Return whether somebody asked to stop. A stop condition of the spec does not count: with that,
+  /// the run ends well.
   bool stop_requested() const { return stop_ && stop_->kind != StopKind::StopCondition; }
   void set_stop(Stop stop) { stop_ = std::move(stop); }
 
   void add(RunAction action) { actions_.push_back(std::move(action)); }
   void note(NoteLevel level, std::string text) { add(Note{level, std::move(text)}); }
-  /// Go where `trigger` leads, and say so. TRAIN_CHECKs that it leads anywhere from here.
+  /// Make the transition for `trigger`, and announce it. TRAIN_CHECKs that there is one from here.
   void change_state(RunTrigger trigger, Attempt attempt, std::string reason);
 
  private:

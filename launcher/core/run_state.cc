@@ -22,7 +22,7 @@ constexpr std::array kTransitions{
     Transition{S::Attaching, T::PauseAsked, S::Pausing},
     Transition{S::Attaching, T::GroupEnding, S::TearingDown},
     Transition{S::Scheduling, T::NodesGranted, S::Preparing},
-    Transition{S::Scheduling, T::GaveUp, S::Errored},  // it can never fit
+    Transition{S::Scheduling, T::GaveUp, S::Errored},  // it will never fit
     Transition{S::Scheduling, T::EndedByRequest, S::Stopped},
     Transition{S::Scheduling, T::EndedWell,
                S::Finished},  // the failed attempt had met a stop condition

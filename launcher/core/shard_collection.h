@@ -1,5 +1,5 @@
-// Tracks which shards of checkpoints lie on nodes' own disks and are still being brought from
-// there. The controller hears of such a shard, and of the end of the group on its node, once the
+// Tracks which shards of checkpoints lie on nodes' own disks and are still being fetched. The
+// controller is told about such a shard, and about the end of the group on its node, only once the
 // shard is here. One collection serves one launcher and all its attempts.
 #pragma once
 
@@ -25,48 +25,48 @@ class ShardCollection {
   };
 
   void attempt_begins(Attempt attempt, const Placement& placement);
-  /// All checkpoints up to `checkpoint_seq` are resolved, under an earlier launcher or according to
-  /// a supervisor.
+  /// Record that all checkpoints up to `checkpoint_seq` are resolved, under an earlier launcher or
+  /// according to a supervisor.
   void resolved(Attempt attempt, std::uint64_t checkpoint_seq);
 
   enum class Next {
-    Tell,   // the controller is told now
-    Bring,  // bring it first, then call brought()
-    Wait,   // it is being brought; the node said so again over a new link
+    Tell,   // tell the controller now
+    Bring,  // fetch it first, then call brought()
+    Wait,   // it is being fetched; the node announced it again over a new link
   };
-  /// `node` says that it has written the shard. `brings`: it wrote it on its own disk.
+  /// Handle `node`'s report that it has written the shard. `brings`: to its own disk.
   Next written(const Shard& shard, NodeId node, bool brings);
-  /// The shard is here, or will not come. Return whether the end of the node's group, held back
-  /// until now, has to be told.
+  /// Record that the shard is here, or will never be. Return whether the controller must now be
+  /// told that the node's group has ended, which was held back until now.
   bool brought(const Shard& shard, NodeId node, bool is_here);
 
-  /// No worker of the group is left on the node. Return whether its end is held back.
+  /// Record that no worker of the group is left on the node. Return whether to hold this back.
   bool group_gone(const Source& source);
-  /// Nothing more comes from `source`.
+  /// Record that nothing more will arrive from `source`.
   void lost(const Source& source);
   void attempt_ended(Attempt attempt);
   bool is_over(Attempt attempt) const { return over_ && attempt <= *over_; }
-  /// Return the attempts from which something may come.
+  /// Return the attempts that may still send something.
   std::set<Attempt> attempts() const;
 
-  /// Return whether nobody will commit the checkpoint: its attempt is over, or no node brings any
-  /// more shards and it, or an earlier one, lacks one. A group that failed does not wait for such
-  /// files.
+  /// Return whether nobody will commit the checkpoint: its attempt is over, or no node will send
+  /// any more shards and one is missing from it or from an earlier one. A failed group does not
+  /// wait for such files.
   bool is_useless(Attempt attempt, std::uint64_t checkpoint_seq) const;
 
  private:
   struct Group {
     int world_size = 0, nodes = 0;                 // 0: not known
-    std::map<std::uint64_t, std::set<Rank>> seen;  // by checkpoint: whose shards were named
+    std::map<std::uint64_t, std::set<Rank>> seen;  // by checkpoint: who has announced a shard
     std::uint64_t resolved = 0;
-    std::set<NodeId> gone;  // no more shards come from there
+    std::set<NodeId> gone;  // no more shards will arrive from these
   };
   bool brings_from(const Source& source) const;
 
   std::map<Attempt, Group> groups_;
   std::map<Shard, NodeId> bringing_;
   std::set<Shard> here_;
-  std::set<Source> held_;        // whose end is held back
+  std::set<Source> held_;        // those whose end is held back
   std::optional<Attempt> over_;  // the newest attempt that is over
 };
 

@@ -1,5 +1,5 @@
-// A value that many actions carry: it is copied once, then only pointed to. 10,000 nodes share one
-// plan of the whole group and one result of a collective call instead of 10,000 copies.
+// A value that many actions carry: it is copied once, and then only pointed to. 10,000 nodes share
+// one plan of the whole group and one result of a collective call instead of 10,000 copies.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Keeps processes that wait for the next attempt. Once an attempt trains, they are started ahead on
-// the nodes where its ranks are. They belong to the next attempt's supervisors, which use them when
-// it begins.
+// Tracks processes that wait for the next attempt. Once an attempt trains, they are started in
+// advance on the nodes of its ranks. They belong to the next attempt's supervisors, which use them
+// when it begins.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@
 
 namespace train {
 
-inline constexpr Duration kStandbyDelay =
-    seconds(3);  // from the last rank's hello to standby processes, without progress
+/// The wait, without progress, from the last rank's hello to starting standby processes.
+inline constexpr Duration kStandbyDelay = seconds(3);
 
 class StandbyPool {
  public:
   /// `wanted`: scaling_config.standby_workers.
   explicit StandbyPool(int wanted) : wanted_(wanted) {}
 
-  /// Return the nodes that should start some now. All ranks must have joined through the SDK: a
-  /// program without it would not wait, but train. And the group must have made progress, or have
-  /// had a moment for its own start, which standby processes would slow down. `usable`: nodes that
-  /// take new processes.
+  /// Return the nodes that should start standby processes now. All ranks must have joined through
+  /// the SDK: a program without it would train instead of waiting. The group must also have made
+  /// progress, or have had a moment for its own start, which standby processes would slow down.
+  /// `usable`: whether a node takes new processes.
   template <class Usable>
   std::vector<NodeId> advance(const RankTable& ranks, bool progressed, Usable&& usable,
                               TimePoint now) {
@@ -34,11 +34,11 @@ class StandbyPool {
     }
     return nodes();
   }
-  /// The attempt that they waited for begins. Return the nodes where some waited.
+  /// Record that the attempt they waited for begins. Return the nodes where some waited.
   std::vector<NodeId> attempt_began();
-  /// No standby process is left on the node. Return false where none was there.
+  /// Record that no standby process is left on the node. Return false if there was none.
   bool forget(NodeId node) { return waiting_.erase(node) > 0; }
-  /// Return true once, where the program of an attempt that ends could not use any.
+  /// Return true once, when an attempt ends whose program could not use any.
   bool was_useless(const RankTable& ranks);
 
   int waiting_on(NodeId node) const;
@@ -49,7 +49,7 @@ class StandbyPool {
   bool due(const RankTable& ranks, bool progressed, TimePoint now);
 
   int wanted_ = 0;
-  std::map<NodeId, int> waiting_;    // how many are there
+  std::map<NodeId, int> waiting_;    // how many wait there
   bool asked_ = false;               // in this attempt
   std::optional<TimePoint> ask_at_;  // at the latest
   bool told_useless_ = false;

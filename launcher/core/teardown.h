@@ -1,5 +1,5 @@
-// Decides how a group is taken down: when its workers are killed at the latest, and, once somebody
-// does not want to wait, how long to wait for supervisors that still store shards.
+// Decides how to take a group down: when to kill its workers at the latest, and, once somebody no
+// longer wants to wait, how long to wait for supervisors that still store shards.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,24 @@
 
 namespace train {
 
-inline constexpr Duration kShardsTimeout =
-    seconds(3);  // for supervisors that may be storing shards, once no worker is left
+/// How long to wait for supervisors that may be storing shards, once no worker is left.
+inline constexpr Duration kShardsTimeout = seconds(3);
 
 class Teardown {
  public:
   /// Ask all workers to end within `grace`. A second call replaces the first.
   void begin(Duration grace, std::string reason, TimePoint now);
-  /// Somebody asked a second time: do not wait for storage that hangs. May be called before
+  /// Do not wait for storage that hangs, because somebody asked a second time. May be called before
   /// begin().
   void escalate() { escalated_ = true; }
   bool escalated() const { return escalated_; }
 
-  /// Return the order, now or again, for a node where workers may be.
+  /// Return the order, for the first time or again, to a node that may have workers.
   StopGroup order_for(Attempt attempt, NodeId node, TimePoint now) const;
 
   enum class Shards { Awaited, GivenUpNow, GivenUp };
-  /// Return whether to wait for what supervisors may still be storing. GivenUpNow: the first time
-  /// that the answer is no.
+  /// Return whether to wait for shards that supervisors may still be storing. GivenUpNow: the
+  /// answer is no for the first time.
   Shards shards(bool any_worker_left, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

@@ -1,6 +1,6 @@
 // Tracks which committed checkpoints wait for validation, and which one is being validated: one at
-// a time, the oldest first. A bounded number waits. The controller decides where, and whether at
-// all.
+// a time, oldest first. The queue is bounded. The controller decides where to validate, and whether
+// at all.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,36 @@
 
 namespace train {
 
-/// Each waiting checkpoint is kept, whatever num_to_keep says. When one more comes, the oldest is
+/// Each waiting checkpoint is kept, whatever num_to_keep is. If one more arrives, the oldest is
 /// given up.
 inline constexpr std::size_t kValidationsWaitingMax = 8;
 
 class ValidationQueue {
  public:
-  /// `every`: from checkpoint_config.validation. `unvalidated`: left by earlier launchers, oldest
-  /// first.
+  /// `every`: from checkpoint_config.validation. `unvalidated`: those that earlier launchers left,
+  /// oldest first.
   explicit ValidationQueue(int every = 0, const std::vector<CheckpointInfo>& unvalidated = {});
 
-  /// Take in a committed checkpoint; one that need not be validated is ignored. Return the
-  /// checkpoint that was given up for it.
+  /// Add a committed checkpoint, unless it need not be validated. Return the checkpoint that was
+  /// given up for it.
   std::optional<CheckpointInfo> add(const CheckpointInfo& checkpoint);
-  /// Begin the next one on `node`. Return nothing while one runs, or where none waits.
+  /// Begin the next one on `node`. Return nothing if one runs or none waits.
   std::optional<CheckpointInfo> begin(NodeId node);
-  /// The validator on `node` is gone without a result: its checkpoint is the next one again.
+  /// Record that the validator on `node` is gone without a result: its checkpoint is next again.
   void lost(NodeId node);
-  /// Do the same wherever it ran.
+  /// Do the same wherever it runs.
   void lost();
-  /// The checkpoint's result is on disk, whether or not its validation was known to run.
+  /// Record that the checkpoint's result is on disk, whether or not its validation was known to
+  /// run.
   void finished(std::uint64_t number);
 
   /// Return the checkpoint that is being validated on `node`.
   const CheckpointInfo* running_on(NodeId node) const;
   bool idle() const { return !running_ && waiting_.empty(); }
-  /// The training is over, and the run waits only for validations. Return true where that has to be
-  /// said: the first time in an attempt, which ends with lost().
+  /// Return true the first time in an attempt (lost() ends one): the user has to be told that the
+  /// training is over and the run waits only for validations.
   bool says_waiting() { return !std::exchange(said_, true); }
-  /// Return the numbers of those without a result, the running one first.
+  /// Return the numbers of the checkpoints without a result, the running one first.
   std::vector<std::uint64_t> unfinished() const;
 
  private:
