@@ -1,5 +1,5 @@
-// One field of the run spec as data: where it stands in the YAML, what it takes, and where it lives
-// in JobSpec. The parser, the JSON Schema, the resolved YAML and docs/spec.md are all made from the
+// One field of the run spec as data: its place in the YAML, what it takes, and its place in
+// JobSpec. The parser, the JSON Schema, the resolved YAML and docs/spec.md are all derived from the
 // table of fields (fields.h).
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace train::spec {
 
-/// What a field takes; the reader, the writer and the schema each have one case for it.
+/// What a field takes. The reader, the writer and the schema each have one case for every kind.
 enum class Kind {
-  Section,      // a mapping of known keys: further rows below its path
+  Section,      // a mapping of known keys, which have rows below its path
   Entries,      // a mapping of names that the user chooses; rows below "<path>.*"
   Version,      // 1
   Extends,      // another file, read before the table is used
   Name,         // becomes the name of a folder
   Text,         // of at most `max` bytes
   Path,         // made absolute
-  Storage,      // a path, or s3://bucket/folder and its like
+  Storage,      // a path, or a URL such as s3://bucket/folder
   Command,      // a list, or a string for the shell
   Environment,  // names → texts or references to secrets
   Free,         // any mapping; goes to the workers as JSON
@@ -40,7 +40,7 @@ enum class Kind {
   Shuffle,  // true, false, or {seed: 1}
   Umask,    // octal digits
   Limits,   // a limit's name → whole number, or unlimited
-  NotYet,   // known and planned; an error that says so
+  NotYet,   // planned: an error that says so
 };
 
 /// An enum of job_spec.h; its values are in the order of `choices`.
@@ -63,7 +63,7 @@ using FieldRef =
                  WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, train::Umask*,
                  ResourceLimits*, EnumRef>;
 
-/// What a row's `at` looks into: the job, and for rows below "datasets.*" the one dataset.
+/// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {
   JobSpec* spec = nullptr;
   DatasetSpec* dataset = nullptr;
@@ -79,8 +79,8 @@ struct Field {
   std::span<const std::string_view> choices = {};
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<int>::max();
-  std::string_view default_words =
-      {};                         // a default that is computed; otherwise it is read from JobSpec{}
+  /// A computed default, in words. Empty: the default is read from JobSpec{}.
+  std::string_view default_words = {};
   std::string_view example = {};  // JSON
 };
 

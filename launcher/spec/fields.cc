@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
 constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
                                                       "memlock", "nofile", "nproc", "stack"};
 
-constexpr std::int64_t kPidsMax = 4'194'304;  // of Linux
-constexpr std::int64_t kUserBytesMax = 255;   // of Linux: LOGIN_NAME_MAX
+constexpr std::int64_t kPidsMax = 4'194'304;  // Linux's limit
+constexpr std::int64_t kUserBytesMax = 255;   // Linux's LOGIN_NAME_MAX
 constexpr std::int64_t kDayMs = 86'400'000;
 
 // clang-format off

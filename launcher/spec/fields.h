@@ -1,6 +1,6 @@
-// The table of the run spec: every key that may stand in a job.yaml, in the order of the docs. To
-// add one, change job_spec.h, add a row in fields.cc and a golden error under tests/golden/spec,
-// and run with `UPDATE_GOLDEN=1` for docs/spec.md.
+// The table of the run spec: every key that a job.yaml may have, in the order of the docs. To add
+// one, change job_spec.h, add a row in fields.cc and a golden error under tests/golden/spec, and
+// run with `UPDATE_GOLDEN=1` to update docs/spec.md.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ std::vector<const Field*> fields_below(std::string_view section);
 /// Return the last part of a row's path.
 std::string_view key_of(const Field& field);
 
-/// A value that is planned ("tensorflow" of backend): why it is refused, and what to do.
+/// A planned value ("tensorflow" for backend): it is refused, with advice what to do instead.
 struct PlannedChoice {
   std::string_view path;
   std::string_view word;
@@ -31,7 +31,7 @@ std::span<const PlannedChoice> planned_choices();
 /// Return the names that train-run itself sets for each worker.
 std::span<const std::string_view> reserved_environment();
 
-/// Return the names of limits in run_config.rlimits, as in prlimit(1).
+/// Return the names of the limits that run_config.rlimits takes, as in prlimit(1).
 std::span<const std::string_view> limit_names();
 
 inline constexpr std::int64_t kWorkersMax = 65'536;

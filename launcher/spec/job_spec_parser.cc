@@ -33,8 +33,8 @@ std::string absolute_folder(const SpecSource& source) {
   return parent.empty() ? "/" : parent.string();
 }
 
-/// Return "vit-20261121-101500" for vit.yaml and for vit/job.yaml, in characters that a name may
-/// have.
+/// Return "vit-20261121-101500" for vit.yaml and for vit/job.yaml, with only those characters that
+/// a name may have.
 std::string default_name(const SpecSource& source, const std::string& spec_folder) {
   std::string stem = std::filesystem::path(source.path).stem().string();
   const std::string folder = std::filesystem::path(spec_folder).filename().string();
@@ -67,7 +67,7 @@ void fill_in_defaults(Reading& reading, JobSpec& spec) {
   }
 }
 
-/// Read TRAINRUN_CLUSTER, which replaces cluster.nodes where the spec does not give them.
+/// Read TRAINRUN_CLUSTER, which supplies cluster.nodes if the spec does not.
 void read_cluster_variable(Reading& reading, JobSpec& spec) {
   constexpr std::string_view kVariable = "TRAINRUN_CLUSTER";
   const auto variable = reading.source.environment.find(std::string(kVariable));
@@ -89,8 +89,8 @@ void read_cluster_variable(Reading& reading, JobSpec& spec) {
   if (!spec.cluster.nodes.empty()) reading.origins["cluster.nodes"] = {{}, std::string(kVariable)};
 }
 
-/// Join the origins of run_config.name and the top-level name, which are one value; the printed
-/// spec shows the top one.
+/// Join the origins of run_config.name and the top-level name, which are one value. The printed
+/// spec shows the top-level one.
 void join_name_origins(Reading& reading) {
   if (const auto* origin = reading.given("run_config.name");
       origin != nullptr && reading.given("name") == nullptr) {
@@ -102,8 +102,8 @@ void join_name_origins(Reading& reading) {
   }
 }
 
-/// Check that `resume` can read the resolved spec: what is accepted must keep the reader's limits
-/// once aliases, variables, defaults and escapes are written out.
+/// Check that `resume` can read the resolved spec: an accepted spec must stay within the reader's
+/// limits once aliases, variables, defaults and escapes are written out.
 void check_readable_again(yaml::Diagnostics& diagnostics, const std::string& resolved) {
   if (resolved.size() > yaml::kBytesMax) {
     diagnostics.error({},

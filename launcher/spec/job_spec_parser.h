@@ -1,6 +1,6 @@
 // Turns a job.yaml into a JobSpec: the entry point of this folder. `train-run` (run, validate,
 // --dry-run, --print-config, schema) and `resume` call it. It finds every mistake in one pass. The
-// spec that it returns is complete: defaults are filled in and paths are absolute.
+// returned spec is complete: defaults are filled in and paths are absolute.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -14,10 +14,10 @@
 namespace train {
 
 struct SpecSource {
-  std::string path;                                // of the YAML file, as it is shown in messages
+  std::string path;                                // of the YAML file, as messages show it
   std::vector<std::string> overrides;              // of --set: "scaling_config.num_workers=4"
   std::map<std::string, std::string> environment;  // for ${NAME} and TRAINRUN_CLUSTER
-  std::string timestamp;                           // ends a default name: "20261121-101500"
+  std::string timestamp;                           // the end of a default name: "20261121-101500"
   std::string home;                                // for ~
   std::string current_dir;  // absolute, for a relative `path`; empty: the process's own
 };
@@ -25,15 +25,15 @@ struct SpecSource {
 struct ParsedSpec {
   JobSpec spec;
   std::string resolved_yaml;  // everything spelled out; parses back to the same JobSpec
-  std::string
-      annotated_yaml;  // the same for people: each value's origin as a comment, secrets redacted
+  /// The same for people: with each value's origin as a comment, and with secrets redacted.
+  std::string annotated_yaml;
   std::vector<std::string> warnings;  // ready to print
 };
 
-/// Read and check the file. Return the spec, or all mistakes as one ready-to-print text.
+/// Read and check the file. Return the spec, or all mistakes as one text that is ready to print.
 std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source);
-/// Do the same for a text; `source.path` names it and need not exist. Read no file but the one that
-/// `extends` names.
+/// Do the same for a text, which `source.path` names; that file need not exist. The only file that
+/// this reads is the one that `extends` names.
 std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
                                                           const SpecSource& source);
 

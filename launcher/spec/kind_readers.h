@@ -1,4 +1,4 @@
-// Reads each kind of value that is more than one plain scalar. Called by section_reader only.
+// Reads each kind of value that is more than one plain scalar. Only section_reader calls this.
 #pragma once
 
 #include "launcher/spec/field.h"
@@ -6,11 +6,11 @@
 
 namespace train::spec {
 
-/// Read a text and replace `${…}` in it; remember which variables gave it.
+/// Read a text and replace `${…}` in it. Remember which variables supplied it.
 std::optional<std::string> read_interpolated(Reading& reading, const yaml::Cursor& cursor);
 std::optional<std::string> read_name(Reading& reading, const yaml::Cursor& cursor);
 /// Read a path and make it absolute, without "." and "..". Relative paths start at the folder of
-/// the file that holds them.
+/// the file that contains them.
 std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);
 std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cursor);
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
@@ -29,7 +29,7 @@ void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);
 void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);
 
-/// Return what is wrong with an address "host:port" or "[v6]:port", or "" when nothing is.
+/// Return what is wrong with an address "host:port" or "[v6]:port", or "" if nothing is.
 std::string node_address_mistake(std::string_view address);
 
 }  // namespace train::spec

@@ -1,5 +1,5 @@
-// The state that the parts of one parse share: where mistakes go, which folder relative paths start
-// from, and where each value came from.
+// The state that the parts of one parse share: where mistakes go, where relative paths start, and
+// where each value came from.
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@ namespace train::spec {
 
 struct Origin {
   yaml::Position at;
-  std::string variable;  // names of environment variables that gave it, or a part of it
+  std::string variable;  // environment variables that supplied it, or a part of it
 };
 
 struct Reading {
   const SpecSource& source;
   yaml::Diagnostics& diagnostics;
-  std::map<const yaml::Source*, std::string>
-      folders;              // absolute; where a source's relative paths start
-  std::string spec_folder;  // that of the main file, and of --set
-  std::map<std::string, Origin, std::less<>> origins;  // path → where; nothing: a default
-  std::size_t interpolated_bytes = 0;                  // of all texts that held a "${"
+  /// Absolute folders: where a source's relative paths start.
+  std::map<const yaml::Source*, std::string> folders;
+  std::string spec_folder;                             // the main file's, also for --set
+  std::map<std::string, Origin, std::less<>> origins;  // path → where; none: a default
+  std::size_t interpolated_bytes = 0;                  // in all texts that contained "${"
 
   const Origin* given(std::string_view path) const {
     const auto it = origins.find(path);

@@ -16,8 +16,7 @@ namespace json = boost::json;
 /// Return "default", "job.yaml:4", "--set", "job.yaml:4 with $HOME".
 std::string origin_words(const Reading& reading, std::string_view path) {
   const Origin* origin = reading.given(path);
-  // A value below a given list or mapping came with it; a value below a section that is only
-  // present is a default.
+  // A value without an origin of its own is a default, even if the section around it is present.
   if (origin == nullptr) return "default";
   std::string where = origin->at.source == nullptr ? "env" : origin->at.file_and_line();
   if (origin->at.source != nullptr && origin->at.source->name == "--set") where = "--set";

@@ -1,4 +1,4 @@
-// Makes the JSON Schema and docs/spec.md from the table of fields.
+// Makes the JSON Schema from the table of fields.
 #include <fmt/format.h>
 
 #include <boost/json/parse.hpp>
@@ -86,7 +86,7 @@ json::object limits_schema() {
   return closed(std::move(limits));
 }
 
-/// Return what a kind takes, without description and default.
+/// Return the schema of what a kind takes, without description and default.
 json::object kind_schema(const Field& field) {
   switch (field.kind) {
     case Kind::Section:
@@ -155,8 +155,7 @@ json::object kind_schema(const Field& field) {
   return {};
 }
 
-/// Return the default as it stands in a JobSpec that says nothing; null where it is computed or
-/// there is none.
+/// Return the field's value in an empty JobSpec; null if the default is computed or there is none.
 json::value default_of(const Field& field) {
   static_assert(std::is_default_constructible_v<JobSpec>);
   if (!field.default_words.empty()) return nullptr;
@@ -185,8 +184,8 @@ json::object section_schema(std::string_view section) {
   return closed(std::move(properties));
 }
 
-/// Allow null: a key without a value ("name:") keeps its default. So null is allowed everywhere
-/// except inside free values.
+/// Allow null, because a key without a value ("name:") keeps its default. So null is allowed
+/// everywhere except inside free values.
 void allow_null(json::object& schema) {
   if (auto* properties = schema.if_contains("properties")) {
     for (auto& [key, value] : properties->as_object()) {

@@ -68,8 +68,8 @@ Result<std::map<std::string, std::string>> resolve_environment(
 
 namespace {
 
-/// Call `use` with each text of the free JSON of a spec and the name of the nearest secret-sounding
-/// key above it; the name is empty where there is none.
+/// Call `use` with each text in the free JSON of a spec and the name of the nearest secret-sounding
+/// key above it. The name is empty if there is no such key.
 void each_text(boost::json::value& value, std::string_view name,
                const std::function<void(boost::json::string&, std::string_view)>& use) {
   if (auto* text = value.if_string()) return use(*text, name);
@@ -81,7 +81,7 @@ void each_text(boost::json::value& value, std::string_view name,
   }
 }
 
-/// Return the parts of a spec that hold whatever the user likes.
+/// Return the parts of a spec that hold whatever the user puts there.
 std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
   return {boost::json::value(spec.train_loop_config), boost::json::value(spec.metadata)};
 }
@@ -93,8 +93,8 @@ Result<std::map<std::string, std::string>> worker_environment(
   TRY(auto job_env, resolve_environment(spec, submitter));
   std::map<std::string, std::string> env = submitter;
   for (auto it = env.begin(); it != env.end();) {
-    // The cluster's token and our own settings are the launcher's. The ranks of an outer torchrun
-    // or train-run are not ours.
+    // The cluster's token and our own settings are for the launcher only. The ranks of an outer
+    // torchrun or train-run are not ours.
     const bool ours = it->first.starts_with("TRAINRUN_") || it->first.starts_with("TORCHELASTIC_");
     it = ours ? env.erase(it) : std::next(it);
   }

@@ -90,7 +90,7 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
       }
       datasets[std::string(entry.key)].split = entry.key == "train";
     } else if (datasets.count(std::string(entry.key)) == 0) {
-      if (reading.diagnostics.has_enough()) return;  // each is compared with every dataset
+      if (reading.diagnostics.has_enough()) return;  // each key is compared with every dataset
       std::vector<std::string_view> known;
       known.reserve(datasets.size());
       for (const auto& [name, dataset] : datasets) known.push_back(name);
@@ -120,10 +120,10 @@ void read_entries(Reading& reading, const Cursor& cursor, const Field& field,
 
 void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cursor,
                 const Field& field, const Target& target) {
-  if (cursor.is_null()) return;  // `key:` with nothing keeps the default
+  if (cursor.is_null()) return;  // `key:` without a value keeps the default
   const FieldRef ref = field.at(target);
   reading.remember(cursor);
-  // A block begins at its first key; what is wrong with it as a whole is shown at its own key.
+  // A block begins at its first key, but mistakes about the whole block are shown at its own key.
   if (!cursor.node().is(yaml::Node::Kind::Scalar)) reading.origins[cursor.path()].at = key_at;
   switch (field.kind) {
     case Kind::Section:
@@ -183,7 +183,7 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
     case Kind::Limits:
       return read_limits(reading, cursor, *std::get<ResourceLimits*>(ref));
     case Kind::NotYet:
-      return;  // reported where the key stands
+      return;  // read_section has reported it
   }
 }
 
@@ -206,7 +206,7 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
       report_unknown_key(reading, entry.key_at, entry.value.path(), known);
     }
   }
-  // Go in the table's order, whatever the text's: later rows look at earlier ones.
+  // Follow the table's order, not the text's: later rows look at earlier ones.
   for (const Field* field : rows) {
     const auto entry = std::find_if(entries.begin(), entries.end(), [&](const Cursor::Entry& e) {
       return e.key == key_of(*field);

@@ -11,7 +11,7 @@ namespace train::spec {
 /// reading.diagnostics.
 void read_spec(Reading& reading, const yaml::Node& root, JobSpec& spec);
 
-/// Report a key that no row knows, with the nearest known one.
+/// Report an unknown key, and suggest the nearest known one.
 void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view path,
                         std::span<const std::string_view> known);
 

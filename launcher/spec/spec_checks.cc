@@ -14,7 +14,7 @@ const Origin& nearest_origin(const Reading& reading, std::string_view path,
   return origin == nullptr ? otherwise : *origin;
 }
 
-/// Return "raise max_workers (line 15)", or the text without a place where the value is a default.
+/// Return "raise max_workers (line 15)", or only the text if the value is a default.
 std::string with_location(const Reading& reading, const yaml::Position& here, std::string_view what,
                           std::string_view path) {
   const Origin* origin = reading.given(path);

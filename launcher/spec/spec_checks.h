@@ -1,4 +1,4 @@
-// Checks what no single field can tell: fields that contradict each other, and what is missing.
+// Checks what depends on more than one field: contradictions between fields, and missing keys.
 #pragma once
 
 #include "launcher/spec/reading.h"

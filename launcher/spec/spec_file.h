@@ -1,4 +1,4 @@
-// Reads the small text files that a spec consists of or names. The only I/O of this folder.
+// Reads the small text files of a spec and those that it names. The only I/O of this folder.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace train::spec {
 
-/// Return the text of a file of at most 1 MiB. NotFound, Permission, Io, or ResourceExhausted.
+/// Return the text of a file of at most 1 MiB. Errors: NotFound, Permission, Io, ResourceExhausted.
 Result<std::string> read_spec_file(const std::string& path);
 
 }  // namespace train::spec

@@ -13,7 +13,7 @@ using yaml::Node;
 
 constexpr std::size_t kOverrideDepthMax = yaml::kDepthMax;
 
-/// Return the path as the reader knows the file: relative when the spec's own path is.
+/// Return the path as the user knows the file: relative if the spec's own path is relative.
 std::string beside(const std::string& spec_path, const std::string& name) {
   return (std::filesystem::path(spec_path).parent_path() / name).lexically_normal().string();
 }
@@ -70,7 +70,7 @@ const Node* one_key(yaml::Tree& tree, const yaml::Position& at, std::string key,
   return &tree.add(std::move(map));
 }
 
-/// Read "scaling_config.num_workers=4" as nested mappings. Overrides are the lines of a text named
+/// Read "scaling_config.num_workers=4" as nested mappings. Each override is a line of a text named
 /// "--set".
 const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string& text, int line) {
   const yaml::Source& source = tree.add_source("--set", text, line);

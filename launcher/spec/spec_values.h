@@ -1,5 +1,5 @@
 // Writes a JobSpec in the spec's own syntax, row by row of the table. resolved.yaml and the
-// schema's defaults are made of it.
+// schema's defaults come from here.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -8,13 +8,11 @@
 
 namespace train::spec {
 
-enum class Escape {
-  None,
-  Interpolation
-};  // whether `${` becomes `$${` in fields that are interpolated
+/// Whether `${` becomes `$${` in interpolated fields.
+enum class Escape { None, Interpolation };
 
 /// Return a field's value as it may be written in a spec: durations as "30s", sizes as "16GiB",
-/// null for what is unset.
+/// null if it is unset.
 boost::json::value spec_value(const Field& field, const Target& target, Escape escape);
 
 /// Return the whole spec as nested objects, in the table's order.

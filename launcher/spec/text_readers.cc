@@ -20,8 +20,8 @@ namespace {
 using yaml::Cursor;
 using yaml::in_quotes;
 
-/// Return where in the source the wrong part of a scalar stands, or the place of the scalar itself
-/// where quoting or folding hides that part.
+/// Return the position of the wrong part of a scalar in the source, or the position of the scalar
+/// itself if quoting or folding hides that part.
 yaml::Position location_of(const Cursor& cursor, std::string_view part) {
   yaml::Position at = cursor.at();
   if (at.source == nullptr || cursor.diagnostics().has_enough()) return at;

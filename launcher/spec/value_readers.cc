@@ -41,8 +41,8 @@ boost::json::value scalar_to_json(const Cursor& cursor) {
   return boost::json::string(node.text);
 }
 
-/// Return the value as JSON. The reader's limit bounds the depth. Leaves are remembered for the
-/// printed spec.
+/// Return the value as JSON. The reader's limit bounds the depth. Remember where the leaves come
+/// from, for the printed spec.
 boost::json::value to_json(Reading& reading, const Cursor& cursor) {
   switch (cursor.node().kind) {
     case Node::Kind::Null:
