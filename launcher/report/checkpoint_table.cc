@@ -86,7 +86,7 @@ std::string checkpoints_text(const CheckpointTable& table) {
   for (const CheckpointRow& row : rows)
     lines.push_back(cells_of(row, with_epoch, with_score, with_validation));
   std::vector<int> widths(lines[0].size());
-  for (const Cells& cells : lines) {  // the last cell of each needs none
+  for (const Cells& cells : lines) {  // the last cell of each line needs no width
     for (std::size_t i = 0; i + 1 < cells.size(); ++i)
       widths[i] = std::max(widths[i], columns_of(cells[i]));
   }

@@ -18,7 +18,7 @@ namespace {
 struct SignalWords {
   int number;
   std::string_view name;
-  std::string_view meaning;  // empty: the name says it
+  std::string_view meaning;  // empty: the name suffices
 };
 
 constexpr std::array kSignals = {

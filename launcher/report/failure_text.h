@@ -1,6 +1,6 @@
-// Says in one line for a person how a worker ended, and how we know. Pure: the wait status and what
-// the supervisor found beside it go in, words come out. Also has the one rule that turns the end of
-// a run into an exit code.
+// Describes in one line for a person how a worker ended, and how we know. Pure: takes the wait
+// status and what else the supervisor found, and returns words. Also contains the one rule that
+// turns the end of a run into an exit code.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@ enum class EndKind {
   Killed,       // end.status: the signal
   Lost,         // no news from its node
   StartFailed,  // never ran; end.status: errno of the spawn
-  Hung,         // no progress for hang_timeout; we killed it
+  Hung,         // no progress for hang_timeout; we killed it (not produced yet)
 };
 
-/// A worker's end with everything that is known about it.
+/// A worker's end with everything known about it.
 struct WorkerFailure {
   EndKind kind = EndKind::Exited;
   std::int32_t rank = 0;
   std::string node = {};
   std::uint32_t attempt = 0;
-  WorkerEnd end = {};        // one that had been asked to stop is collateral, never a root cause
+  /// A worker that had been asked to stop is collateral, never a root cause.
+  WorkerEnd end = {};
   std::string program = {};  // of StartFailed
   std::string detail = {};   // of Lost and Hung: "no heartbeat for 10 s"
 
-  /// Return "std::runtime_error: the learning rate is 0"; empty where user code said nothing.
+  /// Return "std::runtime_error: the learning rate is 0"; empty if user code reported nothing.
   std::string thrown() const;
 };
 
@@ -45,7 +46,7 @@ inline constexpr std::size_t kErrorWhatBytesMax = 64u << 10;
 inline constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 inline constexpr std::size_t kCauseBytesMax = 2u << 10;
 
-/// Return the text in UTF-8. Where it quotes others' texts, it stays within the limits above.
+/// Return the text in UTF-8. What it quotes from others stays within the limits above.
 FailureText failure_text(const WorkerFailure& failure);
 
 /// Return "SIGSEGV", or "signal 77" for a signal without a name.
@@ -53,11 +54,11 @@ std::string signal_name(int signal);
 
 enum class Outcome {
   Succeeded,    // every rank finished, or a stop rule was met
-  Failed,       // a worker or a node, and no failures were left
+  Failed,       // a worker or a node failed, and no restart was left
   Interrupted,  // Ctrl-C, or `train-run stop`
-  Preempted,    // SIGTERM: checkpoint and stop, please requeue
-  Refused,      // before any worker ran: `error` says why
-  Replaced,     // another train-run has taken the run over
+  Preempted,    // SIGTERM: checkpoint, stop, and ask to be requeued
+  Refused,      // before any worker ran; `error` says why
+  Replaced,     // another train-run took over the run
 };
 
 /// What the exit code depends on.
@@ -67,8 +68,8 @@ struct Ending {
   std::optional<Errc> error;          // of Refused
 };
 
-/// Return the exit code of train-run. For a worker, however it ended: its own code where that is 1
-/// or 3-63, 128+signal, 137 when out of memory, 126 or 127 where its command could not be started,
+/// Return the exit code of train-run. For a failed worker: its own code if that is 1 or 3-63,
+/// 128+signal, 137 if it ran out of memory, 126 or 127 if its command could not be started,
 /// otherwise 1. For all other endings see lib/base/exit_code.h.
 int exit_code_of(const Ending& ending);
 

@@ -13,7 +13,7 @@ std::string_view last_state(std::string_view line) {
   return overwritten == std::string_view::npos ? line : line.substr(overwritten + 1);
 }
 
-// Return how many bytes of `text`, at most `bytes_max`, do not end inside a UTF-8 sequence.
+// Return how many bytes of `text`, at most `bytes_max`, to take without splitting a UTF-8 sequence.
 std::size_t whole_prefix(std::string_view text, std::size_t bytes_max) {
   std::size_t bytes = bytes_max;
   while (bytes > bytes_max - 4 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
@@ -45,8 +45,8 @@ std::string StreamLines::feed(std::string_view prefix, std::string_view data, bo
   partial_ += data;
   if (const auto state = last_state(partial_);
       state.size() < partial_.size() && !partial_.ends_with('\r')) {
-    partial_ = std::string(
-        state);  // what a progress bar wrote over is never shown: keep no more than its last state
+    // What a progress bar has overwritten is never shown: keep only its last state.
+    partial_ = std::string(state);
   }
   while (partial_.size() > kLineBytesMax) {
     const std::size_t bytes = whole_prefix(partial_, kLineBytesMax);

@@ -1,6 +1,6 @@
 // Makes whole lines of workers' output for the launcher's own output: "[gpu-1 3] loading data".
-// Pure. Workers write in pieces of any size; two ranks never mix within a line. What controls a
-// terminal is removed; the files that keep the output are written elsewhere, byte by byte.
+// Pure. Workers write pieces of any size; two ranks never mix within a line. Terminal control
+// characters are removed here. Other code writes the files that keep the output, byte by byte.
 #pragma once
 
 #include <cstdint>

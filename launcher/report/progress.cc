@@ -10,7 +10,8 @@ namespace train {
 namespace {
 
 constexpr Duration kRedrawEvery = milliseconds(100);
-constexpr Duration kClockEvery = seconds(1);  // a live line with no news: its elapsed time
+// Redraw a live line even without news, for its elapsed time.
+constexpr Duration kClockEvery = seconds(1);
 constexpr Duration kJsonEvery = milliseconds(100);
 constexpr Duration kWaitingAgainAfter = seconds(10);
 constexpr Duration kRateWindow = seconds(10);
@@ -212,7 +213,7 @@ std::string Progress::warning(std::string_view text, Moment at) {
   }
   const std::string_view word = options_.color ? "\x1b[33mwarning:\x1b[0m" : "warning:";
   std::string lines(word);
-  for (std::size_t begin = 0; begin <= text.size();) {  // a text of several lines keeps them
+  for (std::size_t begin = 0; begin <= text.size();) {  // keep the text's line breaks
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     lines += begin == 0 ? " " : "\n  ";
     lines += terminal_safe(text.substr(begin, end - begin));
@@ -325,13 +326,13 @@ std::string Progress::status_line(Moment at, bool cut) const {
     return join(all);
   };
   if (!cut) return whole_line();
-  // The last column stays free: some terminals wrap as soon as it is written.
+  // Leave the last column free: some terminals wrap as soon as it is written.
   const int columns = std::max(options_.columns - 1, 10);
   while (parts.size() > 1 && columns_of(whole_line()) > columns) parts.pop_back();
   return cut_to_columns(whole_line(), columns);
 }
 
-// Return epoch and step first, then the metrics that were asked for, then the others as reported.
+// Return epoch and step first, then the configured metrics, then the others as reported.
 std::vector<std::string> Progress::metric_parts() const {
   std::vector<std::string> parts;
   if (!last_report_) return parts;

@@ -1,9 +1,9 @@
-// Shows a run while it goes on. Pure: news and the time go in, bytes for the terminal come out. The
+// Shows a run in progress. Pure: takes news and the time, returns bytes for the terminal. The
 // driver writes them, asks next_deadline() when to call tick(), and calls finish() before it prints
 // the summary. There are three modes.
 // Live: a terminal. One line, redrawn at most 10 times a second, with workers' output and lasting
 // lines above it.
-// Plain: CI, a file. A line now and then, rarer the longer the run is; never a flood.
+// Plain: CI or a file. A line now and then, less often the longer the run takes; never a flood.
 // Json: --output json. One object per line: started, attempt, waiting, report, checkpoint,
 // validation, restart, warning (end: summary.h).
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace train {
 
-/// A moment on two clocks: monotonic for decisions, wall for what is written.
+/// A moment on two clocks: monotonic for decisions, wall clock for what is written.
 struct Moment {
   TimePoint now;
   std::chrono::system_clock::time_point wall;
@@ -35,13 +35,13 @@ enum class OutputMode { Live, Plain, Json };
 
 struct ProgressOptions {
   OutputMode mode = OutputMode::Plain;
-  bool color = false;  // the caller has looked at NO_COLOR and TERM
+  bool color = false;  // the caller has checked NO_COLOR and TERM
   int columns = 80;
   std::string run = {};
   std::string path = {};  // the run's folder
-  std::vector<std::string> metrics =
-      {};  // shown first: those of stop rules and of the score; then others while there is room
-  std::vector<Goal> goals = {};  // where the run ends
+  /// Shown first: the metrics of stop rules and of the score. Others follow while there is room.
+  std::vector<std::string> metrics = {};
+  std::vector<Goal> goals = {};  // metric values that end the run
 };
 
 struct AttemptNews {
@@ -50,7 +50,7 @@ struct AttemptNews {
   int nnodes = 0;
   std::string resumes_from = {};  // a checkpoint's name; empty: from the beginning
   bool found_running = false;     // an earlier launcher had started it
-  int from_standby = 0;           // of its workers: had been started ahead
+  int from_standby = 0;           // how many of its workers were standby processes
 };
 
 struct CheckpointNews {
@@ -94,13 +94,13 @@ class Progress {
   /// Take in reports of any rank; only rank 0's count and are shown.
   std::string reports(std::span<const ReportRecord> reports, Moment at);
   std::string checkpoint(const CheckpointNews& news, Moment at);
-  /// Return a lasting line where there are metrics. Where there are none, a warning says why.
+  /// Return a lasting line if there are metrics. If there are none, a warning says why.
   std::string validated(const ValidationNews& news, Moment at);
   std::string restarting(const RestartNews& news, Moment at);
-  /// Show whole lines as OutputLines makes them. With --output json they are not shown: stdout is
-  /// for programs then.
+  /// Show whole lines, as OutputLines makes them. With --output json they are not shown, because
+  /// stdout is then for programs.
   std::string worker_output(std::string_view lines, Moment at);
-  /// Show a lasting line of the launcher's, with "warning: " in front.
+  /// Show a lasting line from the launcher, with "warning: " in front.
   std::string warning(std::string_view text, Moment at);
   /// Set what is happening before the first report, or while stopping: "stopping: waiting for 2
   /// workers to checkpoint".
@@ -133,7 +133,7 @@ class Progress {
   std::string checkpoint_;
   int restarts_ = 0;
   std::uint64_t reports_ = 0;
-  bool counts_steps_ = false;  // by the metric `step`; else reports
+  bool counts_steps_ = false;  // the metric `step`; otherwise it counts reports
   std::deque<std::pair<TimePoint, double>> samples_;
   TimeLeft time_left_;
   // Live
@@ -143,7 +143,7 @@ class Progress {
   std::optional<TimePoint> printed_at_;
   std::optional<double> printed_epoch_;
   int printed_ = 0;
-  std::string waiting_key_;  // what the last waiting line said, but for its times
+  std::string waiting_key_;  // the last waiting line without its times
   std::optional<TimePoint> waiting_printed_at_;
 };
 

@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kLinesShown = 20;  // of the root rank's output; the file has them all
+constexpr std::size_t kLinesShown = 20;  // of the root rank's output; the file has all of them
 constexpr std::size_t kAttemptsShown = 10;
 
 std::string plural(std::size_t count, std::string_view word) {
@@ -109,8 +109,8 @@ void put_heading(Block& block, const RunSummary& summary) {
   }
 }
 
-/// Return the last lines of the worker's output without the line in which the SDK says what was
-/// thrown: the summary has said so.
+/// Return the last lines of the worker's output, without the SDK's line about what was thrown: the
+/// summary already contains that.
 std::vector<std::string> without_what_is_known(const WorkerFailure& worker) {
   std::vector<std::string> lines = worker.end.last_lines;
   if (worker.thrown().empty()) return lines;

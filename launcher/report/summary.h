@@ -1,7 +1,7 @@
-// Says at the end of a run what happened and why: in the block of text on the terminal, and in the
-// files that say the same to programs (exit.json and run.json of the run, cause.json of an attempt,
-// error.json of a rank). Pure: RunSummary in, text out. The root cause comes first; workers that
-// ended because of it are counted, not listed.
+// Tells at the end of a run what happened and why: in a block of text on the terminal, and in the
+// files that tell programs the same (exit.json and run.json of the run, cause.json of an attempt,
+// error.json of a rank). Pure: takes a RunSummary, returns text. The root cause comes first;
+// workers that ended because of it are counted, not listed.
 #pragma once
 
 #include <chrono>
@@ -38,23 +38,23 @@ struct AttemptSummary {
   int nnodes = 0;
   std::chrono::system_clock::time_point begun = {};
   Duration duration = Duration::zero();
-  std::string cause = {};  // why it ended; empty: it did what it was to do
-  std::int64_t redone =
-      0;  // rank 0's reports after the newest checkpoint: the next one makes them again
+  std::string cause = {};  // why it ended; empty: it did what it was meant to do
+  /// Rank 0's reports after the newest checkpoint, which the next attempt makes again.
+  std::int64_t redone = 0;
   Duration lost = Duration::zero();  // the time since that checkpoint, or since it began
 };
 
 struct CheckpointSummary {
   std::string name = {};  // checkpoint_000003
   std::string path = {};
-  std::string score_metric = {};  // empty: none is asked for
+  std::string score_metric = {};  // empty: none is configured
   std::optional<double> score = {};
 };
 
 struct RunSummary {
   std::string run = {};
   std::string path = {};  // the run's folder
-  std::string logs = {};  // the folder to look in: the root rank's, or of all
+  std::string logs = {};  // the folder to look in: the root rank's, or that of all ranks
   Outcome outcome = Outcome::Succeeded;
   std::string reason = {};  // the stop rule that was met; "Ctrl-C", "SIGTERM", "train-run stop"
   std::optional<Error> error = {};  // of Refused
@@ -65,12 +65,12 @@ struct RunSummary {
   std::vector<AttemptSummary> attempts = {};
   std::optional<RootCause> root = {};  // of Failed
   std::optional<CheckpointSummary> best = {}, latest = {};
-  std::optional<std::int64_t> lost_steps =
-      {};                // rank 0's reports after the latest checkpoint that are lost
-  Metrics metrics = {};  // rank 0's last report
+  /// Rank 0's reports after the latest checkpoint, which are lost.
+  std::optional<std::int64_t> lost_steps = {};
+  Metrics metrics = {};                   // rank 0's last report
   std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
   std::vector<std::string> warnings = {};
-  std::string resume_command = {};  // empty: nothing to go on with
+  std::string resume_command = {};  // empty: nothing to resume
 };
 
 struct TextStyle {
@@ -84,14 +84,14 @@ std::string summary_text(const RunSummary& summary, TextStyle style);
 /// Return {"code", "outcome", "cause", "root_rank", "node", "exit_code", "signal", "attempt",
 /// "checkpoint", "lost_steps", …}.
 std::string exit_json(const RunSummary& summary);
-/// Return the last line of --output json: {"event":"end", and what exit.json has}.
+/// Return the last line of --output json: {"event":"end", and the members of exit.json}.
 std::string end_event(const RunSummary& summary);
 /// Return the whole run, as train-run status shows it later: attempts, metrics, checkpoints,
 /// results by rank.
 std::string run_json(const RunSummary& summary);
 std::string cause_json(const RootCause& cause, std::uint32_t attempt);
-/// Return torchelastic's shape (message.message, message.extraInfo, message.errorCode: the exit
-/// code, or minus the signal), and our keys.
+/// Return torchelastic's format (message.message, message.extraInfo, message.errorCode: the exit
+/// code, or minus the signal), plus our keys.
 std::string error_json(const WorkerFailure& failure);
 
 }  // namespace train

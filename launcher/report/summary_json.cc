@@ -46,7 +46,7 @@ std::chrono::system_clock::time_point wall_of(std::int64_t wall_us) {
 
 double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-/// Put "exit_code" and "signal": one of them has a value, or neither.
+/// Put "exit_code" and "signal". At most one of them has a value.
 void put_status(JsonWriter& json, const WorkerFailure* worker) {
   json.key("exit_code");
   if (worker != nullptr && worker->kind == EndKind::Exited)

@@ -6,7 +6,7 @@
 namespace train {
 namespace {
 
-constexpr double kYearS = 365.0 * 24 * 3600;  // what takes longer is not foretold
+constexpr double kYearS = 365.0 * 24 * 3600;  // longer times are not estimated
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Estimates how long a run has still to go, from metrics that count towards a known value. Pure.
+// Estimates how long a run still takes, from metrics that count towards a known value. Pure.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,10 @@ class TimeLeft {
   TimeLeft() = default;
   explicit TimeLeft(const std::vector<Goal>& goals);
 
-  /// Take a report of rank 0. A counter that goes back (a restart) begins anew.
+  /// Take in a report of rank 0. A counter that goes back (after a restart) starts afresh.
   void reported(const Metrics& metrics, TimePoint now);
-  /// Return the time to the goal that is reached first, at the pace so far; nothing while no
-  /// counter has moved. Metrics that are not whole numbers are no counters: an accuracy does not
-  /// grow evenly.
+  /// Return the time until the first goal is reached at the pace so far; none until a counter has
+  /// moved. Metrics that are not whole numbers are not counters: an accuracy does not grow evenly.
   std::optional<Duration> left(TimePoint now) const;
 
  private:

@@ -1,4 +1,4 @@
-// The interface for what the user of a run should read while it runs: RunScreen shows it.
+// The interface for messages to the user of a running run. RunScreen shows them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace train {
 class UserMessages {
  public:
   virtual ~UserMessages() = default;
-  /// Show what the run does now.
+  /// Show what the run is doing now.
   virtual void phase(std::string_view text) = 0;
   /// Show a warning, and repeat it in the summary.
   virtual void warn(const std::string& text) = 0;
