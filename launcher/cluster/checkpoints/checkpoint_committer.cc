@@ -36,7 +36,7 @@ asio::awaitable<void> CheckpointCommitter::commit(Commit action, Metrics newest)
   const bool given_up = entries_.at(key).given_up;
   entries_.erase(key);
   if (committed) co_return this->committed(action, *committed);
-  if (given_up) co_return;  // it was answered
+  if (given_up) co_return;  // give_up() has answered it
   context_.events.feed(CommitFinished{.attempt = action.attempt,
                                       .checkpoint_seq = action.checkpoint_seq,
                                       .checkpoint = {},

@@ -1,7 +1,7 @@
-// Performs the commits that the controller decides on. They run on the disk thread, one after the
-// other, and CommitFinished answers each. Storage may hang there: a commit that the controller
-// gives up is answered at once, and its checkpoint does not appear any more unless the commit has
-// already passed its CommitFence.
+// Performs the commits that the controller decides on. They run one after the other on the disk
+// thread, and CommitFinished answers each. Storage may hang there, so a commit that the controller
+// gives up is answered at once. Its checkpoint then never appears, unless the commit has already
+// passed its CommitFence.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -30,14 +30,14 @@ class CheckpointCommitter {
   void metrics_are(std::map<std::pair<Attempt, std::uint64_t>, Metrics> metrics) {
     metrics_ = std::move(metrics);
   }
-  /// Commit a checkpoint. `newest`: rank 0's newest metrics, for when those of the checkpoint's own
+  /// Commit a checkpoint. `newest`: rank 0's newest metrics, in case those of the checkpoint's own
   /// report are not known.
   asio::awaitable<void> commit(Commit action, Metrics newest);
   /// Give up a commit, even one that commit() has not been called for yet.
   void give_up(const GiveUpCommit& action);
   /// Return CheckpointOutcome::keep as of the newest commit.
   const std::vector<std::string>& keep_on_nodes() const { return keep_on_nodes_; }
-  /// Return how many commits were given up and still occupy the disk thread.
+  /// Return how many commits that were given up still occupy the disk thread.
   std::size_t hanging() const;
 
  private:
@@ -53,7 +53,7 @@ class CheckpointCommitter {
   const ValidationExecutor& validations_;
   std::vector<std::string> keep_on_nodes_;
   std::map<Key, Entry> entries_;    // of commits under way
-  std::map<Key, Metrics> metrics_;  // rank 0's, by report report_seq
+  std::map<Key, Metrics> metrics_;  // rank 0's, by report_seq
 };
 
 }  // namespace train

@@ -72,7 +72,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
     (void)store.discard(request.pending);
     return error;
   }
-  // A node that was cut off may have gone on after its attempt ended: look each time.
+  // A node that was cut off may have continued after its attempt ended, so look each time.
   (void)store.discard_before(action.attempt);
   const Score score = score_of(policy_, request.number, metrics);
   checkpoints_.push_back({request.number, score.value});
@@ -89,7 +89,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
       {.needed = 0, .free = {}, .where = store.folder()},
       {},
       {}};
-  // Where checkpoints are validated, the score may come with that.
+  // If checkpoints are validated, the score may come from the validation.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
   remove_by(pinned, outcome.warnings);
   auto kept = checkpoints_.begin();
@@ -132,7 +132,7 @@ Result<CheckpointManager::Validated> CheckpointManager::validated(const Validati
   const auto found = known_.find(record.checkpoint);
   if (found == known_.end())
     return Error{Errc::NotFound, fmt::format("{} is gone", checkpoint_name(record.checkpoint))};
-  TRY_VOID(record_.check_owner());  // else the run is another launcher's
+  TRY_VOID(record_.check_owner());  // otherwise the run belongs to another launcher
   KnownCheckpoint& known = found->second;
   TRY_VOID(write_validation(record_.checkpoint_files(), known.info.path, record));
   known.metrics = merge_metrics(known.metrics, record);

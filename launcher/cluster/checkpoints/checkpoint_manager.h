@@ -1,5 +1,5 @@
-// Commits checkpoints and removes those that need not be kept. Lives on the disk thread: it takes
-// one call at a time, and calls block.
+// Commits checkpoints and removes those that need not be kept. Runs on the disk thread: it takes
+// one call at a time, and its calls block.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace train {
 
-/// Removals after one commit, limited since each costs a sync. Where num_to_keep was lowered, later
+/// The most removals after one commit, since each costs a sync. If num_to_keep was lowered, later
 /// commits remove the rest.
 inline constexpr std::size_t kRemovalsMax = 32;
 
@@ -24,22 +24,23 @@ struct KeptCheckpoint {
   std::optional<double> score;
 };
 
-/// What is known of a checkpoint that is kept.
+/// What is known about a kept checkpoint.
 struct KnownCheckpoint {
   CheckpointInfo info;
-  Metrics metrics;  // reported, and those of its validation over them
+  Metrics metrics;  // the reported ones, overridden by those of its validation
   std::optional<ValidationStatus> validation;
   std::string error;  // why its validation gave no metrics
   PendingCheckpoint made_as = {};
 };
 
-/// Decides between the thread that commits a checkpoint and whoever no longer waits for it.
+/// Settles whether a commit or the decision to give it up came first. Each comes from a thread of
+/// its own.
 class CommitFence {
  public:
-  /// Called by the thread, as the last step before the checkpoint appears. Return false where the
-  /// commit was given up: the checkpoint must not appear.
+  /// Pass, as the last step before the checkpoint appears. Return false if the commit was given up:
+  /// the checkpoint must not appear.
   bool pass() { return decide(State::Passed); }
-  /// Give the commit up. Return false where the checkpoint may still appear.
+  /// Give the commit up. Return false if the checkpoint may still appear.
   bool close() { return decide(State::Closed); }
 
  private:
@@ -53,37 +54,37 @@ class CommitFence {
 
 class CheckpointManager {
  public:
-  /// Checkpoints that are not validated yet. They are kept whatever the retention policy says.
+  /// Checkpoints that are not validated yet. They are kept, whatever the retention policy says.
   using Pinned = std::set<CheckpointNumber>;
 
   CheckpointManager(const CheckpointConfig& config, RunRecord& record);
 
   struct Outcome {
     KeptCheckpoint committed;
-    std::optional<KeptCheckpoint> best;  // of all that are kept
-    std::vector<std::string>
-        warnings;  // a score that is missing, an old one that could not be removed
+    std::optional<KeptCheckpoint> best;  // of all kept ones
+    /// For example, that a score is missing or an old checkpoint could not be removed.
+    std::vector<std::string> warnings;
     FreeSpace space;
     std::vector<std::uint64_t> removed;  // numbers of those removed since the previous commit
-    std::vector<std::string> keep;       // as keep_on_nodes() says
+    std::vector<std::string> keep;       // the result of keep_on_nodes()
   };
   /// Return CheckpointOutcome::keep: the folders below checkpoints/ on a node's own disk that are
   /// still needed.
   std::vector<std::string> keep_on_nodes(const Pinned& pinned = {}) const;
-  /// Return `start` with the checkpoints that no launcher has validated added to it.
+  /// Return `start` plus the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
-  /// Commit, then remove what the retention policy says. Nobody reads an older checkpoint any more:
-  /// every rank has handed over a newer shard.
+  /// Commit, then remove what the retention policy does not keep. Nobody reads older checkpoints
+  /// any more: every rank has handed over a newer shard.
   Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
                          const Pinned& pinned = {}, CommitFence* fence = nullptr);
 
   struct Validated {
     KnownCheckpoint checkpoint;
-    std::optional<KeptCheckpoint> best;  // now
+    std::optional<KeptCheckpoint> best;  // the best one now
     std::vector<std::string> warnings;
   };
-  /// Record what a checkpoint's validation found, and remove what the retention policy says now.
-  /// NotFound where the checkpoint no longer exists.
+  /// Record the result of a checkpoint's validation, and remove what the retention policy no longer
+  /// keeps. NotFound if the checkpoint no longer exists.
   Result<Validated> validated(const ValidationRecord& record, const Pinned& pinned);
 
   /// Return all checkpoints that are kept, oldest first.
@@ -104,7 +105,7 @@ class CheckpointManager {
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;
   std::vector<ScoredCheckpoint> told_;                 // those kept after the newest commit
-  std::map<CheckpointNumber, KnownCheckpoint> known_;  // of the same ones
+  std::map<CheckpointNumber, KnownCheckpoint> known_;  // about the same ones
 };
 
 }  // namespace train

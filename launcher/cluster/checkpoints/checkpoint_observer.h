@@ -1,5 +1,5 @@
-// The interface that hears what becomes of a run's checkpoints, in order to remember, sum up and
-// show it (launcher/cluster/run/run_news.h). It is called on the driver's thread.
+// The interface that is told the outcome of a run's checkpoints, to record, count and show it
+// (launcher/cluster/run/run_news.h). It is called on the driver's thread.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -19,13 +19,13 @@ class CheckpointObserver {
  public:
   virtual ~CheckpointObserver() = default;
   virtual void committed(const Commit& action, const CheckpointManager::Outcome& outcome) = 0;
-  /// A validation's result is on disk. `log`: the file with the output of a validation that failed,
-  /// or empty.
+  /// Handle a validation's result, which is on disk. `log`: the file with the output of a failed
+  /// validation, or empty.
   virtual void validated(const ValidationRecord& record,
                          const CheckpointManager::Validated& outcome, const std::string& log) = 0;
 };
 
-/// What a run's checkpoints are worked on with.
+/// What the classes that handle a run's checkpoints have in common.
 struct CheckpointContext {
   asio::any_io_executor executor;  // the driver's
   asio::thread_pool& disk;

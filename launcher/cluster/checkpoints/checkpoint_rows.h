@@ -12,8 +12,8 @@ namespace train {
 
 RetentionPolicy retention_policy(const CheckpointConfig& config);
 
-/// Return one row for each checkpoint, in the same order. Only checkpoints that can be used may be
-/// `latest` or `best`.
+/// Return one row for each checkpoint, in the same order. Only usable checkpoints may be `latest`
+/// or `best`.
 CheckpointTable checkpoint_table(const std::vector<ListedCheckpoint>& listed,
                                  const CheckpointConfig& config);
 

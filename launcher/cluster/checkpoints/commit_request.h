@@ -1,4 +1,4 @@
-// What the controller's order to commit becomes for the checkpoint store. Pure.
+// Translates the controller's order to commit into a request to the checkpoint store. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace train {
 CommitRequest commit_request(const Commit& action, Generation generation,
                              const std::string& created, const Metrics& metrics);
 
-/// Return the metric `epoch` as a whole number, or −1 where there is none.
+/// Return the metric `epoch` as a whole number, or −1 if there is none.
 std::int64_t epoch_of(const Metrics& metrics);
 
 }  // namespace train

@@ -32,11 +32,11 @@ constexpr auto kBeatAgeMax = 30s;
 constexpr const char* kOwner = "owner.json";
 constexpr const char* kUrlNote = ".url";      // in the working folder: the run's URL
 constexpr const char* kOwnerNote = ".owner";  // there too: owner.json as of the last fetch
-constexpr const char* kOwnedNote =
-    ".owned";  // and the generation of the last launcher that wrote here
+// Also there: the generation of the last launcher that wrote there.
+constexpr const char* kOwnedNote = ".owned";
 constexpr const char* kStop = "stop";
 
-/// Return whether a file is not put in the store: it is only of use here, or goes there another
+/// Return whether a file is not uploaded: it is of use only here, or it gets to the store another
 /// way.
 bool stays_here(const std::string& key) {
   static const std::set<std::string> names{"events.jsonl", "metrics.jsonl", "checkpoints"};
@@ -62,7 +62,7 @@ void make_private_folders(const fs::path& path) {
   ::mkdir(path.c_str(), 0700);
 }
 
-// Write a file that only we can read, whatever the umask: nobody else works with a working folder.
+// Write a file that only we can read, whatever the umask: nobody else uses a working folder.
 Result<Unit> write_text(const std::string& path, std::string_view text) {
   make_private_folders(fs::path(path).parent_path());
   return replace_private_file(path, text);
@@ -85,8 +85,8 @@ std::string metrics_key(Generation generation, std::uint64_t number) {
   return fmt::format("metrics/{:06}-{:06}.jsonl", generation.value, number);
 }
 
-/// Return the metrics in the newest launcher's segments: its first segment has everything before
-/// it.
+/// Return the metrics in the newest launcher's segments: its first segment contains everything
+/// before it.
 Result<std::string> read_metrics(ObjectStore& store) {
   TRY(const auto objects, store.list("metrics"));
   std::string text;
@@ -100,7 +100,7 @@ Result<std::string> read_metrics(ObjectStore& store) {
   return text;
 }
 
-/// Read a note in a folder that may be somebody else's. "" where there is none.
+/// Read a note in a folder that may belong to somebody else. Return "" if there is none.
 std::string read_note(const RunFolder& folder, const char* name) {
   constexpr std::uint64_t kBytesMax = 64 << 10;
   PosixFileSystem files;
@@ -141,7 +141,7 @@ std::string running_elsewhere(const RunFolder& folder) {
 Result<std::unique_ptr<RemoteRun>> RemoteRun::open(const std::string& url) {
   std::unique_ptr<RemoteRun> run(new RemoteRun(url));
   RemoteRun* self = run.get();
-  run->warn_ = say_store_trouble();  // until it begins
+  run->warn_ = say_store_trouble();  // until begin()
   TRY(run->store_,
       open_object_store(url, {.on_retry = [self](const std::string& text) { self->warn(text); }}));
   run->files_ = std::make_unique<ObjectFiles>(run->store_, url);
@@ -206,7 +206,7 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     const std::string path = join_path(folder.path(), key);
     std::error_code ec;
     if (text.has_error())
-      fs::remove(path, ec);  // as an exit.json of before the run was resumed
+      fs::remove(path, ec);  // such as an exit.json from before the run was resumed
     else if (key.starts_with("spec."))
       TRY_VOID(replace_private_file(path, *text));  // it may hold secrets
     else
@@ -227,7 +227,7 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
   if (first.has_error() && first.error().code != Errc::NotFound) return first.error();
   if (force || first.has_error()) return Unit{};
   const boost::json::object owner = parse(*first);
-  // The owner used this very folder, whose lock is ours: that launcher is dead.
+  // The owner used this very folder, whose lock we hold: that launcher is dead.
   if (member(owner, "host") == self.host && member(owner, "folder") == folder.path()) return Unit{};
   const std::string named =
       fmt::format("a train-run on {} (since {})", member(owner, "host"), member(owner, "started"));
@@ -316,9 +316,9 @@ Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key
   }
 }
 
-/// Put the new whole lines as the next segment. Our first segment has everything, so those of
-/// earlier launchers can go then. That is why nothing is put of a file that cannot be read to its
-/// end.
+/// Put the new whole lines as the next segment. Our first segment contains everything, so it
+/// replaces the segments of earlier launchers. That is why nothing is put if the file cannot be
+/// read to its end.
 Result<Unit> RemoteRun::put_metrics() {
   auto read = read_text_from(join_path(folder_, "metrics.jsonl"), metrics_bytes_);
   if (!read && read.error().code == Errc::NotFound) return Unit{};

@@ -1,7 +1,7 @@
 // A run whose storage_path is an object store, as a launcher on this machine sees it. The launcher
 // keeps a working folder here, which is like any other run's folder except for its checkpoints, and
-// copies to the store what has to last. The journal is put there group by group before it counts;
-// reports, logs and the rest follow every few seconds (FORMAT.md section 7).
+// copies to the store whatever has to last. Each group of the journal counts only once it is in the
+// store; reports, logs and the rest follow every few seconds (FORMAT.md section 7).
 #pragma once
 
 #include <condition_variable>
@@ -21,15 +21,15 @@
 
 namespace train {
 
-/// Return <storage_path>/<name>, or for an object store the working folder on this machine,
+/// Return <storage_path>/<name> or, for an object store, the working folder on this machine,
 /// ~/.local/state/trainrun/remote/s3/bucket/….
 std::string run_path(const std::string& storage_path, const std::string& name);
 /// Return the URL of the run that a working folder belongs to, or the path of any other folder.
 std::string location_of_run(const RunFolder& folder);
-/// Return "train-run 42 on node-a" for a fetched working folder where a launcher on another machine
-/// has lately said that it is alive. It is for people: no decision rests on it.
+/// Return "train-run 42 on node-a" for a fetched working folder if a launcher on another machine
+/// has recently shown that it is alive. The commands use it; launchers base no decision on it.
 std::string running_elsewhere(const RunFolder& folder);
-/// Return the run's place as the user names it: the URL or the path.
+/// Return the run's location as the user names it: the URL or the path.
 std::string run_location(const std::string& storage_path, const std::string& name);
 
 class RemoteRun {
@@ -42,33 +42,33 @@ class RemoteRun {
   ObjectFiles& files() { return *files_; }
   ObjectStore& store() { return *store_; }
 
-  /// Return whether any launcher has begun the run.
+  /// Return whether any launcher has ever begun the run.
   Result<bool> exists();
-  /// Return exit.json of an earlier launcher, or an empty string where there is none.
+  /// Return exit.json of an earlier launcher, or an empty string if there is none.
   Result<std::string> exit_json();
-  /// Bring the journal here and, where another machine has had the run since, everything else too.
+  /// Fetch the journal and, if another machine has had the run since, everything else too.
   Result<Unit> fetch(const RunFolder& folder);
   /// Leave a request to stop for a launcher on another machine.
   Result<Unit> ask_to_stop();
 
-  /// Claim the run. AlreadyExists where a launcher on another machine owns it: its sign of life
-  /// (owner.json) changes while we watch for up to 15 s, and we tell `say` before we watch. The
+  /// Claim the run. AlreadyExists if a launcher on another machine owns it: its sign of life
+  /// (owner.json) then changes while we watch for up to 15 s. We tell `say` before we watch. The
   /// caller holds the lock of the working folder here.
   Result<Unit> claim(const LockHolder& self, const RunFolder& folder, bool force,
                      const std::function<void(const std::string&)>& say);
   JournalCopy journal_copy();
-  /// Check that the run is still ours. Fenced once another launcher owns it.
+  /// Check that the run is still ours. Fenced if another launcher owns it.
   Result<Unit> check_owner();
-  /// Leave a mark by which a node can tell that it reaches the same store.
+  /// Leave a marker that lets a node check that it reaches the same store.
   Result<Unit> leave_marker(Generation generation, const std::string& text);
 
   /// From now on, tell others that we are alive, pass on `train-run stop` from other machines, and
-  /// put what is new in `folder`. Both callbacks run on a thread of ours; `fenced` is called once,
-  /// when another launcher owns the run.
+  /// upload what is new in `folder`. Both callbacks run on a thread of ours; `fenced` is called
+  /// once, when another launcher owns the run.
   void begin(const RunFolder& folder, Generation generation,
              std::function<void(const std::string&)> warn,
              std::function<void(const Error&)> fenced);
-  /// Put everything that is left, exit.json last, and give the run up. Blocks.
+  /// Upload everything that is left, exit.json last, and give up the run. Blocks.
   Result<Unit> finish();
 
  private:
@@ -86,12 +86,12 @@ class RemoteRun {
   std::mutex journal_mutex_;
   std::unique_ptr<JournalSegments> journal_;
 
-  std::string holder_;  // our owner.json but for its count
+  std::string holder_;  // our owner.json without its count
   std::uint64_t beats_ = 0;
   std::string folder_;
   Generation generation_;
   std::uint64_t metrics_bytes_ = 0, metrics_segments_ = 0;
-  std::map<std::string, std::string> put_;  // key: time and size of what was put last
+  std::map<std::string, std::string> put_;  // key → time and size of the newest upload
   int rounds_ = 0;
 
   std::mutex mutex_;

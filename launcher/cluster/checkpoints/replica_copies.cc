@@ -81,7 +81,7 @@ void ReplicaCopies::attempt_ended(Attempt attempt) {
   changed_.notify();
 }
 
-// Send a frame to a node by its name. It is dropped while the node is away.
+// Send a frame to a node by its name. The frame is dropped while the node is away.
 void ReplicaCopies::send(const std::string& node, const Frame& frame) {
   if (const auto id = links_.find(node)) links_.send(*id, frame);
 }

@@ -1,5 +1,5 @@
-// Has other nodes of the group keep copies of checkpoint shards: which nodes keep which shard, and
-// when all of them have it.
+// Orders other nodes of the group to keep copies of checkpoint shards, and tracks which nodes keep
+// which shard, and when all of them have it.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@
 
 namespace train {
 
-/// Return the nodes that keep a shard that `owner` made: `owner` itself and the next of the group's
-/// nodes, in a circle, up to `replicas` in all. Pure.
+/// Return the nodes that keep a shard that `owner` made: `owner` and the nodes after it in the
+/// group, in a circle, up to `replicas` in all. Pure.
 std::vector<std::string> replica_nodes(const std::vector<std::string>& group,
                                        const std::string& owner, int replicas);
 
@@ -33,20 +33,20 @@ class ReplicaCopies {
   void group(Attempt attempt, std::vector<std::string> nodes) {
     groups_[attempt] = std::move(nodes);
   }
-  /// Have the other nodes keep the shard. Return the names of all nodes that have it then, `owner`
-  /// first. Cancelled: one of them is lost, or the attempt is over.
+  /// Order the other nodes to keep the shard. Return the names of all nodes that then have it,
+  /// `owner` first. Cancelled if one of them is lost or the attempt is over.
   Task<std::vector<std::string>> keep(Attempt attempt, std::string owner,
                                       const ShardWritten& shard);
-  /// `node` says that it keeps the shard, or why it does not.
+  /// Handle `node`'s answer: it keeps the shard, or it says why it does not.
   void answered(Attempt attempt, const std::string& node, const ShardKept& answer);
-  /// Ask `node` again for what it has not answered: its link is a new one.
+  /// Send `node` the unanswered orders again, because it has a new link.
   void ask_again(Attempt attempt, const std::string& node);
   void lost(Attempt attempt, const std::string& node);
   void attempt_ended(Attempt attempt);
 
  private:
-  using Key =
-      std::tuple<Attempt, std::string, std::int32_t, std::uint64_t>;  // rank, checkpoint_seq
+  /// Attempt, node, rank, checkpoint_seq.
+  using Key = std::tuple<Attempt, std::string, std::int32_t, std::uint64_t>;
   struct Copy {
     KeepShard order;
     std::optional<Result<Unit>> outcome = {};

@@ -28,7 +28,7 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
         return record_.checkpoints().list();
       });
   auto listed = co_await std::move(listing);
-  if (listed.has_error()) co_return false;  // the run is another launcher's by now
+  if (listed.has_error()) co_return false;  // the run now belongs to another launcher
   std::erase_if(*listed, [](const ListedCheckpoint& one) {
     return one.manifest.has_error() || one.manifest->nodes().empty();
   });

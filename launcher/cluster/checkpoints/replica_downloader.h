@@ -1,5 +1,5 @@
-// Downloads the kept checkpoints of a run from its nodes at the end of the run. The run's folder is
-// then like that of any other run.
+// Downloads the kept checkpoints of a run from its nodes at the end of the run. After that, the
+// run's folder is like that of any other run.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -18,10 +18,10 @@ class ReplicaDownloader {
   ReplicaDownloader(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk,
                     RunRecord& record, FileRelay& relay, UserMessages& messages);
 
-  /// Download all of them, the newest first. Return false if one stays on its nodes; a
-  /// warning has said why.
+  /// Download all of them, newest first. Return false if one stays on its nodes; a warning has then
+  /// said why.
   asio::awaitable<bool> gather();
-  /// Stop, and leave what is not here yet where it is.
+  /// Stop, and leave what is not here yet on its nodes.
   void cancel();
 
  private:

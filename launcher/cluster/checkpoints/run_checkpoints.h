@@ -16,7 +16,7 @@ struct RunCheckpoints {
 };
 
 /// Open the checkpoints of the run at `location`, a path or a URL. `files` is used for a path, and
-/// must outlive the answer.
+/// must outlive the result.
 Result<RunCheckpoints> open_checkpoints(const std::string& location, FileSystem& files);
 
 }  // namespace train

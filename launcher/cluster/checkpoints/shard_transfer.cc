@@ -22,11 +22,11 @@ FetchRequest fetch_request(const ShardWritten& shard, const PendingCheckpoint& p
   return {.folder = join_path(name, shard.dir),
           .into = join_path(there, shard.dir),
           .files = shard.files,
-          .or_in = there,  // where a commit that was cut short had moved them
+          .or_in = there,  // where an interrupted commit may have moved them
           .useless = {}};
 }
 
-/// Check the file names, which come from a node: none may lie outside the shard.
+/// Check the file names, which a node has sent: none may lie outside the shard.
 Result<Unit> check_shard(const ShardWritten& shard) {
   if (!shard.dir.starts_with(".rank-") || shard.dir.find('/') != std::string::npos)
     return Error{Errc::InvalidArgument,
@@ -80,7 +80,7 @@ bool ShardTransfer::takes(const Sender& from, const ShardWritten& shard) {
   return false;
 }
 
-// Take in bytes of a file. A frame of no attempt answers the relay, which asked traind for them.
+// Take in bytes of a file. A frame without an attempt answers the relay, which asked the traind.
 void ShardTransfer::bytes(const Sender& from, FileBytes answer) {
   if (from.attempt == kNoAttempt) return relay_.answered(from.node, std::move(answer));
   if (const auto found = fetchers_.find(from); found != fetchers_.end())
@@ -118,7 +118,7 @@ asio::awaitable<void> ShardTransfer::collect(Sender source, ShardWritten shard) 
     events_.feed(NodeGroupGone{attempt, source.node});
 }
 
-/// Have other nodes keep the shard as well. Return the names of all nodes that do.
+/// Let other nodes keep the shard as well. Return the names of all nodes that keep it.
 Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWritten& shard,
                                                    const PendingCheckpoint& pending) {
   if (parse_shard_location(shard.dir) != pending)
@@ -133,7 +133,7 @@ Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWri
   co_return nodes;
 }
 
-/// Bring the shard into the pending checkpoint. The answer names no node.
+/// Fetch the shard into the pending checkpoint. The result names no node.
 Task<std::vector<std::string>> ShardTransfer::bring(Sender source, const ShardWritten& shard,
                                                     const PendingCheckpoint& pending) {
   auto fetching = fetch(source, shard, pending);
@@ -184,14 +184,14 @@ std::shared_ptr<FileFetcher> ShardTransfer::fetcher(Sender source) {
 
 // ---- ends
 
-// The end of the group says that everything of the node is here, so hold it until that is true.
+// The end of the group means that everything from the node is here, so hold it until that is true.
 bool ShardTransfer::holds_end(const Sender& from) {
   const bool held = collection_.group_gone({from.attempt, from.node});
   look_again(from.attempt);
   return held;
 }
 
-// Have the fetchers look again: what they fetch may be useless now.
+// Let the fetchers look again: what they fetch may have become useless.
 void ShardTransfer::look_again(Attempt attempt) {
   for (const auto& [from, fetcher] : fetchers_) {
     if (from.attempt == attempt) fetcher->look_again();

@@ -1,8 +1,8 @@
 // Transfers the shards of checkpoints that nodes keep on their own disks. The shards of nodes
 // without access to the run's storage are fetched into the pending checkpoint before the controller
-// hears of them, so that everything after that works as if the node had written them there. With
-// `replicas`, other nodes copy the shards before that. In the other direction, the launcher reads
-// for such nodes what they restore.
+// is told about them, so that everything after that works as if the node had written them there.
+// With `replicas`, other nodes copy the shards instead. In the other direction, the launcher serves
+// such nodes the files that they restore.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -25,33 +25,34 @@
 
 namespace train {
 
-inline constexpr int kFetchedAtOnce = 16;  // shards; each has at most kWindowBytesMax in memory
+/// How many shards are fetched at once; each has at most kWindowBytesMax in memory.
+inline constexpr int kFetchedAtOnce = 16;
 
 class ShardTransfer {
  public:
-  /// `replicas`: how many nodes keep a shard; 0: the launcher's storage does. `events` gets
+  /// `replicas`: how many nodes keep a shard; 0: the launcher's storage keeps it. `events` receives
   /// ShardStaged and NodeGroupGone.
   ShardTransfer(asio::any_io_executor executor, Scope& scope, const Clock& clock, RunRecord& record,
                 int replicas, NodeLinks& links, EventSink& events, UserMessages& messages);
 
-  // What nodes say.
+  // Messages from nodes.
   void prepared(const Sender& from, const Prepared& message);
-  /// Return whether the shard is brought here first, so that the controller hears of it later.
+  /// Return whether the shard is transferred first, so that the controller is told about it later.
   bool takes(const Sender& from, const ShardWritten& shard);
-  /// Return whether the end of the node's group waits for shards that are still being brought from
-  /// there.
+  /// Return whether the end of the node's group has to wait for shards that are still being
+  /// transferred from it.
   bool holds_end(const Sender& from);
   void bytes(const Sender& from, FileBytes answer);
   void serve(const Sender& to, const ReadFile& request);
   void kept(const Sender& from, const ShardKept& answer);
-  /// A supervisor has attached over a new link.
+  /// Handle a supervisor that has attached over a new link.
   void attached(const Sender& from, const AttemptSnapshot& snapshot);
   void lost(const Sender& source);
 
-  /// Take in an event: NodeDown ends what is fetched from that node.
+  /// Handle an event: NodeDown ends the transfers from that node.
   void saw(const RunEvent& event);
-  /// Let nodes read what the attempt restores. Report each node that has no access to the storage,
-  /// once.
+  /// Let nodes read what the attempt restores. Tell the user about each node that has no access to
+  /// the storage, once.
   void starting(const Start& action);
   void attempt_ended(Attempt attempt);
   FileRelay& relay() { return relay_; }
@@ -86,7 +87,7 @@ class ShardTransfer {
   ReplicaCopies copies_;
   std::map<Sender, std::shared_ptr<FileFetcher>> fetchers_;  // shared with their flows
   ShardCollection collection_;
-  std::set<std::string> restored_;  // checkpoints that supervisors may read, beside the run's own
+  std::set<std::string> restored_;  // checkpoints that supervisors may read, besides the run's own
   std::set<NodeId> relayed_, not_told_;
   int active_ = 0;
 };

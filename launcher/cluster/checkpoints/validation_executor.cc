@@ -23,8 +23,8 @@ std::string_view status_of(const KnownCheckpoint& known,
   return unvalidated.contains(known.info.number) ? "pending_validation" : "committed";
 }
 
-/// Write the run's copy of what the process printed. Return its path, or "" where nothing was
-/// printed or it cannot be written.
+/// Write the run's copy of what the process printed. Return its path, or "" if the process printed
+/// nothing or the copy cannot be written.
 std::string write_log(const RunFolder& folder, Attempt attempt, const ValidationEnded& message) {
   if (message.output.empty()) return "";
   const std::filesystem::path path =
@@ -87,7 +87,7 @@ ValidationRecord validation_record(const ValidationEnded& ended, const std::stri
 
 void ValidationExecutor::ended(Attempt attempt, ValidationEnded message) {
   const bool wanted = unvalidated().contains(message.checkpoint);
-  if (!wanted || !writing_.insert(message.checkpoint).second) return;  // it was said before
+  if (!wanted || !writing_.insert(message.checkpoint).second) return;  // it is already known
   scope_.spawn("validation", write_down(attempt, std::move(message)));
 }
 

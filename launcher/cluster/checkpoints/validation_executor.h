@@ -1,6 +1,6 @@
-// Performs the validations that the controller decides on. It asks a supervisor for one, records
-// the result before the controller hears of it, and tells workers which checkpoints there are. Runs
-// on the driver's thread; files are the disk thread's.
+// Performs the validations that the controller decides on. It asks a supervisor for each one,
+// records the result before the controller is told about it, and tells workers which checkpoints
+// exist. Runs on the driver's thread; the disk thread handles files.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -17,14 +17,14 @@
 
 namespace train {
 
-/// Return the order for a supervisor. `validation`: the job's; it may have a command of its own.
+/// Return the order for a supervisor. `validation`: the job's, which may have its own command.
 RunValidation validation_message(const ValidationConfig& validation, const Validate& action);
-/// Return the answer to a worker that asked for checkpoints. `unvalidated`: by number. If there are
-/// very many checkpoints, only the newest are in the answer.
+/// Return the answer to a worker that asked for checkpoints. `unvalidated`: numbers of checkpoints.
+/// If there are very many checkpoints, the answer contains only the newest.
 ReportedCheckpoints reported_message(const AskCheckpoints& ask,
                                      const std::vector<KnownCheckpoint>& known,
                                      const std::set<std::uint64_t>& unvalidated);
-/// Return what the end of a validation process means: its result, or why there is none.
+/// Return the outcome of a validation process that has ended: its result, or why there is none.
 ValidationRecord validation_record(const ValidationEnded& ended, const std::string& now);
 
 class ValidationExecutor {
@@ -39,13 +39,14 @@ class ValidationExecutor {
         links_(links),
         messages_(messages) {}
 
-  /// Take in the end of a validation. It may come again, and also from a supervisor of an older
-  /// attempt.
+  /// Handle the end of a validation. The message may arrive again, even from a supervisor of an
+  /// older attempt.
   void ended(Attempt attempt, ValidationEnded message);
   void asked(NodeId node, Attempt attempt, const AskCheckpoints& ask);
-  /// The controller has taken in an event: answer the workers that need not wait any longer.
+  /// After the controller has handled an event: answer the workers that need not wait any longer.
   void look_again();
-  /// Return for the keeper all checkpoints that the controller has still to see validated.
+  /// Return the checkpoints to keep for their validation: those that the controller still wants
+  /// validated, except those whose result is being written.
   CheckpointManager::Pinned pinned() const;
 
  private:
@@ -53,7 +54,7 @@ class ValidationExecutor {
     NodeId node;
     Attempt attempt;
     AskCheckpoints ask;
-    std::set<std::uint64_t> until;  // these are validated
+    std::set<std::uint64_t> until;  // wait until these are validated
   };
   asio::awaitable<void> write_down(Attempt attempt, ValidationEnded message);
   asio::awaitable<void> answer(Waiting to);
@@ -65,7 +66,7 @@ class ValidationExecutor {
   const RunController& controller_;
   NodeLinks& links_;
   UserMessages& messages_;
-  std::set<std::uint64_t> writing_;  // whose end has come, and is not on disk yet
+  std::set<std::uint64_t> writing_;  // those that have ended, but have no result on disk yet
   std::vector<Waiting> waiting_;
 };
 

@@ -73,8 +73,8 @@ void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint
   scope_.spawn("heartbeats", keep_alive());
 }
 
-// Start the links, but not thousands of them at the same moment: the memory that handshakes need
-// would be most of what the launcher ever takes.
+// Start the links, but not thousands of them at the same moment: the memory for their handshakes
+// would be most of what the launcher ever uses.
 asio::awaitable<void> ClusterLinks::dial() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (i > 0 && i % kDialledAtOnce == 0) {
@@ -85,8 +85,8 @@ asio::awaitable<void> ClusterLinks::dial() {
   }
 }
 
-// Return the certificates as they are now: a run may outlive its certificate, and a link that
-// breaks is made again with the current one.
+// Return the current certificates: a run may outlive its certificate, and a link that breaks
+// reconnects with the current one.
 const std::optional<TlsContext>& ClusterLinks::current_tls() {
   if (tls_.changed(std::chrono::steady_clock::now()))
     if (const auto read = tls_.read_again(); !read) observer_.stale(read.error());

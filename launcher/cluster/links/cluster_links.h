@@ -1,5 +1,5 @@
-// The run's links to all of its daemons. They know which daemons answer, under which name and
-// address, and what is wrong with the others.
+// The run's links to all of its daemons. They know which daemons answer, the names and addresses of
+// these, and what is wrong with the others.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,23 @@
 
 namespace train {
 
-/// Check that nodes can be authenticated. A node gets the whole environment of its workers with the
-/// keys in it, but not before it has proved who it is. Unauthenticated where a TCP address is named
-/// and there is nothing to prove it with.
+/// Check that nodes can be authenticated. A node gets the whole environment of its workers,
+/// including the keys in it, but only after it has proved who it is. Unauthenticated if a TCP
+/// address is named and there is nothing to prove it with.
 Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
 
 /// Return how the launcher of this run talks to a daemon. The caller adds the owner's key, and
-/// whether workers may live already.
+/// whether workers may already live.
 DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
                                const std::string& build);
 
-/// What hears of the links. Its events are NodeUp and NodeDown.
+/// The receiver of news from the links. Its events are NodeUp and NodeDown.
 class LinkObserver : public EventSink {
  public:
   virtual void received(NodeId node, const Frame& frame) = 0;
-  /// One daemon has refused the run for good.
+  /// Handle a daemon's refusal of the run, which is final.
   virtual void refused(const Error& error) = 0;
-  /// New certificates, or a new token, cannot be used. The links keep the old ones.
+  /// Handle new certificates, or a new token, that cannot be used. The links keep the old ones.
   virtual void stale(const Error& error) = 0;
 };
 
@@ -43,17 +43,17 @@ class ClusterLinks final : public NodeLinks {
   /// Links run in `scope`, which may start later.
   ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, LinkObserver& observer);
 
-  /// Make one link for each endpoint; the n-th is NodeId n. To be called once.
+  /// Make one link for each endpoint; the n-th is NodeId n. Call this once.
   void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
   std::size_t size() const { return nodes_.size(); }
   void send(NodeId node, const Frame& frame) override { nodes_.at(node.value).link->send(frame); }
   std::string name(NodeId id) const override;
-  /// Return the address where workers of other nodes reach it; empty before it has answered.
+  /// Return the address at which workers on other nodes reach it; empty until it has answered.
   const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
   std::vector<WaitingNode> away() const;
   std::vector<NodeId> up() const override;
   std::optional<NodeId> find(const std::string& name) const override;
-  /// Tell all daemons that the run is over, and whether they keep its checkpoints all the same.
+  /// Tell all daemons that the run is over, and whether to keep its checkpoints nevertheless.
   asio::awaitable<void> detach(bool keep_data);
 
  private:
@@ -73,7 +73,7 @@ class ClusterLinks final : public NodeLinks {
   struct Node {
     std::unique_ptr<DaemonLink> link;
     std::string name;     // empty while it is not up
-    std::string address;  // empty before it has answered
+    std::string address;  // empty until it has answered
     std::string problem;
   };
   std::vector<Node> nodes_;  // by NodeId

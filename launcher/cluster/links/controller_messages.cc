@@ -14,7 +14,7 @@
 namespace train {
 namespace {
 
-/// Return the rank that the message names, or a rank that no attempt has.
+/// Return the highest rank that the message names, or a negative one if it names one.
 template <class Message>
 std::int32_t highest_rank(const Message& message) {
   const auto named = [](const auto& one) { return Rank(one.rank).value; };

@@ -1,5 +1,5 @@
-// Translates what nodes say to the controller's events, and the controller's orders to messages.
-// Pure; the simulation uses it too.
+// Translates messages from nodes into the controller's events, and the controller's orders into
+// messages. Pure; the simulation uses it too.
 #pragma once
 
 #include <string>
@@ -19,15 +19,15 @@ struct Sender {
   auto operator<=>(const Sender&) const = default;
 };
 
-/// All messages that come from nodes, except the link's own.
+/// All messages from nodes, except the link's own.
 using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
           CollectiveAnswered, WorkerResult, AttemptSnapshot, AttemptLost, NodeDraining, ReadFile,
           FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
 
-/// Decode a frame. Protocol where it does not decode, or names a rank that an attempt of `ranks`
-/// cannot have.
+/// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
+/// `ranks` cannot have.
 Result<NodeMessage> decode_node_message(const Frame& frame, int ranks);
 
 AttemptPrepared to_event(const Sender& from, const Prepared& message);

@@ -14,7 +14,7 @@
 namespace train {
 namespace {
 
-/// Return the message without the endpoint, which the reader is told anyway.
+/// Return the message without the endpoint, which the reader sees anyway.
 std::string without_prefix(const std::string& message, const std::string& endpoint) {
   return message.starts_with(endpoint + ": ") ? message.substr(endpoint.size() + 2) : message;
 }
@@ -52,7 +52,7 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
          co_await Connection::connect(executor_, endpoint_, liveness_.connect_limit()));
   HandshakeLimits limits;
   if (const auto time = liveness_.handshake_limit()) limits.time = *time;
-  // Say nothing before we know who hears it.
+  // Send nothing before we know who receives it.
   Result<PeerInfo> peer = PeerInfo{};
   if (const auto user = check_peer_user(*connection); user.has_error())
     peer = user.error();
@@ -60,8 +60,8 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
     peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
-    // Once we have been attached, or where our workers are, a refusal is no reason to give them up:
-    // the daemon counts as away, and the other workers train on.
+    // If we have been attached, or if our workers are there, a refusal is no reason to give them
+    // up: the daemon counts as away, and the other workers continue training.
     if (!liveness_.known() &&
         (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
       refused_ = true;
@@ -129,11 +129,11 @@ void DaemonLink::keep_alive(TimePoint now) {
     case NodeLiveness::Next::Beat:
       return connection_->send(encode(Heartbeat{++beats_}));
     case NodeLiveness::Next::Close:
-      return connection_->close();  // converse() goes on from there
+      return connection_->close();  // converse() then continues
   }
 }
 
-/// Report what has become of the node. Return how long to wait before the next try.
+/// Report what is wrong with the node. Return how long to wait before the next try.
 Duration DaemonLink::disconnected(const Error& why) {
   const bool silent = why.code == Errc::Timeout;
   const auto verdict =

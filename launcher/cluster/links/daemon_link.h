@@ -1,6 +1,6 @@
 // One connection to one traind. It connects, proves who it is, attaches the run, sends heartbeats,
-// and connects again when the link breaks. NodeLiveness decides when to do so, and when the node
-// counts as lost.
+// and reconnects when the link breaks. NodeLiveness decides when to do so, and when the node counts
+// as lost.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -20,11 +20,11 @@ namespace train {
 
 constexpr Duration kKeepAliveEvery = milliseconds(100);
 
-/// The same for all links of a run.
+/// The options that are the same for all links of a run.
 struct DaemonLinkOptions {
   Identity self;
   AttachRun attach;       // without the proof, which differs for each connection
-  std::string owner_key;  // the proof is made with it
+  std::string owner_key;  // for making the proof
   LivenessLimits limits = {};
   bool has_workers = false;  // of an earlier launcher: its silence counts from the start
 };
@@ -34,25 +34,25 @@ class DaemonLink {
   struct Handlers {
     std::function<void(const NodeOffer&, const std::string& reached_at)> offered;
     std::function<void(const Frame&)> received;  // of an attempt
-    std::function<void(const std::string& problem)>
-        away;  // once each time it gets worse; for the screen
-    std::function<void(const std::string& reason)>
-        down;                                   // its workers count as lost; connecting goes on
+    /// Called for each new problem with the connection; for the screen.
+    std::function<void(const std::string& problem)> away;
+    /// The node's workers count as lost. The link keeps trying to connect.
+    std::function<void(const std::string& reason)> down;
     std::function<void(const Error&)> refused;  // it rejects us: trying again is useless
   };
 
-  /// `options` and `tls` must outlive it: there may be thousands of links.
+  /// `options` and `tls` must outlive the link: thousands of links may share them.
   DaemonLink(asio::any_io_executor executor, Endpoint endpoint, const DaemonLinkOptions& options,
              const TlsSource& tls, Handlers handlers);
 
   /// Run until cancelled or refused.
   asio::awaitable<void> run();
-  /// Send a heartbeat when one is due, and close a connection over which nothing has come for too
-  /// long. To be called every kKeepAliveEvery. One timer serves all links: with a timer for each,
+  /// Send a heartbeat if one is due, and close a connection over which nothing has arrived for too
+  /// long. Call this every kKeepAliveEvery. One timer serves all links: with a timer for each,
   /// 10,000 links took a fifth of a core.
   void keep_alive(TimePoint now);
-  /// Send a frame. It is dropped before the node has answered over its newest connection: what must
-  /// arrive is said again after `offered`, in the right order.
+  /// Send a frame. It is dropped unless the node has answered over its newest connection: whatever
+  /// must arrive is sent again after `offered`, in the right order.
   void send(const Frame& frame);
   /// Tell the daemon that the run is over, and close.
   asio::awaitable<void> detach(bool keep_data);
@@ -72,7 +72,7 @@ class DaemonLink {
   std::string endpoint_text_;
   NodeLiveness liveness_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
-  bool attached_ = false;                   // the newest connection: its offer has come
+  bool attached_ = false;                   // the node has answered over the newest connection
   std::uint64_t beats_ = 0;
   bool detaching_ = false;
   bool refused_ = false;

@@ -8,7 +8,7 @@ namespace train {
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  /// Take in an event, on the driver's thread. What follows from it happens before this returns.
+  /// Take in an event, on the driver's thread. Its consequences happen before this returns.
   virtual void feed(const RunEvent& event) = 0;
 };
 

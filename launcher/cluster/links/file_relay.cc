@@ -13,7 +13,8 @@
 namespace train {
 namespace {
 
-constexpr Duration kAnswerMax = std::chrono::seconds(60);  // then it was lost with its link
+// A request older than this was lost with its link.
+constexpr Duration kAnswerMax = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -34,8 +35,8 @@ void FileRelay::ask_next(Asked asked) {
   links_.send(*node, encode(request));
 }
 
-/// Return the node to ask next. The nodes that should have the file share the work; then any other
-/// may be asked, since a node that restored the file has it too.
+/// Return the node to ask next. The nodes that should have the file share the work. After them, any
+/// other node may be asked, since one that has restored the file has it too.
 std::optional<NodeId> FileRelay::next(const Asked& asked) const {
   std::vector<NodeId> holders, others;
   const auto found = holders_.find(asked.request.folder);

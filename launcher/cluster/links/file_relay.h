@@ -1,6 +1,6 @@
 // Relays reads of files that nodes keep on their disks. It asks one node that has the file, and the
-// others where that fails. It serves supervisors, to which the launcher passes the bytes on, and
-// the launcher itself.
+// others if that fails. It serves the launcher itself and supervisors, to which the launcher passes
+// the bytes on.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace train {
 
-/// How long the relay waits for a file whose nodes are all away, since they may come back.
+/// How long the relay waits for a file if all its nodes are away, since they may come back.
 inline constexpr Duration kHoldersAwayMax = std::chrono::seconds(60);
 
 class FileRelay {
@@ -31,10 +31,10 @@ class FileRelay {
   void knows(const std::string& location, std::vector<std::string> nodes) {
     holders_[location] = std::move(nodes);
   }
-  /// Forget the places of checkpoints up to this attempt.
+  /// Forget the locations of checkpoints up to this attempt.
   void forget(Attempt up_to);
-  /// Read a file. `reply` is called once, with the id of the request; Corrupt where no node has the
-  /// file. It is not called where a lost node may come back: the caller asks again.
+  /// Read a file. `reply` is called once, with the id of the request; with Corrupt if no node has
+  /// the file. It is not called if a node that is away may come back: the caller then asks again.
   void ask(const ReadFile& request, Reply reply);
   void answered(NodeId node, FileBytes answer);
   /// Ask other nodes now for what this node was asked for.
@@ -57,7 +57,7 @@ class FileRelay {
   NodeLinks& links_;
   UserMessages& messages_;
   std::map<std::string, std::vector<std::string>> holders_;
-  std::map<std::string, TimePoint> missed_;  // places that no node had, and since when
+  std::map<std::string, TimePoint> missed_;  // locations that no node had, and since when
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t last_id_ = 0;
 };

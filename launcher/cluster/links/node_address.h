@@ -1,4 +1,4 @@
-// Chooses the address under which the workers of other nodes reach a node. Pure.
+// Chooses the address at which the workers on other nodes reach a node. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace train {
 
 /// Return a node's address for its peers. `reached_at`: where this launcher reached its daemon
 /// (numeric, observed on the connection). `offered`: the node's own addresses, best first. The
-/// observed address is preferred when it is one of the node's own (behind a forwarded port it is
-/// not). A loopback address is of no use to other nodes.
+/// observed address is preferred if it is one of the node's own (behind a forwarded port it is
+/// not). A loopback address is useless to other nodes.
 std::string address_for_peers(const std::string& reached_at,
                               const std::vector<std::string>& offered);
 

@@ -1,4 +1,5 @@
-// The interface to the nodes of a run, for what talks to them: ClusterLinks has the connections.
+// The interface to the nodes of a run, for whatever talks to them. ClusterLinks has the
+// connections.
 #pragma once
 
 #include <optional>
@@ -15,9 +16,9 @@ class NodeLinks {
   virtual ~NodeLinks() = default;
   /// Send a frame. It is dropped while the daemon is away.
   virtual void send(NodeId node, const Frame& frame) = 0;
-  /// Return what the node calls itself, or how it is reached while it has not answered.
+  /// Return the node's own name, or its endpoint until it has answered.
   virtual std::string name(NodeId node) const = 0;
-  /// Return the node of that name, if it answers.
+  /// Return the node with this name, if it answers.
   virtual std::optional<NodeId> find(const std::string& name) const = 0;
   /// Return the nodes that answer.
   virtual std::vector<NodeId> up() const = 0;

@@ -26,13 +26,14 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kRootBytesMax = 39;  // sockets lie below it: a path of theirs has 107 bytes
+// Leaves room for the sockets below it: a socket's path has at most 107 bytes.
+constexpr std::size_t kRootBytesMax = 39;
 
 constexpr const char *kTmp = "/tmp", *kVarTmp = "/var/tmp";
 
-/// Return whether nobody else can exchange what we make in the folder: it is ours or root's, and
-/// others may write to it only where it is sticky. The system's own folders are safe, even where a
-/// user namespace hides their owner.
+/// Return whether nobody else can replace what we make in the folder: it belongs to us or to root,
+/// and if others may write to it, it is sticky. The system's own folders are safe, even if a user
+/// namespace hides their owner.
 bool is_safe_root(const std::string& path) {
   if (path == kTmp || path == kVarTmp) return true;
   struct stat status {};
@@ -57,16 +58,16 @@ std::string runtime_root() {
   return is_usable_root(named) ? named : kTmp;
 }
 
-/// Return the folders for a spool, the best first. It holds worker output and checkpoints in
+/// Return the folders for a spool, best first. A spool holds worker output and checkpoints in
 /// transit, which may be large, and the runtime folder is often in memory. A batch system may have
-/// left a TMPDIR that is not on this machine.
+/// set a TMPDIR that is not on this machine.
 std::vector<std::string> spool_roots() {
   std::vector<std::string> roots{variable("TMPDIR"), kVarTmp, kTmp};
   std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
   return roots;
 }
 
-/// Return the socket's address, or nothing where the path is too long for one.
+/// Return the socket's address, or nothing if the path is too long for one.
 std::optional<sockaddr_un> socket_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -75,8 +76,8 @@ std::optional<sockaddr_un> socket_address(const std::string& path) {
   return address;
 }
 
-/// Return whether sockets can be made in the folder. Not every file system of a TMPDIR supports
-/// them.
+/// Return whether sockets can be made in the folder. Not every file system that a TMPDIR names
+/// supports them.
 bool holds_sockets(const std::string& folder) {
   const std::string path = folder + "/.socket";
   const auto address = socket_address(path);
@@ -88,8 +89,8 @@ bool holds_sockets(const std::string& folder) {
   return bound && ::unlink(path.c_str()) == 0;
 }
 
-/// Return "trainrun_0-5118976aab" for "/tmp/trainrun-0-5118976aab": both may lie in one folder. It
-/// is no longer than the other name, since a socket's path has no byte to spare.
+/// Return "trainrun_0-5118976aab" for "/tmp/trainrun-0-5118976aab", because both may lie in one
+/// folder. The name is no longer than the other one, since a socket's path has no byte to spare.
 std::string spool_name(const std::string& runtime_dir) {
   std::string name = runtime_dir.substr(runtime_dir.rfind('/') + 1);
   if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
@@ -98,7 +99,7 @@ std::string spool_name(const std::string& runtime_dir) {
 
 constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
 
-/// Return whether the process has ended, even where nobody has reaped it yet.
+/// Return whether the process has ended, even if nobody has reaped it yet.
 bool is_gone(pid_t pid) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return errno == ESRCH;
@@ -152,7 +153,7 @@ std::optional<PrivateDaemon> PrivateDaemon::at(const std::string& runtime_dir) {
       ::connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
       ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
   if (fd >= 0) ::close(fd);
-  if (!answers) return daemon;  // it has died: another one finds the supervisors by their folder
+  if (!answers) return daemon;  // it has died: a new one finds the supervisors through their folder
   daemon.pid_ = peer.pid;
   daemon.found_ = true;
   return daemon;
@@ -192,7 +193,7 @@ Result<Unit> PrivateDaemon::start() {
 Result<Unit> PrivateDaemon::spawn() {
   TRY(const std::string program, find_traind());
   auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
-  // The previous traind removes it as it ends.
+  // The previous traind removed the folder when it ended.
   if (!folder && made_ && folder.error().code == Errc::NotFound)
     folder = make_own_folder(runtime_dir_);
   TRY_VOID(folder);
@@ -214,7 +215,7 @@ Result<Unit> PrivateDaemon::spawn() {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
-  // It may have removed the folder since.
+  // The previous traind may have removed the folder since.
   if (error == ENOENT && make_own_folder(runtime_dir_) && make_spool())
     error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                           const_cast<char* const*>(argv), environ);
@@ -225,9 +226,9 @@ Result<Unit> PrivateDaemon::spawn() {
   return Unit{};
 }
 
-/// Make the spool folder. Its note is written before it. The folder that the note names is gone
-/// when a batch system has removed the TMPDIR of its job: then we make another one, unless
-/// supervisors may still use the first.
+/// Make the spool folder, after the note that names it. If the folder that the note names is gone,
+/// because a batch system has removed the TMPDIR of its job, make another one, unless supervisors
+/// may still use the first.
 Result<Unit> PrivateDaemon::make_spool() {
   const std::string note = runtime_dir_ + std::string(kSpoolNote);
   if (!spool_dir_.empty()) {

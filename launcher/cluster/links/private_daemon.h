@@ -1,8 +1,8 @@
-// The traind that train-run starts for itself when no cluster is named. It has its own session, a
+// The traind that train-run starts for itself if no cluster is named. It has its own session, a
 // Unix socket in a short folder (in $XDG_RUNTIME_DIR or /tmp), and a spool folder for what may be
-// large (in $TMPDIR or /var/tmp), and it leaves with its last run. It is started again when it
-// dies, and finds its supervisors through the same folders. A variable's folder is used only where
-// nobody else can exchange what we make in it.
+// large (in $TMPDIR or /var/tmp). It ends with its last run. If it dies, it is started again, and
+// finds its supervisors through the same folders. A variable's folder is used only if nobody else
+// can replace what we make in it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,36 +17,36 @@ namespace train {
 
 class PrivateDaemon {
  public:
-  /// Choose random names for its folders. Nothing is started.
+  /// Choose random names for its folders, and start nothing.
   PrivateDaemon();
-  /// Return the daemon that an earlier launcher of the run left behind with its workers. `note` is
-  /// the file that remember() wrote. It may have ended() meanwhile: start() it again then, and it
-  /// finds its supervisors. None where its folder is gone.
+  /// Return the daemon that an earlier launcher of the run left behind with its workers; none if
+  /// its folder is gone. `note`: the file that remember() wrote. The daemon may have ended() in the
+  /// meantime. If so, start() it again, and it finds its supervisors.
   static std::optional<PrivateDaemon> find(const std::string& note);
   /// Return the daemon of a runtime folder, as find() does.
   static std::optional<PrivateDaemon> at(const std::string& runtime_dir);
-  /// Remove the spool of a daemon whose runtime folder is gone, for example after a restart of the
-  /// machine: nobody else knows of it. `note` is the file that remember() wrote.
+  /// Remove the spool of a daemon whose runtime folder is gone, for example after a reboot: nobody
+  /// else knows about it. `note`: the file that remember() wrote.
   static void clean_up_lost(const std::string& note);
-  /// Tell a later launcher in `note` where the daemon is. The file is not synced: after a power cut
-  /// the daemon is not there either.
+  /// Record in `note`, for a later launcher, where the daemon is. The file is not synced: after a
+  /// power cut, the daemon is gone too.
   void remember(const std::string& note) const;
 
   Result<Unit> start();
-  /// Return whether its process has ended, and reap it when it is our child.
+  /// Return whether its process has ended, and reap it if it is our child.
   bool ended();
   /// Return how many times in a row start() has failed, or the daemon that it started has exited
   /// with an error.
   int failures() const { return failures_; }
   /// Return why it could not start: start()'s error, or the last error in its log. The message is
-  /// "" where there is none.
+  /// "" if there is none.
   Error last_error() const;
   Endpoint endpoint() const { return Endpoint::unix_socket(runtime_dir_ + "/traind.sock"); }
   const std::string& runtime_dir() const { return runtime_dir_; }
   const std::string& spool_dir() const { return spool_dir_; }  // "" before start()
   pid_t pid() const { return pid_; }
-  /// End the daemon that start() started, before any launcher has called it: the run will not
-  /// happen. A daemon that was found is left alone.
+  /// End the daemon that start() started, before any launcher has called it, because the run will
+  /// not happen. Leave alone a daemon that was found.
   void stop();
   /// Return whether its folder has the socket of a supervisor, which may be alive.
   bool has_supervisors() const;
@@ -59,7 +59,7 @@ class PrivateDaemon {
 
   std::string runtime_dir_, spool_dir_;
   pid_t pid_ = -1;
-  bool made_ = false;   // its folder, by us or by an earlier launcher
+  bool made_ = false;   // its folder, whether by us or by an earlier launcher
   bool found_ = false;  // another process's child
   int failures_ = 0;
   std::optional<Error> not_started_;

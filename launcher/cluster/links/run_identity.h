@@ -1,4 +1,4 @@
-// Who a run is: what its launcher says of it to daemons, supervisors and workers.
+// A run's identity: what its launcher tells daemons, supervisors and workers about it.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace train {
 struct RunIdentity {
   std::string run_id;
   std::string name;
-  Generation generation;       // of this launcher
-  std::string location;        // of the run for users and nodes: a path, or a URL
-  std::string storage_marker;  // that nodes look for there (lib/storage/storage_marker.h)
+  Generation generation;  // of this launcher
+  std::string location;   // the run's, for users and nodes: a path or a URL
+  /// A text that nodes look for there (lib/storage/storage_marker.h).
+  std::string storage_marker;
 };
 
 }  // namespace train

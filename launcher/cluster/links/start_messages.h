@@ -1,5 +1,5 @@
-// The orders by which an attempt begins: the controller's words, completed by what the spec and the
-// run's identity say. Pure; the simulation uses it too.
+// The orders that begin an attempt: the controller's decisions, completed from the spec and the
+// run's identity. Pure; the simulation uses it too.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ namespace train {
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);
-/// The limit of what travels to every node in one frame, with room left for what is known only at
-/// the start.
+/// The limit of what is sent to every node in one frame, with room for what is known only at the
+/// start.
 inline constexpr std::size_t kStartBytesMax = 3u << 20;
-/// Check that the spec and the workers' environment fit: no attempt of a run that is too large
-/// begins.
+/// Check that the spec and the workers' environment fit, so that a run that is too large begins no
+/// attempt.
 Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, std::string>& env);
 /// Return the order for standby processes, which wait for an attempt.
 StartWorkers standby_message(const JobSpec& spec, const RunIdentity& run, int workers,

@@ -51,8 +51,8 @@ Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int 
   return &(streams_[key] = std::move(stream));
 }
 
-/// Return how much of the stream an earlier launcher has copied. Once the file was rotated, only
-/// the supervisor knows.
+/// Return how much of the stream an earlier launcher has copied. Once the file has been rotated,
+/// only the supervisor knows.
 Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
   struct stat status {};
   if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
@@ -67,7 +67,7 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
   TRY(Stream * stream, stream_of(attempt, rank, number));
   *fresh = {};
   if (std::exchange(stream->rotated, false)) stream->offset = offset;
-  if (offset > stream->offset) {  // the node's spool was full while nobody was here
+  if (offset > stream->offset) {  // the node's spool was full while there was no launcher
     TRY_VOID(write_all(
         stream->fd,
         fmt::format("\n[trainrun: {} bytes of output are lost here]\n", offset - stream->offset),
@@ -131,7 +131,7 @@ std::vector<OutputLog::Piece> OutputLog::pieces() const {
 }
 
 /// Remove more than is needed now, so that we need not look at all files for each line. A removed
-/// file stays with a line that says so: its name tells the next launcher what there was.
+/// file is left with one line that says so, because its name tells the next launcher what existed.
 void OutputLog::make_room(std::uint64_t bytes) {
   if (held_bytes_ && *held_bytes_ + bytes <= limits_.run_bytes) return;
   std::vector<Piece> all = pieces();

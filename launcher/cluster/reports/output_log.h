@@ -1,8 +1,8 @@
-// Keeps the run's copy of what workers printed: attempts/000/ranks/0003/{stdout,stderr}.log, byte
-// by byte, bounded. When a stream exceeds a third of its limit, its beginning stays as
+// Keeps the run's copy of what workers print: attempts/000/ranks/0003/{stdout,stderr}.log, byte by
+// byte, bounded. When a stream exceeds a third of its limit, its beginning stays as
 // stdout.log.head, and the newest two thirds are in stdout.log.1 and stdout.log. When the run
-// exceeds its limit, the oldest output goes: first that of earlier attempts, then the oldest of
-// this one.
+// exceeds its limit, the oldest output is removed: first that of earlier attempts, then the oldest
+// of this one.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class OutputLog {
   OutputLog(const OutputLog&) = delete;
   OutputLog& operator=(const OutputLog&) = delete;
 
-  /// Append what is new in [offset, offset + data.size()) of a stream: pieces may come again.
-  /// Return the offset that may be acknowledged, and in `fresh` the part that was new.
+  /// Append what is new in [offset, offset + data.size()) of a stream, since pieces may arrive
+  /// again. Return the offset that may be acknowledged, and in `fresh` the part that was new.
   Result<std::uint64_t> append(Attempt attempt, Rank rank, int number, std::uint64_t offset,
                                std::string_view data, std::string_view* fresh);
   void close(Attempt attempt);
@@ -52,7 +52,7 @@ class OutputLog {
   Result<Unit> rotate(Stream& stream);
   std::uint64_t piece_bytes_max() const;
   struct Piece {    // a file of some stream
-    int order = 0;  // which goes first
+    int order = 0;  // which is removed first
     Attempt attempt = {};
     std::uint64_t bytes = 0;
     std::string path = {};

@@ -8,7 +8,7 @@
 namespace train {
 namespace {
 
-// A sync costs milliseconds. While reports pour in, one sync each 20 ms is enough; workers have
+// A sync costs milliseconds. While reports pour in, one sync every 20 ms is enough; workers have
 // room for far more.
 constexpr auto kSyncEvery = std::chrono::milliseconds(20);
 constexpr std::size_t kShownMax = 64;  // the screen shows a few a second at most
@@ -123,7 +123,7 @@ void ReportPipeline::run() {
 
 void ReportPipeline::take(Item& item, News& news) {
   auto records = read_reports(item.batch, item.attempt.value);
-  if (!records) {  // it is acknowledged all the same: it would come again as it is
+  if (!records) {  // acknowledge it nevertheless: it would arrive again unchanged
     news.warnings.push_back(records.error().message);
     return written(item);
   }
@@ -133,8 +133,9 @@ void ReportPipeline::take(Item& item, News& news) {
     news.warnings.push_back(
         fmt::format("reports cannot be written: {}", result.error().describe()));
   };
-  for (;;) {  // never acknowledged before it is written: while the disk takes nothing, the workers'
-              // own queues fill
+  // Never acknowledge reports before they are written. While the disk accepts none, the workers'
+  // own queues fill up.
+  for (;;) {
     const auto written = log_.on_reports(fresh);
     complain(written);
     if (written) break;

@@ -1,5 +1,5 @@
-// Takes report batches to the report log and the other sinks on a thread of its own. It decodes,
-// writes, syncs in groups, and acknowledges only then. The driver's thread hands batches in and
+// Passes report batches to the report log and the other sinks on its own thread. It decodes,
+// writes, syncs in groups, and only then acknowledges. The driver's thread hands in batches, and
 // gets news back through `post`.
 #pragma once
 
@@ -28,7 +28,7 @@ namespace train {
 /// with a checkpoint, which may not be committed yet.
 struct EarlierReports {
   Metrics newest;
-  std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report report_seq
+  std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report_seq
 };
 Result<EarlierReports> earlier_reports(const std::string& metrics_log,
                                        const std::optional<LivingAttempt>& living);
@@ -37,9 +37,9 @@ class ReportPipeline {
  public:
   struct News {
     std::vector<ReportRecord> shown;  // rank 0's, for the screen: all, or the newest of many
-    std::vector<ReportRecord> with_checkpoint;  // rank 0's that carried one: a checkpoint's metrics
+    std::vector<ReportRecord> with_checkpoint;        // rank 0's with a checkpoint, for its metrics
     std::vector<std::pair<Attempt, ReportAck>> acks;  // on disk now
-    std::optional<std::string> stop;                  // a stop rule is met
+    std::optional<std::string> stop;                  // the stop rule that is met
     std::vector<std::string> warnings;                // a sink failed, a batch could not be read
     std::uint64_t flushed = 0;                        // the n-th call of flush() is done
   };
@@ -49,15 +49,15 @@ class ReportPipeline {
                  std::function<void(News)> post, Metrics last_metrics = {});
   ~ReportPipeline();  // writes and syncs what is left
 
-  /// Take in a batch. Reports that come again are dropped here and acknowledged again. So, however
-  /// often a link breaks, no more waits for the disk than workers hold unacknowledged.
+  /// Take in a batch. Repeated reports are dropped here and acknowledged again. So, however often a
+  /// link breaks, no more waits for the disk than workers hold unacknowledged.
   void add(Attempt attempt, ReportBatch batch);
   std::size_t queued_bytes() const;
-  /// Ask for everything added so far to be on disk; News.flushed says when it is.
+  /// Ask for everything added so far to be put on disk; News.flushed tells when it is.
   std::uint64_t flush();
   /// Return rank 0's newest metrics so far.
   Metrics last_metrics() const;
-  /// End the thread; afterwards the fields below may be read.
+  /// End the thread. Call stop_warnings() only after this.
   void finish();
   std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
   /// Return the report_seq of rank 0's last report in an attempt. It tells how many reports after a
@@ -68,14 +68,14 @@ class ReportPipeline {
   struct Item {
     Attempt attempt = {};
     ReportBatch batch = {};
-    std::uint32_t known = 0;  // how many at its front came before
-    std::uint64_t flush = 0;  // or a request
+    std::uint32_t known = 0;  // how many at its front are already known
+    std::uint64_t flush = 0;  // or a request to flush
   };
-  /// The work that is taken with one lock of the mutex.
+  /// The work that is taken under one lock of the mutex.
   struct Work {
     std::deque<Item> items;
     std::set<std::string> gaps;
-    bool acknowledge = false;  // what came again
+    bool acknowledge = false;  // for reports that arrived again
     bool empty() const { return items.empty() && gaps.empty() && !acknowledge; }
   };
   void run();
@@ -89,7 +89,7 @@ class ReportPipeline {
   std::function<void(News)> post_;
   bool sink_failed_ = false;
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // protects all below
   std::condition_variable wake_;
   std::map<Attempt, SequenceTracker> sequences_;
   Work work_;

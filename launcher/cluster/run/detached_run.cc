@@ -20,10 +20,10 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kDaemonNote =
-    ".daemon";  // in the run's folder: where its private traind is
-constexpr std::string_view kDetachedNote =
-    ".detached";  // in it too, while a traind keeps its controller
+// In the run's folder: where its private traind is.
+constexpr std::string_view kDaemonNote = ".daemon";
+// Also there, while a traind runs its controller.
+constexpr std::string_view kDetachedNote = ".detached";
 constexpr Duration kPollEvery = milliseconds(20);
 
 asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const DetachRequest& request,
@@ -61,8 +61,8 @@ asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const Detach
     } else if (frame->type == MessageType::ControllerEnded) {
       auto ended = decode<ControllerEnded>(*frame);
       if (!ended) continue;
-      // It said nothing here, so it went on in the run's own log, and may even have ended the run
-      // since.
+      // The controller said nothing here, so it continued in the run's own log, and may even have
+      // ended the run since.
       const std::string exit = RunFolder(request.message.run_dir).exit_json();
       const bool was_up = ended->said.empty() && ::access(exit.c_str(), F_OK) == 0;
       *result = DetachOutcome{was_up, ended->exit_code, ended->said};

@@ -1,4 +1,4 @@
-// A run whose controller a traind keeps (`train-run --detach`): what its controller does
+// A run whose controller runs under a traind (`train-run --detach`): what this controller does
 // differently from one on a terminal, and how the train-run that detaches asks for it.
 #pragma once
 
@@ -14,16 +14,16 @@
 
 namespace train {
 
-/// Return the private traind of a run, and start it if necessary. None for a run that has nodes of
-/// its own, unless it `must` have one to keep its controller.
+/// Return the private traind of a run, started if necessary. None for a run that has its own nodes,
+/// unless it `must` have one to run its controller.
 Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options,
                                                        bool must = false);
 /// Return the runtime folder of this user's traind on this machine.
 std::string user_runtime_dir();
-/// Tell a later launcher of the run about the daemon.
+/// Record the daemon for a later launcher of the run.
 void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder);
 
-/// Go on in the run's launcher.log once the run is ours, and leave a marker that tells `train-run
+/// Once the run is ours, continue in its launcher.log, and leave a marker that tells `train-run
 /// attach` that another controller follows if this one dies.
 Result<Unit> begin_detached(const RunFolder& folder);
 void end_detached(const RunFolder& folder);
@@ -32,7 +32,8 @@ bool is_detached(const RunFolder& folder);
 std::string left_text(const RunFolder& folder);
 
 struct DetachOutcome {
-  bool up = false;    // false: it ended before it owned the run, with:
+  /// Whether the controller owned the run. If not, it ended before that, with:
+  bool up = false;
   int exit_code = 0;  // 128 + signal
   std::string said;
 };
@@ -43,8 +44,8 @@ struct DetachRequest {
   Duration timeout{};  // for the traind to answer at all
   std::function<bool(pid_t controller)> owns_run;
 };
-/// Ask a traind to keep a controller, and wait until it owns the run or has ended. Unavailable
-/// where no traind of this user is there.
+/// Ask a traind to run a controller, and wait until the controller owns the run or has ended.
+/// Unavailable if no traind of this user is running.
 Result<DetachOutcome> detach_controller(const DetachRequest& request);
 
 }  // namespace train

@@ -61,11 +61,11 @@ asio::awaitable<void> JournalWriter::run() {
                                : "; the run continues, but cannot be resumed"));
     if (replaced) {
       fenced_ = true;
-      tried_ = asked_;  // with what came meanwhile
+      tried_ = asked_;  // including what has arrived since
       changed_.notify();
       co_return;
     }
-    // They go first once the disk accepts writes again.
+    // These events go first once the disk accepts writes again.
     queue_.insert(queue_.begin(), events.begin(), events.end());
     const auto woken = co_await pause_for(kRetryAfter);
     if (!woken) co_return;

@@ -1,5 +1,5 @@
-// Writes what the run remembers to its journal on a thread of its own. Events queue up while one
-// group is written and synced, and the next group takes all of them.
+// Writes the run's events to its journal on its own thread. Events queue up while one group is
+// written and synced, and the next group takes all of them.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -19,15 +19,14 @@ namespace train {
 
 class JournalWriter {
  public:
-  /// The user is warned when groups begin to fail, and of each event that is too long for the
-  /// journal; the run goes on.
+  /// The user is warned when groups begin to fail, and about each event that is too long for the
+  /// journal; the run continues.
   JournalWriter(asio::any_io_executor executor, Journal& journal, const Clock& clock,
                 UserMessages& messages);
 
   void remember(boost::json::object event);
-  /// Write nothing before `reached` returns true; each look_again() asks it. An attempt's end waits
-  /// for its reports this way: a later launcher that knows of the end drops the reports that are
-  /// left.
+  /// Write nothing until `reached` returns true; each look_again() asks it. This lets an attempt's
+  /// end wait for its reports: a later launcher that knows of the end drops the remaining reports.
   void hold_until(std::function<bool()> reached) { holds_.push_back(std::move(reached)); }
   void look_again() { changed_.notify(); }
   /// Wait until everything remembered before this call is on disk, or could not be written.
@@ -41,8 +40,8 @@ class JournalWriter {
   UserMessages& messages_;
   Notifier changed_;
   std::vector<boost::json::object> queue_;
-  std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that takes none keeps nobody waiting
-  bool fenced_ = false;  // the journal is another launcher's by now: we write no more
+  std::uint64_t asked_ = 0, tried_ = 0;  // events; a disk that accepts none keeps nobody waiting
+  bool fenced_ = false;  // the journal now belongs to another launcher: write no more
   std::vector<std::function<bool()>> holds_;
   asio::thread_pool disk_{1};
 };

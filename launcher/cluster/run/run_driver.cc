@@ -25,7 +25,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kFlushMin = seconds(30);  // for all of them, or longer
+constexpr Duration kFlushMin = seconds(30);  // for all waits together; upload_timeout may be longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
@@ -67,7 +67,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
       commits_(checkpoint_context(), validations_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
-  // A living attempt was placed by the spec that it began with.
+  // A living attempt's placement follows the spec that it began with.
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (living) summary_builder_.placed(living->placement);
@@ -180,20 +180,20 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
     }
     const auto started = daemon_->start();
     if (!started) screen_.warn(started.error().describe());
-    if (started)  // its spool may be another one
+    if (started)  // it may have another spool
       asio::post(disk_, [daemon = *daemon_, folder = record_->folder()] {
         remember_daemon(daemon, folder);
       });
   }
 }
 
-// Take in a frame. Only here does a frame become what it is for. The visit has no default: a
-// message that nobody handles does not compile.
+// Handle a frame. Only this function decides what a frame is for. The visit has no default: a
+// message without a handler does not compile.
 void RunDriver::received(NodeId node, const Frame& frame) {
   auto message = decode_node_message(frame, ranks_);
   if (!message) return log_.warning(links_.name(node) + ": " + message.error().message);
   const Sender from{frame.attempt, node};
-  // A node that was lost and comes back may send such messages.
+  // A node that was lost and comes back may send messages of an attempt that is over.
   const bool is_over = controller_.is_over(from.attempt);
   std::visit(Overloaded{
                  [](const std::monostate&) {},  // of a newer protocol
@@ -202,7 +202,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    feed(to_event(from, m));
                  },
                  [&](ReportBatch& m) {
-                   if (is_over) return;  // nobody waits for an answer
+                   if (is_over) return;  // nobody waits for an acknowledgement
                    const RankReported reported = to_event(from, m);
                    if (m.count > 0) pipeline_->add(from.attempt, std::move(m));
                    feed(reported);
@@ -238,7 +238,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  [&](const StorageTrouble& m) {
                    screen_.warn(fmt::format("{}: {}", links_.name(node), m.text));
                  },
-                 [&](const auto& m) { feed(to_event(from, m)); },  // for the controller alone
+                 [&](const auto& m) { feed(to_event(from, m)); },  // only for the controller
              },
              *message);
 }
@@ -355,9 +355,9 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   for (const Start& action : actions) {
     set_node(message, action);
     links_.send(action.placed.node, encode(message, action.attempt));
-    co_await asio::post(executor_, asio::use_awaitable);  // what is sent leaves before more is made
+    co_await asio::post(executor_, asio::use_awaitable);  // let this leave before making more
   }
-  // The handshakes and starts of a large cluster are over, and their memory is not needed again.
+  // The handshakes and starts of a large cluster are over, so their memory is no longer needed.
   if (actions.size() > 1000) ::malloc_trim(0);
 }
 
@@ -409,11 +409,11 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   co_await shutdown_flush_.wait_for(all_released());
   finished_ = true;
   journal_.remember(record_of(ended));
-  // Tell nothing to the nodes of a run that goes on without us: they may have no other launcher
-  // yet.
+  // Tell nothing to the nodes of a run that continues without us: they may not have another
+  // launcher yet.
   if (!summary_builder_.replaced()) co_await links_.detach(left_on_nodes);
   co_await shutdown_flush_.wait_for(journal_.written());
-  if (shutdown_flush_.in_time()) {  // else its thread may hang, too
+  if (shutdown_flush_.in_time()) {  // otherwise its thread may hang, too
     pipeline_->finish();
     for (const std::string& warning : pipeline_->stop_warnings()) summary_builder_.warn(warning);
   }
@@ -437,7 +437,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
 
 /// Write the end of the run. This runs on a thread, since storage may hang.
 Result<Unit> RunDriver::put_end(const RunSummary& summary) {
-  if (!record_->check_owner()) return Unit{};  // the run is another launcher's by now, and goes on
+  if (!record_->check_owner()) return Unit{};  // the run now belongs to another launcher
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
   (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
   remove_storage_markers(record_->files(), record_->folder().path());
@@ -445,7 +445,7 @@ Result<Unit> RunDriver::put_end(const RunSummary& summary) {
   return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
 }
 
-// ---- what comes in
+// ---- what arrives
 
 void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk) {
   std::string_view fresh;

@@ -1,6 +1,6 @@
 // Performs a run: the shell around RunController. It owns the links to the daemons, the run's
 // record, the report pipeline, the commits and the screen, and decides nothing about training. All
-// of it runs on the thread that calls run(), except where a member says otherwise.
+// of it runs on the thread that calls run(), unless a member's comment says otherwise.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -43,7 +43,7 @@ class RunDriver final : private LinkObserver {
             std::optional<PrivateDaemon> daemon, TlsFiles tls,
             std::map<std::string, std::string> worker_env, Log log);
 
-  /// Open what reports go to. Call it once, before run().
+  /// Open the sinks for reports. Call this once, before run().
   Result<Unit> open_sinks();
   /// Perform the run to its end, and return the exit code.
   int run();
@@ -74,7 +74,7 @@ class RunDriver final : private LinkObserver {
   Task<Unit> disk_is_idle();
   Task<Unit> flushed(std::uint64_t number);
 
-  // what comes in
+  // what arrives
   void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
   void on_report_news(ReportPipeline::News news);
   void on_stop_asked(const StopAsked& stop);
@@ -93,7 +93,7 @@ class RunDriver final : private LinkObserver {
   CheckpointManager checkpoints_;  // on the disk thread, once commits begin
   RunController controller_;
   RunLog log_;
-  RunSummaryBuilder summary_builder_;  // for the summary
+  RunSummaryBuilder summary_builder_;
   RunScreen screen_;
   JournalWriter journal_;
   OutputLog output_log_;
@@ -101,7 +101,7 @@ class RunDriver final : private LinkObserver {
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   ShardTransfer shards_;
-  int ranks_ = 0;  // that there can be in an attempt
+  int ranks_ = 0;  // the most that an attempt can have
   std::uint64_t flushed_ = 0;
   std::vector<Start> starts_;  // of one event: sent together
   int releases_ = 0;

@@ -35,7 +35,7 @@ int refuse(const RunOptions& options, const Error& error, int code) {
 int run_job(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   const JobSpec& spec = options.parsed.spec;
-  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // of all that is made from here on
+  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // for all that is made from here on
   auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
   if (!tls) return refuse(options, tls.error(), exit_code::kPermission);
   if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
@@ -46,7 +46,7 @@ int run_job(const RunOptions& options) {
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
-  // The private traind starts while the run's folder is made and synced.
+  // The private traind starts while the run's folder is being made and synced.
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
   std::optional<PrivateDaemon> daemon = std::move(*found);

@@ -1,5 +1,5 @@
 // Runs a job from the spec to the exit code: checks what the nodes and the workers need, opens the
-// run's record, and has RunDriver perform the run.
+// run's record, and lets RunDriver perform the run.
 #pragma once
 
 #include <string>
@@ -14,18 +14,18 @@ struct RunOptions {
   ParsedSpec parsed;
   std::string spec_text;
   bool unique_name = false;                    // the run's name is a default
-  bool force = false;                          // take the run over
-  std::vector<std::string> changed_keys = {};  // where the spec differs from the run's earlier one
-  bool detached = false;                       // a traind keeps this controller
+  bool force = false;                          // take over the run
+  std::vector<std::string> changed_keys = {};  // where the spec differs from the run's previous one
+  bool detached = false;                       // a traind runs this controller
   std::string private_daemon;  // the runtime folder of that traind, if it is private
   OutputMode output = OutputMode::Plain;
   bool color = false;
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
-  std::map<std::string, std::string> environment;  // of the submitter; workers get it
+  std::map<std::string, std::string> environment;  // the submitter's; workers get it
   std::string build;
 };
 
-/// Run the job to its end. Print as it goes, and return train-run's exit code.
+/// Run the job to its end. Print its progress, and return train-run's exit code.
 int run_job(const RunOptions& options);
 
 }  // namespace train

@@ -20,7 +20,7 @@ std::string end_text(const WorkerEnd& end) {
                      end.oom_killed ? ", out of memory" : "");
 }
 
-/// Return the level for a worker's end: an end that was asked for is no news, any other death is.
+/// Return the level for a worker's end: a requested end is normal, any other death is an error.
 LogLevel level_of(const WorkerEnd& end) {
   return end.clean() || end.stop_requested ? LogLevel::Info : LogLevel::Error;
 }
@@ -227,7 +227,7 @@ void RunLog::action(const RunAction& action) const {
                                    {"path", a.checkpoint.path}});
           },
           [&](const Note& a) {
-            if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are warned of
+            if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are logged as warnings
           },
           [&](const StateChanged& a) {
             log_.info("state", {{"from", to_string(a.from)},

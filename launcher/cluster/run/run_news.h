@@ -1,4 +1,4 @@
-// Passes on what becomes of checkpoints: the journal remembers it, the summary counts it, and the
+// Passes on the outcome of checkpoints: the journal records it, the summary counts it, and the
 // screen shows it.
 #pragma once
 

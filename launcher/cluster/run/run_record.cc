@@ -41,8 +41,8 @@ std::filesystem::path registry_dir() {
 }
 
 /// Return the owner of a file that we make in this folder. On some file systems (NFS with
-/// root_squash, CIFS) that is somebody else, who also owns the folder itself. Then the owner cannot
-/// tell us from others.
+/// root_squash, CIFS) that is somebody else, who also owns the folder itself. The owner then does
+/// not distinguish us from others.
 Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
   if (owner == ::geteuid()) return owner;
   std::string path = folder + "/.whose-XXXXXX";
@@ -55,8 +55,7 @@ Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
   return found.st_uid;
 }
 
-// Return the code in exit.json of an earlier launcher. Code 0 means that there is nothing left to
-// do.
+// Return the code in exit.json of an earlier launcher. Code 0 means that nothing is left to do.
 std::optional<int> finished_code(const Result<std::string>& exit_json) {
   if (!exit_json) return std::nullopt;
   boost::system::error_code ec;
@@ -121,7 +120,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
   }
   TRY_VOID(record->take_ownership(options));
   TRY_VOID(record->read_start(spec, options.changed));
-  // The run goes on, so an earlier launcher's account of its end no longer holds.
+  // The run continues, so an earlier launcher's account of its end no longer holds.
   if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
@@ -144,8 +143,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, b
   return record;
 }
 
-/// Make the record of a run in an object store. The store decides whether the run exists, whether
-/// or not the working folder is there.
+/// Make the record of a run in an object store. The store decides whether the run exists, whatever
+/// the working folder contains.
 Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, bool unique_name) {
   PosixFileSystem files;
   const RunConfig& config = spec.run_config;
@@ -164,7 +163,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_remote(const JobSpec& spec, b
   }
 }
 
-/// Take the run in the store, now that we hold the working folder: nobody else may hold it there.
+/// Claim the run in the store, now that we hold the working folder: nobody else may hold the run
+/// there.
 Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
   TRY_VOID(remote_->claim(self, folder_, options.force, [&](const std::string& text) {
@@ -186,9 +186,9 @@ Result<Unit> RunRecord::check_owner() const {
   return remote_ ? remote_->check_owner() : Unit{};
 }
 
-// Check who owns a folder that already exists. Somebody else may read and change what we put into
-// theirs. Where many share a storage_path, somebody may also have made the folder to get in our
-// way.
+// Check who owns a folder that already exists. If it is somebody else's, they can read and change
+// what we put into it. If many users share a storage_path, one of them may also have made the
+// folder to get in our way.
 Result<Unit> RunRecord::check_folder_owner() const {
   struct stat found {};
   if (::lstat(folder_.path().c_str(), &found) != 0)
@@ -213,7 +213,7 @@ Result<Unit> RunRecord::check_folder_owner() const {
   return Unit{};
 }
 
-// Make the owner key with the run, before anything else mentions the run's id.
+// Make the owner key together with the run, before anything else mentions the run's id.
 Result<Unit> RunRecord::take_owner_key() {
   constexpr std::uint64_t kKeyBytesMax = 256;
   constexpr const char* kKeyObject = "owner-key";
@@ -229,7 +229,7 @@ Result<Unit> RunRecord::take_owner_key() {
       return Unit{};
     }
   }
-  if (!run_id_.empty())  // a new key would be another's
+  if (!run_id_.empty())  // nodes would reject a new key
     return Error{
         Errc::Corrupt,
         fmt::format(
@@ -304,8 +304,8 @@ void RunRecord::read_history(const JobSpec& spec) {
   past_ = history.attempts();
 }
 
-/// Return the checkpoints that the living attempt's workers have handed over and no launcher has
-/// committed yet.
+/// Return the checkpoints that the living attempt's workers have handed over, but that no launcher
+/// has committed yet.
 Result<std::vector<PendingCheckpoint>> RunRecord::pending_of_living() {
   std::vector<PendingCheckpoint> pending;
   if (!start_.living) return pending;
@@ -330,7 +330,7 @@ void RunRecord::find_resolved() {
   }
 }
 
-/// Read the checkpoints beside the one to restore, in case a node finds other bytes in that one.
+/// Read the checkpoints before the one to restore, in case a node finds that its bytes differ.
 Result<Unit> RunRecord::read_older() {
   TRY(const auto listed, store_->list());
   for (const ListedCheckpoint& one : listed) {
@@ -342,8 +342,8 @@ Result<Unit> RunRecord::read_older() {
 
 namespace {
 
-/// Check that the checkpoint's files can be reached: they are gathered from nodes only where the
-/// spec still says so.
+/// Check that the checkpoint's files can be reached: they are collected from nodes only if the spec
+/// still says so.
 Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) {
   if (spec.run_config.checkpoint_config.replicas > 0) return Unit{};
   auto here = check_all_here(checkpoint.path, checkpoint.manifest);
@@ -397,8 +397,8 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   return Unit{};
 }
 
-/// Read resume_from_checkpoint. Every byte of it is verified, except in an object store: there
-/// whoever fetches it verifies it.
+/// Read resume_from_checkpoint. Verify every byte of it, except in an object store: there, whoever
+/// fetches it verifies it.
 Result<Unit> RunRecord::read_given_checkpoint(const std::string& location) {
   Manifest manifest;
   if (is_object_url(location)) {
@@ -427,7 +427,8 @@ void register_run(const std::string& name, const std::string& path) {
   const auto dir = registry_dir();
   std::filesystem::create_directories(dir, ec);
   if (ec) return;
-  (void)replace_private_file(dir / name, path + "\n");  // only a name for a folder, which is there
+  // The entry only names a folder, which exists.
+  (void)replace_private_file(dir / name, path + "\n");
 }
 
 namespace {

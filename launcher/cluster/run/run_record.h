@@ -1,5 +1,5 @@
-// A run on disk, as its launcher owns it: the folder, the lock, the journal, and where they say the
-// run begins. Calls block.
+// A run on disk, as its launcher owns it: the folder, the lock, the journal, and where the run
+// begins according to them. Calls block.
 #pragma once
 
 #include <memory>
@@ -21,38 +21,39 @@
 namespace train {
 
 struct RunRecordOptions {
-  bool unique_name = false;  // the name is a default: where it is taken, it gets a suffix
-  bool force = false;        // take the run over from a launcher that still holds it
-  bool changed = false;      // another spec than before: refused while its workers may live
+  bool unique_name = false;  // the name is a default: if it is taken, it gets a suffix
+  bool force = false;        // take over the run from a launcher that still holds it
+  bool changed = false;      // the spec has changed: refused while the run's workers may live
   std::string build;
-  std::function<void(const std::string&)> say = {};  // progress where it takes long; may be empty
+  /// Reports progress if it takes long; may be empty.
+  std::function<void(const std::string&)> say = {};
 };
 
 class RunRecord {
  public:
-  /// Create the run's folder, or resume an unfinished run of the same name. AlreadyExists where the
+  /// Create the run's folder, or resume an unfinished run of the same name. AlreadyExists if the
   /// run has finished or another launcher holds it; the message says which.
   static Result<std::unique_ptr<RunRecord>> open(const JobSpec& spec,
                                                  const RunRecordOptions& options);
 
   /// Write spec.yaml and spec.resolved.yaml, readable by their owner only: they may hold secrets.
-  /// Nothing is synced, so that workers need not wait for it.
+  /// Do not sync them, so that workers need not wait.
   Result<Unit> put_specs(const std::string& spec_text, const std::string& resolved_spec);
   Result<Unit> sync_specs();
 
   /// Return the run's folder on this machine.
   const RunFolder& folder() const { return folder_; }
-  /// Return the location of the run for users and nodes: the same path, or a URL.
+  /// Return the run's location for users and nodes: the same path, or a URL.
   const std::string& location() const { return remote_ ? remote_->url() : folder_.path(); }
   /// Return the remote part of a run in an object store; otherwise nullptr.
   RemoteRun* remote() { return remote_.get(); }
   const std::string& run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
-  /// Return the key that proves to nodes that the run is ours (lib/net/run_owner.h). It is in no
-  /// log, and in no file but its own.
+  /// Return the key that proves to nodes that the run is ours (lib/net/run_owner.h). No log
+  /// contains it, and no file but its own.
   const std::string& owner_key() const { return owner_key_; }
   Generation generation() const { return generation_; }
-  /// Return what is said of the run to others.
+  /// Return what others are told about the run.
   RunIdentity identity() const {
     return {run_id_, name_, generation_, location(), storage_marker_};
   }
@@ -68,7 +69,7 @@ class RunRecord {
 
   FileSystem& files() { return files_; }
   Journal& journal() { return *journal_; }
-  /// Check that the run is still ours. Fenced once another launcher has taken it over.
+  /// Check that the run is still ours. Fenced if another launcher has taken it over.
   Result<Unit> check_owner() const;
   CheckpointStore& checkpoints() { return *store_; }
   /// Return the file system that shows the files of checkpoints.
@@ -105,24 +106,24 @@ class RunRecord {
   std::vector<std::string> warnings_;
 };
 
-/// What a resumed run would go on with.
+/// Where a resumed run would continue.
 struct ResumePoint {
-  std::optional<Attempt> living = {};  // whose workers are looked for first
+  std::optional<Attempt> living = {};  // the attempt whose workers are looked for first
   Attempt next;
-  std::string checkpoint;  // its name; "": from the beginning
+  std::string checkpoint;  // its name; "": start from the beginning
   std::vector<std::string> warnings;
 };
-/// Return where `train-run resume` would begin, or an Error that says why it would not. Changes
+/// Return where `train-run resume` would continue, or an Error that says why it would not. Changes
 /// nothing.
 Result<ResumePoint> resume_point(const JobSpec& spec, const RunFolder& folder);
 
 /// Register the run by name in the user's registry (~/.local/state/trainrun/runs), for `train-run
 /// status NAME`. Best effort.
 void register_run(const std::string& name, const std::string& path);
-/// Find a run. `given`: RUN of the command line: a path or URL, a name under `storage_path`, or a
-/// registered name. The answer is a folder on this machine. For a run in an object store it is the
-/// working folder, brought up to date unless the run's launcher runs here. NotFound lists where it
-/// looked.
+/// Find a run, and return its folder on this machine. `given`: RUN of the command line: a path or
+/// URL, a name under `storage_path`, or a registered name. For a run in an object store, the folder
+/// is the working folder, brought up to date unless the run's launcher runs here. NotFound lists
+/// where it looked.
 Result<std::string> find_run(const std::string& given, const std::string& storage_path);
 
 }  // namespace train

@@ -22,7 +22,7 @@ ProgressOptions fit_to_terminal(ProgressOptions options) {
   return options;
 }
 
-/// Return the newest checkpoint's name, or "" where there is none.
+/// Return the newest checkpoint's name, or "" if there is none.
 std::string newest_checkpoint_of(const RunController& controller) {
   const auto& checkpoint = controller.newest_checkpoint();
   return checkpoint ? checkpoint->path.substr(checkpoint->path.rfind('/') + 1) : "";
@@ -34,8 +34,8 @@ std::vector<Goal> goals_of(const JobSpec& spec) {
   std::vector<Goal> goals;
   for (const StopCondition& stop : spec.run_config.stop)
     goals.push_back({stop.metric, stop.at_least});
-  // The names that loops give to their total. When they end, the metric `epoch` is that of the last
-  // epoch; `step` counts those that are done.
+  // The names that training loops give to their totals. At the end of a loop, the metric `epoch` is
+  // the last epoch's number, while `step` counts the completed steps.
   const auto total = [&](std::string_view metric, double less,
                          std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) {

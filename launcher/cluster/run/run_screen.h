@@ -1,5 +1,5 @@
-// The terminal of a run. Progress says what to show; RunScreen writes it to stdout and keeps the
-// live line alive. Warnings go to the ledger too, since the end of the run repeats them.
+// The terminal of a run. Progress decides what to show; RunScreen writes it to stdout and keeps the
+// live line alive. Warnings also go to the summary builder, since the end of the run repeats them.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,8 +18,9 @@ namespace train {
 
 namespace asio = boost::asio;
 
-/// Return where the run ends: its stop conditions, and the totals that train_loop_config has under
-/// their usual names (epochs, num_epochs, max_epochs; steps, num_steps, max_steps, total_steps).
+/// Return the metric values that end the run: its stop conditions, and the totals that
+/// train_loop_config has under their usual names (epochs, num_epochs, max_epochs; steps, num_steps,
+/// max_steps, total_steps).
 std::vector<Goal> goals_of(const JobSpec& spec);
 
 /// Return what to show of a run, and where.
@@ -37,11 +38,11 @@ class RunScreen final : public UserMessages {
   }
   void warn(const std::string& text) override;
   void phase(std::string_view text) override;
-  /// Show the state that the run goes on to; for Preparing, that the attempt begins.
+  /// Show the state that the run enters; for Preparing, that the attempt begins.
   void state_changed(const StateChanged& change, const RunController& controller);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                      std::string_view data, bool end);
-  /// Take the live line away, and print the summary.
+  /// Remove the live line, and print the summary.
   void end(const RunSummary& summary);
   /// Redraw until cancelled. `missing`: the nodes that the run waits for now.
   asio::awaitable<void> run(std::size_t nodes_wanted,

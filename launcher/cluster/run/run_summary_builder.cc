@@ -85,7 +85,7 @@ void RunSummaryBuilder::rank_exited(const std::string& node, const RankExited& e
   failures_[{event.attempt, event.rank}] = std::move(failure);
 }
 
-// Write a file, as far as that works: the summary says the same.
+// Write a file, if possible: the summary says the same.
 void RunSummaryBuilder::write(const std::string& folder, const std::string& path,
                               std::string text) {
   on_disk_([files = &record_.files(), folder, path, text = std::move(text)] {

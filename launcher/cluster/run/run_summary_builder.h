@@ -1,6 +1,5 @@
-// Remembers what the end of the run reports: attempts with their causes, the root cause,
-// checkpoints, results, warnings. The driver writes into it as things happen, and asks for the
-// summary.
+// Collects what the end of the run reports: attempts with their causes, the root cause,
+// checkpoints, results, warnings. The driver adds to it as things happen, and asks for the summary.
 #pragma once
 
 #include <functional>
@@ -24,13 +23,13 @@ class RunSummaryBuilder {
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
-  /// Return whether another launcher has the run, which goes on.
+  /// Return whether another launcher has taken over the run, which continues.
   bool replaced() const { return refused_ && refused_->code == Errc::Fenced; }
   void placed(const Placement& placement) { placement_ = placement; }
   void attempt_started(Attempt attempt, int world_size);
-  /// Note the rank's exit, and write its error.json where it failed.
+  /// Record the rank's exit, and write its error.json if it failed.
   void rank_exited(const std::string& node, const RankExited& event);
-  /// Note the attempt's end, and write its cause.json where it failed.
+  /// Record the attempt's end, and write its cause.json if it failed.
   void attempt_ended(const AttemptEnded& ended);
   void checkpoint_committed(const CheckpointManager::Outcome& outcome, Attempt attempt,
                             std::uint64_t report_seq);

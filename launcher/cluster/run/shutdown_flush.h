@@ -1,5 +1,5 @@
 // Waits at the end of a run for what is still to be written. Storage may hang, so all waits
-// together have a limit, and a shorter one once somebody has asked to end at once.
+// together have a limit, which is shorter once somebody has asked to end at once.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -17,7 +17,8 @@
 namespace train {
 
 inline constexpr Duration kEscalatedFlushMax = seconds(3);
-inline constexpr Duration kFlushQuiet = seconds(2);  // before we say that the run's end waits
+/// How long we wait before we tell the user that the run's end waits.
+inline constexpr Duration kFlushQuiet = seconds(2);
 
 class ShutdownFlush {
  public:
@@ -34,8 +35,8 @@ class ShutdownFlush {
   void begin();
   /// Shorten the limit. May be called before begin().
   void escalate();
-  /// Wait for the task. Return whether it succeeded in time; otherwise it goes on, and nobody waits
-  /// for it.
+  /// Wait for the task. Return whether it succeeded in time; otherwise it continues, but nobody
+  /// waits for it.
   asio::awaitable<bool> wait_for(Task<Unit> task);
   /// Do the same for work that blocks.
   asio::awaitable<bool> wait_for_thread(std::function<void()> work);

@@ -35,7 +35,7 @@ asio::awaitable<void> StopRequests::handle_signals() {
   for (int interrupts = 0;;) {
     const auto [error, number] = co_await caught_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
-    if (number == SIGUSR1) {  // Slurm's warning of an end to come (sbatch --signal): no hurry
+    if (number == SIGUSR1) {  // Slurm's early warning (sbatch --signal): no hurry
       if (!std::exchange(warned, true)) ask(StopAsked{StopKind::Terminate, "SIGUSR1"});
       continue;
     }
@@ -64,12 +64,12 @@ asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
   ::_exit(code);
 }
 
-// Watch for the request that `train-run stop`, on any machine that sees the storage, leaves in the
-// run's folder.
+// Watch for the request that `train-run stop` leaves in the run's folder, on any machine that can
+// access the storage.
 asio::awaitable<void> StopRequests::watch_stop_file() {
   const std::string path = folder_ + "/.stop";
   std::error_code ec;
-  std::filesystem::remove(path, ec);  // of an earlier launcher
+  std::filesystem::remove(path, ec);  // left from an earlier launcher
   for (;;) {
     const auto woken = co_await pause_for(kStopFileEvery);
     if (!woken) co_return;

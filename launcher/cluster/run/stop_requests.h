@@ -15,8 +15,8 @@
 
 namespace train {
 
-/// How long the executor may take to answer, from the second signal on. After that it hangs in a
-/// call to storage, and the process ends.
+/// How long the executor may take to answer, from the second signal on. After that, it must be
+/// hanging in a call to storage, so the process ends.
 inline constexpr Duration kAnswerMax = seconds(5);
 
 class StopRequests {
@@ -26,8 +26,8 @@ class StopRequests {
                std::function<void(const StopAsked&)> asked)
       : executor_(executor), folder_(std::move(folder)), asked_(std::move(asked)) {}
 
-  /// Listen until the process ends. Signals have a thread of their own: a third one ends the
-  /// process at once, whatever the others do.
+  /// Listen until the process ends. Signals have their own thread: a third one ends the process at
+  /// once, whatever the other threads do.
   void begin(Scope& scope);
 
  private:
