@@ -1,4 +1,4 @@
-// Prints what CLI11 has to say about a command line (help, version, mistakes).
+// Prints what CLI11 reports about a command line (help, version, mistakes).
 #pragma once
 
 #include <CLI/CLI.hpp>

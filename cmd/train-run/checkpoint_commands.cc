@@ -1,5 +1,6 @@
-// checkpoint list, verify, export, pull: show what is kept of a run, and copy it. They only read. A
-// run that goes on meanwhile may remove a checkpoint under them, which is no error.
+// checkpoint list, verify, export, pull: show and copy the kept checkpoints of a run. They only
+// read. If the run continues meanwhile, it may remove a checkpoint under them, which is not an
+// error.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -154,7 +155,8 @@ Result<ListedCheckpoint> pick(const Location& location, const RunReference& refe
                hint};
 }
 
-/// Shows how many bytes of how many are read, on stderr, if that is a terminal and it takes long.
+/// Shows on stderr how many bytes of how many have been read, if it is a terminal and it takes
+/// long.
 class Progress {
  public:
   Progress(std::string doing, std::uint64_t total)
@@ -189,7 +191,7 @@ class Progress {
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kDrawAfter;
 };
 
-/// Ctrl-C ends a copy gracefully: what is half written is removed.
+/// Lets Ctrl-C end a copy gracefully, removing what is half written.
 class Interrupts {
  public:
   Interrupts() {
@@ -231,7 +233,8 @@ std::string amount_of(const Manifest& manifest) {
 }
 
 struct Verified {
-  std::size_t intact = 0, broken = 0, elsewhere = 0;  // one that has gone is none of them
+  // A checkpoint that is gone counts as none of these.
+  std::size_t intact = 0, broken = 0, elsewhere = 0;
 };
 
 /// Verify the checkpoints, and print a line for each, in order.
@@ -385,7 +388,7 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
     progress.clear();
     code = failed(error);
     if (code != exit_code::kTaken && code != exit_code::kDamaged)
-      break;  // the next would fail as well
+      break;  // the next one would fail as well
   }
   progress.clear();
   print_out("{} copied to {}, {} there already\n", copied, target, were_there);

@@ -18,9 +18,9 @@ struct RunCommand {
   std::string log_format = "logfmt";  // or json
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
-  std::string runtime_dir;     // of the traind that keeps a detached run's controller
+  std::string runtime_dir;     // of the traind that runs a detached run's controller
   bool detached = false;       // we are that controller
-  std::string private_daemon;  // the runtime folder of a private traind that keeps us
+  std::string private_daemon;  // the runtime folder of the private traind that runs us
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name
@@ -32,14 +32,14 @@ struct LogsCommand {
 };
 
 struct CheckpointCommand {
-  std::string which;  // a name, a number, latest or best; empty: see the command
+  std::string which;  // a name, a number, latest or best; empty: up to the command
   std::string dir;
   int last = 0;  // 0: all
 };
 
 /// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
-/// Return the folder that the reference means. NotFound says where we looked for it.
+/// Return the folder of the run that the reference names. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 
 int run_command(const JobOptions& job, const RunCommand& options);
@@ -50,7 +50,7 @@ int logs_command(const RunReference& reference, const LogsCommand& options);
 /// Follow a run from now on. Return the run's exit code, or 69 if its launcher died.
 int attach_command(const RunReference& reference);
 int stop_command(const RunReference& reference);
-/// Resume a run. `overrides`: the --set options, for the attempts to come.
+/// Resume a run. `overrides`: the --set options, for later attempts.
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
                    const RunCommand& options);
 /// Print what resume would continue from and return 0, or print why it would not and return 1.

@@ -79,7 +79,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
   };
 
   // The user's own traind outlives the private one of a run. A run without nodes has a private one
-  // in any case: whoever keeps both starts both again.
+  // in any case; if that also runs the controller, each of the two restarts the other.
   Result<DetachOutcome> outcome = Error{Errc::Unavailable, ""};
   const bool named = !options.runtime_dir.empty();
   if (named || !spec.cluster.nodes.empty())

@@ -1,4 +1,4 @@
-// --detach: hands a run's controller to a traind of this machine, and returns.
+// --detach: hands a run's controller to a traind on this machine, and returns.
 #pragma once
 
 #include <string>

@@ -38,8 +38,8 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
 
 using Environment = std::map<std::string, std::string>;
 
-// Return what a supervisor would set, from the function that it uses. What only exists at start is
-// named as such.
+// Return what a supervisor would set, from the function that it uses. Placeholders stand for what
+// exists only after the start.
 std::map<int, Environment> environments_of(const JobSpec& spec, const Placement& placement,
                                            const std::string& master_addr) {
   std::map<int, Environment> by_rank;

@@ -1,4 +1,4 @@
-// run, resume, validate, schema: the commands that begin with a job's YAML.
+// run, resume, validate, schema: the commands that start from a job's YAML.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ std::string as_list(const std::string& hosts) {
   return list + "]";
 }
 
-// Return the override of cluster.nodes that --hosts and --hosts-file are short for.
+// Return the override of cluster.nodes that --hosts and --hosts-file stand for.
 std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
   if (!job.hosts.empty()) return as_list(job.hosts);
   if (job.hosts_file.empty()) return std::nullopt;
@@ -110,8 +110,8 @@ OutputMode output_mode(const std::string& output) {
   return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
 }
 
-/// Run a parsed job, here or detached. `words`: the arguments that say the same to a controller in
-/// the background.
+/// Run a parsed job, here or detached. `words`: the arguments that tell a controller in the
+/// background the same.
 int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                std::vector<std::string> changed_keys, bool unique_name, const RunCommand& options,
                std::vector<std::string> words) {

@@ -1,4 +1,4 @@
-// train-run: runs a job, and looks at runs. Each subcommand is declared once, with what it does;
+// train-run: runs a job, and inspects runs. Each subcommand is declared once, with its action;
 // `train-run job.yaml` is `train-run run job.yaml`.
 #include <fmt/format.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@
 
 namespace {
 
-/// The subcommands, each with what it does.
+/// The subcommands, each with its action.
 class Commands {
  public:
   CLI::App* add(CLI::App& parent, const std::string& name, const std::string& description,
@@ -41,8 +41,8 @@ class Commands {
   std::vector<std::pair<CLI::App*, std::function<int()>>> actions_;
 };
 
-// `train-run job.yaml …` means `train-run run job.yaml …`: a first word that is no subcommand is
-// the path of a job.
+// `train-run job.yaml …` means `train-run run job.yaml …`: if the first word is not a subcommand,
+// it is the path of a job.
 std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words) {
@@ -124,8 +124,8 @@ struct ObjectStoresAtExit {
   ~ObjectStoresAtExit() { train::close_object_stores(); }
 };
 
-// Handle abort(), which TRAIN_CHECK or an uncaught exception calls: end with the exit code of a
-// bug. 134 would be a rank's.
+// Handle abort(), which TRAIN_CHECK or an uncaught exception calls: end with the exit code for a
+// bug. 134 would look like a rank's.
 void end_as_a_bug(int) { ::_exit(train::exit_code::kBug); }
 
 int main(int argc, char** argv) {
@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
   train::learn_own_secrets();
   ::signal(SIGABRT, end_as_a_bug);
   const ObjectStoresAtExit stores;
-  // glibc would raise this by itself, and then keep what the lists of 10,000 nodes once took.
+  // glibc would raise this by itself, and then keep the memory that the lists of 10,000 nodes once
+  // took.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   CLI::App app{"Runs distributed training: train-run job.yaml", "train-run"};
   app.set_version_flag("--version", train::version_text("train-run"));

@@ -1,4 +1,5 @@
-// status, logs, stop: the commands that look at a run's folder, from any machine that sees it.
+// status, logs, attach, stop: the commands that look at a run's folder, from any machine that can
+// access it.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ std::optional<RunFolder> folder_of(const RunReference& reference) {
   return std::nullopt;
 }
 
-/// Return whether somebody holds the run's lock right now.
+/// Return whether a launcher has the run now: its lock is held, or it runs on another machine.
 bool is_running(const RunFolder& folder) {
   PosixFileSystem files;
   if (!running_elsewhere(folder).empty()) return true;
@@ -46,8 +47,7 @@ bool is_running(const RunFolder& folder) {
   return lock.has_error() && lock.error().code == Errc::Unavailable;
 }
 
-/// Tells whether somebody holds the run's lock, or will soon, because a traind keeps its
-/// controller.
+/// Tells whether a launcher has the run, or will soon, because a traind restarts its controller.
 class Life {
  public:
   bool goes_on(const RunFolder& folder) {
@@ -61,7 +61,7 @@ class Life {
   std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
 };
 
-/// Read a JSON object of a run that may be somebody else's.
+/// Read a JSON object of a run that may belong to somebody else.
 boost::json::object read_json(const std::string& path) {
   constexpr std::uint64_t kBytesMax = 1 << 20;
   PosixFileSystem files;
@@ -291,7 +291,7 @@ int attach_command(const RunReference& reference) {
     const std::size_t known = streams.size();
     if (attempt >= 0) find_streams(*folder, attempt, {}, streams);
     std::error_code ec;
-    if (known == 0 && attempt == first) {  // what was printed before is for `train-run logs`
+    if (known == 0 && attempt == first) {  // `train-run logs` shows what was printed before
       for (Followed& stream : streams) stream.offset = fs::file_size(stream.path, ec);
     }
     bool any = false;
@@ -325,7 +325,7 @@ int stop_command(const RunReference& reference) {
   while (is_running(*folder)) {
     const bool far = !running_elsewhere(*folder).empty();
     std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
-    if (far) (void)find_run(location_of_run(*folder), "");  // fetched anew
+    if (far) (void)find_run(location_of_run(*folder), "");  // fetch it again
   }
   print_out("stopped\n");
   return 0;

@@ -12,7 +12,7 @@ class CertsCommand {
  public:
   explicit CertsCommand(CLI::App& app);
   bool parsed() const { return certs_->parsed(); }
-  /// Make what was asked for, and print what to do with it. Return the exit code.
+  /// Make what the command line asks for, and print what to do with it. Return the exit code.
   int run() const;
 
  private:

@@ -23,7 +23,7 @@ void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, 
     double value = -1;
     try {
       value = std::stod(text.substr(equals + 1), &used);
-    } catch (const std::exception&) {  // not a number: said below
+    } catch (const std::exception&) {  // not a number: reported below
     }
     if (equals == std::string::npos || used != text.size() - equals - 1 || value < 0) {
       throw CLI::ValidationError(
