@@ -15,6 +15,7 @@
 
 #include "cmd/train-run/commands.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/reports/log_follower.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/report/output_lines.h"
@@ -29,6 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
+constexpr auto kFetchEvery = std::chrono::seconds(5);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a detached controller's successor
 
 std::optional<RunFolder> folder_of(const RunReference& reference) {
@@ -47,18 +49,27 @@ bool is_running(const RunFolder& folder) {
   return lock.has_error() && lock.error().code == Errc::Unavailable;
 }
 
+/// Fetch a run of another machine again. Its launcher puts new output into the store every 5 s.
+void fetch_again(const RunFolder& folder) { (void)find_run(location_of_run(folder), ""); }
+
 /// Tells whether a launcher has the run, or will soon, because a traind restarts its controller.
 class Life {
  public:
+  /// Look again. If the run is on another machine, fetch it first, but not at every call.
   bool goes_on(const RunFolder& folder) {
     const auto now = std::chrono::steady_clock::now();
+    if (now - fetched_ >= kFetchEvery && !running_elsewhere(folder).empty()) {
+      fetch_again(folder);
+      fetched_ = std::chrono::steady_clock::now();
+    }
     const bool running = is_running(folder);
     if (running) seen_ = now;
     return running || (is_detached(folder) && now - seen_ < kComeBackLimit);
   }
 
  private:
-  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
+  // The command has just fetched it.
+  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now(), fetched_ = seen_;
 };
 
 /// Read a JSON object of a run that may belong to somebody else.
@@ -123,27 +134,18 @@ std::string metric_text(const MetricValue& value) {
 
 // One rank's stream, followed as it grows.
 struct Followed {
-  std::string path;
+  LogFollower log;
   std::string prefix;
-  std::uint64_t offset = 0;
   StreamLines lines = {};
 };
 
 bool print_new(Followed& followed, bool to_the_end) {
-  constexpr std::size_t kPieceBytes = 256u << 10;
-  std::ifstream file(followed.path, std::ios::binary);
-  if (!file) return false;
-  file.seekg(static_cast<std::streamoff>(followed.offset));
-  std::string piece(kPieceBytes, '\0');
   bool any = false;
   while (!output_has_failed()) {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    const auto got = static_cast<std::size_t>(file.gcount());
-    if (got == 0) break;
+    const std::string text = followed.log.read();
+    if (text.empty()) break;
     any = true;
-    followed.offset += got;
-    const std::string_view data(piece.data(), got);
-    print_out("{}", Lines{followed.lines.feed(followed.prefix, data, false)});
+    print_out("{}", Lines{followed.lines.feed(followed.prefix, text, false)});
   }
   if (to_the_end) print_out("{}", Lines{followed.lines.feed(followed.prefix, "", true)});
   flush_out();
@@ -170,13 +172,13 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
   for (const fs::path& rank : ranks) {
     const int number = std::atoi(rank.filename().c_str());
     if (options.rank >= 0 && number != options.rank) continue;
-    for (const char* name : {"stdout.log.head", "stdout.log.1", "stdout.log", "stderr.log.head",
-                             "stderr.log.1", "stderr.log"}) {
+    for (const char* name : {"stdout.log", "stderr.log"}) {
       const std::string path = rank / name;
       const bool known = std::any_of(streams.begin(), streams.end(),
-                                     [&](const Followed& f) { return f.path == path; });
+                                     [&](const Followed& f) { return f.log.path() == path; });
       if (!known && fs::exists(path, ec))
-        streams.push_back({path, options.rank >= 0 ? "" : fmt::format("[{}] ", number)});
+        streams.push_back(
+            {LogFollower(path), options.rank >= 0 ? "" : fmt::format("[{}] ", number)});
     }
   }
 }
@@ -286,14 +288,14 @@ int attach_command(const RunReference& reference) {
   flush_out();
   std::vector<Followed> streams;
   Life life;
-  for (int attempt = newest_attempt(*folder), first = attempt;; attempt = newest_attempt(*folder)) {
+  // `train-run logs` shows what was printed before.
+  if (const int attempt = newest_attempt(*folder); attempt >= 0)
+    find_streams(*folder, attempt, {}, streams);
+  for (Followed& stream : streams) stream.log.skip_to_end();
+  for (;;) {
     const bool going_on = life.goes_on(*folder);
-    const std::size_t known = streams.size();
-    if (attempt >= 0) find_streams(*folder, attempt, {}, streams);
-    std::error_code ec;
-    if (known == 0 && attempt == first) {  // `train-run logs` shows what was printed before
-      for (Followed& stream : streams) stream.offset = fs::file_size(stream.path, ec);
-    }
+    if (const int attempt = newest_attempt(*folder); attempt >= 0)
+      find_streams(*folder, attempt, {}, streams);
     bool any = false;
     for (Followed& stream : streams) any |= print_new(stream, !going_on);
     if (!going_on || output_has_failed()) break;
@@ -325,7 +327,7 @@ int stop_command(const RunReference& reference) {
   while (is_running(*folder)) {
     const bool far = !running_elsewhere(*folder).empty();
     std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
-    if (far) (void)find_run(location_of_run(*folder), "");  // fetch it again
+    if (far) fetch_again(*folder);
   }
   print_out("stopped\n");
   return 0;

@@ -231,6 +231,30 @@ TEST_P(S3Run, IsStoppedFromAnotherMachine) {
   EXPECT_TRUE(contains(run.out(), "train-run stop")) << run.out();
 }
 
+TEST_P(S3Run, IsFollowedFromAnotherMachine) {
+  const std::string job = cluster.write(
+      "job.yaml",
+      fmt::format(
+          "name: job\n"
+          "command: [sh, -c, 'echo begun; while [ ! -e {} ]; do sleep 0.1; done; echo over']\n"
+          "scaling_config: {{num_workers: 1, resources_per_worker: {{CPU: 0}}}}\n"
+          "run_config: {{storage_path: {}}}\n",
+          cluster.path("go"), server.location("runs")));
+  Process& run = cluster.train_run({job}, on());
+  ASSERT_TRUE(wait_until([&] {
+    const auto log = store->get("attempts/000/ranks/0000/stdout.log", 1 << 20);
+    return log.has_value() && *log == "begun\n";
+  })) << run.out()
+      << run.err();
+  Process& logs = cluster.train_run({"logs", "--follow", run_location}, on("other"));
+  ASSERT_TRUE(wait_until([&] { return contains(logs.out(), "[0] begun\n"); })) << logs.err();
+  cluster.write("go", "");
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(logs.wait(), 0) << logs.err();
+  EXPECT_EQ(logs.out(), "[0] begun\n[0] over\n");
+}
+
 TEST_P(StoreRun, ALauncherThatWasReplacedEndsAndCommitsNothing) {
   Process& first = cluster.train_run({held_at(2)}, on());
   ASSERT_TRUE(wait_until([&] { return committed(2); })) << first.out() << first.err();

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "launcher/cluster/reports/log_piece.h"
+
 namespace train {
 namespace {
 
@@ -58,7 +60,24 @@ Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
   if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
   stream.piece_bytes = static_cast<std::uint64_t>(status.st_size);
   stream.rotated = ::stat((stream.path + ".head").c_str(), &status) == 0;
-  return stream.rotated ? 0 : stream.piece_bytes;
+  if (!stream.rotated) return stream.piece_bytes;
+  const std::vector<LogPiece> pieces = open_pieces(stream.path);
+  if (!pieces.empty() && pieces.back().newest) {
+    stream.piece_begin = pieces.back().begin;
+    stream.piece_bytes = pieces.back().end - pieces.back().begin;
+    return 0;
+  }
+  // The launcher died before it wrote the header.
+  stream.piece_begin = pieces.empty() ? 0 : pieces.back().end;
+  if (stream.piece_bytes == 0)
+    TRY_VOID(write_all(stream.fd, piece_header(stream.piece_begin), stream.path));
+  return 0;
+}
+
+Result<Unit> OutputLog::write_output(Stream& stream, std::string_view data) {
+  TRY_VOID(write_all(stream.fd, data, stream.path));
+  stream.piece_bytes += data.size();
+  return Unit{};
 }
 
 Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
@@ -68,10 +87,8 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
   *fresh = {};
   if (std::exchange(stream->rotated, false)) stream->offset = offset;
   if (offset > stream->offset) {  // the node's spool was full while there was no launcher
-    TRY_VOID(write_all(
-        stream->fd,
-        fmt::format("\n[trainrun: {} bytes of output are lost here]\n", offset - stream->offset),
-        stream->path));
+    TRY_VOID(write_output(*stream, fmt::format("\n[trainrun: {} bytes of output are lost here]\n",
+                                               offset - stream->offset)));
     stream->offset = offset;
   }
   const std::uint64_t known = stream->offset - offset;
@@ -80,9 +97,8 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
   *fresh = data;
   if (stream->piece_bytes + data.size() > piece_bytes_max()) TRY_VOID(rotate(*stream));
   make_room(data.size());
-  TRY_VOID(write_all(stream->fd, data, stream->path));
+  TRY_VOID(write_output(*stream, data));
   *held_bytes_ += data.size();
-  stream->piece_bytes += data.size();
   stream->offset += data.size();
   return stream->offset;
 }
@@ -97,8 +113,10 @@ Result<Unit> OutputLog::rotate(Stream& stream) {
   if (::rename(stream.path.c_str(), to.c_str()) != 0)
     return system_error(errno, "renaming " + stream.path);
   TRY(stream.fd, open_log(stream.path));
-  stream.piece_bytes = 0;
-  return Unit{};
+  stream.piece_begin += std::exchange(stream.piece_bytes, 0);
+  const std::string header = piece_header(stream.piece_begin);
+  if (held_bytes_) *held_bytes_ += header.size();
+  return write_all(stream.fd, header, stream.path);
 }
 
 /// Return the limit of one piece. Streams share the run's limit so that each keeps its beginning

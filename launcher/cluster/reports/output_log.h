@@ -1,6 +1,7 @@
 // Keeps the run's copy of what workers print: attempts/000/ranks/0003/{stdout,stderr}.log, byte by
 // byte, bounded. When a stream exceeds a third of its limit, its beginning stays as
-// stdout.log.head, and the newest two thirds are in stdout.log.1 and stdout.log. When the run
+// stdout.log.head, and the newest two thirds are in stdout.log.1 and stdout.log, each after a line
+// that gives its position (log_piece.h). When the run
 // exceeds its limit, the oldest output is removed: first that of earlier attempts, then the oldest
 // of this one.
 #pragma once
@@ -44,11 +45,13 @@ class OutputLog {
     int fd = -1;
     std::string path;
     std::uint64_t offset = 0;       // of the stream: everything before it is here
-    std::uint64_t piece_bytes = 0;  // in the file that is being written
+    std::uint64_t piece_begin = 0;  // position of the file that is being written, without headers
+    std::uint64_t piece_bytes = 0;  // in that file, without its header
     bool rotated = false;           // by an earlier launcher: its offset is not known yet
   };
   Result<Stream*> stream_of(Attempt attempt, Rank rank, int number);
   static Result<std::uint64_t> held_bytes(Stream& stream);
+  static Result<Unit> write_output(Stream& stream, std::string_view data);
   Result<Unit> rotate(Stream& stream);
   std::uint64_t piece_bytes_max() const;
   struct Piece {    // a file of some stream

@@ -76,7 +76,8 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       {"upload_timeout", checkpoint.upload_timeout == minutes(10), "docs/checkpoints.md",
        "`checkpoint_config.upload_timeout` (10 minutes) is given up"},
       {"kCommitWarnAfter", kCommitWarnAfter == seconds(60), "docs/checkpoints.md",
-       "after 60 s (or half of it) the terminal says that the storage does not answer"},
+       "After half of it, but after 60 s at most, the terminal says that the storage does not "
+       "answer"},
       {"kStorageTimeout", kStorageTimeout == seconds(1), "docs/checkpoints.md",
        "waits for a commit under way until its time is over, and says so after 1 s."},
       {"kWithoutSpaceMax", kWithoutSpaceMax == 3, "docs/testing.md",

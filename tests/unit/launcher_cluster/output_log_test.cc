@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "launcher/cluster/reports/log_piece.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -59,7 +60,7 @@ TEST(OutputLog, AfterARotationTheNextLaunchersLogTakesWhatTheSupervisorSends) {
   EXPECT_EQ(*log.append(kAttempt, kRank, 1, offset, "dddd", &fresh), 24u);
 
   EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank) + ".head"), "aaaaaaaa");
-  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), "ccccdddd");
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), piece_header(16) + "ccccdddd");
 }
 
 TEST(OutputLog, SaysHowMuchIsLost) {
@@ -86,8 +87,8 @@ TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {
 
   const std::string path = folder.stdout_log(kAttempt, kRank);
   EXPECT_EQ(text_of(path + ".head"), "aaaaaaaa");
-  EXPECT_EQ(text_of(path + ".1"), "cccccccc");
-  EXPECT_EQ(text_of(path), "dddddddd");
+  EXPECT_EQ(text_of(path + ".1"), piece_header(16) + "cccccccc");
+  EXPECT_EQ(text_of(path), piece_header(24) + "dddddddd");
 }
 
 constexpr std::string_view kRemoved =
@@ -116,7 +117,8 @@ TEST(OutputLog, RemovesWhatIsOldestWhenTheRunHasReachedItsLimit) {
 
   for (int i = 0; i < 4; ++i) offset = print(Attempt{2}, Rank{0}, offset);
   EXPECT_EQ(text_of(folder.stdout_log(Attempt{1}, Rank{0})), kRemoved);
-  EXPECT_EQ(text_of(folder.stdout_log(Attempt{2}, Rank{0})).size(), 800u);
+  EXPECT_EQ(text_of(folder.stdout_log(Attempt{2}, Rank{0})).size(),
+            piece_header(4000).size() + 800u);
 }
 
 TEST(OutputLog, WhatARotationDropsCountsNoMore) {
