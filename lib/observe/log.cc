@@ -108,8 +108,10 @@ std::string format_log_line(LogFormat format, std::chrono::system_clock::time_po
 }
 
 struct Log::Output {
-  std::shared_ptr<spdlog::details::thread_pool> writer;  // of a log in the background
   std::shared_ptr<spdlog::logger> logger;
+  // Of a log in the background. It is destroyed before the logger: its thread then ends while we
+  // still own the logger, which its last lines refer to.
+  std::shared_ptr<spdlog::details::thread_pool> writer;
   LogFormat format;
   LogContext context;  // of the log that was opened
 
