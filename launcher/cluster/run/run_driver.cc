@@ -437,11 +437,14 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
 
 /// Write the end of the run. This runs on a thread, since storage may hang.
 Result<Unit> RunDriver::put_end(const RunSummary& summary) {
-  if (!record_->check_owner()) return Unit{};  // the run now belongs to another launcher
+  const auto owner = record_->check_owner();
+  const bool replaced = owner.has_error() && owner.error().code == Errc::Fenced;
+  if (replaced) return Unit{};  // the run now belongs to another launcher
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
   (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
   remove_storage_markers(record_->files(), record_->folder().path());
   if (options_.detached) end_detached(record_->folder());
+  if (owner.has_error()) return owner.error();  // who owns the run in the store is not known
   return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
 }
 
