@@ -223,7 +223,7 @@ bool RunController::ends_well() const {
 
 void RunController::conclude_attempt() {
   tell_of_useless_standbys();
-  validations_.lost();
+  validations_.end_attempt();
   const AttemptEnded ended = attempt_->conclude();
   progress_.add(ended);
   const std::optional<Stop>& stop = progress_.stop();

@@ -26,11 +26,15 @@ std::optional<CheckpointInfo> ValidationQueue::begin(NodeId node) {
 }
 
 void ValidationQueue::lost(NodeId node) {
-  if (running_ && running_->node == node) lost();
+  if (running_ && running_->node == node) queue_again();
 }
 
-void ValidationQueue::lost() {
+void ValidationQueue::end_attempt() {
   said_ = false;
+  queue_again();
+}
+
+void ValidationQueue::queue_again() {
   if (!running_) return;
   waiting_.push_front(std::move(running_->checkpoint));
   running_.reset();

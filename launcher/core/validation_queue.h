@@ -30,8 +30,8 @@ class ValidationQueue {
   std::optional<CheckpointInfo> begin(NodeId node);
   /// Record that the validator on `node` is gone without a result: its checkpoint is next again.
   void lost(NodeId node);
-  /// Do the same wherever it runs.
-  void lost();
+  /// Record that the attempt has ended, and every validator with it.
+  void end_attempt();
   /// Record that the checkpoint's result is on disk, whether or not its validation was known to
   /// run.
   void finished(std::uint64_t number);
@@ -39,7 +39,7 @@ class ValidationQueue {
   /// Return the checkpoint that is being validated on `node`.
   const CheckpointInfo* running_on(NodeId node) const;
   bool idle() const { return !running_ && waiting_.empty(); }
-  /// Return true the first time in an attempt (lost() ends one): the user has to be told that the
+  /// Return true the first time in an attempt: the user has to be told that the
   /// training is over and the run waits only for validations.
   bool says_waiting() { return !std::exchange(said_, true); }
   /// Return the numbers of the checkpoints without a result, the running one first.
@@ -50,6 +50,8 @@ class ValidationQueue {
     CheckpointInfo checkpoint;
     NodeId node;
   };
+  void queue_again();
+
   std::uint64_t every_;
   std::optional<Running> running_;
   std::deque<CheckpointInfo> waiting_;

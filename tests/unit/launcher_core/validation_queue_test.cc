@@ -43,6 +43,20 @@ TEST(ValidationQueue, WhatWasLostIsTheNextOneAgain) {
   EXPECT_EQ(board.begin(kOther), number(1));
 }
 
+TEST(ValidationQueue, TheUserIsToldOfTheWaitOnceInAnAttempt) {
+  ValidationQueue board = board_with(1, 2);
+  board.begin(kNode);
+  EXPECT_TRUE(board.says_waiting());
+  EXPECT_FALSE(board.says_waiting());
+
+  board.lost(kNode);
+  EXPECT_FALSE(board.says_waiting());
+  board.begin(kOther);
+  board.end_attempt();
+  EXPECT_TRUE(board.says_waiting());
+  EXPECT_EQ(board.begin(kNode), number(1));
+}
+
 TEST(ValidationQueue, AResultCountsWhetherOrNotItWasKnownToRun) {
   ValidationQueue board(1, {number(3), number(4)});  // an earlier launcher's, whose order runs
 
