@@ -84,12 +84,6 @@ void ReportPipeline::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::uint64_t ReportPipeline::last_report_seq(Attempt attempt) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = sequences_.find(attempt);
-  return found == sequences_.end() ? 0 : found->second.last(Rank{0});
-}
-
 void ReportPipeline::run() {
   for (bool over = false; !over;) {
     Work work;

@@ -60,9 +60,6 @@ class ReportPipeline {
   /// End the thread. Call stop_warnings() only after this.
   void finish();
   std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
-  /// Return the report_seq of rank 0's last report in an attempt. It tells how many reports after a
-  /// checkpoint were lost.
-  std::uint64_t last_report_seq(Attempt attempt) const;
 
  private:
   struct Item {
