@@ -21,38 +21,40 @@ class CheckedFiles;
 class Checkpoint {
  public:
   /// Make a checkpoint of the files under `directory`, sub-folders included. report() copies them
-  /// before it returns, so the caller may change or delete the folder afterwards. Files whose names
-  /// begin with '.' are left out. Throws Failure when `directory` is not a directory.
+  /// before it returns, so the caller may change or delete the folder afterwards. Files and folders
+  /// whose names begin with '.' are left out. Throws Failure when `directory` is not a directory.
   static Checkpoint from_directory(const std::filesystem::path& directory);
-  /// Do as from_directory does, but move the folder instead of copying it when it lies on the same
-  /// file system. The folder is gone afterwards. report() refuses a committed checkpoint.
+  /// Make a checkpoint as from_directory does, but let report() move the folder instead of copying
+  /// it (across file systems it copies the files, and then removes the folder). Afterwards the
+  /// folder is gone. report() refuses to move a committed checkpoint.
   static Checkpoint take_directory(const std::filesystem::path& directory);
-  /// Make a checkpoint of one small value in a file "state.json" (seed 001's dict). Read it again
-  /// with to_value().
+  /// Make a checkpoint of one small value, in a file "state.json". Read it back with to_value().
   static Checkpoint from_json(const Value& value);
-  /// Make a checkpoint of the files that `write` puts into the folder it is given. The SDK calls
-  /// `write` on its own thread after report() has returned, so what `write` reads must not change
-  /// meanwhile (torch.h's from_state takes its copy first). An exception in `write` fails this
-  /// checkpoint only.
+  /// Make a checkpoint of the files that `write` creates in the folder that it is given. The SDK
+  /// calls `write` on its own thread after report() has returned, so the data that `write` reads
+  /// must not change before it is done (torch.h's from_state takes its copy first). An exception in
+  /// `write` fails only this checkpoint.
   static Checkpoint from_writer(std::function<void(const std::filesystem::path&)> write);
   /// Save a module and an optimizer: from_state(model, optimizer). Defined in torch.h.
   template <class... State>
   static Checkpoint from_state(State&&... state);
 
-  /// Return the folder of a committed checkpoint, to read from. If the checkpoint is from
+  /// Return the folder of a committed checkpoint, for reading. If the checkpoint is from
   /// get_checkpoint(), first verify its files against the manifest, except those that load() or
-  /// to_value() have already verified. Throws Failure("corrupt") that names the file, and Failure
+  /// to_value() have already verified. Throws Failure("corrupt"), which names the file, and Failure
   /// when the checkpoint is not committed yet.
   const std::filesystem::path& as_directory() const;
-  /// Return the value of from_json. Throws Failure when there is no state.json.
+  /// Return the value that from_json saved. Throws Failure when there is no state.json.
   Value to_value() const;
-  /// Return the spec's metadata and what set_metadata added.
+  /// Return the metadata. In a committed checkpoint it consists of the spec's `metadata`, what
+  /// set_metadata set, and the positions of the datasets; before that, only of what set_metadata
+  /// set.
   const Dict& metadata() const;
   void set_metadata(Dict metadata);
-  /// Return the metrics that rank 0 reported the checkpoint with; empty before it is committed.
+  /// Return the metrics that rank 0 reported with the checkpoint; empty before it is committed.
   const Dict& metrics() const;
-  /// Load what from_state saved (defined in torch.h). Each file is read once and verified while it
-  /// is read. On Failure("corrupt") the tensors keep what was loaded up to then.
+  /// Load what from_state saved (defined in torch.h). Reads each file once, and verifies it while
+  /// reading. After a Failure("corrupt"), the tensors keep what was loaded before it.
   template <class... State>
   void load(State&&... state) const;
 
@@ -67,24 +69,24 @@ class Checkpoint {
 };
 
 /// Return the newest committed checkpoint of this run, or the one to resume from; nothing at a
-/// fresh start. Every rank of an attempt gets the same checkpoint, because it is decided before the
-/// attempt starts. Never blocks on peers. Reads the manifest and checks the sizes of the files;
-/// throws Failure("corrupt"). The bytes are verified when they are read: by load(), to_value() and
-/// as_directory().
+/// fresh start. Every rank of an attempt gets the same checkpoint, because the launcher chooses it
+/// before the attempt starts. Never blocks on peers. Reads the manifest and checks the sizes of the
+/// files; throws Failure("corrupt"). The bytes are verified when they are read: by load(),
+/// to_value() and as_directory().
 std::optional<Checkpoint> get_checkpoint();
 
-/// Return the `epoch` that the restored checkpoint was reported with, plus one; else 0.
+/// Return one more than the `epoch` that the restored checkpoint was reported with; else 0.
 int start_epoch();
 
 /// Return how many workers made the checkpoint that this attempt starts from; 0 when there is none.
 /// Reads its manifest, not its files. Throws Failure("corrupt") when the manifest cannot be read.
 int restored_world_size();
 
-/// Call `f(old_size, new_size)` now, on this thread, if the group has another size than the one
-/// that made the restored checkpoint: for example to scale a learning rate, or to redistribute what
-/// each rank kept for itself. A group changes its size only between attempts, so f is called at
-/// most once per process. Exceptions from f reach the caller. The global batch needs no adjustment:
-/// see per_worker_batch(). (Horovod's reset callbacks.)
+/// Call `f(old_size, new_size)` now, on this thread, if the size of the group differs from that of
+/// the group that made the restored checkpoint: for example, to scale a learning rate, or to
+/// redistribute what each rank kept for itself. A group changes its size only between attempts, so
+/// f is called at most once per process. Exceptions from f reach the caller. The global batch needs
+/// no adjustment: see per_worker_batch(). (Horovod's reset callbacks.)
 void on_resize(const std::function<void(int old_size, int new_size)>& f);
 
 }  // namespace train

@@ -55,7 +55,7 @@ class Value {
   Storage storage_;
 };
 
-/// Write as JSON. NaN and infinities, which JSON lacks, become null.
+/// Return `value` as JSON. NaN and infinities, which JSON lacks, become null.
 std::string to_json(const Value& value);
 /// Parse JSON. Throws a train::Failure with the offset of the mistake.
 Value parse_json(std::string_view text);

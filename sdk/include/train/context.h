@@ -1,6 +1,7 @@
-// Tells a worker who it is, and lets the ranks act together. Any thread may make these calls,
-// inside train::run() or before it. The calls that ask about the worker never block, except the
-// first one, which connects to the supervisor (or becomes a world of one when there is none).
+// Functions that tell a worker its place in the run, and that let the ranks act together. Any
+// thread may call them, inside train::run() or before it. The calls that only ask about the worker
+// never block, except the first one: it connects to the supervisor (or, without one, takes
+// torchrun's ranks or becomes a world of one).
 #pragma once
 
 #include <train/config.h>
@@ -20,8 +21,8 @@ class Context {
   int local_world_size() const;  // workers on this node
   int node_rank() const;
   int node_count() const;
-  int attempt() const;      // 0 at first, one more with each restart of the group
-  bool supervised() const;  // false: started by hand, a world of one
+  int attempt() const;      // 0 at first, plus one for each restart of the group
+  bool supervised() const;  // false: started by hand or by torchrun
   std::string run_name() const;
   std::string run_id() const;
   std::string storage_path() const;  // the run's folder; empty when not supervised
@@ -32,13 +33,12 @@ class Context {
 /// Return the worker's own context. The reference stays valid until the process ends.
 const Context& get_context();
 
-/// Return this worker's share of a global batch at this world size: global_batch / world_size, and
-/// one more on the first global_batch % world_size ranks. Throws Failure when global_batch <
-/// world_size.
+/// Return this worker's share of a global batch at this world size: global_batch / world_size, plus
+/// one on the first global_batch % world_size ranks. Throws Failure when global_batch < world_size.
 int per_worker_batch(int global_batch);
 
 /// Wait until every rank has called it. Throws Failure("timeout") after `timeout` (default: none;
-/// after 60 s a line names the missing ranks), and Stopped when the run is stopped meanwhile. All
+/// after 60 s, train-run names the missing ranks), and Stopped when the run is being stopped. All
 /// ranks must make the same collective calls in the same order.
 void barrier(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
 
@@ -51,9 +51,9 @@ enum class Reduce { Mean, Sum, Min, Max };
 /// same keys, with numbers as values. Collective: see barrier().
 Dict reduce(const Dict& metrics, Reduce how = Reduce::Mean);
 
-/// Run f on one rank of each node while that node's other ranks wait; afterwards the name counts as
+/// Run f on one rank of each node while that node's other ranks wait. Afterwards the name counts as
 /// done for this attempt, and later calls return at once. When f throws, the rank that ran it gets
-/// the exception, and the others get a Failure with its text.
+/// the exception, and the node's other ranks get a Failure with its text.
 void once_per_node(const std::string& name, const std::function<void()>& f);
 
 }  // namespace train

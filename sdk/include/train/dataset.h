@@ -18,17 +18,17 @@ class Schema;
 namespace train {
 
 struct BatchOptions {
-  std::int64_t batch_size = 256;  // rows on this rank; per_worker_batch() computes it from a global
-                                  // size. Ranks may differ
-  bool drop_last = false;         // leave out the last batch when it is short (on every rank alike)
-  int prefetch_batches = 2;       // prepared ahead on a thread of their own; 0: none
+  /// Rows per batch on this rank; ranks may differ. per_worker_batch() divides up a global batch.
+  std::int64_t batch_size = 256;
+  bool drop_last = false;    // leave out the last step when it is short, on every rank
+  int prefetch_batches = 2;  // batches to prepare ahead, on a thread of their own; 0: none
 };
 
 /// The rows of one step: batch_size of them, fewer only in the last batch. Ranks whose share is
 /// shorter repeat rows of their own share (at most one row per pass when all have the same batch
 /// size), so that all ranks make the same number of steps. Rows [valid_rows, rows) are such
-/// repeats: mask them out of sums and means. valid_rows may be 0. Later batches may show the same
-/// memory: copy the rows before you write into them.
+/// repeats: mask them out of sums and means. valid_rows may be 0. Later batches may share this
+/// memory: copy the rows before you write to them.
 struct Batch {
   std::shared_ptr<arrow::RecordBatch> data;
   std::int64_t valid_rows = 0;
@@ -36,9 +36,9 @@ struct Batch {
 
 class BatchStream;  // the reading thread; sdk/data
 
-/// A one-pass range over batches; begin() may be called once. begin() and ++ throw errors (a bad
-/// file) as train::Failure that names the file and the row group. You may leave the loop early: the
-/// reading thread ends with the range, and the pass is over.
+/// A one-pass range over batches; begin() may be called once. If something is wrong, such as a bad
+/// file, begin() and ++ throw a train::Failure that names the file and the row group. You may leave
+/// the loop early: the reading thread ends with the range, and the pass is then over.
 class BatchRange {
  public:
   class Iterator {
@@ -76,13 +76,13 @@ class TorchBatchRangeOf;  // torch.h
 using TorchBatchRange = TorchBatchRangeOf<void>;
 
 /// One dataset as this rank sees it: an equal share (±1 row) of "train" or of a dataset with
-/// `split: true`; the whole of any other. Each pass is the next epoch. With `shuffle`, (seed,
-/// epoch) determine its order; without, it is the order of the files. In each step the ranks divide
-/// the next rows of one global order, so with the same global batch a step trains on the same rows
-/// at any world size. Checkpoints carry the position: after a restart, at whatever world size, the
-/// first pass continues after the last batch that was handed out before the checkpoint, and sees
-/// each remaining row of that epoch once. Not thread-safe. Passes over one dataset cannot overlap:
-/// a new pass ends the one before.
+/// `split: true`; all of any other. Each pass is the next epoch. With `shuffle`, (seed, epoch)
+/// determine the order of its rows; without, the order is that of the files. In each step the ranks
+/// divide the next rows of one global order among themselves, so with the same global batch a step
+/// trains on the same rows at any world size. Checkpoints record the position: after a restart, at
+/// any world size, the first pass continues after the last batch that was handed out before the
+/// checkpoint, and sees each remaining row of that epoch once. Not thread-safe. Passes over one
+/// dataset cannot overlap: a new pass ends the previous one.
 class DatasetShard {
  public:
   struct Impl;
@@ -92,11 +92,12 @@ class DatasetShard {
   std::int64_t total_rows() const;  // of the whole dataset
   std::shared_ptr<arrow::Schema> schema() const;
   /// Set the epoch of the next pass. Without this call, epochs count up from start_epoch(), or from
-  /// the checkpoint's position. An epoch other than that position's begins at its first row.
+  /// the checkpoint's position. Any epoch other than that of the position begins at its first row.
   void set_epoch(std::uint64_t epoch);
-  /// Return the next pass. When the dataset is split, this is a collective (see barrier()): the
-  /// ranks compare their row counts before the first step, and a difference throws on every rank a
-  /// Failure that names them.
+  /// Return the next pass. When the dataset is split, this is a collective (see barrier()): before
+  /// the first step, the ranks compare what they are about to read (row counts, epoch, position,
+  /// drop_last), and if they differ, every rank throws a Failure that says what differs on which
+  /// ranks.
   BatchRange iter_batches(const BatchOptions& options = {});
   /// Do the same with tensors: column name → tensor on this rank's device. Defined in torch.h.
   TorchBatchRange iter_torch_batches(const BatchOptions& options = {});

@@ -1,5 +1,5 @@
-// The exceptions that the SDK throws. Inside trainrun an error is a value; user code gets one
-// exception type.
+// The exceptions that the SDK throws. Inside trainrun, an error is a value; the SDK turns it into
+// an exception for user code.
 #pragma once
 
 #include <stdexcept>
@@ -21,7 +21,7 @@ class Failure : public std::runtime_error {
 };
 
 /// Thrown by report() and by the collectives when the run is being stopped gracefully (Ctrl-C, a
-/// stop condition, a preemption): the checkpoint is kept, and the loop only has to be left.
+/// stop condition, a preemption): the checkpoint is kept, and the loop only needs to end.
 /// train::run() turns it into a clean end of the worker. It is not a Failure, so that `catch (const
 /// train::Failure&)` does not swallow it.
 class Stopped : public std::runtime_error {

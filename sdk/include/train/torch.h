@@ -1,10 +1,10 @@
 // The SDK for programs that train with LibTorch: data parallelism, the process group, samplers,
 // state on disk, datasets as tensors. Link trainrun::torch. Errors are train::Failure unless a
-// comment says otherwise; LibTorch's own exceptions come only from the user's code (forward,
-// backward, step).
+// comment says otherwise; LibTorch's own exceptions come only from user code (forward, backward,
+// step).
 //
 // Every rank must make the collective calls (prepare_model, process_group, and the backward passes
-// of a prepared model) in the same order. When a peer dies, or does not come within the job's
+// of a prepared model) in the same order. When a peer dies, or does not join within the job's
 // backend_config.timeout, they throw Failure("unavailable" or "timeout").
 #pragma once
 
@@ -32,14 +32,15 @@ class ProcessGroup;
 namespace train {
 
 /// Return this rank's device: GPU local_rank (modulo the number of GPUs that it may see), or the
-/// CPU when none is visible. Any thread may call it.
+/// CPU when none is visible. Throws Failure("unavailable") when a GPU is visible but the GPU part
+/// of the SDK cannot be loaded. Any thread may call it.
 torch::Device device();
 
-/// Return the group of all ranks: NCCL when device() is a GPU, else Gloo, or as
-/// backend_config.collectives says. The first call makes the group and is collective (prepare_model
-/// makes it, too). Null in a world of one. Use the group from one thread at a time; include
-/// <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is taken down when
-/// the process ends.
+/// Return the group of all ranks: NCCL when device() is a GPU, else Gloo, unless
+/// backend_config.collectives names one. The first call makes the group, and is collective
+/// (prepare_model makes it, too). Null in a world of one. Use the group from one thread at a time;
+/// include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is
+/// destroyed when the process ends.
 c10::intrusive_ptr<c10d::ProcessGroup> process_group();
 
 // ---- data parallelism
@@ -50,12 +51,12 @@ struct DataParallelOptions {
   /// Gradients live in the buckets themselves, which avoids a copy after the reduction and a second
   /// set of gradients. Do not replace them with other tensors; zero_grad() is fine either way.
   bool gradient_as_bucket_view = true;
-  /// Parameters that a backward pass does not reach take part with zeros, so that ranks may take
-  /// different branches. This costs a look at the graph in each step. Without it, such a pass
-  /// throws and names the parameters.
+  /// Parameters that a backward pass does not reach contribute zeros, so that ranks may take
+  /// different branches. This costs a search of the graph in each step. Without it, such a pass
+  /// throws a Failure that names the parameters.
   bool find_unused_parameters = false;
-  /// At the end of every synchronized backward pass all ranks have rank 0's buffers (BatchNorm's
-  /// statistics).
+  /// At the end of every synchronized backward pass, copy rank 0's buffers (BatchNorm's statistics)
+  /// to all ranks.
   bool broadcast_buffers = true;
 };
 
@@ -77,7 +78,7 @@ class GradientSync {
 };
 
 template <class M, class = void>
-struct ModuleOf;  // the holders prepare_model takes
+struct ModuleOf;  // the holders that prepare_model accepts
 template <class Impl>
 struct ModuleOf<std::shared_ptr<Impl>> {
   using Type = Impl;
@@ -91,8 +92,8 @@ struct ModuleOf<Holder, std::void_t<typename Holder::ContainedType>> {
 
 }  // namespace detail
 
-/// While it lives, backward passes of the model add to this rank's gradients and do not talk to the
-/// other ranks. The first pass after it reduces what has been accumulated. All ranks must do the
+/// While it lives, backward passes of the model only add to this rank's gradients, without
+/// communication. The first pass afterwards reduces what has accumulated. All ranks must do the
 /// same.
 class NoSync {
  public:
@@ -111,8 +112,8 @@ class NoSync {
 
 /// A module whose gradients are averaged over the ranks. Use it like the holder it was made from:
 /// model->forward(x), model(x), model->parameters(), torch::save(model.module(), …). Copies share
-/// the module. Keep one as long as you train: once the last copy is gone, a backward pass of the
-/// bare module throws, because the ranks would train apart.
+/// the module. Keep one for as long as you train: once the last copy is gone, a backward pass of
+/// the bare module throws, because the ranks would diverge.
 template <class Impl>
 class DataParallel {
  public:
@@ -142,8 +143,8 @@ class DataParallel {
 /// it to device(), set its parameters and buffers to rank 0's, and from then on average its
 /// gradients over the ranks, overlapping with the backward pass. Call it before you make the
 /// optimizer. In a world of one it only moves the module. Collective. Throws
-/// Failure("invalid_argument") when ranks disagree about the parameters, or when none needs a
-/// gradient.
+/// Failure("invalid_argument") when ranks disagree about the parameters, or when no parameter needs
+/// a gradient.
 template <class M>
 auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
   using Module = detail::ModuleOf<M>;
@@ -155,10 +156,11 @@ auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
 // ---- samplers and loaders
 
 struct ShardOptions {
-  bool shuffle = true;  // by (seed, epoch): the same order on every rank, another one in each epoch
+  bool shuffle = true;  // by (seed, epoch): the same order on every rank, a new one in each epoch
   std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out the rows that do not divide evenly by the ranks; else
-                           // repeats fill up the shares
+  /// Leave out the rows that do not divide evenly among the ranks; otherwise, repeated rows fill up
+  /// the shares.
+  bool drop_last = false;
 };
 
 namespace detail {
@@ -166,24 +168,25 @@ template <class Dataset>
 class RestartableLoader;
 }
 
-/// Where a DistributedSampler stands, and in which order of rows: this is what its save() keeps. It
-/// is the same on all ranks that have consumed equally many rows.
+/// The position of a DistributedSampler, and the order of rows that it refers to: this is what
+/// save() writes. It is the same on all ranks that have consumed equally many rows.
 struct SamplerState {
   std::uint64_t epoch = 0;
   std::size_t rows_done = 0;  // rows of the epoch's order that all ranks together have consumed
   std::size_t rows = 0;       // of the dataset
   bool shuffle = true;
-  std::uint64_t seed = 0;  // 0 where shuffle is off
+  std::uint64_t seed = 0;  // 0 when shuffle is off
   bool operator==(const SamplerState&) const = default;
 };
 
-/// A sampler for torch::data::make_data_loader that gives out each row once per epoch over all
-/// ranks together. Copies share all of their state, so set_epoch, save and load work on the one you
-/// kept after the loader took its own. Without set_epoch, epochs count up by themselves from
-/// start_epoch(). Do not use it in several loaders at once. Any thread may call its functions.
+/// A sampler for torch::data::make_data_loader that returns each row once per epoch, over all ranks
+/// together. Copies share all of their state, so set_epoch, save and load work on the copy that you
+/// kept when the loader took its own. Without set_epoch, epochs count up from start_epoch(). Do not
+/// use it in several loaders at once. Any thread may call its functions.
 ///
 /// A pass (one time through an epoch) is under way from reset(), which a loader's begin() calls,
-/// until its last row, end_pass() or set_epoch(). Leaving a loop early leaves the pass under way.
+/// until the loop has gone past its last row, or until end_pass() or set_epoch(). Leaving a loop
+/// early leaves the pass under way.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
@@ -191,11 +194,11 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
                      std::size_t rank, std::uint64_t first_epoch = 0);
 
-  /// Set the epoch that the next pass shows. The pass shows all of the epoch, unless a state was
-  /// loaded in the middle of this same epoch: then it still shows the rest.
+  /// Set the epoch of the next pass. The pass covers the whole epoch, unless a state in the middle
+  /// of this same epoch was loaded: then it covers only the rest.
   void set_epoch(std::uint64_t epoch);
   /// Return the epoch of the pass that is under way, or of the next pass when none is. After load()
-  /// that is the saved epoch: begin your loop over the epochs there, not at start_epoch().
+  /// this is the saved epoch: start your loop over the epochs there, not at start_epoch().
   std::uint64_t epoch() const;
   /// Return how many rows each rank has in a whole epoch.
   std::size_t rows_per_rank() const;
@@ -205,25 +208,25 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   /// Return the next rows of this rank, at most `batch_size` of them; none at the pass's end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
-  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads it
-  /// continues with the other rows. A row is consumed once the loop has its batch: save after the
-  /// step that trained on it. Batches that prepare_data_loader's loader has read ahead are not
-  /// consumed. LibTorch's own loader with workers does not tell which batches it has given out: see
-  /// mark_consumed. When all rows are consumed but the loop has not ended, the rest is a pass
-  /// without a batch; after the loop it is the next epoch. Throws Failure("invalid_argument") in
-  /// the middle of a pass whose batches come in any order (enforce_ordering(false) with several
-  /// workers).
+  /// Save the epoch and how many of its rows are consumed, so that a sampler that loads this
+  /// continues with the other rows. A row is consumed once the loop has received its batch: save
+  /// after the step that trained on it. Batches that prepare_data_loader's loader has read ahead
+  /// are not consumed. LibTorch's own loader with workers does not tell which batches it has
+  /// returned: see mark_consumed. When all rows are consumed but the loop has not ended, the rest
+  /// is a pass without batches; after the loop it is the next epoch. Throws
+  /// Failure("invalid_argument") in the middle of a pass whose batches arrive in any order
+  /// (enforce_ordering(false) with several workers).
   void save(torch::serialize::OutputArchive& archive) const override;
-  /// Continue where save() was called: the next pass shows the rows of its epoch that were not
-  /// consumed, each once over all ranks. Every rank must call it, before a loop. With as many ranks
-  /// as before, each rank may load what it saved itself. With any other number, or when a rank has
-  /// no archive of its own, all ranks load the same archive; the ranks must have saved after
-  /// equally many rows each, as those of one report() have. The rest is dealt out to the present
-  /// ranks exactly, except for drop_last and the repeats that fill up shares, which are counted
-  /// anew for the rest. Throws Failure("invalid_argument") for a state of another size, shuffle or
-  /// seed, and for an archive that holds no state of a sampler. LibTorch can run code that is in an
-  /// archive: load only archives that you trust (Checkpoint::from_state takes a sampler, too, and
-  /// its files hold no code).
+  /// Continue where save() was called: the next pass returns the rows of the saved epoch that were
+  /// not consumed, each once over all ranks. Every rank must call it, before a loop. With as many
+  /// ranks as before, each rank may load what it saved itself. With any other number, or when a
+  /// rank has no archive of its own, all ranks load the same archive; in that case the ranks must
+  /// have saved after equally many rows each, as those of one report() have. The remaining rows are
+  /// divided among the present ranks exactly, except that drop_last, and the repeats that fill up
+  /// shares, apply anew to these rows. Throws Failure("invalid_argument") for a state of another
+  /// size, shuffle or seed, and for an archive that holds no state of a sampler. LibTorch can run
+  /// code from an archive: load only archives that you trust (Checkpoint::from_state takes a
+  /// sampler, too, and its files hold no code).
   void load(torch::serialize::InputArchive& archive) override;
 
   /// Return what save() writes. Throws as save() does.
@@ -231,23 +234,23 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   /// Continue at `state`, as load() does.
   void restore(const SamplerState& state);
 
-  /// Count `rows` more of this rank's rows as consumed. This is for loaders that ask for rows
-  /// ahead, such as LibTorch's own with workers: from the first call on, save() counts these rows,
-  /// and not those that were asked for. Call it with 0 before the first pass. prepare_data_loader's
-  /// loader does all this itself.
+  /// Count `rows` more of this rank's rows as consumed. This is for loaders that request rows
+  /// ahead, such as LibTorch's own with workers: from the first call on, save() counts these rows
+  /// instead of those that were requested. Call it with 0 before the first pass.
+  /// prepare_data_loader's loader does all this itself.
   void mark_consumed(std::size_t rows);
-  /// End the pass that is under way for good: afterwards save() and epoch() give the next epoch.
-  /// This is for a loop that was left early and whose rest is not wanted. Does nothing when no pass
+  /// End the pass that is under way: afterwards save() and epoch() give the next epoch. Call it
+  /// after leaving a loop early, when you do not want the remaining rows. Does nothing when no pass
   /// is under way.
   void end_pass();
 
  private:
   template <class Dataset>
   friend class detail::RestartableLoader;
-  void set_in_order(bool in_order);  // whether batches come in the order in which next() was called
+  void set_in_order(bool in_order);  // whether batches arrive in the order of next()'s calls
 
   struct Shared;
-  std::shared_ptr<Shared> shared_;  // with the copies
+  std::shared_ptr<Shared> shared_;  // shared with the copies
 };
 
 /// Move a batch to `where`: tensors, Examples and vectors of them; other types stay as they are.
@@ -275,8 +278,8 @@ std::vector<T> to_device(std::vector<T> batch, torch::Device where) {
 
 namespace detail {
 
-/// LibTorch's loader, except that passes need not be read to their ends, and that it tells the
-/// sampler what it has given out.
+/// LibTorch's loader, except that a pass may be left early, and that it tells the sampler which
+/// batches it has returned.
 template <class Dataset>
 class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, DistributedSampler> {
  public:
@@ -289,8 +292,8 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
     sampler_.set_in_order(this->options().enforce_ordering || this->options().workers <= 1);
   }
 
-  /// Begin the next pass. If the pass before was left early, drop what it read ahead, and wait for
-  /// the batches that worker threads are reading.
+  /// Begin the next pass. If the previous pass was left early, drop what it read ahead, and wait
+  /// for the batches that worker threads are reading.
   auto begin_pass() {
     this->shuttle_.drain();
     ++pass_;
@@ -309,8 +312,8 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
 }  // namespace detail
 
 /// torch::data's loader over this rank's share, with its batches on device(). Each begin() starts
-/// the next epoch, also when the loop over the one before was left early (break, an exception of a
-/// worker thread): it waits for the batches that are being read, and drops those that were read
+/// the next epoch, even when the loop over the previous one was left early (break, an exception of
+/// a worker thread): it waits for the batches that are being read, and drops those that were read
 /// ahead. Use the loader from one thread.
 template <class Dataset>
 class DataLoader {
@@ -366,9 +369,9 @@ class DataLoader {
       : loader_(std::make_unique<Loader>(std::move(dataset), std::move(sampler), options)) {}
 
   void set_epoch(std::uint64_t epoch) { sampler().set_epoch(epoch); }
-  /// Return the sampler, to save or load where the loop stands: torch::save(loader.sampler(),
-  /// file), or Checkpoint::from_state(model, optimizer, loader.sampler()). A batch counts as
-  /// consumed once the loop has it.
+  /// Return the sampler, to save or load the loop's position: torch::save(loader.sampler(), file),
+  /// or Checkpoint::from_state(model, optimizer, loader.sampler()). A batch counts as consumed once
+  /// the loop has received it.
   DistributedSampler& sampler() { return loader_->sampler(); }
   Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
   Iterator end() { return Iterator(loader_->end()); }
@@ -390,12 +393,13 @@ DataLoader<Dataset> prepare_data_loader(Dataset dataset,
 // ---- datasets of the job's spec as tensors
 
 /// The columns of one batch on device(). A column of numbers is [rows], a column of lists of equal
-/// length [rows, n]; each has the column's own dtype. On the CPU the tensors are views of the
-/// reader's memory, which lives as long as any of them: clone() a tensor before you write into it.
+/// length [rows, n], with one more dimension for each further level of lists; each has the column's
+/// own dtype. On the CPU the tensors are views of the reader's memory, which stays valid as long as
+/// any of them: clone() a tensor before you write to it.
 struct TorchBatch {
   std::map<std::string, torch::Tensor> columns = {};
-  std::int64_t valid_rows = 0;  // rows after these repeat others, so that all ranks make the same
-                                // steps: leave them out of sums
+  /// Rows after these repeat others, so that all ranks make the same steps: leave them out of sums.
+  std::int64_t valid_rows = 0;
   std::int64_t row_count = 0;
 
   std::int64_t rows() const { return row_count; }
@@ -407,9 +411,9 @@ namespace detail {
 TorchBatch to_torch(const Batch& batch);
 }
 
-/// What iter_torch_batches returns: one pass; begin() may be called once. Throws as BatchRange
-/// does, and a Failure that names the column when it does not fit a tensor (nulls, strings, lists
-/// of unequal length).
+/// The range that iter_torch_batches returns: one pass; begin() may be called once. Throws as
+/// BatchRange does, and throws a Failure that names the column when a column does not fit a tensor
+/// (nulls, strings, lists of unequal length).
 template <>
 class TorchBatchRangeOf<void> {
  public:
@@ -466,7 +470,7 @@ class FusedAdamW : public torch::optim::AdamW {
 
 // ---- state
 
-/// The rows of one rank when `size` rows are dealt out evenly: the first `size % world_size` ranks
+/// The rows of one rank when `size` rows are divided evenly: the first `size % world_size` ranks
 /// have one more.
 struct Share {
   std::int64_t begin = 0, end = 0;
@@ -476,29 +480,30 @@ Share even_share(std::int64_t size);  // this rank's
 Share even_share(std::int64_t size, int rank, int world_size);
 
 /// State that no rank holds whole: pieces of tensors, of which each rank has its own, and
-/// replicated tensors, which all ranks hold alike. Each rank writes its pieces and its part of the
-/// replicated tensors (every tensor once over all ranks). At another world size, or with another
-/// split, each rank reads what its pieces need. Names are unique; for replicated tensors they are
-/// the same on all ranks. The tensors may be on any device. ShardedState only refers to them: if
-/// you replace a tensor, make the state anew.
+/// replicated tensors, which are the same on all ranks. Each rank writes its pieces, and its part
+/// of the replicated tensors (over all ranks, each of them is written once). At another world size,
+/// or with another split, each rank reads what its pieces need. Names are unique; replicated
+/// tensors have the same names, and are added in the same order, on all ranks. The tensors may be
+/// on any device. ShardedState only refers to them: if you replace a tensor, make the state anew.
 class ShardedState {
  public:
   /// Add a tensor that is the same on all ranks.
   ShardedState& replicated(std::string name, torch::Tensor tensor);
   /// Add a module's parameters and buffers as "<prefix>.<dotted name>".
   ShardedState& replicated(const std::string& prefix, const torch::nn::Module& module);
-  /// Add this rank's rows of dimension `dim`, of which all ranks together have `size`:
-  /// even_share(size) of them. Throws Failure("invalid_argument") for another number of rows.
+  /// Add this rank's part of a tensor that is split along dimension `dim`, in which all ranks
+  /// together have `size` rows: `local` has even_share(size) of them. Throws
+  /// Failure("invalid_argument") for another number of rows.
   ShardedState& split(std::string name, torch::Tensor local, std::int64_t dim, std::int64_t size);
-  /// Add any piece of a tensor of `shape`; the piece begins at `offset`. When several ranks hold a
-  /// piece, each of them writes it.
+  /// Add any piece of a tensor of `shape`; the piece begins at `offset`. When several ranks hold
+  /// the same piece, each of them writes it.
   ShardedState& piece(std::string name, torch::Tensor local, std::vector<std::int64_t> shape,
                       std::vector<std::int64_t> offset);
 
   struct Entry {
     std::string name;
     torch::Tensor local;
-    std::vector<std::int64_t> shape, offset;  // of the whole; where `local` begins in it
+    std::vector<std::int64_t> shape, offset;  // of the whole tensor; where `local` begins in it
     bool replicated = false;
   };
   const std::vector<Entry>& entries() const { return entries_; }
@@ -514,41 +519,41 @@ struct StateRefs {
   std::vector<torch::optim::Optimizer*> optimizers = {};
   std::vector<const ShardedState*> sharded = {};
   std::vector<DistributedSampler*> samplers = {};
-  std::optional<std::int64_t> epoch =
-      std::nullopt;  // saved with the rest, given back by load_state
+  std::optional<std::int64_t> epoch = std::nullopt;  // saved with the rest; load_state returns it
 };
 
 /// What load_state found besides modules and optimizers.
 struct LoadedState {
   std::optional<std::int64_t> epoch;
-  bool rng_restored = false;  // false where this rank had no part in the save (a larger world)
+  bool rng_restored = false;  // false if this rank had no part in the save (the world has grown)
 };
 
-/// Write state into `directory`, which is made if missing; each file gets its name by a rename.
-/// Only rank 0 writes model.safetensors (parameters and buffers by their dotted names; Python's
-/// `safetensors` reads it) and optimizer.safetensors ("<parameter>.exp_avg"; options and step
-/// counts are in the header's "__metadata__"); a second module goes to model_1.safetensors. Every
-/// rank writes rank-0003/rng.safetensors (rank 3) and, for a ShardedState,
-/// rank-0003/sharded.safetensors (pieces under their tensors' names; the header's "__metadata__"
-/// says where they lie). torch_state.json says where rank 0's samplers stand, which holds for all
-/// ranks that have consumed equally many rows. Optimizers must be those of torch::optim and train;
-/// of an optimizer that derives from one of them, only what it inherits is saved. Not collective.
-/// Throws Failure("io", "no_space"), and "invalid_argument" for another optimizer.
+/// Write state into `directory`, which is made if missing; each file appears under its name only
+/// once it is complete. Only rank 0 writes model.safetensors (parameters and buffers by their
+/// dotted names; Python's `safetensors` reads it) and optimizer.safetensors ("<parameter>.exp_avg";
+/// options and step counts are in the header's "__metadata__"); a second module goes to
+/// model_1.safetensors. Every rank writes its own rank-0003/rng.safetensors (here rank 3) and, for
+/// a ShardedState, rank-0003/sharded.safetensors (pieces under their tensors' names; the header's
+/// "__metadata__" says where in the tensors they lie). torch_state.json records the positions of
+/// rank 0's samplers, which hold for all ranks that have consumed equally many rows. Optimizers
+/// must be those of torch::optim and train; of an optimizer that derives from one of them, only the
+/// inherited state is saved. Not collective. Throws Failure("io" or "no_space"), and
+/// Failure("invalid_argument") for any other optimizer.
 void save_state(const std::string& directory, const StateRefs& state);
-/// Read what save_state wrote into existing modules and optimizers, on whatever device they are.
-/// Every rank reads for itself. None of these files can run code; optimizer.pt of earlier versions
-/// could, and is read only when the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers
-/// continue as after DistributedSampler::load, at any number of ranks. Throws Failure("not_found",
-/// "corrupt"), or "invalid_argument" with all names that are missing, unexpected or of another
-/// shape, and for a sampler with another order of rows.
+/// Load what save_state wrote, into existing modules and optimizers on any device. Every rank reads
+/// for itself. None of these files can run code; optimizer.pt of earlier versions could, and is
+/// read only when the environment has TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS=1. Samplers continue as
+/// after DistributedSampler::load, at any number of ranks. Throws Failure("not_found" or
+/// "corrupt"), and Failure("invalid_argument") with all names that are missing, unexpected or of
+/// another shape, or for a sampler with another order of rows.
 LoadedState load_state(const std::string& directory, const StateRefs& state);
 
 namespace detail {
 
-/// Do as load_state does. Verify each file of a committed checkpoint while it is read.
+/// Do as load_state does, but verify each file of a committed checkpoint while reading it.
 LoadedState load_checked(const sdk::CheckedFiles& files, const StateRefs& state);
 
-/// Copy state into memory of its own. The returned function writes the copy, later and on any
+/// Copy the state into memory of its own. The returned function writes the copy, later and on any
 /// thread.
 std::function<void(const std::string& directory)> stage_state(const StateRefs& state);
 

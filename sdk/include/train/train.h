@@ -14,17 +14,17 @@
 
 namespace train {
 
-/// Run the training loop and return the process's exit code: 0 when it returns or is stopped in
-/// good order (train::Stopped), 1 when it throws. Before the process ends, the error's text, type
-/// and stack reach the launcher as this rank's cause, and all reports and checkpoints handed over
-/// are flushed (up to 30 s). `loop` takes `const train::Config&` or nothing. If it returns int,
-/// that is the exit code; any other value that converts to train::Value goes to set_result(). Call
-/// run() once, from main. Flags that begin with --trainrun- are the SDK's own; all others are the
-/// program's.
 namespace detail {
 int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loop);
 }
 
+/// Run the training loop and return the process's exit code: 0 when the loop returns or is stopped
+/// gracefully (train::Stopped), 1 when it throws, 2 for an unknown --trainrun- flag. Before it
+/// returns, run() sends the error's text, type and stack to the launcher as this rank's cause,
+/// waits for the writers of checkpoints, and hands over all reports and checkpoints (up to 30 s).
+/// `loop` takes `const train::Config&` or nothing. If it returns int, that is the exit code; any
+/// other value that converts to train::Value goes to set_result(). Call run() once, from main.
+/// Flags that begin with --trainrun- are the SDK's own; all others are the program's.
 template <class Loop>
 int run(int argc, char** argv, Loop&& loop) {
   return detail::run_loop(argc, argv, [&](const Config& config) -> int {

@@ -1,10 +1,11 @@
 /* trainrun for other languages: the SDK of <train/train.h> behind C functions. Dicts and values are
  * JSON texts (UTF-8).
  *
- * Any thread may call any function. Functions that return int return 0 or a TRAINRUN_… code;
- * trainrun_last_error() is the text of the calling thread's last failure. Returned strings stay
- * valid until the same thread calls the same function again. The child of a fork must not call any
- * function. Link with libtrainrun.so, or in C++ programs with the static library. */
+ * Any thread may call any function. Unless a comment says otherwise, functions that return int
+ * return 0 or a TRAINRUN_… code; trainrun_last_error() is the text of the calling thread's last
+ * failure. Returned strings stay valid until the same thread calls the same function again. The
+ * child of a fork must not call any function. Link with libtrainrun.so, or in C++ programs with the
+ * static library. */
 #ifndef TRAIN_TRAIN_C_H_
 #define TRAIN_TRAIN_C_H_
 
@@ -17,28 +18,28 @@ extern "C" {
 
 enum {
   TRAINRUN_OK = 0,
-  TRAINRUN_FAILED =
-      1, /* trainrun_last_error() says why, trainrun_last_error_kind() is its stable name */
-  TRAINRUN_STOPPED =
-      2, /* the run is being stopped gracefully: leave the loop, then trainrun_finish(NULL) */
+  /* trainrun_last_error() says why, trainrun_last_error_kind() returns its stable name */
+  TRAINRUN_FAILED = 1,
+  /* the run is being stopped gracefully: leave the loop, then call trainrun_finish(NULL) */
+  TRAINRUN_STOPPED = 2,
 };
 
 /* A checkpoint that is about to be reported, or was restored. */
 typedef struct trainrun_checkpoint trainrun_checkpoint;
 
-/* Connect to the supervisor, or become a world of one. Optional: the first other call does it
- * too. */
+/* Connect to the supervisor, or become a world of one. Optional: the first call of another function
+ * does this, too. */
 int trainrun_start(void);
-/* Hand over all that was reported (up to 30 s), and say goodbye. `error`: NULL, or the text of
- * what went wrong, which becomes this rank's cause. The program then exits with a code of its
- * own, which must not be 0 when there was an error. At exit() the SDK calls this for programs
- * that did not. */
+/* Hand over everything that was reported (up to 30 s), and end the session. `error`: NULL, or a
+ * text that says what went wrong, which becomes this rank's cause. The program then exits with a
+ * code of its own, which must not be 0 after an error. At exit(), the SDK calls this for programs
+ * that have not. */
 int trainrun_finish(const char* error);
 
 const char* trainrun_last_error(void);
 const char* trainrun_last_error_kind(void);
 
-/* Return facts of the context; −1 when there is none (see trainrun_last_error). */
+/* Return a fact about this worker; −1 on failure: see trainrun_last_error. */
 int trainrun_world_size(void);
 int trainrun_world_rank(void);
 int trainrun_local_rank(void);
@@ -48,8 +49,8 @@ int trainrun_node_count(void);
 int trainrun_attempt(void);
 int trainrun_supervised(void); /* 1 or 0 */
 int trainrun_start_epoch(void);
-int trainrun_restored_world_size(void); /* of the checkpoint to start from; 0: none */
-/* Return texts of the context; NULL when there is none. */
+int trainrun_restored_world_size(void); /* of the checkpoint to start from; 0: no checkpoint */
+/* Return a text about this worker; NULL on failure: see trainrun_last_error. */
 const char* trainrun_run_name(void);
 const char* trainrun_run_id(void);
 const char* trainrun_storage_path(void);
@@ -64,59 +65,61 @@ int trainrun_report_directory(const char* metrics_json, const char* directory,
 /* Report metrics with a checkpoint made by trainrun_checkpoint_from_json or _from_directory. The
  * checkpoint may be freed afterwards. */
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint);
-/* Do the same, but return once the checkpoint is committed, or was given up (the run says why). */
+/* Do the same, but return once the checkpoint is committed or given up (the run reports why). */
 int trainrun_report_checkpoint_sync(const char* metrics_json,
                                     const trainrun_checkpoint* checkpoint);
-/* Do the same for a directory in the run's storage, which is moved: nothing is copied
- * (Upload::None in <train/report.h>). The directory is gone from its place afterwards. */
+/* Report metrics with a checkpoint whose directory is already in the run's storage: it is moved,
+ * and nothing is copied (Upload::None in <train/report.h>). The directory is gone from its place
+ * afterwards. */
 int trainrun_report_checkpoint_no_upload(const char* metrics_json,
                                          const trainrun_checkpoint* checkpoint);
 
-/* Wait until every checkpoint that this rank has reported is committed or given up. *out is the
- * folder of the newest one; NULL when that was given up, or when there is none. */
+/* Wait until every checkpoint that this rank has reported is committed or given up. Set *out to the
+ * folder of the newest one, or to NULL when that one was given up or none was reported. */
 int trainrun_wait_for_checkpoint(const char** out);
 
-trainrun_checkpoint* trainrun_checkpoint_from_directory(
-    const char* directory); /* NULL: see trainrun_last_error */
+/* Make a checkpoint of a directory's files, or of a JSON value. Return NULL on failure: see
+ * trainrun_last_error. Free it with trainrun_checkpoint_free. */
+trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory);
 trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json);
 int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char* metadata_json);
-/* The checkpoint to resume from, verified. *out is NULL when there is none. Free it with
- * trainrun_checkpoint_free. */
+/* Set *out to the checkpoint to resume from, after verifying all of its files, or to NULL when
+ * there is none. Free it with trainrun_checkpoint_free. */
 int trainrun_get_checkpoint(trainrun_checkpoint** out);
-/* Return texts of a restored checkpoint; NULL when there is nothing: see trainrun_last_error. A
- * text is valid until the checkpoint is freed, or asked for it again. */
+/* Return a text of a restored checkpoint; NULL on failure: see trainrun_last_error. The text is
+ * valid until the checkpoint is freed, or until the same function is called for it again. */
 const char* trainrun_checkpoint_directory(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_value_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metadata_json(trainrun_checkpoint* checkpoint);
 const char* trainrun_checkpoint_metrics_json(trainrun_checkpoint* checkpoint);
 void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint);
 
-/* With checkpoint_config.validation, the program may be started once more for a committed
- * checkpoint, beside the workers. Then trainrun_validating() is 1 and trainrun_get_checkpoint()
- * gives that checkpoint. The program passes what it found to trainrun_validation_result (a JSON
- * dict of metrics), and exits with 0. */
+/* With checkpoint_config.validation, the supervisor may start the program once more for a committed
+ * checkpoint, beside the workers. There, trainrun_validating() returns 1 and
+ * trainrun_get_checkpoint() gets that checkpoint. The program passes the resulting metrics (a JSON
+ * dict) to trainrun_validation_result, and exits with 0. */
 int trainrun_validating(void); /* 1 or 0 */
 int trainrun_validation_result(const char* metrics_json);
 /* List the checkpoints of the run that are kept, oldest first, as a JSON list of {"number",
  * "directory", "status", "metrics", "error"}; status: committed, pending_validation, validated,
- * timeout or failed. `validated`: 1 waits until what is committed is validated, 0 does not.
- * timeout_ms < 0: no timeout. */
+ * timeout or failed. `validated`: 1 waits until no committed checkpoint is pending validation, 0
+ * does not. timeout_ms < 0: no timeout. */
 int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json);
 
-/* Return 1 once the run is being stopped. */
+/* Return 1 once the run is being stopped, else 0; −1 on failure. */
 int trainrun_should_stop(void);
 /* Set the function that saves the last step. When the run stops gracefully at a report that
- * carried no checkpoint, the thread that reports calls `make`, and its checkpoint (from any of
- * the makers above) is kept; the SDK frees it. When `make` returns NULL there is none, and that
- * report fails. A later call replaces the function; make = NULL removes it. */
+ * carried no checkpoint, the reporting thread calls `make` and keeps the checkpoint that it returns
+ * (from any function above); the SDK frees it. When `make` returns NULL, there is no checkpoint,
+ * and that report fails. A later call replaces the function; make = NULL removes it. */
 typedef trainrun_checkpoint* (*trainrun_stop_function)(void* user);
 int trainrun_on_stop(trainrun_stop_function make, void* user);
 int trainrun_set_result(const char* value_json);
 
 /* Run `f` on one rank of each node while that node's other ranks wait; later calls with the same
- * name return at once. `f` returns 0, or another number after it has written the reason into
- * `error` (a text that ends with 0, at most error_size bytes including it): then the call fails
- * on all ranks of the node. */
+ * name return at once. `f` returns 0; or, on failure, it writes the reason into `error` (a text of
+ * at most error_size bytes, including the NUL at its end) and returns another number, and then the
+ * call fails on all ranks of the node. */
 typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size);
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
