@@ -17,7 +17,8 @@
 namespace train::sdk {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = 256 << 10;  // is still in the processor's cache when digested
+// A piece is still in the processor's cache when it is digested.
+constexpr std::uint64_t kPieceBytes = 256 << 10;
 
 }  // namespace
 
@@ -34,8 +35,8 @@ struct FileScan::State {
   int fd = -1;
   std::uint64_t bytes = 0;
   std::optional<ManifestFile> expected;
-  std::shared_ptr<CheckedFiles::State> owner;  // where there is something expected
-  std::uint64_t position = 0;                  // all before it is digested
+  std::shared_ptr<CheckedFiles::State> owner;  // set if a digest is expected
+  std::uint64_t position = 0;                  // everything before it is digested
   Hasher hasher;
   std::string gap;
 
@@ -72,7 +73,7 @@ void FileScan::State::pull(std::uint64_t begin, std::uint64_t end, char* to) con
   }
 }
 
-/// Read on to `end`, into `to` if it is not null.
+/// Read and digest up to `end`. Store the bytes at `to`, unless it is null.
 void FileScan::State::advance(std::uint64_t end, char* to) {
   if (to == nullptr && position < end) gap.resize(std::min(kPieceBytes, bytes));
   while (position < end) {

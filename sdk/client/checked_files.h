@@ -1,6 +1,6 @@
-// Reads files of a checkpoint, or of any folder, once from beginning to end: straight to where the
-// bytes are wanted, and digests them on the way when a manifest says what they must be. sdk/client
-// and sdk/torch use this. Errors are thrown as Failure.
+// Reads the files of a checkpoint, or of any folder, each once from beginning to end: reads the
+// bytes directly to where they are wanted, and digests them on the way if a manifest says what they
+// must be. sdk/client and sdk/torch use this. Throws errors as Failure.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class FileScan {
 
   const std::string& path() const;
   std::uint64_t bytes() const;
-  /// Read bytes [begin, end) into `to`. If calls come in ascending order, each byte of the file is
-  /// read once. Bytes before `begin` that were not read yet are read to be digested.
+  /// Read bytes [begin, end) into `to`. Calls in ascending order read each byte of the file only
+  /// once. With a manifest, skipped bytes before `begin` are read as well, to digest them.
   void read(std::uint64_t begin, std::uint64_t end, char* to);
-  /// Read the rest. Throws Failure("corrupt") unless all is as the manifest says. What read() gave
-  /// is valid only after this.
+  /// Read the rest of a file that has a digest. Throws Failure("corrupt") unless the digest is that
+  /// of the manifest. What read() returned is valid only after this.
   void finish();
 
  private:
@@ -39,7 +39,7 @@ class FileScan {
   std::unique_ptr<State> state_;
 };
 
-/// A folder's files. Any thread.
+/// The files of a folder. Any thread may use it.
 class CheckedFiles {
  public:
   /// Use any folder: nothing is digested.
@@ -50,10 +50,10 @@ class CheckedFiles {
 
   const std::string& folder() const;
   std::string path_of(const std::string& name) const;
-  /// Return whether the file is there; in a checkpoint, whether the file belongs to it.
+  /// Return whether the file exists; in a checkpoint, whether the manifest lists it.
   bool has(const std::string& name) const;
   FileScan open(const std::string& name) const;
-  /// Return the whole of a small file.
+  /// Return the contents of a small file.
   std::string read(const std::string& name) const;
   /// Verify the manifest's files that no scan has verified yet, for callers that read them on their
   /// own.

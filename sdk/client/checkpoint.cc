@@ -104,13 +104,13 @@ const Dict& Checkpoint::metrics() const { return impl_->metrics; }
 std::optional<Checkpoint> get_checkpoint() {
   const std::string& folder = sdk::worker_info().restore_dir;
   if (folder.empty()) return std::nullopt;
-  // The checkpoint remembers what was verified. The next call tries again what failed.
+  // The checkpoint remembers which files were verified. After a failure, the next call tries again.
   static std::mutex mutex;
   static std::optional<Checkpoint> verified;
   const std::lock_guard lock(mutex);
   if (!verified) verified = open_committed(folder);
-  return make(
-      Checkpoint::Impl(*verified->impl()));  // the caller's own: set_metadata changes no other
+  // Return a copy for the caller: set_metadata must not change those of others.
+  return make(Checkpoint::Impl(*verified->impl()));
 }
 
 int start_epoch() {

@@ -9,11 +9,11 @@ namespace train {
 
 struct Checkpoint::Impl {
   enum class Form {
-    Committed,  // `directory` is a checkpoint's folder, verified
-    Copy,       // `directory` is the user's, to be copied
-    Take,       // … to be moved, copied where that cannot be
-    Move,       // … to be moved, never copied
-    Write,      // `write` makes the files
+    Committed,  // `directory` is the folder of a committed checkpoint
+    Copy,       // `directory` is the user's; copy it
+    Take,       // `directory` is the user's; move it, or copy it where it cannot be moved
+    Move,       // `directory` is the user's; move it, never copy it
+    Write,      // `write` creates the files
   };
   Form form = Form::Committed;
   std::filesystem::path directory;

@@ -48,7 +48,7 @@ std::optional<Failed> call_writer(const CheckpointStager::Job& job) {
 }
 
 // The writer is user code: whatever it throws fails this checkpoint, and only this one. So does a
-// full disk: a stream that nobody checks does not report it, and its file is just too short.
+// full disk, because a stream that nobody checks does not report it and only leaves a short file.
 std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
   if (const auto made = make_empty_folder(job.staged.dir); made.has_error())
     return failed_by(with_free_space(made.error(), job.staged.dir));
@@ -97,7 +97,7 @@ void CheckpointStager::run() {
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
-    Job& job = jobs_.front();  // a deque: others may be added behind it meanwhile
+    Job& job = jobs_.front();  // a deque: adding jobs behind it does not move it
     lock.unlock();
     if (job.write) {
       if (auto failed = run_writer(job)) {
@@ -107,7 +107,7 @@ void CheckpointStager::run() {
     }
     if (!job.staged.error.empty()) remove_folder(job.staged.dir);
     hand_over_(std::move(job.staged));
-    job.write = nullptr;  // what it holds (a copy of the model) goes before anyone is told
+    job.write = nullptr;  // free what it holds (a copy of the model) before notifying anyone
     lock.lock();
     jobs_.pop_front();
     changed_.notify_all();

@@ -1,6 +1,6 @@
-// Brings checkpoints from report() to the supervisor, in the order of their reports. A thread of
-// its own lets writers make their files, and hands each finished folder on. At most two checkpoints
-// are unresolved; then the next report with a checkpoint waits.
+// Passes checkpoints on from report(), in the order of their reports. Its own thread runs the
+// writers that create the files, and hands over each finished folder. At most two checkpoints are
+// unresolved at a time: the next report with a checkpoint waits.
 #pragma once
 
 #include <condition_variable>
@@ -17,17 +17,18 @@
 
 namespace train::sdk {
 
-inline constexpr int kUnresolvedCheckpointsMax =
-    2;  // staged or being staged, without a CheckpointOutcome: bounds the staging disk space
+/// Limit on checkpoints that are staged or being staged, and have no CheckpointOutcome yet. It
+/// bounds the disk space for staging.
+inline constexpr int kUnresolvedCheckpointsMax = 2;
 
 class CheckpointStager {
  public:
   struct Job {
-    CheckpointStaged staged;  // `dir`: where the files are, or shall be written
-    std::function<void(const std::filesystem::path&)> write;  // empty: the files are there
+    CheckpointStaged staged;  // `dir`: where the files are or will be written
+    std::function<void(const std::filesystem::path&)> write;  // empty: the files exist already
   };
-  /// Call `hand_over` for each job, in order, on the stager's thread. The job's error is set when
-  /// its writer threw.
+  /// Call `hand_over` for each job, in order, on the stager's thread. A job whose writer failed has
+  /// its error set.
   explicit CheckpointStager(std::function<void(CheckpointStaged)> hand_over)
       : hand_over_(std::move(hand_over)) {}
   ~CheckpointStager();
@@ -45,7 +46,7 @@ class CheckpointStager {
   std::function<void(CheckpointStaged)> hand_over_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;  // the front one is being worked on
+  std::deque<Job> jobs_;  // the front one is in progress
   bool stopping_ = false;
   std::thread thread_;  // started by the first job
 };
@@ -53,8 +54,8 @@ class CheckpointStager {
 /// Return `checkpoint` as one that is handed over without a copy (Upload::None). Throws Failure
 /// when no folder can be moved into this worker's storage.
 Checkpoint to_be_moved(const Checkpoint& checkpoint, const WorkerInfo& info);
-/// Put the files of `checkpoint`, if it is a directory, into the folder `to`. Throws Failure; then
-/// `to` does not exist.
+/// If `checkpoint` is a directory, copy or move its files into the folder `to`. Throws Failure;
+/// then `to` does not exist.
 void stage_directory(const Checkpoint::Impl& checkpoint, const std::string& to);
 
 }  // namespace train::sdk

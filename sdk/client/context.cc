@@ -18,7 +18,7 @@ double combine(double a, double b, Reduce how) {
     case Reduce::Mean:
     case Reduce::Sum:
       return a + b;
-    // NaN of any rank shows in the result, whatever the order
+    // a NaN of any rank makes the result NaN, in any order
     case Reduce::Min:
       return std::isnan(a) || b > a ? a : b;
     case Reduce::Max:

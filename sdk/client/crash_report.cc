@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kCrashFramesMax = 64;
 constexpr auto kFlushWithin = std::chrono::seconds(2);
-constexpr std::size_t kHandlerStackBytes =
-    64 << 10;  // a stack overflow leaves none of the thread's own
+// After a stack overflow, the thread's own stack has no room for the handler.
+constexpr std::size_t kHandlerStackBytes = 64 << 10;
 
 struct SignalName {
   int number;
@@ -33,15 +33,17 @@ constexpr SignalName kFatalSignals[] = {{SIGSEGV, "SIGSEGV"},
                                         {SIGILL, "SIGILL"}};
 
 char rank_text[16] = "?";  // read by the signal handler
-volatile sig_atomic_t told_of_exception =
-    0;  // its stack says more than that of the abort() it leads to
+// Set after an exception with its stack was reported, which says more than that of the abort() that
+// follows.
+volatile sig_atomic_t told_of_exception = 0;
 std::terminate_handler previous_terminate = nullptr;
 
 void say(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// Only async-signal-safe calls; backtrace() is one once the unwinder is loaded (watch_throws).
+// Makes only async-signal-safe calls; backtrace() is one once the unwinder is loaded
+// (watch_throws).
 void on_fatal_signal(int number) {
   const char* name = "a signal";
   for (const SignalName& known : kFatalSignals) {
@@ -66,8 +68,8 @@ void on_fatal_signal(int number) {
   if (const std::exception_ptr exception = std::current_exception()) {
     const UserError error = describe_exception(exception);
     WorkerSession* session = existing_session();
-    const bool supervised =
-        session != nullptr && session->info().supervised;  // then train-run shows the stack
+    // If supervised, train-run shows the stack.
+    const bool supervised = session != nullptr && session->info().supervised;
     std::fprintf(
         stderr, "trainrun: rank %s: an exception left a thread or a noexcept function: %s: %s\n%s",
         rank_text, error.type.c_str(), error.what.c_str(), supervised ? "" : error.stack.c_str());
@@ -81,7 +83,8 @@ void on_fatal_signal(int number) {
   std::abort();
 }
 
-/// LibTorch's what() ends with a backtrace; this is its what_without_backtrace(), without LibTorch.
+/// Cut off the backtrace at the end of LibTorch's what(), as its what_without_backtrace() does, but
+/// without LibTorch.
 void cut_backtrace(UserError& error) {
   if (error.type.starts_with("c10::"))
     error.what.resize(std::min(error.what.size(), error.what.find("\nException raised from ")));

@@ -1,6 +1,6 @@
 // Reports why a worker dies of a bug: writes a native stack to stderr (the supervisor keeps its
-// last lines), and sends the exception, if there is one, to the launcher. The process still ends by
-// the true signal.
+// last lines), and sends the exception, if there is one, to the launcher. The process still dies of
+// the original signal.
 #pragma once
 
 #include <exception>
@@ -9,12 +9,12 @@
 
 namespace train::sdk {
 
-/// Install handlers for SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL where neither the program nor a
+/// Install handlers for SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL unless the program or a
 /// sanitizer has one, and the terminate handler for exceptions that leave a thread. train::run()
 /// calls it on the main thread.
 void install_crash_reporter(int rank);
 
-/// Return what the exception says, its type as written in C++, and where it was thrown if that is
+/// Return the exception's text, its type as written in C++, and the place where it was thrown, if
 /// known.
 UserError describe_exception(const std::exception_ptr& exception);
 

@@ -1,5 +1,5 @@
 // Finds out what a worker can know without a supervisor, from torchrun's variables and a spec file.
-// Pure except for reading that file.
+// Pure except for reading that file and /proc.
 #pragma once
 
 #include <functional>

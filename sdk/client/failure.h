@@ -1,5 +1,5 @@
-// Turns an Error, as used inside, into the exception that user code gets. Called where the SDK's
-// public face begins.
+// Turns an Error, which trainrun uses internally, into the exception that user code gets. Called at
+// the SDK's public boundary.
 #pragma once
 
 #include <train/error.h>

@@ -1,5 +1,5 @@
-// Digests a file while it is written into a staging folder, so that whoever takes it over from
-// there need not read it again (lib/storage/staged_files.h). sdk/torch uses this.
+// Digests a file while it is written into a staging folder, so that the code that stores it later
+// need not read it again (lib/storage/staged_files.h). sdk/torch uses this.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ void add(const std::string& name, const Value& value, Metrics& out) {
   std::visit(Visitor{name, out}, value.storage());
 }
 
-// Two spellings of one name ({"a": {"b": 1}, "a.b": 2}) would lose one of the values.
+// Refuse two spellings of one name ({"a": {"b": 1}, "a.b": 2}): one of the values would be lost.
 void refuse_repeats(const Metrics& metrics) {
   std::vector<std::string_view> names;
   names.reserve(metrics.size());
@@ -72,7 +72,7 @@ std::string to_line(const Metrics& metrics) {
     if (!line.empty()) line += ' ';
     line += name;
     line += '=';
-    // a float that JSON cannot write is still worth reading
+    // show floats that JSON cannot write, too
     const double* real = std::get_if<double>(&value);
     if (real != nullptr && *real != *real) {
       line += "nan";

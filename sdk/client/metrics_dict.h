@@ -1,5 +1,5 @@
-// Converts between what user code reports, a Dict that may be nested, and what travels, flat names
-// with plain values. Pure.
+// Converts between the metrics that user code reports, a Dict that may be nested, and those that
+// are sent, flat names with plain values. Pure.
 #pragma once
 
 #include <train/config.h>

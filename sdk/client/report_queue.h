@@ -28,9 +28,9 @@ class ReportQueue {
   }
   /// Add the bytes of one report (append_report) and return its report_seq, from 1.
   std::uint64_t append(std::string_view report);
-  /// Take the oldest batch that was not taken yet, to send it now.
+  /// Take the oldest batch that has not been taken yet, to send it now.
   std::optional<Batch> take();
-  /// Give a sent batch's buffer back: the next batch needs no allocation.
+  /// Give a sent batch's buffer back, so that the next batch needs no allocation.
   void recycle(std::string buffer);
   /// Note that `report_seq` and all before it are on disk.
   void acknowledge(std::uint64_t report_seq);

@@ -28,7 +28,7 @@ std::string check_flags(int argc, char** argv) {
 
 int report_error(sdk::WorkerSession& session, const std::exception_ptr& exception) {
   const UserError error = sdk::describe_exception(exception);
-  const bool supervised = session.info().supervised;  // then train-run shows all of it, once
+  const bool supervised = session.info().supervised;  // if so, train-run shows all of it, once
   const std::string what = supervised ? error.what.substr(0, error.what.find('\n')) : error.what;
   std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n", session.info().rank,
                error.type.c_str(), what.c_str());
@@ -43,7 +43,7 @@ int call_loop(sdk::WorkerSession& session, const std::function<int(const Config&
     return loop(session.info().config);
   } catch (const Stopped&) {
     return 0;
-  } catch (const abi::__forced_unwind&) {  // pthread_exit, cancellation: not ours to end
+  } catch (const abi::__forced_unwind&) {  // pthread_exit, cancellation: not ours to catch
     throw;
   } catch (...) {
     return report_error(session, std::current_exception());

@@ -1,5 +1,5 @@
-// Holds the one session of this process. The public functions are free functions, so they must find
-// it from everywhere.
+// Holds the one session of this process. The public functions are free functions, so they must be
+// able to find it from anywhere.
 #include "sdk/client/session.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 namespace train::sdk {
 namespace {
 
-// Never destroyed: other threads of the program may still call while it ends.
+// Never destroyed: other threads of the program may still call the SDK while it exits.
 std::atomic<WorkerSession*> process_session = nullptr;
 std::atomic<bool> in_fork_child = false;
 
@@ -29,8 +29,8 @@ int int_variable(const char* name, int otherwise) {
   return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
 }
 
-/// Join the run. If this process was started ahead of its attempt, wait until it has a rank; the
-/// program then finds in its environment what it would have been started with.
+/// Join the run. If this process was started ahead of its attempt, wait until it has a rank; its
+/// environment then gets the variables that it would otherwise have been started with.
 std::unique_ptr<WorkerSession> join_run(const char* socket) {
   WorkerHello hello;
   hello.build = TRAINRUN_BUILD;

@@ -15,18 +15,18 @@
 
 namespace train::sdk {
 
-/// Everything that the supervisor hands over when the worker connects; the defaults are a world of
-/// one.
+/// Everything that the supervisor hands over when the worker connects; the defaults describe a
+/// world of one.
 struct WorkerInfo : WorkerRanks {
   bool supervised = false;
   std::uint32_t attempt = 0;
   std::string run_id, run_name, run_dir;  // run_dir: the run's folder in storage
-  std::string staging_dir;  // where this rank stages checkpoints, on the storage's file system
-                            // where possible
-  Config config;            // train_loop_config
+  /// This rank's folder for staging checkpoints, on the storage's file system if possible.
+  std::string staging_dir;
+  Config config;  // train_loop_config
   Dict metadata;
-  Dict datasets;  // name → {format, path, columns, items, split, shuffle, shuffle_seed} as
-                  // launcher/spec resolved it
+  /// Name → {format, path, columns, items, split, shuffle, shuffle_seed}, from launcher/spec.
+  Dict datasets;
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
   int master_listen_fd = -1;  // rank 0: the bound socket that the supervisor kept for c10d's store
@@ -37,20 +37,20 @@ struct WorkerInfo : WorkerRanks {
   std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
 };
 
-/// Connect on the first call, and remember what came of it. Throws Failure when TRAINRUN_SOCKET is
-/// set and nobody answers. Any thread.
+/// Return what this worker knows of its run; the first call connects. Throws Failure when
+/// TRAINRUN_SOCKET is set and nobody answers. Any thread.
 const WorkerInfo& worker_info();
 
 /// Exchange the bytes of one collective: every rank gets every rank's bytes, by rank. Blocks;
 /// throws as train::barrier() does. `name` says what the collective is for ("row counts of
-/// 'train'"), in the text when ranks disagree or are missing. All ranks call in the same order. ≤
-/// 64 KiB per rank.
+/// 'train'"); errors about ranks that disagree or are missing contain it. All ranks must call in
+/// the same order. ≤ 64 KiB per rank.
 std::vector<std::string> all_gather(
     const std::string& name, const std::string& mine,
     std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
 
-/// Remember the dataset position, so that it travels in every checkpoint reported from now on. Any
-/// thread.
+/// Remember a dataset's position, so that every checkpoint that is reported from now on contains
+/// it. Any thread.
 void set_data_position(const std::string& dataset, std::uint64_t epoch, std::int64_t rows_consumed);
 
 }  // namespace train::sdk

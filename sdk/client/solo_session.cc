@@ -63,7 +63,7 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
   ++report_seq_;
   print(fmt::format("report {}: {}", report_seq_, to_line(flat)));
-  if (job) stager_.add(std::move(*job));  // behind the report's line: resolve() prints one too
+  if (job) stager_.add(std::move(*job));  // behind the report's line: resolve() prints one, too
   if (checkpoint != nullptr && !kept && checkpoint_seq_++ == 0) {
     std::fprintf(
         stderr,
@@ -72,8 +72,8 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   }
 }
 
-/// Put the files into the staging folder; the rest is a job for the stager's thread. report_order_
-/// is held.
+/// Put the files into the staging folder, and return a job for the stager's thread that does the
+/// rest. The caller holds report_order_.
 CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t report_seq,
                                          const Checkpoint& checkpoint) {
   if (!folder_lock_) open_store();
@@ -174,8 +174,8 @@ Result<std::string> SoloSession::commit(const CheckpointStaged& staged, Metrics 
   request.metadata = boost::json::parse(staged.metadata_json).as_object();
   const auto manifest = store_.commit(request, [] { return Result<Unit>(Unit{}); });
   if (manifest.has_error()) {
-    (void)store_.discard(
-        request.pending);  // the commit's own error says more; the next open() removes it otherwise
+    // The commit's own error says more than one of discard(); the next open() removes what is left.
+    (void)store_.discard(request.pending);
     return manifest.error();
   }
   return store_.path_of(request.number);
@@ -214,7 +214,7 @@ void SoloSession::once_per_node(const std::string& name, const std::function<voi
   lock.unlock();
   try {
     f();
-  } catch (...) {  // back to the caller, who may try again
+  } catch (...) {  // pass it to the caller, who may try again
     lock.lock();
     once_done_.erase(name);
     changed_.notify_all();

@@ -18,8 +18,8 @@
 
 namespace train::sdk {
 
-/// Find the newest checkpoint under `checkpoints` that verifies, as the one to restore from, and
-/// warn on stderr of broken ones.
+/// Find the newest checkpoint under `checkpoints` that verifies, set it as the one to restore from,
+/// and warn of broken ones on stderr.
 void find_restorable(const std::string& checkpoints, WorkerInfo& info);
 
 class SoloSession final : public WorkerSession {
@@ -50,8 +50,8 @@ class SoloSession final : public WorkerSession {
 
   PosixFileSystem fs_;
   CheckpointStore store_;
-  std::unique_ptr<FileLock>
-      folder_lock_;  // one program at a time commits here; taken by the first checkpoint
+  /// Lets one program at a time commit here; taken by the first checkpoint.
+  std::unique_ptr<FileLock> folder_lock_;
   std::mutex report_order_;
   std::uint64_t report_seq_ = 0;
   std::uint64_t checkpoint_seq_ = 0;

@@ -18,7 +18,7 @@ namespace train::sdk {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kProbeBytes = 64 << 10;  // less is used up by names and by who else writes
+constexpr std::size_t kProbeBytes = 64 << 10;  // names and other writers use up a smaller rest
 
 struct Descriptor {
   int fd = -1;
@@ -66,10 +66,10 @@ Result<Unit> copy_bytes(int from, int to, const fs::path& path) {
     if (errno == ENOSPC || errno == EDQUOT || errno == EIO) {
       return system_error(errno, fmt::format("copying {} to the staging folder", shown(path)));
     }
-    break;  // EXDEV, EINVAL, ENOSYS, EOPNOTSUPP: not between these two file systems
+    break;  // EXDEV, EINVAL, ENOSYS, EOPNOTSUPP: these file systems do not support it
   }
-  // Copy what copy_file_range left: nothing, or all (some kernels answer 0 for files of /proc and
-  // FUSE).
+  // Copy what copy_file_range left: nothing, or everything (some kernels return 0 for files of
+  // /proc and FUSE).
   return copy_by_reading(from, to, path);
 }
 
@@ -81,7 +81,7 @@ Result<Unit> copy_one_file(const fs::path& from, const fs::path& to) {
   return copy_bytes(source.fd, target.fd, from);
 }
 
-// Check before anything is copied or moved, so that a refusal leaves the caller's folder as it was.
+// Check before anything is copied or moved, so that a refusal leaves the caller's folder unchanged.
 Result<Unit> check_tree(const fs::path& from) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(from, error);
@@ -108,7 +108,8 @@ Result<Unit> check_tree(const fs::path& from) {
   return Unit{};
 }
 
-/// Refuse to move what belongs to a committed checkpoint, or what has the run's checkpoints in it.
+/// Refuse to move a folder that belongs to a committed checkpoint, or that contains the run's
+/// checkpoints.
 Result<Unit> check_movable(const fs::path& from, const fs::path& to) {
   std::error_code error;
   const fs::path folder = fs::canonical(from, error);
@@ -131,7 +132,7 @@ Result<Unit> check_movable(const fs::path& from, const fs::path& to) {
 
 enum class Moved { Yes, OtherFileSystem };
 
-/// Rename `from` to `to`. When that does not succeed, `to` does not exist.
+/// Rename `from` to `to`. On failure, `to` does not exist.
 Result<Moved> try_rename(const fs::path& from, const fs::path& to) {
   TRY_VOID(check_tree(from));
   TRY_VOID(check_movable(from, to));

@@ -12,23 +12,23 @@ namespace train::sdk {
 
 class StopGate {
  public:
-  /// Take the three steps of PauseWorkers. A step that comes late, or again, never goes back; but a
-  /// stop takes the place of a meeting at a checkpoint. Return true when it did: then all begins
+  /// Handle the three steps of PauseWorkers. A step that is late or repeated never leads back; but
+  /// a stop replaces a meeting at a checkpoint. Return true in that case: everything then begins
   /// anew.
   bool pause(bool at_checkpoint = false);
   bool advance(std::uint64_t target, bool at_checkpoint = false);
   void finish(std::string reason);
 
-  /// Return whether after_report() may say anything but GoOn.
+  /// Return whether after_report() may return anything but GoOn.
   bool closed() const { return step_.has_value(); }
-  /// Return whether user code should come to an end: not while ranks only meet at a checkpoint.
+  /// Return whether user code should stop: false while ranks only meet at a checkpoint.
   bool stopping() const { return step_ && !at_checkpoint_; }
   bool finished() const { return step_ == PauseStep::Finish; }
   const std::string& reason() const { return reason_; }
 
   enum class Next {
     GoOn,        // leave report()
-    Wait,        // tell where we are, and wait for the next step
+    Wait,        // report our position, and wait for the next step
     Checkpoint,  // this is the report where all ranks stop: make the checkpoint (once), then wait
     Stop,        // throw Stopped
   };
@@ -39,7 +39,7 @@ class StopGate {
  private:
   bool take_over(bool at_checkpoint);
 
-  std::optional<PauseStep> step_;  // the newest; none: the group is not to come to rest
+  std::optional<PauseStep> step_;  // the newest; none: the group is neither stopping nor pausing
   bool at_checkpoint_ = false;
   std::uint64_t target_ = 0;
   std::string reason_;

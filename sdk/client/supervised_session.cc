@@ -18,7 +18,7 @@
 namespace train::sdk {
 namespace {
 
-/// What a supervisor says to a worker that it has welcomed.
+/// The messages that a supervisor sends to a worker after the welcome.
 using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
                                 ReportedCheckpoints, OnceReply, PauseWorkers, GoodbyeAck>;
 
@@ -79,7 +79,7 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
     : WorkerSession(to_worker_info(joined.welcome)), attempt_(joined.welcome.attempt) {
   stager_ = std::make_unique<CheckpointStager>([this](CheckpointStaged staged) {
     const std::lock_guard lock(mutex_);
-    push_message(staged);  // its report was queued before: it is sent after it
+    push_message(staged);  // it is sent after its report, which was queued before
   });
   SupervisorLink::Owner owner;
   owner.fill = [this](std::string& out) { fill(out); };
@@ -112,7 +112,7 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
     wait_at_gate(lock, flat);
     return;
   }
-  // A sleeping link sends at once; one that is at work looks again within a millisecond by itself.
+  // Wake a sleeping link, which sends at once; a busy one looks again within a millisecond.
   const bool wake = link_sleeps_ || queue_.unsent_bytes() > kReportBatchBytesMax;
   link_sleeps_ = false;
   lock.unlock();
@@ -145,8 +145,8 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     staged.checkpoint_seq = begin_checkpoint(lock);
     staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);
     lock.unlock();
-    stage_directory(*checkpoint.impl(),
-                    staged.dir);  // may take long; throws: then nothing was reported
+    // This may take long. If it throws, nothing was reported.
+    stage_directory(*checkpoint.impl(), staged.dir);
     lock.lock();
     staged.report_seq = queue_report(lock, packed);
     checkpoint_seq_ = staged.checkpoint_seq;
@@ -160,7 +160,8 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
   wait_at_gate(lock, metrics);
 }
 
-/// Wait for room, and name the next checkpoint. checkpoint_order_ is held.
+/// Wait until one more checkpoint may be unresolved, and return its number. The caller holds
+/// checkpoint_order_.
 std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
   check_usable();
   while (unresolved_.size() >= kUnresolvedCheckpointsMax) {
@@ -179,7 +180,8 @@ void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, Checkpo
                 .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
 }
 
-/// Keep a report() here while the run is being stopped gracefully. The report itself is queued.
+/// Hold a report() here while the ranks come to rest (a graceful stop, or a meeting at a
+/// checkpoint). The report itself is queued already.
 void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   if (stop_maker_ == std::this_thread::get_id()) return;  // a report from within on_stop's function
   while (true) {
@@ -212,7 +214,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   const auto make = stop_function();
   if (!make || last_checkpoint_report_seq_ == report_seq) return;
   stop_maker_ = std::this_thread::get_id();
-  struct Leave {  // also when `make` throws: that ends the loop as any exception does
+  struct Leave {  // also when `make` throws, which ends the loop like any exception
     std::thread::id& maker;
     Lock& lock;
     ~Leave() {
@@ -341,7 +343,7 @@ void SupervisedSession::once_per_node(const std::string& name, const std::functi
       throw Failure("invalid_argument",
                     fmt::format("once_per_node('{}') is called by its own function", name));
     }
-    changed_.wait(lock);  // another thread of this worker is at it
+    changed_.wait(lock);  // another thread of this worker is running it
     check_usable();
   }
   const OnceReply reply = ask_once(lock, name);
@@ -392,7 +394,7 @@ void SupervisedSession::set_result(std::string json) {
 void SupervisedSession::send_error(const UserError& error) {
   const std::lock_guard lock(mutex_);
   const UserError cut{error.what.substr(0, kErrorBytesMax), error.type.substr(0, kErrorBytesMax),
-                      error.stack.substr(0, kErrorBytesMax)};  // all in one frame
+                      error.stack.substr(0, kErrorBytesMax)};  // to fit into one frame
   if (!closed_ && !goodbye_sent_) push_message(WorkerError{.error = cut});
 }
 
@@ -423,7 +425,7 @@ void SupervisedSession::finish() {
   link_->stop();
 }
 
-/// Throw when nothing can be handed over any more. The mutex is held.
+/// Throw when nothing can be handed over any more. The caller holds the mutex.
 void SupervisedSession::check_usable() const {
   if (gate_.finished()) throw Stopped(gate_.reason());
   if (closed_) throw Failure("unavailable", *closed_);
@@ -434,7 +436,7 @@ void SupervisedSession::push_message(const Message& message) {
   push(encode(message, attempt_));
 }
 
-/// Send `frame` after all reports that are queued now, without delay. The mutex is held.
+/// Send `frame` after all reports that are queued now, without delay. The caller holds the mutex.
 void SupervisedSession::push(Frame frame) {
   outgoing_.push_back({.frame = std::move(frame), .after = queue_.last_report_seq()});
   link_->wake();
@@ -514,7 +516,7 @@ void SupervisedSession::on_once_reply(OnceReply message) {
   call->second.state = OnceCall::State::Answered;
 }
 
-// Take in a frame. The visit has no default: a message that nobody handles does not compile.
+// Handle a frame. The visit has no default: a message without a handler does not compile.
 Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
   TRY(auto message, decode_any<SupervisorMessage>(frame));
   const std::lock_guard lock(mutex_);
@@ -533,11 +535,11 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                  },
                  [&](CheckpointOutcome& m) { on_outcome(std::move(m)); },
                  [&](CollectiveResult& m) {
-                   const auto call = collectives_.find(m.sequence);  // gone: its caller gave up
+                   const auto call = collectives_.find(m.sequence);  // none if its caller gave up
                    if (call != collectives_.end()) call->second = std::move(m);
                  },
                  [&](ReportedCheckpoints& m) {
-                   const auto ask = asks_.find(m.request);  // gone: its caller gave up
+                   const auto ask = asks_.find(m.request);  // none if its caller gave up
                    if (ask != asks_.end()) ask->second = std::move(m);
                  },
                  [&](OnceReply& m) { on_once_reply(std::move(m)); },

@@ -1,6 +1,6 @@
 // A worker under a supervisor: turns calls into frames and waits for answers. One mutex guards all
-// state; the link's thread takes it only to pick up what is to be sent, never while it encodes or
-// sends.
+// state; the link's thread takes it only to pick up what to send and to handle a received frame,
+// never while it sends.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 
 namespace train::sdk {
 
-/// Return what the welcome says, as the SDK's parts read it. Throws Failure for invalid JSON.
+/// Convert the welcome to what the SDK's parts read. Throws Failure for invalid JSON.
 WorkerInfo to_worker_info(const Welcome& welcome);
 
 class SupervisedSession final : public WorkerSession {
@@ -75,19 +75,19 @@ class SupervisedSession final : public WorkerSession {
 
   const Attempt attempt_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // answers, room, steps of a stop, the link's end
+  std::condition_variable changed_;  // answers, room in the queue, steps of a stop, the link's end
   ReportQueue queue_;
   std::deque<Outgoing> outgoing_;
   std::optional<std::string> unsent_result_;
-  bool link_sleeps_ = false;           // nothing wakes it but wake()
+  bool link_sleeps_ = false;           // only wake() wakes it
   std::optional<std::string> closed_;  // why nothing can be sent any more
   StopGate gate_;
   std::atomic<bool> stopping_ = false;  // gate_.stopping(), without the mutex
   std::uint64_t last_checkpoint_report_seq_ = 0;
   bool stop_checkpoint_made_ = false;
   std::thread::id stop_maker_;
-  std::optional<std::pair<std::uint64_t, bool>>
-      announced_;                // the last WorkerPaused: report_seq, and whether at the target
+  /// The last WorkerPaused: its report_seq, and whether it is that of the target.
+  std::optional<std::pair<std::uint64_t, bool>> announced_;
   std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
   std::uint64_t checkpoint_seq_ = 0;
   std::set<std::uint64_t> unresolved_;  // checkpoints without an outcome

@@ -25,9 +25,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWelcomeWithin = std::chrono::seconds(60);
-// After bytes went out, collect more reports for this long: a loop that reports every few µs then
-// costs the link's thread one wake-up per millisecond instead of one per report. Urgent frames wake
-// it at once.
+// After sending, collect more reports for this long: a loop that reports every few µs then costs
+// the link's thread one wake-up per millisecond instead of one per report. Urgent frames wake it at
+// once.
 constexpr int kLingerMs = 1;
 
 int poll_retrying(pollfd* fds, nfds_t count, int timeout_ms) {
@@ -47,7 +47,7 @@ Result<Unit> send_all(int fd, std::string_view bytes) {
   return Unit{};
 }
 
-/// Return the milliseconds until then, for poll(); −1: without end.
+/// Return the milliseconds until `deadline`, for poll(); −1: no limit.
 int poll_time(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -77,7 +77,7 @@ Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
   append_frame(encode(hello, Attempt{hello.attempt}), bytes);
   TRY_VOID(send_all(fd, bytes));
   JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
-  const bool stands_by = hello.standby >= 0;  // until its rank's turn has come
+  const bool stands_by = hello.standby >= 0;  // waits until it gets a rank
   const auto deadline = stands_by ? Clock::time_point::max() : Clock::now() + kWelcomeWithin;
   TRY(auto frame, receive_one(fd, joined.reader, deadline));
   if (frame.type == MessageType::Refused) {
@@ -122,7 +122,7 @@ Result<int> connect_supervisor(const std::string& path) {
   while (connected < 0 && errno == EINTR);
   const int error_number = errno;
   if (connected == 0) {
-    // Whoever may write to the folder of a socket can put another socket there.
+    // Anyone who may write to the socket's folder can put another socket there.
     ucred peer{};
     socklen_t size = sizeof peer;
     const bool asked = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
@@ -170,7 +170,7 @@ void SupervisorLink::stop() {
   stopping_ = true;
   wake();
   thread_.join();
-  // The eventfd stays: a thread that reports at this moment may be about to write to it.
+  // The eventfd stays open: a thread that reports at this moment may be about to write to it.
   close_once(fd_);
 }
 

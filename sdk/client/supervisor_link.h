@@ -16,12 +16,12 @@ namespace train::sdk {
 struct JoinedSocket {
   int fd = -1;
   Welcome welcome;
-  FrameReader reader;  // what came behind the welcome
+  FrameReader reader;  // with what was received after the welcome
 };
 /// Connect to the Unix socket at `path`. Fails with Unavailable when nobody answers there.
 Result<int> connect_supervisor(const std::string& path);
-/// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without end when `hello`
-/// is from a standby. Closes `fd` when it fails.
+/// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without a limit when
+/// `hello` is from a standby process. Closes `fd` when it fails.
 Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello);
 
 class SupervisorLink {
@@ -33,7 +33,7 @@ class SupervisorLink {
     std::function<void(std::string& out)> fill;
     /// Handle a frame. An Error closes the link.
     std::function<Result<Unit>(const Frame&)> on_frame;
-    /// Take note of why the link is gone. This is the last call; stop() does not make it.
+    /// Note why the link ended. This is the last call; stop() does not cause it.
     std::function<void(const Error&)> on_closed;
   };
 
@@ -42,12 +42,12 @@ class SupervisorLink {
   SupervisorLink(const SupervisorLink&) = delete;
   SupervisorLink& operator=(const SupervisorLink&) = delete;
 
-  /// Make the link look at fill() now. Any thread, also after stop(). Costs one system call.
+  /// Make the link call fill() now. Any thread, even after stop(). Costs one system call.
   void wake();
   /// End the thread without sending anything more, and close the socket.
   void stop();
   /// Close the descriptors in the child of a fork, where the thread does not exist, so that the
-  /// supervisor sees the parent's end. Async-signal-safe.
+  /// supervisor notices when the parent ends. Async-signal-safe.
   void abandon_in_fork_child();
 
  private:

@@ -28,7 +28,8 @@ bool starts_with_any(std::string_view text, const std::array<std::string_view, N
                      [&](std::string_view beginning) { return text.starts_with(beginning); });
 }
 
-/// An ELF file of this machine, mapped while this lives. What lies beyond its end is empty.
+/// An ELF file of this machine, mapped for the lifetime of this object. Reads beyond its end are
+/// empty.
 class ElfFile {
  public:
   explicit ElfFile(const char* path) {
@@ -49,8 +50,8 @@ class ElfFile {
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
-  /// Return the name of the function that holds `address`, which counts from where the file is
-  /// loaded.
+  /// Return the name of the function that contains `address`, which is relative to where the file
+  /// is loaded.
   std::string function_at(std::size_t address) const {
     const std::span<const ElfW(Ehdr)> header = at<ElfW(Ehdr)>(0, 1);
     if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return {};
@@ -131,7 +132,8 @@ bool is_programs_own(const CodeLocation& location) {
       "_ZNK5train"sv, "_ZN5torch"sv, "_ZNK5torch"sv, "_ZN3c10"sv,       "_ZNK3c10"sv,
       "_ZN2at"sv,     "_ZNK2at"sv,   "_start"sv,     "__libc_start"sv};
   if (location.module.empty() || starts_with_any(location.module, kLibraries)) return false;
-  // A std::function that holds a lambda: the compiler has often put the lambda's own code there.
+  // For a std::function that holds a lambda, the compiler has often put the lambda's own code
+  // there.
   const bool holds_lambda = location.symbol.find("9_M_invoke") != std::string::npos &&
                             location.symbol.find("Ul") != std::string::npos;
   return holds_lambda || !starts_with_any(location.symbol, kNamespaces);

@@ -6,7 +6,7 @@
 
 namespace train::sdk {
 
-/// Where an address lies.
+/// The place of an address in a module.
 struct CodeLocation {
   std::string module;            // the file's name without its folder; "" if the address is in none
   std::size_t offset = 0;        // in the module, as addr2line wants it
@@ -17,8 +17,8 @@ struct CodeLocation {
 /// Return where `address` lies.
 CodeLocation location_of(const void* address);
 
-/// Return whether the place is the program's own: it is not in the libraries below the program (C,
-/// C++, LibTorch, Arrow, the SDK), nor in what they put between its functions.
+/// Return whether the place is the program's own: neither in the libraries that it uses (C, C++,
+/// LibTorch, Arrow, the SDK), nor in functions of theirs that were compiled into it.
 bool is_programs_own(const CodeLocation& location);
 
 }  // namespace train::sdk

@@ -55,8 +55,9 @@ void watch_throws() {
 std::string describe_frames(void* const* frames, int count) {
   std::vector<CodeLocation> all, own;
   for (int i = 0; i < count; ++i) {
-    const CodeLocation& location = all.emplace_back(
-        location_of(static_cast<const char*>(frames[i]) - 1));  // it is where the call returns to
+    // A frame is the address that its call returns to: look at the byte before it.
+    const CodeLocation& location =
+        all.emplace_back(location_of(static_cast<const char*>(frames[i]) - 1));
     if (is_programs_own(location)) own.push_back(location);
   }
   std::string text;
@@ -90,7 +91,7 @@ __attribute__((noinline)) ThrowFunction note_throw(const void* exception) {
     last_trace.count = count > 0 ? count : 0;
     for (int i = 0; i < last_trace.count; ++i) last_trace.frames[i] = frames[i + kOwnFrames];
   } else {
-    last_trace.exception = nullptr;  // this exception may lie where the traced one did
+    last_trace.exception = nullptr;  // this exception may have the address of the traced one
   }
   return next;
 }

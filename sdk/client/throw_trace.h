@@ -1,6 +1,6 @@
 // Finds out where an exception was thrown. By the time a catch clause runs, the stack is gone, so
 // this watches the throw itself (__cxa_throw, passed on to the C++ runtime) and remembers the
-// addresses until somebody asks.
+// addresses until someone asks for them.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 namespace train::sdk {
 
 /// Remember the stack of throws from now on: the first 10,000 of the process, so that a program
-/// that throws in a hot loop does not pay for ever.
+/// that throws in a hot loop does not pay for it forever.
 void watch_throws();
 
 /// Return the stack of the throw of `exception`, one line per frame, innermost first. Empty when

@@ -1,5 +1,5 @@
-// The C face: each function calls its C++ twin, and turns exceptions into codes. Nothing is thrown
-// through C.
+// The C interface: each function calls its C++ counterpart, and turns exceptions into codes. No
+// exception passes through C.
 #include <cxxabi.h>
 #include <train/train.h>
 #include <train/train_c.h>
@@ -13,7 +13,7 @@
 
 struct trainrun_checkpoint {
   train::Checkpoint checkpoint;
-  std::string directory, value, metadata, metrics;  // what was given out
+  std::string directory, value, metadata, metrics;  // the texts that were returned
 };
 
 namespace {
@@ -50,7 +50,7 @@ int guarded(Call&& call) {
   }
 }
 
-/// Return a number of the context, or −1.
+/// Return a number of the context; −1 on failure.
 template <class Read>
 int number(Read&& read) {
   int value = -1;
@@ -58,7 +58,8 @@ int number(Read&& read) {
   return value;
 }
 
-/// Return a text that `kept` (of this thread, or of a handle) keeps, or NULL.
+/// Store a text in `kept` (which belongs to this thread, or to a handle) and return it; NULL on
+/// failure.
 template <class Read>
 const char* text(std::string& kept, Read&& read) {
   return guarded([&] { kept = read(); }) == TRAINRUN_OK ? kept.c_str() : nullptr;
@@ -238,7 +239,7 @@ int trainrun_get_checkpoint(trainrun_checkpoint** out) {
     *out = nullptr;
     auto found = train::get_checkpoint();
     if (!found) return;
-    (void)found->as_directory();  // verified
+    (void)found->as_directory();  // verifies its files
     *out = new trainrun_checkpoint{std::move(*found), {}, {}, {}, {}};
   });
 }

@@ -35,7 +35,7 @@ std::string value_text(const MetricValue& value) {
   return std::visit([](const auto& plain) { return to_json(Value(plain)); }, value);
 }
 
-/// Write the error in torchelastic's shape, as Python's @record does.
+/// Write the error in torchelastic's format, as Python's @record does.
 void leave_error(const UserError& error) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr) return;
@@ -69,7 +69,8 @@ ReportedCheckpoint to_reported(const AnsweredCheckpoint& answer) {
   impl.files = std::make_shared<const sdk::CheckedFiles>(answer.path);
   impl.metrics = sdk::to_dict(records.front().metrics);
   PosixFileSystem files;
-  // A checkpoint that is being removed just now, or lies where this node cannot see it, has none.
+  // There is no manifest if the checkpoint is being removed right now, or if this node cannot see
+  // it.
   if (const auto manifest = read_manifest(files, answer.path))
     impl.metadata = parse_json(boost::json::serialize(manifest->metadata)).as<Dict>();
   const Dict metrics = impl.metrics;

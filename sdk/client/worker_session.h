@@ -1,6 +1,6 @@
-// One worker's session: what the public functions do, under a supervisor (supervised_session.h) or
-// by hand (solo_session.h). All calls may come from any thread, and throw Failure or Stopped as the
-// public functions say.
+// One worker's session: implements the public functions, under a supervisor (supervised_session.h)
+// or without one (solo_session.h). Any thread may make any call; they throw Failure or Stopped as
+// the public functions do.
 #pragma once
 
 #include <train/checkpoint.h>
@@ -32,7 +32,8 @@ class WorkerSession {
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
   virtual void set_result(std::string json) = 0;
   virtual void send_error(const UserError& error) = 0;
-  /// Wait until all that was queued is sent, at most `within`. For a process that is about to die.
+  /// Wait until everything queued is sent, for at most `within`. For a process that is about to
+  /// die.
   virtual void flush(std::chrono::milliseconds within) = 0;
   /// Finish the checkpoints being written, hand everything over, and say goodbye. Later calls of
   /// the session fail. Never throws: it reports on stderr what could not be handed over. Calling it
@@ -67,9 +68,9 @@ inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's 
 inline constexpr std::size_t kCollectiveNameBytesMax = 4u << 10;
 inline constexpr std::size_t kResultBytesMax = 1u << 20;
 inline constexpr std::size_t kMetadataBytesMax = 1u << 20;  // of a checkpoint, as JSON
-inline constexpr std::size_t kErrorBytesMax = 1u << 20;     // of what is told of an exception
+inline constexpr std::size_t kErrorBytesMax = 1u << 20;     // of each text about an exception
 
-/// Throw Failure when a part of a collective call is too large to travel.
+/// Throw Failure when a part of a collective call is too large to send.
 void check_collective(const std::string& name, const std::string& mine);
 
 }  // namespace train::sdk

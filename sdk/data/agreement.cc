@@ -27,7 +27,7 @@ constexpr Shared kShared[] = {
     {"drop_last", "drop_last {}", "give every rank the same options"},
 };
 
-/// Return "4000 rows on ranks 0, 1" for each value there is.
+/// Return "4000 rows on ranks 0, 1" for each value that occurs.
 std::string describe(const Shared& shared, const std::vector<Dict>& views) {
   std::map<std::string, std::vector<std::size_t>> ranks_by_value;
   for (std::size_t rank = 0; rank < views.size(); ++rank) {

@@ -20,7 +20,7 @@ struct PassView {
   std::int64_t rows_consumed = 0;
 };
 
-/// Return a few bytes that stand for `view`.
+/// Encode `view` in a few bytes.
 std::string encode(const PassView& view);
 
 /// Return the batch sizes by rank when all ranks see the same rows, epoch and cursor. Otherwise

@@ -89,9 +89,8 @@ void BatchStream::read_ahead() {
 
 Result<data::ReadBatch> BatchStream::pop() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return !ready_.empty();
-  });  // the thread pushes each batch, or the error that ends it
+  // The thread pushes each batch, or the error that ends it.
+  changed_.wait(lock, [&] { return !ready_.empty(); });
   Result<data::ReadBatch> batch = std::move(ready_.front());
   ready_.pop_front();
   changed_.notify_all();
@@ -110,8 +109,8 @@ void BatchStream::stop() {
 
 void BatchStream::tell_position(const data::ReadBatch& batch) {
   if (handed_out_ == pass_.batches) {
-    // a checkpoint taken on the last batch goes on with the next epoch, also where drop_last leaves
-    // rows over
+    // a checkpoint taken at the last batch continues with the next epoch, even when drop_last
+    // leaves rows over
     sdk::set_data_position(pass_.dataset, pass_.epoch + 1, 0);
   } else {
     sdk::set_data_position(pass_.dataset, pass_.epoch, batch.rows_consumed);

@@ -1,6 +1,5 @@
-// One pass over a shard: a thread of its own prepares batches in a bounded queue. DatasetShard
-// makes it, and the BatchRange that user code holds owns it. The user's thread calls everything
-// here.
+// One pass over a shard: its own thread prepares batches in a bounded queue. DatasetShard makes it,
+// and the BatchRange that user code holds owns it. Only the user's thread calls these functions.
 #pragma once
 
 #include <train/dataset.h>
@@ -26,16 +25,16 @@ class BatchStream {
 
   BatchStream(Pass pass, data::BatchReader reader);
   /// Stop and join the thread, which finishes at most the row group that it is decoding. A pass
-  /// that was left early is then over, unless an exception left it: then the position stays where a
-  /// checkpoint of this moment should put it.
+  /// that was left early is then over, unless it was left by an exception: then the position stays
+  /// as it would be in a checkpoint taken now.
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
   /// Start reading. Throws Failure when called again.
   void begin();
-  /// Return the next batch, or nothing at the end, and tell the session how far the pass is. Throws
-  /// Failure when the batch cannot be read.
+  /// Return the next batch, or nothing at the end, and tell the session the position of the pass.
+  /// Throws Failure when the batch cannot be read.
   std::optional<Batch> next();
   /// End the pass because another one begins: later calls of next() throw.
   void supersede();
@@ -50,14 +49,14 @@ class BatchStream {
   void tell_over();
 
   const Pass pass_;
-  data::BatchReader reader_;  // the thread's own while it runs
+  data::BatchReader reader_;  // only the thread uses it while it runs
   const int exceptions_at_start_;
   std::int64_t handed_out_ = 0;
   bool begun_ = false;
   bool over_ = false;
   bool superseded_ = false;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Result<data::ReadBatch>> ready_;
   bool stopping_ = false;

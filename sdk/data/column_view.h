@@ -1,6 +1,5 @@
-// A column of a batch as plain memory: shape, element type, address, and who keeps it alive. This
-// is the seam to sdk/torch. It has no Arrow and no Torch type, so that neither side includes the
-// other.
+// A column of a batch as plain memory: shape, element type, address, and owner. This is the seam to
+// sdk/torch. It has no Arrow and no Torch type, so that neither side includes the other.
 #pragma once
 
 #include <train/dataset.h>
@@ -18,9 +17,9 @@ struct ColumnView {
   std::string name = {};
   ElementType type = ElementType::Float32;
   std::vector<std::int64_t> shape = {};  // [rows], and a dimension for each level of lists
-  const void* data = nullptr;            // row-major, without gaps; aligned to its element, no more
-  std::shared_ptr<const void> owner =
-      {};  // holds `data`; a batch may share it with others, so nobody writes into it
+  const void* data = nullptr;  // row-major, without gaps; aligned only to its element type
+  /// Keeps `data` alive. Other batches may share that memory, so nobody may write to it.
+  std::shared_ptr<const void> owner = {};
 };
 
 /// View each column of a batch, in the order of the schema. Numbers, fixed-size lists and lists of

@@ -16,9 +16,9 @@
 namespace train {
 namespace {
 
-/// The opened datasets of this process. Like the session, there is one for all: get_dataset_shard()
-/// inside the epoch loop returns the shard whose epochs count on. Never destroyed, because user
-/// threads may still read when main returns.
+/// The datasets that this process has opened. Like the session, there is one for all:
+/// get_dataset_shard() in the epoch loop returns the same shard, so that its epochs count up. Never
+/// destroyed, because user threads may still read when main returns.
 struct OpenShards {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<DatasetShard::Impl>> by_name;
@@ -45,8 +45,8 @@ const Dict& spec_entry(const std::string& name) {
              : throw Failure("invalid_argument", fmt::format("dataset '{}' is not a dict", name));
 }
 
-/// Let the first pass begin where the restored checkpoint left the dataset, else at the epoch after
-/// the checkpoint's.
+/// Let the first pass begin at the restored checkpoint's position in the dataset; without one, at
+/// the epoch after the checkpoint's.
 void restore_position(DatasetShard::Impl& shard) {
   const auto restored_epoch = sdk::worker_info().restored_epoch;
   shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
@@ -150,8 +150,8 @@ std::int64_t DatasetShard::total_rows() const {
 std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->source->schema(); }
 
 void DatasetShard::set_epoch(std::uint64_t epoch) {
-  if (epoch == impl_->next_epoch)
-    return;  // also where a checkpoint was taken inside it: the pass goes on there
+  // If a checkpoint was taken inside this epoch, the pass continues there.
+  if (epoch == impl_->next_epoch) return;
   impl_->next_epoch = epoch;
   impl_->next_rows_consumed = 0;
 }
@@ -161,8 +161,8 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
   if (const auto last = impl_->last_pass.lock()) last->supersede();
   const std::vector<std::int64_t> batch_sizes = agree_with_peers(*impl_, options);
   data::ShardPlan plan = plan_pass(*impl_, batch_sizes, options.drop_last);
-  if (plan.batches() == 0 &&
-      impl_->next_rows_consumed > 0) {  // the checkpoint was taken where nothing was left to do
+  // The checkpoint may have been taken where nothing was left of the epoch.
+  if (plan.batches() == 0 && impl_->next_rows_consumed > 0) {
     set_epoch(impl_->next_epoch + 1);
     plan = plan_pass(*impl_, batch_sizes, options.drop_last);
   }

@@ -16,20 +16,21 @@ namespace train {
 struct DatasetShard::Impl {
   std::string name;
   sdk::DatasetSpec spec;
-  std::shared_ptr<const data::RowSource>
-      source;          // shared with the stream of a pass, which may outlive the shard
-  int world_size = 1;  // 1 and 0 where the dataset is not split
+  /// Shared with the stream of a pass, which may outlive the shard.
+  std::shared_ptr<const data::RowSource> source;
+  /// 1, with rank 0, if the dataset is not split.
+  int world_size = 1;
   int rank = 0;
   std::uint64_t next_epoch = 0;
-  std::int64_t next_rows_consumed =
-      0;  // of next_epoch, by all ranks, when a checkpoint was taken inside it
+  /// Rows of next_epoch that all ranks together have consumed, if a checkpoint was taken inside it.
+  std::int64_t next_rows_consumed = 0;
   std::weak_ptr<BatchStream> last_pass;
 };
 
 namespace sdk {
 
-/// Forget all opened datasets, as at the start of the process. For tests that play several workers
-/// one after the other.
+/// Forget all opened datasets, as at the start of the process. For tests that act as several
+/// workers, one after another.
 void forget_dataset_shards();
 
 }  // namespace sdk

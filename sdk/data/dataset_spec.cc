@@ -25,7 +25,7 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
 }
 
 Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& spec) {
-  // registers the gather kernels; cheap when it is done already
+  // registers the gather kernels; cheap if it is done already
   if (const arrow::Status ready = arrow::compute::Initialize(); !ready.ok())
     return data::error_from(ready, "cannot set up Arrow");
   std::shared_ptr<const data::RowSource> source;

@@ -23,8 +23,8 @@ struct DatasetSpec {
   std::uint64_t shuffle_seed = 0;
 };
 
-/// Read the entry; absent and null keys keep their defaults. Throws Failure on a value of another
-/// type.
+/// Read the entry; absent and null keys keep their defaults. Throws Failure when a value has the
+/// wrong type.
 DatasetSpec dataset_spec_from(const Dict& entry);
 
 /// Open the files, or lay the items out as columns. Also fails when there are no rows at all,

@@ -13,7 +13,7 @@ namespace {
 
 #ifdef TRAIN_CUDA_MODULE
 const CudaModule* load() {
-  // The loader finds it by the program's RUNPATH, or where it looks otherwise.
+  // The loader finds it through the program's RUNPATH, or in its other search paths.
   void* handle = ::dlopen("libtrainrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();

@@ -1,7 +1,7 @@
 // GradientSync over c10d::Reducer. PyTorch's DistributedDataParallel arms the reducer in forward(),
-// which C++ cannot hook for a module of any signature. Here the first gradient of each backward
-// pass arms it: a hook on every parameter runs before that parameter's gradient is accumulated, and
-// so before the reducer's own hook, which runs after it.
+// which cannot be hooked in C++ for modules of any signature. Here the first gradient of each
+// backward pass arms it: a hook on every parameter runs before that parameter's gradient is
+// accumulated, and so before the reducer's own hook, which runs after that.
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
@@ -20,8 +20,8 @@ namespace {
 using sdk::guarded;
 using torch::autograd::Node;
 
-constexpr std::size_t kBroadcastBytesMax =
-    250 << 20;  // as PyTorch's: one message for all small tensors
+// As in PyTorch: one message for all small tensors.
+constexpr std::size_t kBroadcastBytesMax = 250 << 20;
 constexpr std::size_t kNamesShownMax = 10;
 
 struct Named {
@@ -39,7 +39,8 @@ Named trained_parameters(torch::nn::Module& module) {
   return found;
 }
 
-// Return parameters (also those that are not trained) and buffers, as the broadcast writes them.
+// Return parameters (also those that are not trained) and buffers, in the form that the broadcast
+// writes to.
 std::vector<at::Tensor> whole_state(torch::nn::Module& module) {
   std::vector<at::Tensor> state;
   for (const at::Tensor& parameter : module.parameters()) state.push_back(parameter.detach());
@@ -51,9 +52,9 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Named& parameters,
                                             c10::intrusive_ptr<c10d::ProcessGroup> group,
                                             const DataParallelOptions& options) {
   const std::vector<bool> sparse(parameters.tensors.size(), false);
-  // Use one bucket at first: the true order of gradients is known after one pass, and the reducer
+  // Use one bucket at first: after one pass the reducer knows the true order of the gradients, and
   // then cuts its buckets by it. With find_unused_parameters it never does that, so the order of
-  // definition has to serve.
+  // definition has to do.
   std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
   if (options.find_unused_parameters) {
     limits = {static_cast<std::size_t>(options.first_bucket_bytes),
@@ -61,7 +62,8 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Named& parameters,
   }
   auto buckets =
       std::get<0>(c10d::compute_bucket_assignment_by_size(parameters.tensors, limits, sparse));
-  std::reverse(buckets.begin(), buckets.end());  // gradients come from the last layer to the first
+  // Gradients arrive from the last layer to the first.
+  std::reverse(buckets.begin(), buckets.end());
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.names.size(); ++i) names[i] = parameters.names[i];
   return std::make_unique<c10d::Reducer>(
@@ -83,7 +85,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
 
   ~ReducerSync() override = default;
 
-  /// Hook into the gradients. This is not in the constructor, because the hooks point back weakly.
+  /// Hook into the gradients. This is not done in the constructor, because the hooks hold a weak
+  /// pointer to this object.
   void hang_on() {
     for (std::size_t i = 0; i < parameters_.tensors.size(); ++i) {
       accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_.tensors[i]));
@@ -109,8 +112,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     if (!enabled_.load(std::memory_order_relaxed)) return;
     const int pass = torch::autograd::get_current_graph_task_id();
     if (pass != armed_pass_.load(std::memory_order_acquire)) {
-      if (!accumulates(i))
-        return;  // torch::autograd::grad(): gradients are given back, not accumulated
+      if (!accumulates(i)) return;  // torch::autograd::grad() returns gradients instead
       const std::lock_guard lock(mutex_);
       if (pass != armed_pass_.load(std::memory_order_relaxed)) {
         arm();
@@ -132,7 +134,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     seen_.store(0, std::memory_order_relaxed);
     seen_flags_.assign(parameters_.tensors.size(), 0);
     reducer_->prepare_for_forward();
-    reducer_->rebuild_buckets();  // once, in the second pass; nothing in others
+    reducer_->rebuild_buckets();  // has an effect only once, in the second pass
     reducer_->prepare_for_backward(options_.find_unused_parameters ? views_of_used()
                                                                    : std::vector<at::Tensor>{});
     torch::autograd::Engine::get_default_engine().queue_callback(
@@ -140,8 +142,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   }
 
   // The reducer searches "outputs" for the parameters under them. A view of each parameter that
-  // this pass reaches tells it exactly those. A search from the model's outputs would also count
-  // what the loss then does not use.
+  // this pass reaches leads it to exactly those. A search from the model's outputs would also find
+  // parameters that the loss does not use.
   std::vector<at::Tensor> views_of_used() const {
     const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
     const at::AutoGradMode record(true);
@@ -153,7 +155,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     return views;
   }
 
-  // Called when all gradients of the pass are there and their reductions are under way. The
+  // Called when all gradients of the pass are ready and their reductions are under way. The
   // reducer's own callback, which waits for them, was queued before the one that is queued here.
   void on_pass_end() {
     if (!options_.find_unused_parameters) check_all_seen();
@@ -163,8 +165,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     }
     if (buffers_.empty()) return;
     guarded("broadcasting buffers from rank 0", [&] {
-      // Use new version counters: a second pass over the same graph may still want to see its saved
-      // statistics untouched.
+      // Use new version counters: a second pass over the same graph may still rely on its saved
+      // statistics.
       std::vector<at::Tensor> targets;
       for (const at::Tensor& buffer : buffers_) targets.push_back(buffer.variable_data());
       c10d::broadcast_coalesced(group_, targets, kBroadcastBytesMax, 0);
@@ -172,8 +174,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   }
 
   // C++'s Optimizer::zero_grad() calls detach_() on each gradient, which autograd refuses for views
-  // such as the reducer's. A tensor of its own over the same bytes is just as good for the reducer,
-  // which compares storages.
+  // such as the reducer's. So give each gradient a tensor of its own over the same bytes: the
+  // reducer accepts that, because it compares storages.
   void free_from_views() {
     const torch::NoGradGuard no_grad;
     aliases_.resize(parameters_.tensors.size());
@@ -217,7 +219,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   std::vector<at::Tensor> aliases_;  // of the gradients in the buckets, by parameter
   std::atomic<bool> enabled_{true};
   std::atomic<int> armed_pass_{-1};
-  std::mutex mutex_;  // of arming
+  std::mutex mutex_;  // guards arming
   std::atomic<std::size_t> seen_{0};
   std::vector<std::uint8_t> seen_flags_;  // by parameter; each is written by one hook only
 };

@@ -1,4 +1,5 @@
-// Turns an Error of ours, or an exception of LibTorch, into the train::Failure that user code gets.
+// Turns an Error of trainrun, or an exception of LibTorch, into the train::Failure that user code
+// gets.
 #pragma once
 
 #include <train/error.h>
@@ -15,8 +16,8 @@ namespace train::sdk {
   throw Failure(std::string(to_string(error.code)), error.describe());
 }
 
-/// Find in LibTorch's text what kind of failure it is: a peer that is gone, one that is late, a
-/// full disk, else our own bug or the caller's.
+/// Determine the kind of failure from LibTorch's text: a peer that is gone, one that is late, a
+/// full disk, else a bug of ours or of the caller.
 Error classify_torch_error(const std::string& what);
 
 /// Return the text of a LibTorch exception without its C++ stack; for any other std::exception,

@@ -8,7 +8,7 @@
 namespace train {
 namespace {
 
-// What one call of the kernel takes: the parameters that are at the same step.
+// The arguments of one call of the kernel: the parameters that are at the same step.
 struct Lists {
   std::vector<at::Tensor> parameters, gradients, means, squares, square_maxima, steps;
 };

@@ -21,8 +21,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
   } else {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }
-  options->threads =
-      static_cast<int>(options->devices.size()) * 2;  // as PyTorch: one reduces while another waits
+  // As in PyTorch: one thread reduces while another waits.
+  options->threads = static_cast<int>(options->devices.size()) * 2;
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, world_size, options);
 }
 

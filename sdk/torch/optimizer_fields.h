@@ -9,10 +9,10 @@
 
 namespace train::sdk {
 
-/// What gives a tensor of the state its size.
+/// What determines the size of a tensor in the state.
 enum class Extent {
   Parameter,
-  AllParameters,  // in one row
+  AllParameters,  // all of them, in one row
   One,
 };
 
@@ -21,7 +21,7 @@ struct OptimizerFields {
   using Optimizer = OptimizerType;
   using Options = OptionsType;
   using State = StateType;
-  /// Return what LibTorch would stumble over; null when all is well.
+  /// Return what LibTorch could not cope with; null if there is nothing.
   static const char* wrong(const Options&, const State&) { return nullptr; }
 };
 
@@ -119,7 +119,7 @@ struct LbfgsFields : OptimizerFields<torch::optim::LBFGS, torch::optim::LBFGSOpt
     visit("ro", of.ro(), Extent::One);
   }
   static const char* wrong(const Options& options, const State& state) {
-    constexpr std::int64_t kHistoryMax = 1 << 20;  // LibTorch makes a list of this length at once
+    constexpr std::int64_t kHistoryMax = 1 << 20;  // LibTorch allocates a list of this length
     if (options.history_size() < 1 || options.history_size() > kHistoryMax)
       return "\"history_size\" must be from 1 to 1048576";
     const std::size_t kept = state.old_dirs().size();

@@ -22,7 +22,7 @@ constexpr const char* kMetadata = "trainrun_optimizer";  // in the header's meta
 
 std::string type_name(const Optimizer& optimizer) {
   if (dynamic_cast<const FusedAdamW*>(&optimizer) != nullptr)
-    return "torch::optim::AdamW";  // the same state
+    return "torch::optim::AdamW";  // its state is the same
   int failed = 0;
   char* text = abi::__cxa_demangle(typeid(optimizer).name(), nullptr, nullptr, &failed);
   std::string name = failed == 0 ? text : typeid(optimizer).name();
@@ -76,7 +76,7 @@ Value to_value(const std::optional<T>& maybe) {
 void from_value(const Value& value, bool& flag) { flag = value.as<bool>(); }
 void from_value(const Value& value, std::string& text) { text = value.as<std::string>(); }
 void from_value(const Value& value, std::int64_t& number) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 53;  // all are counts, and are counted up
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;  // all are counts, and must be able to grow
   number = value.as<std::int64_t>();
   if (number < 0 || number > kMax)
     raise(Error{Errc::Corrupt, std::to_string(number) + " is not a count"});
@@ -129,7 +129,7 @@ std::string prefix_of(std::size_t parameter) { return std::to_string(parameter) 
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
-/// What a file says of one optimizer, and which parts of that are used up.
+/// The contents of a file with one optimizer; keeps track of the parts that were used.
 class Reader {
  public:
   explicit Reader(FileScan scan) : file_(std::move(scan)) {
@@ -156,7 +156,7 @@ class Reader {
     return as<Dict>(states_[parameter], "the state of parameter " + std::to_string(parameter));
   }
 
-  /// Take a number out of `of`.
+  /// Read the number `name` from `of` into `to`, and remove it from `of`.
   void number(Dict& of, const std::string& where, const char* name, auto& to) const {
     const Value value = entry_of(of, name, where);
     of.erase(name);
@@ -170,7 +170,8 @@ class Reader {
     if (!of.empty()) corrupt(where + " has the unexpected entry " + quoted(of.begin()->first));
   }
 
-  /// Take the tensor `name`. Undefined when there is none of this name and none is needed.
+  /// Return the tensor `name`, and mark it as used. Return an undefined tensor if there is none and
+  /// none is needed.
   torch::Tensor tensor(const std::string& name, const torch::Tensor& parameter,
                        std::int64_t all_parameters, Extent extent, bool needed) {
     const auto found = unused_.find(name);
@@ -242,7 +243,7 @@ class Reader {
   List groups_, states_;
 };
 
-/// The members of one parameter's state.
+/// Reads the members of one parameter's state.
 struct StateVisitor {
   Reader& reader;
   std::size_t index;
@@ -258,7 +259,8 @@ struct StateVisitor {
   void operator()(const char* name, std::deque<torch::Tensor>& list, Extent extent) {
     std::int64_t count = 0;
     (*this)(name, count);
-    list.clear();  // a tensor that is missing ends this, before it is long
+    list.clear();
+    // Even if the count is huge, the first missing tensor ends the loop.
     for (std::int64_t i = 0; i < count; ++i)
       (*this)((std::string(name) + "." + std::to_string(i)).c_str(), list.emplace_back(), extent,
               true);
@@ -301,7 +303,7 @@ void load_as(Fields, Reader& reader, Optimizer& optimizer) {
         reader.corrupt(visitor.where + ": " + wrong);
     }
   }
-  reader.finish();  // nothing is changed before all of it is right
+  reader.finish();  // change nothing before all of the file is verified
   for (std::size_t i = 0; i < options.size(); ++i)
     static_cast<typename Fields::Options&>(optimizer.param_groups()[i].options()) = options[i];
   optimizer.state().clear();

@@ -1,7 +1,7 @@
 // Writes the state of LibTorch's optimizers to a safetensors file and reads it back. Tensors are
 // named "<parameter>.<name>", where parameters are numbered over all groups. The groups' options
-// and the parameters' numbers are JSON in the header's metadata. Such a file holds nothing that
-// could run. state_io.cc calls this.
+// and the parameters' numbers are JSON in the header's metadata. Such a file contains no code.
+// state_io.cc calls this.
 #pragma once
 
 #include <train/torch.h>
@@ -10,7 +10,7 @@
 
 namespace train::sdk {
 
-/// Return what a saved optimizer and the optimizer that loads it have in common: the type, and the
+/// Return what must be the same for a saved optimizer and the one that loads it: the type, and the
 /// parameters' shapes by group.
 Dict describe(const torch::optim::Optimizer& optimizer);
 
@@ -19,7 +19,7 @@ Dict describe(const torch::optim::Optimizer& optimizer);
 StagedFile stage_optimizer(const torch::optim::Optimizer& optimizer);
 
 /// Load into an optimizer for which describe() returns the same as for the saved one. Throws
-/// Failure("corrupt") that names the file and the entry; the optimizer is then as it was.
+/// Failure("corrupt"), which names the file and the entry; the optimizer is then unchanged.
 void load_optimizer(FileScan scan, torch::optim::Optimizer& optimizer);
 
 }  // namespace train::sdk

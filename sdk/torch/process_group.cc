@@ -22,11 +22,11 @@ namespace {
 using BackendType = c10d::ProcessGroup::BackendType;
 
 // A peer that was killed closes its connections at once; waiting longer for threads of a broken
-// group helps nobody.
+// group is pointless.
 constexpr std::chrono::seconds kTeardownMax{2};
 
 struct Group {
-  c10::intrusive_ptr<c10d::Store> store;  // rank 0's serves all ranks: it goes last
+  c10::intrusive_ptr<c10d::Store> store;  // rank 0's serves all ranks, so it is destroyed last
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 };
 
@@ -70,10 +70,10 @@ Group make_group(const WorkerInfo& info) {
                 "set scaling_config.use_gpu: true, or collectives: gloo"});
   }
   Group made;
-  const std::string prefix =
-      "trainrun/" + std::to_string(info.attempt) + "/";  // an attempt never meets another's keys
+  // Each attempt has its own keys.
+  const std::string prefix = "trainrun/" + std::to_string(info.attempt) + "/";
   std::string address;
-  if (info.rank == 0) {  // the server first: the connection that finds the address goes to it
+  if (info.rank == 0) {  // the server first: peer_address() connects to it
     made.store = make_store(info);
     address = peer_address(info);
   } else {
@@ -97,13 +97,13 @@ Group make_group(const WorkerInfo& info) {
                                under("nccl"), info.rank, info.world_size, info.collective_timeout));
     made.group->setDefaultBackend(BackendType::NCCL);
   }
-  // No rank leaves before all are connected to all: a rank that ends at once would take the store
-  // with it.
+  // No rank returns before all are connected to all: if rank 0 ended at once, it would take the
+  // store with it.
   gloo->barrier()->wait();
   return made;
 }
 
-// Ends the group before LibTorch's own statics go. It leaves behind a thread that hangs in a
+// Destroys the group before LibTorch's own statics. Leaves behind a thread that hangs in a
 // collective of a broken group.
 class GroupOwner {
  public:

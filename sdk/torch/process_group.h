@@ -14,9 +14,9 @@
 namespace train::sdk {
 
 /// Make the Gloo backend of one rank. `address` is the numeric local address to bind, used unless
-/// GLOO_SOCKET_IFNAME names interfaces (a comma between several). Blocks until all ranks have come.
-/// It has a file of its own because Gloo's headers are an older version than the library inside
-/// libtorch_cpu: only types that both have alike pass through it.
+/// GLOO_SOCKET_IFNAME names interfaces (separated by commas). Blocks until all ranks have joined.
+/// It is in a file of its own because Gloo's headers are older than the library inside
+/// libtorch_cpu: only types that are the same in both pass through it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int world_size,
                                                     const std::string& address,

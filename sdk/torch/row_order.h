@@ -9,9 +9,9 @@
 namespace train::sdk {
 
 struct RowOrder {
-  std::size_t rows = 0;   // of the dataset
-  std::size_t first = 0;  // rows at the start of the epoch's permutation that are left out, because
-                          // they were shown before
+  std::size_t rows = 0;  // of the dataset
+  /// Rows to skip at the start of the epoch's permutation, because they were returned before.
+  std::size_t first = 0;
   std::size_t world_size = 1;
   bool shuffle = true;
   std::uint64_t seed = 0;

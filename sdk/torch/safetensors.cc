@@ -18,8 +18,8 @@ constexpr std::array kDtypes{Dtype{"F64", 8}, Dtype{"F32", 4}, Dtype{"F16", 2}, 
 
 Error corrupt(std::string why) { return {Errc::Corrupt, "safetensors header: " + std::move(why)}; }
 
-// Return the size that a shape and a dtype ask for; nothing when it overflows or a part is
-// negative.
+// Return the size in bytes that follows from a shape and a dtype; an Error for an unknown dtype or
+// a negative dimension, and when the size overflows.
 Result<std::uint64_t> bytes_of(const TensorEntry& entry) {
   std::uint64_t bytes = dtype_bytes(entry.dtype);
   if (bytes == 0)

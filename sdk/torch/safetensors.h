@@ -22,7 +22,7 @@ struct TensorEntry {
 };
 
 struct TensorFile {
-  std::vector<TensorEntry> tensors;             // by begin
+  std::vector<TensorEntry> tensors;             // sorted by begin
   std::map<std::string, std::string> metadata;  // the header's "__metadata__"
   std::uint64_t data_offset = 0;                // of the first byte after the header
   bool operator==(const TensorFile&) const = default;
@@ -38,8 +38,8 @@ std::uint64_t dtype_bytes(std::string_view dtype);
 /// beginning: length and header, padded with spaces so that the data is aligned to 8 bytes.
 std::string make_header(TensorFile& file);
 
-/// Return the header's length that a file's first bytes state, without these bytes; 0 when there
-/// are too few of them.
+/// Return the length of the header, without the length field itself, that a file's first bytes
+/// state; 0 if there are too few bytes.
 std::uint64_t header_length(std::string_view bytes);
 
 /// Read a header from the file's first bytes; `file_bytes` is the size of the whole file. Checks

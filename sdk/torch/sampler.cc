@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-/// A place between two rows of an epoch's order, the same for all ranks.
+/// A position between two rows of an epoch's order, the same for all ranks.
 struct Position {
   std::uint64_t epoch = 0;
   std::size_t rows_done = 0;
@@ -20,7 +20,7 @@ struct Pass {
   Position from;
   std::vector<std::size_t> rows;  // of this rank
   std::size_t asked = 0;          // how many of them the loader has fetched
-  std::size_t consumed = 0;       // how many of them the loop has had; see reads_ahead
+  std::size_t consumed = 0;       // how many of them the loop has received, if reads_ahead
   bool ended = false;
 };
 
@@ -38,7 +38,7 @@ struct DistributedSampler::Shared {
   const std::size_t world_size, rank;
   Position next;                  // where the next pass begins
   std::optional<Pass> pass = {};  // the last one that was begun
-  bool reads_ahead = false;  // what was asked for is not consumed yet: mark_consumed says what is
+  bool reads_ahead = false;       // requested rows are not consumed until mark_consumed says so
   bool in_order = true;
 
   sdk::RowOrder order(std::size_t rows_done) const {
@@ -90,7 +90,7 @@ DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& opt
 
 void DistributedSampler::set_epoch(std::uint64_t epoch) {
   const std::lock_guard lock(shared_->mutex);
-  if (!shared_->under_way() && shared_->next.epoch == epoch) return;  // it may be a restored place
+  if (!shared_->under_way() && shared_->next.epoch == epoch) return;  // perhaps a restored position
   if (shared_->pass) shared_->pass->ended = true;
   shared_->next = {.epoch = epoch};
 }

@@ -31,7 +31,7 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
   return both;
 }
 
-// Cut slabs off in one dimension after the other, until only the intersection is left.
+// Cut off slabs in one dimension after another, until only the intersection is left.
 std::vector<Box> difference(const Box& a, const Box& b) {
   const auto both = intersection(a, b);
   if (!both) return {a};

@@ -1,5 +1,5 @@
-// Plans which rank writes what of a state that is spread over the ranks, and what each rank has to
-// read of it at another world size. Pure: boxes of indices, no tensors, no files.
+// Plans which parts of a state that is spread over the ranks each rank writes, and which parts it
+// has to read at another world size. Pure: boxes of indices, no tensors, no files.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ struct Box {
 bool is_empty(const Box& box);
 /// Return whether the box lies in a tensor of this shape.
 bool fits(const Box& box, const std::vector<std::int64_t>& shape);
-/// Return what both hold; none when that is nothing.
+/// Return the overlap of the two boxes; none if there is none.
 std::optional<Box> intersection(const Box& a, const Box& b);
 /// Return what is left of `a` without `b`: at most two boxes per dimension.
 std::vector<Box> difference(const Box& a, const Box& b);
 /// Return "[0:4, 2:8]", as Python writes slices.
 std::string to_text(const Box& box);
 
-/// Return which rank writes each of the tensors that all ranks hold alike. The largest comes first,
-/// and each goes to the rank that has least so far; the result is the same on every rank. `bytes`
-/// is by tensor.
+/// Return which rank writes each of the tensors that are the same on all ranks. Starts with the
+/// largest, and assigns each to the rank with the fewest bytes so far; the result is the same on
+/// every rank. `bytes`: by tensor.
 std::vector<int> deal_out(const std::vector<std::uint64_t>& bytes, int world_size);
 
 struct Copy {

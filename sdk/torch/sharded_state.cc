@@ -51,7 +51,7 @@ torch::Tensor narrowed(torch::Tensor tensor, const Box& box,
 struct SavedPiece {
   sdk::TensorReader* file = nullptr;
   sdk::TensorEntry entry;
-  std::vector<std::int64_t> shape;  // of the whole
+  std::vector<std::int64_t> shape;  // of the whole tensor
   Box box;
 };
 using SavedState = std::map<std::string, std::vector<SavedPiece>>;
@@ -103,7 +103,7 @@ PlannedRead plan_copy(const ShardedState::Entry& entry, const SavedPiece& piece,
     read.run = [=] { piece.file->read(piece.entry, begin, end, target); };
     return read;
   }
-  read.run = [=] {  // a part of each row
+  read.run = [=] {  // copies only a part of each row
     piece.file->each(piece.entry, begin, end, [&](std::int64_t row, const torch::Tensor& rows) {
       Box box = copy.box;
       box.offset[0] = origin[0] + row;
@@ -140,7 +140,7 @@ void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
     reads.push_back(plan_copy(entry, pieces[copy.piece], copy));
 }
 
-/// Run the reads in the order in which their rows lie in the file, and verify the file.
+/// Run the reads in the order of their rows in the file, and verify the file.
 void read_file(std::vector<PlannedRead>& reads) {
   std::stable_sort(reads.begin(), reads.end(),
                    [](const PlannedRead& a, const PlannedRead& b) { return a.offset < b.offset; });
@@ -148,8 +148,8 @@ void read_file(std::vector<PlannedRead>& reads) {
   reads.front().file->finish();
 }
 
-/// Return the stream in which the caller's copies to the device are queued: those of other threads
-/// must follow them.
+/// Return the stream that the caller's copies to the device are queued in, so that other threads
+/// queue theirs behind them.
 std::optional<c10::Stream> stream_of(const ShardedState& state) {
   for (const auto& entry : state.entries()) {
     const c10::Device device = entry.local.device();
@@ -158,7 +158,7 @@ std::optional<c10::Stream> stream_of(const ShardedState& state) {
   return std::nullopt;
 }
 
-/// Read several files at once: no two reads fill the same place.
+/// Read several files at once; no two reads write to the same place.
 void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
   std::map<sdk::TensorReader*, std::vector<PlannedRead>> by_file;
   for (PlannedRead& read : reads) by_file[read.file].push_back(std::move(read));
@@ -181,7 +181,7 @@ void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
     if (one) std::rethrow_exception(one);
 }
 
-/// Return names in the checkpoint, by rank.
+/// Return the names of those files in the checkpoint, by rank.
 std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -302,7 +302,7 @@ void sdk::load_sharded(const CheckedFiles& checkpoint, const std::string& file_n
       plan(entry, found->second, reads, wrong);
   }
   if (!wrong.empty()) {
-    for (TensorReader& file : files) file.finish();  // a damaged one is not the caller's mistake
+    for (TensorReader& file : files) file.finish();  // do not blame the caller for a damaged file
     std::string text = checkpoint.folder() + " does not fit the ShardedState: ";
     for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
     refuse(text);

@@ -10,14 +10,14 @@
 
 namespace train::sdk {
 
-/// Copy what this rank writes: its pieces, and those of the replicated tensors that are dealt to
-/// it.
+/// Copy what this rank writes: its pieces, and the replicated tensors that are assigned to it.
 StagedFile stage_sharded(const ShardedState& state, int rank, int world_size);
 
-/// Fill the pieces of `state` from the files of this name in the folders `rank-*` of a checkpoint,
-/// however many ranks wrote them. Reads only what it needs, or, when it has to verify files, the
-/// whole of those that hold it. Throws Failure("not_found", "corrupt"), or, before it changes
-/// anything, "invalid_argument" with all that does not fit.
+/// Fill the pieces of `state` from the files named `file_name` in the folders `rank-*` of a
+/// checkpoint, no matter how many ranks wrote them. Reads only what it needs, or, when it has to
+/// verify the files, each file that contains any of it completely. Throws Failure("not_found",
+/// "corrupt"), or, before it changes anything, "invalid_argument" with everything that does not
+/// fit.
 void load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,
                   const ShardedState& state);
 

@@ -24,7 +24,7 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-        if (it->bytes < bytes || it->bytes / 2 > bytes) continue;  // far too large: for another
+        if (it->bytes < bytes || it->bytes / 2 > bytes) continue;  // too small, or far too large
         const Buffer found = *it;
         kept_.erase(it);
         return found;
@@ -33,7 +33,7 @@ class Pool {
     void* address =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) raise(system_error(errno, "memory for a checkpoint's copy"));
-    ::madvise(address, bytes, MADV_HUGEPAGE);  // fewer faults where the kernel has them
+    ::madvise(address, bytes, MADV_HUGEPAGE);  // fewer page faults, if the kernel has huge pages
     return {address, bytes};
   }
 
@@ -50,7 +50,7 @@ class Pool {
   std::deque<Buffer> kept_;  // oldest first
 };
 
-// Never destroyed: a tensor may come back while the process ends.
+// Never destroyed: a buffer may be given back while the process exits.
 Pool& pool() {
   static auto* const made = new Pool;
   return *made;

@@ -1,6 +1,6 @@
 // Provides memory for the copies of state that checkpoints are written from. A copy into pages that
-// were used before costs a third of a copy into fresh ones, so a finished buffer is kept for the
-// next checkpoint.
+// were used before costs a third of a copy into fresh ones, so used buffers are kept for the next
+// checkpoint.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,9 +9,9 @@
 
 namespace train::sdk {
 
-/// Return uint8 [bytes] on the CPU, of any content. The buffer goes back when its last tensor is
-/// gone, on any thread. At most what two checkpoints need is kept: the two newest buffers that came
-/// back.
+/// Return a uint8 tensor [bytes] on the CPU, with any content. Its buffer is given back when its
+/// last tensor is gone, on any thread. The two buffers that were given back last are kept, which is
+/// what two checkpoints need.
 torch::Tensor staging_buffer(std::int64_t bytes);
 
 }  // namespace train::sdk

@@ -1,4 +1,4 @@
-// Saves modules, optimizers, places of samplers and random number generators as files of a
+// Saves modules, optimizers, positions of samplers and random number generators as files of a
 // checkpoint, and loads them (save_state, load_state, stage_state).
 #include <ATen/CPUGeneratorImpl.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using sdk::guarded;
 using sdk::raise;
 
-constexpr const char* kIndexFile = "torch_state.json";  // what lies in the other files
+constexpr const char* kIndexFile = "torch_state.json";  // describes the contents of the other files
 constexpr int kFormat = 2;
 constexpr int kCodeFormat = 1;  // its optimizers are TorchScript archives, which may hold code
 constexpr const char* kAllowCode = "TRAINRUN_ALLOW_CODE_IN_CHECKPOINTS";
@@ -105,7 +105,7 @@ using Staged = std::vector<StagedBytes>;
 Staged stage(const StateRefs& state) {
   Staged staged;
   const int rank = sdk::worker_info().rank;
-  List positions = positions_of(state.samplers);  // where one has none, every rank throws
+  List positions = positions_of(state.samplers);  // throws on every rank if one has none
   const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
   };
@@ -127,10 +127,11 @@ Staged stage(const StateRefs& state) {
   return staged;
 }
 
-constexpr std::size_t kPieceBytes = 256u << 10;  // is still in the processor's cache when digested
+// A piece is still in the processor's cache when it is digested.
+constexpr std::size_t kPieceBytes = 256u << 10;
 constexpr std::size_t kWritebackBytes = 16u << 20;
 
-// Write all bytes. The disk begins with what is there already, so whoever syncs the file waits only
+// Write all bytes. Lets the disk begin to write early, so that a later sync of the file waits only
 // for the rest.
 void write_all(int fd, std::string_view bytes, const std::string& path, sdk::FileDigest* digest) {
   std::size_t unstarted = 0;
@@ -154,7 +155,7 @@ std::string_view bytes_of(const torch::Tensor& tail) {
           static_cast<std::size_t>(tail.numel())};
 }
 
-// Write a file. A reader sees the whole file under its name, or none. It is synced, unless it is
+// Write a file. A reader finds the whole file under its name, or none. Sync it, unless it is
 // digested.
 void write_file(const fs::path& path, const StagedBytes& bytes, sdk::FileDigest* digest) {
   std::error_code failed;
@@ -174,7 +175,7 @@ void write_file(const fs::path& path, const StagedBytes& bytes, sdk::FileDigest*
     raise(system_error(errno, "renaming " + partial));
 }
 
-/// Write the files, and last their digests, for whoever takes them over.
+/// Write the files and, last, their digests, for the code that takes them over.
 void write_digested(const fs::path& folder, const Staged& staged) {
   std::string lines;
   for (const StagedBytes& file : staged) {
@@ -221,7 +222,7 @@ void load_module(sdk::FileScan scan, torch::nn::Module& module) {
     if (wanted.count(name) == 0) complain("unexpected \"" + name + "\"");
   }
   if (!wrong.empty()) {
-    file.finish();  // a damaged one is not the caller's mistake
+    file.finish();  // do not blame the caller for a damaged file
     raise(Error{Errc::InvalidArgument, file.path() + " does not fit the model: " + wrong,
                 "build the model that was saved"});
   }
@@ -231,7 +232,7 @@ void load_module(sdk::FileScan scan, torch::nn::Module& module) {
   file.finish();
 }
 
-/// Load a file of the format before this one: LibTorch's reader runs what the archive says.
+/// Load a file in the previous format. LibTorch's reader runs code that it finds in the archive.
 void load_archive(sdk::FileScan scan, torch::optim::Optimizer& optimizer) {
   const std::string path = scan.path();
   const char* allowed = std::getenv(kAllowCode);
@@ -241,7 +242,7 @@ void load_archive(sdk::FileScan scan, torch::optim::Optimizer& optimizer) {
                 std::string("if you trust its author, set ") + kAllowCode +
                     "=1 in the job's env; newer checkpoints hold no code"});
   }
-  scan.finish();  // LibTorch reads it for itself
+  scan.finish();  // only verifies the file: LibTorch reads it itself
   guarded("reading " + path, [&] {
     torch::Device where(torch::kCPU);
     for (const auto& group : optimizer.param_groups()) {
@@ -325,8 +326,8 @@ Dict read_index(const sdk::CheckedFiles& files) {
   }
 }
 
-/// Return whether the next number lies inside the table: LibTorch accepts any place for it, and
-/// would read behind the table.
+/// Return whether the next number is inside the table: LibTorch accepts any index for it, and would
+/// read beyond the table.
 bool is_sound_cpu_state(const torch::Tensor& state) {
   at::Generator probe = at::detail::createCPUGenerator();
   probe.set_state(state);

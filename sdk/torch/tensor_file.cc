@@ -11,7 +11,7 @@
 namespace train::sdk {
 namespace {
 
-constexpr std::uint64_t kSliceBytes = 16u << 20;  // on the way to another device or layout
+constexpr std::uint64_t kSliceBytes = 16u << 20;  // copied at a time to another device or layout
 
 struct DtypeName {
   std::string_view name;
@@ -46,7 +46,7 @@ torch::Tensor view_at(const torch::Tensor& buffer, std::uint64_t offset, const T
       at, entry.shape, [buffer](void*) {}, torch::TensorOptions(type_of(entry.dtype)));
 }
 
-/// Return the bytes of a row; at least 1, for entries without a byte.
+/// Return the size of a row in bytes; at least 1, even for entries without a byte.
 std::uint64_t row_bytes(const TensorEntry& entry) {
   const std::int64_t rows = entry.shape.empty() ? 1 : entry.shape[0];
   if (rows == 0) return 1;
@@ -100,7 +100,7 @@ LoadedFile read_tensor_file(FileScan scan) {
 }
 
 TensorReader::TensorReader(FileScan scan) : scan_(std::move(scan)) {
-  // Read the header's length first: it is checked before anything of that size is read.
+  // Read the header's length first, and check it before reading anything of that size.
   std::string head(std::min<std::uint64_t>(scan_.bytes(), kHeaderLengthBytes), '\0');
   scan_.read(0, head.size(), head.data());
   const std::uint64_t header_bytes = header_length(head);

@@ -17,7 +17,7 @@ namespace train::sdk {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// A file's bytes in memory: the tensors' own copy, in one piece.
+/// A file's bytes in memory: a copy of the tensors, in one piece.
 struct StagedFile {
   std::string header;
   torch::Tensor data;  // [bytes], uint8, on the CPU
@@ -35,8 +35,8 @@ struct LoadedFile {
 /// Read and check a whole file. Throws Failure("not_found", "corrupt", "io") that names it.
 LoadedFile read_tensor_file(FileScan scan);
 
-/// A file of which only some rows are read, preferably in the order in which they lie there. Throws
-/// as read_tensor_file does.
+/// Reads only some rows of a file, preferably in the order in which they lie there. Throws as
+/// read_tensor_file does.
 class TensorReader {
  public:
   explicit TensorReader(FileScan scan);
@@ -54,7 +54,7 @@ class TensorReader {
   void read(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
             const torch::Tensor& target);
   /// Call `use` with a few rows at a time: the first one's number, and the rows, which are on the
-  /// CPU and valid only for the call.
+  /// CPU and valid only during the call.
   void each(const TensorEntry& entry, std::int64_t begin, std::int64_t end,
             const std::function<void(std::int64_t, const torch::Tensor&)>& use);
   /// Finish the scan, as FileScan does: what was read is valid only after this.

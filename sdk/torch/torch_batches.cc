@@ -33,13 +33,13 @@ torch::ScalarType scalar_type(sdk::ElementType type) {
 }
 
 torch::Tensor to_tensor(const sdk::ColumnView& column, torch::Device where) {
-  auto* data = const_cast<void*>(
-      column.data);  // from_blob has no const form; torch.h asks users not to write into it
+  // from_blob has no const form; torch.h asks users not to write to this memory.
+  auto* data = const_cast<void*>(column.data);
   auto view = torch::from_blob(
       data, column.shape, [owner = column.owner](void*) {}, scalar_type(column.type));
   if (where.is_cpu()) return view;
-  return view.pin_memory().to(
-      where, /*non_blocking=*/true);  // the caching host allocator keeps it until the copy is done
+  // The caching host allocator keeps the pinned memory until the copy is done.
+  return view.pin_memory().to(where, /*non_blocking=*/true);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Precompiled once for the sources of sdk/torch: LibTorch's headers take 15 s a file otherwise.
+// Precompiled once for the sources of sdk/torch: otherwise, LibTorch's headers take 15 s per file.
 #pragma once
 
 #include <torch/torch.h>

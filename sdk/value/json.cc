@@ -8,8 +8,8 @@
 namespace train::json {
 namespace {
 
-/// Return the bytes of the well-formed UTF-8 sequence at `at`; 0 when there is none (Unicode 15,
-/// table 3-7).
+/// Return the length in bytes of the well-formed UTF-8 sequence at `at`; 0 when there is none
+/// (Unicode 15, table 3-7).
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;

@@ -1,6 +1,6 @@
 // Converts a train::Value to JSON text and back, without a JSON library: user programs link this,
-// and numbers must come back as they were written (Boost.JSON 1.81 reads doubles one unit off now
-// and then). Only to_json and parse_json call this.
+// and numbers must come back as they were written (Boost.JSON 1.81 sometimes reads a double one
+// unit off). Only to_json and parse_json call this.
 #pragma once
 
 #include <train/config.h>
@@ -10,8 +10,8 @@
 
 namespace train::json {
 
-inline constexpr int kDepthMax =
-    128;  // nesting of lists and dicts; deeper text is refused before the stack overflows
+/// Limit on the nesting of lists and dicts. Deeper text is refused before the stack overflows.
+inline constexpr int kDepthMax = 128;
 
 /// Append `value`. Floats become the shortest text that reads back the same, and keep a ".0" or an
 /// exponent, so that they read back as floats; bytes that are not UTF-8 become U+FFFD.

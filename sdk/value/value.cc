@@ -92,7 +92,7 @@ Value parse_json(std::string_view text) { return json::parse(text); }
 const Value* Config::find(std::string_view key) const {
   const Dict* dict = &values_;
   while (true) {
-    // a key that is written with its dot wins over a path of the same spelling
+    // a key that itself contains the dot wins over a path of the same spelling
     if (const auto found = dict->find(std::string(key)); found != dict->end())
       return &found->second;
     const std::size_t dot = key.find('.');

@@ -1,4 +1,5 @@
-// libtrainrun_cuda.so: what sdk/torch needs of CUDA and NCCL, behind the table of cuda_loader.h.
+// libtrainrun_cuda.so: the parts of CUDA and NCCL that sdk/torch needs, behind the table in
+// cuda_loader.h.
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
