@@ -11,14 +11,14 @@ namespace train {
 struct ControllerEnd {
   enum class How { Exited, Killed, Unknown };  // Unknown: it was not our child
   How how = How::Unknown;
-  int exit_code = 0;       // of Exited
-  bool run_ended = false;  // it has written how the run ended
+  int exit_code = 0;       // Exited: its code; Killed: 128 + the signal
+  bool run_ended = false;  // the controller has written the run's outcome
 };
 
 class ControllerRestartPolicy {
  public:
-  /// Return how long to wait before another controller is started in its place. None: start no
-  /// more.
+  /// Return how long to wait before another controller is started in its place, or none if no other
+  /// is to be started.
   std::optional<Duration> ended(const ControllerEnd& end, Duration lived);
 
  private:

@@ -19,7 +19,7 @@ constexpr std::uint64_t kOutputBytesMin = 4096;
 
 template <class Number>
 Result<Unit> within_bounds(std::string_view field, Number value, Number least, Number most) {
-  if (value >= least && value <= most) return Unit{};  // a NaN is within none
+  if (value >= least && value <= most) return Unit{};  // a NaN is never within bounds
   return Error{Errc::InvalidArgument,
                fmt::format("{} is {}, but must be from {} to {}", field, value, least, most),
                "is that launcher of another version?"};

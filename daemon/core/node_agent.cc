@@ -59,8 +59,7 @@ std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
   return std::move(actions_);
 }
 
-// The newest generation wins: an older controller is refused, and one that is still connected is
-// dropped.
+// The newest generation wins: refuse an older controller, and drop one that is still connected.
 void NodeAgent::on(const LauncherAttached& event) {
   const AttachRun& message = event.message;
   Run& run = runs_[message.run_id];
@@ -68,7 +67,7 @@ void NodeAgent::on(const LauncherAttached& event) {
     actions_.push_back(RefuseLink{event.link, fenced(message, run.generation)});
     return;
   }
-  // TCP goes on sending what a launcher said over an older connection, which it has given up for
+  // TCP may still deliver what a launcher sent over an older connection, which it has replaced by
   // the current one.
   const bool held_up = run.link && message.generation == run.generation && event.link < *run.link;
   if (held_up) return;
@@ -85,21 +84,20 @@ void NodeAgent::on(const LauncherAttached& event) {
 void NodeAgent::on(const LauncherDetached& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
-  runs_[*run_id].lease.orphan_timeout_ms = 0;  // whatever is left of it has nobody to wait for
+  runs_[*run_id].lease.orphan_timeout_ms = 0;  // no launcher will come back for what is left of it
   on(LauncherLinkClosed{event.link});
 }
 
-// The generation stays known as long as a supervisor lives, so that an older launcher is still
-// refused.
+// Keep the generation as long as a supervisor lives, so that an older launcher is still refused.
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
-  if (drain_expired_) runs_[*run_id].lease.orphan_timeout_ms = 0;  // nobody will release what ends
+  if (drain_expired_) runs_[*run_id].lease.orphan_timeout_ms = 0;  // no launcher will release it
   runs_[*run_id].link.reset();
   tell_supervisors(*run_id, false);
   const bool has_supervisor = std::any_of(supervisors_.begin(), supervisors_.end(),
                                           [&](const auto& s) { return s.first.run_id == *run_id; });
-  if (!has_supervisor) runs_.erase(*run_id);  // nothing of it is here to come back to
+  if (!has_supervisor) runs_.erase(*run_id);  // nothing of it is left here
 }
 
 void NodeAgent::on(const AttemptAsked& event) {
@@ -116,12 +114,12 @@ void NodeAgent::on(const AttemptAsked& event) {
     actions_.push_back(SendPrepare{key, granted(event.message, there->second)});
     return;
   }
-  if (adoptions_ > 0) {  // one that stands by for it may still be found
+  if (adoptions_ > 0) {  // its standby supervisor may still be found
     runs_[*run_id].waiting = event;
     return;
   }
-  if (runs_[*run_id].ended >=
-      event.attempt) {  // it was asked again before the news of its end had arrived
+  // The launcher may ask again before it has received the message about the attempt's end.
+  if (runs_[*run_id].ended >= event.attempt) {
     actions_.push_back(
         TellAttemptLost{event.link, event.attempt, "it has ended", event.message.standby});
     return;
@@ -133,8 +131,8 @@ void NodeAgent::on(const AttemptAsked& event) {
                                              node_name_, *draining_)}});
     return;
   }
-  // Standby processes use what the attempt before theirs holds: they wait for nobody, and claim
-  // nothing.
+  // Standby processes share the resources of the attempt before theirs: they wait for nothing, and
+  // claim nothing.
   const bool standby = event.message.standby;
   if (!standby && stop_older_attempts(key)) {
     runs_[*run_id].waiting = event;
@@ -142,7 +140,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   }
   Resources wanted;
   add(wanted, event.message.per_worker, event.message.local_world_size);
-  // Older attempts of the same run count as gone: none of their workers is left.
+  // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   std::vector<std::int32_t> gpus = free_gpus(*run_id);
   const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
@@ -175,7 +173,7 @@ PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supe
 }
 
 // Stop older attempts. A launcher that had given this node up begins a new attempt when the node is
-// back. The workers of the old attempt, which knew nothing of that, may still be there.
+// back, and workers of the old attempt, which did not know of that, may still be running.
 bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
   bool any = false;
   for (const auto& [key, supervisor] : supervisors_) {
@@ -209,7 +207,7 @@ void NodeAgent::on(const SupervisorUp& event) {
                                               .orphan_timeout_ms = run.lease.orphan_timeout_ms}});
 }
 
-// The supervisor's claims are held, and its launcher waits, until its workers are gone as well.
+// Keep the supervisor's claims, and let its launcher wait, until its workers are gone as well.
 void NodeAgent::on(const SupervisorDown& event) {
   const auto found = supervisors_.find(event.key);
   if (found == supervisors_.end() || found->second.down) return;
@@ -256,8 +254,9 @@ void NodeAgent::on(const DrainAsked& event) {
   }
 }
 
-// A launcher that is still there gets all that its workers leave, and releases them. For runs
-// without one, and for all runs the second time, the supervisor ends once its workers have.
+// A launcher that is still connected receives everything that its workers leave, and releases them.
+// For runs without one, and for all runs the second time, the supervisor ends once its workers have
+// ended.
 void NodeAgent::on(const DrainExpired&) {
   const bool again = std::exchange(drain_expired_, true);
   for (const auto& [key, supervisor] : supervisors_) {

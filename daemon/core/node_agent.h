@@ -1,6 +1,7 @@
 // Decides for one node: which run holds a lease with which generation, which of the node's
-// resources are claimed, and which supervisors live. Events come in, actions go out. Once the lease
-// is good, the shell passes frames between launcher and supervisor without this class.
+// resources are claimed, and which supervisors live. Events come in, actions go out. Once a run has
+// its lease, the shell passes frames between launcher and supervisor by itself, along the links
+// that this class names.
 #pragma once
 
 #include <cstdint>
@@ -31,43 +32,53 @@ struct LauncherAttached {
   LinkId link = 0;
   AttachRun message;
 };
+/// The launcher sent DetachRun: the run is over.
 struct LauncherDetached {
   LinkId link = 0;
-};  // said DetachRun: the run is over
+};
+/// The link was closed or reset, or has been silent for longer than dead_after.
 struct LauncherLinkClosed {
   LinkId link = 0;
-};  // closed, reset, or silent past dead_after
+};
 struct AttemptAsked {
   LinkId link = 0;
   Attempt attempt;
   PrepareAttempt message;
 };
-struct AdoptionBegun {};  // after our own restart: we call a supervisor that may still live
-struct AdoptionEnded {};  // it answered (SupervisorUp came before), or it is dead
+/// After our own restart, we have begun to connect to a supervisor that may still live.
+struct AdoptionBegun {};
+/// The supervisor has answered (SupervisorUp came before), or it is dead.
+struct AdoptionEnded {};
+/// A supervisor that we spawned, or found again after our own restart, has said hello.
 struct SupervisorUp {
   AttemptKey key;
   SupervisorHello message;
-};  // spawned by us, or found again after our own restart
+};
 struct SupervisorDown {
   AttemptKey key;
   std::string reason;
 };
+/// The answer to ReapAttemptLeftovers: nothing that the attempt's supervisor left lives any more.
 struct AttemptLeftoversReaped {
   AttemptKey key;
-};  // nothing that its supervisor left lives any more: the answer to ReapAttemptLeftovers
+};
+/// This node is to leave gracefully. If asked again, tell all launchers again.
 struct DrainAsked {
   std::string reason;
-};                       // leave gracefully; if asked again, tell everybody again
-struct DrainExpired {};  // its grace is over; the second time: so is the time for stopping
+};
+/// The first time, the grace of the drain is over; the second time, so is the time for stopping.
+struct DrainExpired {};
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
                                AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
                                AttemptLeftoversReaped, DrainAsked, DrainExpired>;
 
 // ---- actions
+/// Send the launcher a refusal, after which it closes the link.
 struct RefuseLink {
   LinkId link = 0;
   Error error;
-};  // tell, then close
+};
+/// Tell the launcher that another one has taken its run over.
 struct DropLink {
   LinkId link = 0;
 };
@@ -78,13 +89,14 @@ struct SendOffer {
 struct SpawnSupervisor {
   AttemptKey key;
   LinkId link = 0;
-  PrepareAttempt message;  // with what is granted
+  PrepareAttempt message;  // with the granted resources
   std::int64_t orphan_timeout_ms = 0;
 };
+/// For a supervisor that lives: it may have missed the first message, or was started for standby.
 struct SendPrepare {
   AttemptKey key;
   PrepareAttempt message;
-};  // its supervisor lives: it may not have heard the first time, or was started for standby
+};
 struct RefuseAttempt {
   LinkId link = 0;
   Attempt attempt;
@@ -100,18 +112,21 @@ struct TellAttemptLost {
   std::string reason;
   bool standby = false;
 };
+/// Kill whatever the attempt left, then feed AttemptLeftoversReaped.
 struct ReapAttemptLeftovers {
   AttemptKey key;
-};  // kill whatever it left, then feed AttemptLeftoversReaped
+};
+/// Tell the launcher that this node is draining, and how much of the grace is left.
 struct TellDraining {
   LinkId link = 0;
   std::string reason;
-};  // with the grace that is left
+};
+/// Stop the attempt's workers, as a launcher would.
 struct StopAttempt {
   AttemptKey key;
   std::string reason;
   bool at_once = false;
-};  // as a launcher would
+};
 using NodeAction =
     std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare, RefuseAttempt,
                  TellSupervisor, TellAttemptLost, ReapAttemptLeftovers, TellDraining, StopAttempt>;
@@ -125,9 +140,9 @@ class NodeAgent {
 
   /// Return the link that holds the lease of a run, or none while the launcher is away.
   std::optional<LinkId> link_of(const std::string& run_id) const;
-  /// Return the link that a supervisor's frame goes to. None while the launcher is away, or until
-  /// the supervisor has begun to say everything again to a launcher that attached: a launcher that
-  /// heard the end before the middle would take it for the whole.
+  /// Return the link that a supervisor's frame goes to. None while the launcher is away. None also
+  /// after a launcher attached, until the supervisor begins to send everything again: a launcher
+  /// that received the end before the middle would take it for the whole.
   std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
   /// Return the run that a link may send frames for, or none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
@@ -143,18 +158,18 @@ class NodeAgent {
     std::uint64_t generation = 0;
     std::optional<LinkId> link;
     AttachRun lease;
-    std::optional<Attempt> ended =
-        {};  // the newest whose supervisor has ended: it is never spawned a second time
-    std::optional<AttemptAsked> waiting =
-        {};  // for an older attempt's supervisor to end, or for those that may still be found
+    /// The newest attempt whose supervisor has ended. It is never spawned a second time.
+    std::optional<Attempt> ended = {};
+    /// Waits for an older attempt's supervisor to end, or for supervisors that may still be found.
+    std::optional<AttemptAsked> waiting = {};
   };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
     std::vector<std::int32_t> gpu_ids;
     bool standby = false;                  // its attempt has not begun
-    bool in_step = false;                  // what it sends follows on what the launcher has
-    bool gone = false;                     // it has said that none of its workers is left
-    std::optional<std::string> down = {};  // why it ended; what it left is being killed
+    bool in_step = false;                  // its frames continue what the launcher has received
+    bool gone = false;                     // it has reported that none of its workers is left
+    std::optional<std::string> down = {};  // why it ended; its leftovers are being killed
   };
 
   void on(const LauncherAttached&);
@@ -181,7 +196,7 @@ class NodeAgent {
   Resources total_;
   std::map<std::string, Run> runs_;
   std::map<AttemptKey, Supervisor> supervisors_;
-  int adoptions_ = 0;  // under way: what is here is not known yet, so nothing is offered
+  int adoptions_ = 0;  // in progress: it is not known yet what is free, so nothing is offered
   std::optional<std::string> draining_;  // why
   bool drain_expired_ = false;
   std::vector<NodeAction> actions_;

@@ -1,7 +1,7 @@
-// Limits the connections that have not yet shown who they are. Each costs a descriptor for as long
-// as a handshake may take, and anybody who reaches the port can make them. One limit holds for all
-// of them. When it is reached, the oldest connection of the network that has the most goes. If
-// several networks have as many, the oldest of theirs goes. A launcher's own handshake is over in
+// Limits the connections that have not been authenticated yet. Each costs a descriptor for as long
+// as a handshake may take, and anyone who reaches the port can open them. One limit holds for all
+// of them. Beyond it, the network with the most connections loses its oldest one; if several
+// networks have as many, the oldest of theirs is closed. A launcher's own handshake is over in
 // milliseconds, long before it is the oldest. Pure.
 #pragma once
 
@@ -19,7 +19,7 @@ class PendingHandshakes {
   static constexpr std::size_t kMax = 64;
 
   /// Begin a handshake. Return the connection to close in favour of the new one, if any. `address`:
-  /// without the port; an IPv6 address counts as its whole /64, which one machine has for itself.
+  /// without the port; an IPv6 address counts as its whole /64, which a single machine may have.
   /// `id`: greater than any before.
   std::optional<std::uint64_t> begin(std::uint64_t id, const std::string& address);
   /// End a handshake, whatever its outcome.

@@ -1,5 +1,5 @@
-// Chooses the user that the workers of a run run as, from what traind allows, what the spec asks
-// for, and what the launcher's certificate says. Pure.
+// Chooses the user that a run's workers run as, from what traind allows, what the spec asks for,
+// and what the launcher's certificate says. Pure.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct WorkerUsers {
 
 /// Choose the user, by name. `asked`: run_config.user, or "" if the spec leaves it out.
 /// `certificate`: the user that the launcher's certificate names, if it has one. A launcher that
-/// asks for nobody gets the first allowed user; with a certificate and several allowed users, it
-/// gets the one that the certificate names. Permission if traind does not allow that user.
+/// names no user gets the first allowed one; with a certificate and several allowed users, it gets
+/// the user that the certificate names. Errors: Permission, if traind does not allow that user.
 Result<std::string> worker_user(const WorkerUsers& users, const std::string& asked,
                                 const std::optional<std::string>& certificate);
 

@@ -1,5 +1,5 @@
-// Finds what this node has: the cores that this process may use, memory, GPUs (through NVML, if the
-// driver is there), and the addresses at which other nodes may reach it.
+// Finds the resources of this node: the cores that this process may use, memory, GPUs (through
+// NVML, if the driver is installed), and the addresses at which other nodes may reach it.
 #pragma once
 
 #include <string>
