@@ -15,7 +15,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kCommandLimit = seconds(5);  // for a peer to say what it wants
+constexpr Duration kCommandLimit = seconds(5);  // for a client to send its command
 
 asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest request,
                                    Result<Unit>* result) {
@@ -31,7 +31,7 @@ asio::awaitable<void> ask_to_drain(asio::any_io_executor executor, DrainRequest 
                               request.reason}));
   for (;;) {
     auto frame = co_await (*connection)->receive();
-    if (!frame) break;  // it has left
+    if (!frame) break;  // traind has left
   }
 }
 
@@ -62,7 +62,7 @@ asio::awaitable<void> ControlPort::accept_loop() {
 }
 
 asio::awaitable<void> ControlPort::serve(std::shared_ptr<Connection> connection) {
-  const std::optional<TlsContext> no_tls;  // only this user reaches the socket
+  const std::optional<TlsContext> no_tls;  // only this user and root may connect
   auto peer = co_await accept_handshake(*connection, self_, no_tls);
   if (!peer) co_return;
   auto frame = co_await within(kCommandLimit, connection->receive());

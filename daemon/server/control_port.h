@@ -1,5 +1,5 @@
 // traind's own socket in its runtime folder, which takes commands from its user on this node
-// (`traind drain`, `train-run --detach`), and the client's end of it.
+// (`traind drain`, `train-run --detach`), and the client's side of it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -17,7 +17,7 @@ namespace train {
 inline constexpr std::int64_t kDrainGraceMsMax = std::int64_t{30} * 24 * 3600 * 1000;
 
 /// Accepts commands for as long as it lives. A connection stays open until traind ends, so that a
-/// client that waits for that reads the end of the stream.
+/// client can wait for that: it then reads the end of the stream.
 class ControlPort {
  public:
   struct Handlers {
@@ -41,7 +41,7 @@ class ControlPort {
 };
 
 struct DrainRequest {
-  std::string runtime_dir;  // of the traind that shall leave
+  std::string runtime_dir;  // of the traind to drain
   Duration grace{};
   std::string reason;
   std::string build;

@@ -44,8 +44,8 @@ void remove_controller_files(const ControllerFiles& files) {
   ::unlink(files.log.c_str());
 }
 
-// The note is a line of words, then the request as it came. Its mode is 0600: the environment may
-// hold secrets.
+// The note is a line of words, then the request as it was received. Its mode is 0600: the
+// environment may hold secrets.
 Result<Unit> write_note(const std::string& path, const DetachedNote& note) {
   return replace_private_file(
       path, fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,

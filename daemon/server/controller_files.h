@@ -1,5 +1,5 @@
 // Keeps a note of each controller in traind's runtime folder, so that a restarted traind reattaches
-// to it, and reads what the run's folder says about a controller.
+// to it, and finds out from the run's folder whether the run has ended.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,8 @@ namespace train {
 struct DetachedNote {
   DetachController request;
   pid_t pid = -1;              // −1: none runs
-  std::string pid_start;       // because pids are reused
-  std::string exit_at_detach;  // exit_mark() before the first one began
+  std::string pid_start;       // its process_start(), because pids are reused
+  std::string exit_at_detach;  // exit_mark() before the first controller began
 };
 
 struct ControllerFiles {
@@ -33,8 +33,8 @@ void remove_controller_files(const ControllerFiles& files);
 Result<Unit> write_note(const std::string& path, const DetachedNote& note);
 std::optional<DetachedNote> read_note(const std::string& path);
 
-/// Return a mark of the exit.json that the run has, or "" if it has none. A mark that differs from
-/// the one before means that the run has ended meanwhile.
+/// Return a mark of the exit.json that the run has, or "" if it has none. If the mark has changed,
+/// the run has ended in the meantime.
 std::string exit_mark(const std::string& run_dir);
 /// Return the end of a log, at most 16 KiB.
 std::string tail_of(const std::string& path);

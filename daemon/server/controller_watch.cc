@@ -60,7 +60,7 @@ void ControllerWatch::resume_all() {
 }
 
 void ControllerWatch::detach(DetachController request, std::shared_ptr<Connection> asker) {
-  for (const auto& [note, run] : runs_) {  // we have resumed it already
+  for (const auto& [note, run] : runs_) {  // we may have resumed that run already
     if (run->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
         run->note.pid < 0)
       continue;
@@ -85,8 +85,8 @@ void ControllerWatch::detach(DetachController request, std::shared_ptr<Connectio
   scope_.spawn("controller", hold(run));
 }
 
-// The controller logs here until it owns the run. Then it logs in the run's folder, and an empty
-// log here says so.
+// The controller logs to this file until it owns the run, and into the run's folder afterwards. So
+// if this file is empty, it got that far.
 Result<Unit> ControllerWatch::start(DetachedRun& run) {
   const DetachController& asked = run.note.request;
   struct stat status {};
@@ -136,7 +136,7 @@ Task<ControllerEnd> ControllerWatch::end_of(std::shared_ptr<DetachedRun> run) {
 asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<DetachedRun> run) {
   for (;;) {
     auto end = co_await end_of(run);
-    if (!end) co_return;  // traind leaves
+    if (!end) co_return;  // traind is exiting
     run->ours = false;
     run->note.pid = -1;
     const auto pause = run->policy.ended(*end, clock_.now() - run->started);
@@ -158,7 +158,7 @@ asio::awaitable<void> ControllerWatch::hold(std::shared_ptr<DetachedRun> run) {
 asio::awaitable<void> ControllerWatch::forget(std::shared_ptr<DetachedRun> run, ControllerEnd end) {
   if (run->asker) {
     run->asker->send(encode(ControllerEnded{end.exit_code, tail_of(run->files.log)}));
-    (void)co_await within(kTellLimit, run->asker->flush());  // a private traind leaves then
+    (void)co_await within(kTellLimit, run->asker->flush());  // a private traind exits after this
   }
   remove_controller_files(run->files);
   runs_.erase(run->files.note);

@@ -23,10 +23,10 @@ class ControllerWatch {
   ControllerWatch(asio::any_io_executor executor, Scope& scope, std::string runtime_dir, Log log,
                   std::function<void()> on_end);
 
-  /// Take over the controllers of a traind that is gone: watch the living, and start the dead
-  /// again.
+  /// Take over the controllers of a traind that is gone: watch those that live, and start the dead
+  /// ones again.
   void resume_all();
-  /// Start a controller. The asker hears DetachedController and ControllerEnded, or Refused.
+  /// Start a controller. Send DetachedController and ControllerEnded, or Refused, to `asker`.
   void detach(DetachController request, std::shared_ptr<Connection> asker);
   bool empty() const { return runs_.empty(); }
 

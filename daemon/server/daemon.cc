@@ -52,7 +52,8 @@ namespace {
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
 constexpr Duration kSecondTermAfter = seconds(1);
-constexpr Duration kFirstLauncherLimit = seconds(30);  // a private traind that nobody calls leaves
+// After this, a private traind without a launcher exits.
+constexpr Duration kFirstLauncherLimit = seconds(30);
 
 Refused refusal_of(const Error& error) {
   return {std::string(to_string(error.code)), error.message, error.hint};
@@ -85,8 +86,8 @@ class Daemon {
   void serve() { context_.run(); }
 
  private:
-  using Link = std::shared_ptr<Connection>;  // shared by its reader, and by supervisors that wait
-                                             // for room in its queue
+  // Shared by its reader, and by supervisors that wait for room in its queue.
+  using Link = std::shared_ptr<Connection>;
 
   std::string data_dir() const {
     return options_.data_dir.empty() ? options_.spool_dir + "/data" : options_.data_dir;
@@ -149,7 +150,7 @@ Result<Unit> Daemon::open() {
     return WorkerSpaces::root_refused();
   TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
   TRY_VOID(spaces_.open(options_.run_as, may_run_as_root));
-  if (!options_.leave_with_last_run)  // a private one's folder is nobody else's
+  if (!options_.leave_with_last_run)  // a private traind does not share its folder
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
   launcher_port_ = std::make_unique<LauncherPort>(
@@ -175,8 +176,8 @@ WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
   return spaces_.of_user(agent_.user_of(run_id));
 }
 
-/// Return the user that the run's workers run as. None: traind does not allow it, and the launcher
-/// has been told why.
+/// Return the user that the run's workers run as. None if traind does not allow it; the launcher is
+/// then told why.
 std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
                                                    const std::optional<CertificateName>& launcher) {
   const bool named = launcher && !link->is_unix();
@@ -195,7 +196,8 @@ std::optional<std::string> Daemon::worker_user_for(const Link& link, const Attac
   return std::nullopt;
 }
 
-// Looking costs some groups: a run's own traind leaves it to the run, which says what it lacks.
+// Probing makes some cgroups, so a private traind leaves it to its run, which reports what is
+// missing.
 void Daemon::look_at_limits() {
   const std::string why = take_over_own_cgroup(own_cgroup_locations());
   if (options_.leave_with_last_run) return;
@@ -206,7 +208,7 @@ void Daemon::look_at_limits() {
              {"why", why.empty() ? "no cgroup is writable" : why}});
 }
 
-// Existing connections keep what they began with.
+// Existing connections keep the credentials that they began with.
 void Daemon::read_tls_again() {
   if (const auto read = tls_.read_again(); !read)
     return log_.error("keeping the previous token or certificates",
@@ -215,7 +217,8 @@ void Daemon::read_tls_again() {
             {{"name", tls_.name()}, {"valid_until", tls_.valid_until()}});
 }
 
-// Not everybody who renews certificates can send a signal: Kubernetes only changes the files.
+// Look for changed files, because not everyone who renews certificates can send a signal:
+// Kubernetes only changes the files.
 const std::optional<TlsContext>& Daemon::current_tls() {
   if (tls_.changed(clock_.now())) read_tls_again();
   return tls_.context();
@@ -235,8 +238,8 @@ Result<Unit> Daemon::open_control_port() {
   return Unit{};
 }
 
-// Return the addresses that launchers are told. A specific listen address is the best one for other
-// nodes too.
+// Return the addresses to tell launchers. A specific listen address comes first: it is the best one
+// for other nodes, too.
 std::vector<std::string> Daemon::addresses() const {
   std::vector<std::string> all;
   for (const std::string& text : options_.listen) {
@@ -272,7 +275,7 @@ Resources Daemon::resources() const {
 asio::awaitable<void> Daemon::serve_launcher(Link link) {
   const LinkId id = next_link_++;
   launchers_[id] = link;
-  Duration silence_max = seconds(10);  // AttachRun says how long
+  Duration silence_max = seconds(10);  // until AttachRun sets it
   std::string why = "it detached";
   for (;;) {
     auto frame = co_await within(silence_max, link->receive());
@@ -294,7 +297,8 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
   changed_.notify();
 }
 
-/// Decode and check an order. An order that makes no sense ends the link, and the launcher is told.
+/// Decode and check an order. For an order that makes no sense, tell the launcher and return none,
+/// which ends the link.
 template <class Message>
 std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame) {
   auto message = decode<Message>(frame);
@@ -304,7 +308,7 @@ std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame
   return std::nullopt;
 }
 
-/// Return whether a launcher may use this node. One that --allow-launcher does not name is told so.
+/// Return whether a launcher may use this node. If --allow-launcher does not name it, tell it so.
 bool Daemon::may_use_node(const Link& link, const std::optional<CertificateName>& user) {
   const auto& allowed = options_.allowed_launchers;
   if (allowed.empty() || link->is_unix()) return true;
@@ -466,11 +470,11 @@ asio::awaitable<void> Daemon::wait_for_signal() {
       read_tls_again();
       continue;
     }
-    if (number == SIGUSR1) {  // Slurm's warning that the end will come: no hurry yet
+    if (number == SIGUSR1) {  // Slurm's early warning: no hurry yet
       if (!options_.leave_with_last_run) begin_drain(options_.drain_grace, "SIGUSR1");
       continue;
     }
-    // Slurm sends TERM twice, some ms apart: only a TERM that comes later is urgent.
+    // Slurm sends TERM twice, some ms apart: only a later TERM is urgent.
     const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
     const bool leave = number != SIGTERM || again || options_.leave_with_last_run;
     if (leave) {
@@ -484,7 +488,8 @@ asio::awaitable<void> Daemon::wait_for_signal() {
   }
 }
 
-// Leave at the end of stdin. Workers go on, as for an upgrade: whoever comes back finds them again.
+// Exit at the end of stdin. Workers keep running, as during an upgrade: the next traind finds them
+// again.
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
@@ -493,7 +498,7 @@ asio::awaitable<void> Daemon::leave_with_stdin() {
   context_.stop();
 }
 
-// Begin to drain. If asked again, the earlier end counts.
+// Begin to drain. If asked again, the earlier deadline counts.
 void Daemon::begin_drain(Duration grace, const std::string& reason) {
   const bool first = !drain_until_;
   const TimePoint until = clock_.now() + grace;
@@ -520,7 +525,7 @@ asio::awaitable<void> Daemon::drain() {
     co_await wait_drained();
   }
   log_.info("leaving", {{"drained", agent_.drained()}});
-  const std::map<LinkId, Link> launchers = launchers_;  // which go on changing meanwhile
+  const std::map<LinkId, Link> launchers = launchers_;  // copied: some may leave meanwhile
   for (const auto& [id, link] : launchers) (void)co_await within(seconds(1), link->flush());
   context_.stop();
 }
@@ -537,8 +542,8 @@ asio::awaitable<void> Daemon::leave_when_idle() {
     if (!woken) co_return;
   }
   launcher_port_->close();
-  for (const std::string& folder :
-       {options_.spool_dir, options_.runtime_dir}) {  // made for it alone
+  // Both folders were made for this traind alone.
+  for (const std::string& folder : {options_.spool_dir, options_.runtime_dir}) {
     if (const auto removed = remove_own_folder(folder); !removed)
       log_.warn("not removed", {{"why", removed.error().describe()}});
   }
@@ -549,7 +554,8 @@ asio::awaitable<void> Daemon::leave_when_idle() {
 
 namespace {
 
-/// Return the node's name, which its certificate decides if it has one.
+/// Return the node's name: that of its certificate, if it has one. Error if the options name
+/// another.
 Result<std::string> name_of_node(const DaemonOptions& options, const TlsFiles& tls) {
   if (!tls.context() || !tls.context()->name()) return options.node_name;
   const std::string& name = tls.context()->name()->name;

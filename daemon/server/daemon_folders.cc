@@ -29,7 +29,7 @@ Result<FileDescriptor> open_folder(const std::string& path) {
   return folder;
 }
 
-/// Let other users traverse it, whatever else its mode says.
+/// Let other users traverse the folder, whatever else its mode allows.
 Result<Unit> allow_traversal(const std::string& path) {
   TRY(const FileDescriptor folder, open_folder(path));
   struct stat found {};
@@ -42,8 +42,8 @@ Result<Unit> allow_traversal(const std::string& path) {
 
 }  // namespace
 
-// Only root can create or rename entries of `folder`. traind starts whatever mode the user has
-// given to the user's folder.
+// Only root can create or rename entries of `folder`. traind starts even if the user has changed
+// the mode of the user's folder.
 Result<Unit> make_user_folder(const std::string& folder, const UserAccount& account) {
   TRY_VOID(make_private_folder(folder));
   TRY_VOID(allow_traversal(folder));

@@ -1,6 +1,6 @@
-// The port where launchers connect. Anybody who reaches a port can open connections. The port hands
-// on only those of this user or root, and over TCP only those that hold the token or a launcher's
-// certificate. Until then a connection gets little time, and only a few may wait at a time.
+// The port to which launchers connect. Anyone who reaches it can open connections. It hands on only
+// those of this user or root, and over TCP only those with the token or a launcher's certificate.
+// Until then a connection gets little time, and only a few may wait at a time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -33,9 +33,9 @@ class LauncherPort {
                Serve serve);
 
   /// Listen on "unix:PATH" or "HOST:PORT". HOST:PORT needs TLS: Unauthenticated without it.
-  /// Unavailable if somebody listens there already.
+  /// Unavailable if another process listens there already.
   Result<Unit> listen(const std::string& endpoint);
-  /// Accept no more connections. Those that are there stay.
+  /// Accept no more connections. Existing ones stay open.
   void close();
 
  private:

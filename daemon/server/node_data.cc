@@ -45,7 +45,7 @@ void NodeData::remove_leftovers(const std::set<std::string>& living) {
   });
 }
 
-// The folder loses its name at once: the same run may begin again, and must not find half of it.
+// Rename the folder at once: the same run may begin again, and must not find half of it.
 void NodeData::remove(const std::string& folder, const std::string& why) {
   const ActAs owner(account_);
   if (const auto ours = check_own_folder(folder); !ours) {
@@ -76,7 +76,8 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
   });
 }
 
-// A folder's age counts from when something was last made or removed among its checkpoints.
+// A folder's age counts from the last time that something was made or removed among its
+// checkpoints.
 void NodeData::remove_old_leftovers() {
   const ActAs owner(account_);
   PosixFileSystem files;

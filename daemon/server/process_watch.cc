@@ -35,16 +35,16 @@ std::string process_start(pid_t pid) {
 Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {
   int fd = -1;
   while ((fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) < 0) {
-    // If, say, no descriptor is left, that says nothing about the process, and /proc could not be
-    // read either.
+    // Any other error, such as a lack of descriptors, says nothing about the process, and /proc
+    // could not be read either.
     if (errno == ESRCH) co_return Unit{};
     CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
   }
   asio::posix::stream_descriptor watcher(executor, fd);
-  // An empty start time means that it could not be read, which may be so again now.
+  // If `found` is empty, the start time could not be read just now: look again.
   for (std::string found; !start.empty() && (found = process_start(pid)) != start;) {
     pollfd ended{fd, POLLIN, 0};
-    if (!found.empty() || ::poll(&ended, 1, 0) > 0) co_return Unit{};  // another has the pid
+    if (!found.empty() || ::poll(&ended, 1, 0) > 0) co_return Unit{};  // another has that pid
     CO_TRY_VOID(co_await pause_for(kLookAgainAfter));
   }
   const auto [error] = co_await watcher.async_wait(asio::posix::stream_descriptor::wait_read,

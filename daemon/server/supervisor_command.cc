@@ -10,8 +10,8 @@
 namespace train {
 namespace {
 
-/// Return our environment. For a supervisor of another user, who can read it, return only what
-/// reveals nothing of root's.
+/// Return the environment of the supervisor, which is ours. For another user's supervisor, whose
+/// environment that user can read, return only what reveals nothing of root's.
 std::map<std::string, std::string> environment_for(const std::optional<UserAccount>& account) {
   std::map<std::string, std::string> env;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -31,8 +31,8 @@ std::map<std::string, std::string> environment_for(const std::optional<UserAccou
   return env;
 }
 
-/// Make a cgroup of the user's for the supervisor and its workers. If none can be made, they stay
-/// in ours, and traind finds them by their uid.
+/// Make a cgroup that belongs to the user, for the supervisor and its workers. If that fails, they
+/// stay in ours, and traind finds them by their uid.
 std::optional<Cgroup> cgroup_for(const SupervisorFiles& files, const UserAccount& account,
                                  const PrepareAttempt& message) {
   const auto group = Cgroup::create(files.cgroup);

@@ -11,8 +11,8 @@
 namespace train {
 
 /// Return the command that starts our own program as `traind supervise`, which outlives us.
-/// cmd/traind reads the arguments. With an account, the program becomes that user before all else,
-/// and its environment has nothing of ours that could be a secret.
+/// cmd/traind reads the arguments. With an account, the program first becomes that user, and its
+/// environment contains none of our variables that could be secret.
 SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorFiles& files,
                                 const std::string& data_dir, int link_fd, int socket_fd,
                                 const std::optional<UserAccount>& account);

@@ -32,9 +32,9 @@ std::string user_folder(const std::string& folder, uid_t uid) {
 SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::string& spool_dir,
                                  const AttemptKey& key, uid_t uid) {
   // A run id may be long, but a Unix socket's path may not (108 bytes), so the name is a hash. It
-  // covers the folder because of the control group: two trainds on one machine may serve the same
-  // run, and must not take each other's workers for their own. A launcher chooses its run's id:
-  // with a weaker hash it could choose another run's files.
+  // covers the runtime folder because of the cgroup's name: two trainds on one machine may serve
+  // the same run, and must not take each other's workers for their own. A launcher chooses its
+  // run's id: with a weaker hash it could choose another run's files.
   constexpr std::size_t kTagBytes = 12;
   const std::string text = fmt::format("{}\n{}\n{}", runtime_dir, key.run_id, key.attempt.value);
   const auto hash = hmac_sha256("trainrun attempt", text);
@@ -66,7 +66,7 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
 
 Result<Unit> remove_supervisor_files(const SupervisorFiles& files) {
   const auto removed = remove_own_folder(files.spool);
-  ::unlink(files.socket.c_str());  // last: it is how they are found
+  ::unlink(files.socket.c_str());  // last, because the socket leads to the others
   TRY_VOID(removed);
   return Unit{};
 }

@@ -26,10 +26,11 @@ std::string user_folder(const std::string& folder, uid_t uid);
 
 SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::string& spool_dir,
                                  const AttemptKey& key, uid_t uid);
-/// Return the files of all sockets in the runtime folder, whoever is behind them.
+/// Return the files for every supervisor's socket in the runtime folder, of any user, alive or
+/// dead.
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
                                                    const std::string& spool_dir);
-/// Remove the files. A spool folder that is not marked as ours stays, which is an Error.
+/// Remove the files. Return an Error, and leave the spool folder, if that is not marked as ours.
 Result<Unit> remove_supervisor_files(const SupervisorFiles& files);
 
 }  // namespace train

@@ -28,17 +28,17 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kRelayQueueBytesMax =
-    8u << 20;  // towards one launcher; then its supervisors wait
+// For one launcher. Beyond this, its supervisors wait.
+constexpr std::size_t kRelayQueueBytesMax = 8u << 20;
 constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our log
-constexpr Duration kHelloExpected = seconds(5);  // of a supervisor that we call after our restart
-constexpr Duration kHelloLimit = seconds(25);    // more; then it is killed
+constexpr Duration kHelloExpected = seconds(5);  // for a supervisor's answer, after our own restart
+constexpr Duration kHelloLimit = seconds(25);    // in addition; then we kill it
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kReapEvery = milliseconds(2), kReapLimit = milliseconds(500);
 
-/// Kill the process that the kernel named when the socket began to listen. The process may have
-/// ended since, and its pid may be another process's, so kill only one that has the supervisor's
-/// uid.
+/// Kill the process that, according to the kernel, opened the supervisor's socket for listening. It
+/// may have ended since, and another process may have its pid, so kill only one that has the
+/// supervisor's uid.
 void end_process(const Connection& supervisor, const SupervisorFiles& files) {
   const auto who = supervisor.credentials();
   if (!who) return;
@@ -54,7 +54,7 @@ void end_process(const Connection& supervisor, const SupervisorFiles& files) {
 
 }  // namespace
 
-// ---- what it is asked for
+// ---- orders
 
 Result<Unit> Supervisors::spawn(const SpawnSupervisor& action, const WorkerSpace& space) {
   const SupervisorFiles files =
@@ -67,7 +67,7 @@ Result<Unit> Supervisors::spawn(const SpawnSupervisor& action, const WorkerSpace
   auto& [pid, link] = *spawned;
   children_[action.key] = pid;
   link->send(encode(action.message, action.key.attempt));
-  links_[action.key] = link;  // what is sent waits in the socket until it reads
+  links_[action.key] = link;  // frames wait in the socket until the supervisor reads
   scope_.spawn("supervisor", serve(action.key, link, true));
   scope_.spawn("watch supervisor", watch(action.key, pid));
   return Unit{};
@@ -96,8 +96,8 @@ Result<std::pair<pid_t, Supervisors::Link>> Supervisors::spawn_process_of(
   return std::pair<pid_t, Link>(pid, std::move(link));
 }
 
-/// Log what another user's supervisor writes to stderr, under that user's name: it must not write
-/// to our log itself.
+/// Log what another user's supervisor writes to stderr, under that user's name: that supervisor
+/// must not write to our log directly.
 asio::awaitable<void> Supervisors::log_stderr(std::string user, int pipe) {
   asio::posix::stream_descriptor source(executor_, pipe);
   std::array<char, 4096> text{};
@@ -139,7 +139,7 @@ std::optional<std::pair<Attempt, uid_t>> Supervisors::as_another_user(const std:
   return std::nullopt;
 }
 
-// ---- those that live
+// ---- living supervisors
 
 asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
   for (;;) {
@@ -157,14 +157,14 @@ asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
       continue;
     }
     const Link to = route_up_(key, frame->type);
-    if (!to) continue;  // it will say it all again when a launcher attaches
+    if (!to) continue;  // it sends everything again when a launcher attaches
     to->send(*frame);
     if (to->queued_bytes() > kRelayQueueBytesMax)
       (void)co_await to->wait_queue_below(kRelayQueueBytesMax / 2);
   }
   if (const auto found = links_.find(key); found != links_.end() && found->second == link)
     links_.erase(found);
-  if (!ours) feed_(SupervisorDown{key, "it ended"});  // for our own, watch() says so
+  if (!ours) feed_(SupervisorDown{key, "it ended"});  // for our own child, watch() does this
 }
 
 asio::awaitable<void> Supervisors::watch(AttemptKey key, pid_t pid) {
@@ -190,16 +190,16 @@ void Supervisors::adopt_all() {
   }
 }
 
-// Adopt a supervisor. The node offers nothing until each has said what it has, or is gone: its
-// workers may hold what the node would give away.
+// Adopt a supervisor. The node offers nothing until each has reported what it holds, or is gone:
+// its workers may use what the node would offer.
 asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   const Link link = co_await reach(files);
-  std::optional<SupervisorHello> hello;  // apart: g++ 12 destroys temporaries of a ?: twice
+  std::optional<SupervisorHello> hello;  // separate: g++ 12 destroys temporaries of a ?: twice
   if (link) hello = co_await hear(link, files);
   if (!hello) {
     log_.info("killing the processes that a dead supervisor left behind",
               {{"socket", files.socket}});
-    co_await reap_leftovers(files, {});  // its orphans went to whoever was there then
+    co_await reap_leftovers(files, {});  // another process has adopted its orphans by now
     feed_(AdoptionEnded{});
     co_return;
   }
@@ -212,8 +212,8 @@ asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   co_await serve(key, link, false);
 }
 
-/// Connect to a supervisor. Null: nobody listens there any more. Whatever else keeps us from it (no
-/// descriptors left) says nothing about it, and passes: try again.
+/// Connect to a supervisor. Return null if nothing listens there any more. Any other error (such as
+/// a lack of descriptors) says nothing about the supervisor and is temporary: try again.
 asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
   for (bool said = false;; said = true) {
     auto connection =
@@ -228,8 +228,8 @@ asio::awaitable<Supervisors::Link> Supervisors::reach(SupervisorFiles files) {
   }
 }
 
-/// Return what the supervisor says first, or nothing once it is gone. Kill a supervisor that is
-/// silent for too long: it may be stopped or stuck, and its workers hold the node.
+/// Return the supervisor's hello, or nothing if it is gone. Kill a supervisor that is silent for
+/// too long: it may be stopped or stuck, and its workers occupy the node.
 asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
                                                                   SupervisorFiles files) {
   auto frame = co_await within(kHelloExpected, link->receive());
@@ -241,8 +241,8 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
   if (!frame && frame.error().code == Errc::Timeout) {
     log_.error("killing a supervisor that does not answer", {{"supervisor", link->peer()}});
     end_process(*link, files);
-    // Wait for its end, whenever the kernel can end it. A supervisor of another user may have
-    // passed its link on to a process that lives, so that no end comes.
+    // Wait for its end, however long the kernel needs. Another user's supervisor may have passed
+    // its link on to a living process, so that the link never ends.
     if (files.uid == ::geteuid())
       frame = co_await link->receive();
     else
@@ -260,7 +260,7 @@ asio::awaitable<std::optional<SupervisorHello>> Supervisors::hear(Link link,
   co_return std::move(*hello);
 }
 
-// ---- what is left of one that is dead
+// ---- leftovers of a dead supervisor
 
 void Supervisors::reap_leftovers(const AttemptKey& key) {
   const auto files = files_.extract(key);
@@ -275,9 +275,9 @@ asio::awaitable<void> Supervisors::reap_attempt_leftovers(AttemptKey key, Superv
   feed_(AttemptLeftoversReaped{key});
 }
 
-// Kill and remove what a dead supervisor left. What was killed takes a moment to be gone. Before
-// that we cannot remove its folder, nor reap the zombies that it leaves us. `marks`: variables of
-// its workers. As pid 1 we also adopt what does not belong to a run.
+// Kill and remove what a dead supervisor left. Killed processes take a moment to be gone; until
+// then we can neither remove the folder nor reap the zombies that come to us. `marks`: environment
+// variables of its workers, because as pid 1 we also adopt processes that belong to no run.
 asio::awaitable<void> Supervisors::reap_leftovers(SupervisorFiles files,
                                                   std::vector<std::string> marks) {
   const bool ours = files.uid == ::geteuid();
@@ -293,11 +293,11 @@ asio::awaitable<void> Supervisors::reap_leftovers(SupervisorFiles files,
   const TimePoint give_up = clock_.now() + kReapLimit;
   while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
     if (clock_.now() >= give_up) break;
-    const auto paused = co_await pause_for(kReapEvery);  // named: g++ 12
+    const auto paused = co_await pause_for(kReapEvery);  // named, because of a bug of g++ 12
     if (paused.has_error()) break;
   }
   if (cgroup) cgroup->remove();
-  if (!ours) {  // the user decides how long it takes
+  if (!ours) {  // not here: the user's files decide how long it takes
     spaces_.of(files.uid).data.remove_later(files.spool,
                                             [socket = files.socket] { ::unlink(socket.c_str()); });
     co_return;

@@ -1,5 +1,5 @@
-// Starts the supervisors of this node, finds them again after our own restart, listens to them, and
-// reaps what they leave. NodeAgent decides what follows from their news.
+// Starts the supervisors of this node, finds them again after our own restart, reads their links,
+// and reaps what they leave behind. NodeAgent decides what follows from that.
 #pragma once
 
 #include <sys/types.h>
@@ -26,8 +26,8 @@
 
 namespace train {
 
-/// Limit on bytes that a launcher has asked for and does not read, or that are on their way to a
-/// supervisor. Beyond it the link ends.
+/// Limit on the bytes that are queued for a launcher that asks but does not read, or for a
+/// supervisor. Beyond it, the link ends.
 inline constexpr std::size_t kUnreadBytesMax = 256u << 20;
 
 class Supervisors {
@@ -51,10 +51,10 @@ class Supervisors {
         feed_(std::move(feed)) {}
 
   Result<Unit> spawn(const SpawnSupervisor& action, const WorkerSpace& space);
-  /// Call the supervisors that an earlier traind left. Each causes an AdoptionBegun and an
+  /// Connect to the supervisors that an earlier traind left. Each causes an AdoptionBegun and an
   /// AdoptionEnded.
   void adopt_all();
-  /// Return the link to a supervisor, or null if it is not in reach.
+  /// Return the link to a supervisor, or null if there is none.
   Link link(const AttemptKey& key) const;
   void prepare(const AttemptKey& key, const PrepareAttempt& message);
   /// Kill what is left of the attempt, then feed AttemptLeftoversReaped.
@@ -87,7 +87,7 @@ class Supervisors {
   const RouteUp route_up_;
   const Feed feed_;
   SystemClock clock_;
-  ReservedFiles reserved_{16};  // to start one with
+  ReservedFiles reserved_{16};  // descriptors for starting a supervisor
   std::map<AttemptKey, Link> links_;
   std::map<AttemptKey, pid_t> children_;
   std::map<AttemptKey, SupervisorFiles> files_;

@@ -1,4 +1,4 @@
-// Keeps the users that workers may run as, and what lies on this node for the runs of each. The
+// Knows the users that workers may run as, and what lies on this node for the runs of each. The
 // users are traind's own, those that --run-as names, and those that an earlier traind ran workers
 // as.
 #pragma once
@@ -39,8 +39,8 @@ class WorkerSpaces {
   WorkerSpaces(boost::asio::any_io_executor executor, Folders folders, NodeData::Say say);
 
   /// Look up the users that --run-as names, and make their folders. From here on a user goes by the
-  /// name in its account, because some machines know one account by several names. Permission if we
-  /// cannot become one of them, or if it is root and `may_be_root` is not set.
+  /// name in its account, because some machines know one account by several names. Errors:
+  /// Permission, if we cannot become one of them, or if one is root and `may_be_root` is not set.
   Result<Unit> open(const std::vector<std::string>& run_as, bool may_be_root);
   /// Return the error that says why workers are not run as root.
   static Error root_refused();
@@ -52,7 +52,7 @@ class WorkerSpaces {
   /// Return the space of any user, even one that --run-as no longer names and whose files an
   /// earlier traind left.
   WorkerSpace& of(uid_t uid);
-  /// Remove what nobody has come back to, except for the users in `living`.
+  /// Remove what has not been used for a week, except for the users in `living`.
   void remove_old_leftovers(const std::set<uid_t>& living);
   /// Remove what ended runs have left, except for the runs in `living`.
   void remove_leftovers(const std::set<std::string>& living);
