@@ -15,16 +15,16 @@ namespace train {
 GroupStart to_event(const StartWorkers& message);
 GroupStop to_event(const StopWorkers& message);
 
-/// `from_standby`: how many of the workers had waited for the attempt.
+/// `from_standby`: how many of the workers were standby processes.
 WorkersStarted message_of(const TellStarted& action, std::int32_t from_standby);
 StartFailed message_of(const TellStartFailed& action);
 StartFailed start_failed(Rank rank, const Error& error);
-/// Return how a worker ended that was reaped at `reaped`, as far as the group knows.
+/// Return how a worker ended, as far as the group knows. `reaped`: when it was reaped.
 WorkerEnd end_of(const TellExited& action, std::chrono::system_clock::time_point reaped,
                  std::uint64_t last_report_seq);
 
-/// Return what a launcher that attaches is told of the group. `prepared`: the launcher's order has
-/// come. `worker`: returns what is known of a live worker beside its rank and pid.
+/// Return the state of the group for a launcher that attaches. `prepared`: PrepareAttempt has been
+/// received. `worker`: returns what is known of a live worker besides its rank and pid.
 AttemptSnapshot snapshot_of(const WorkerGroup& group, bool prepared, std::uint32_t master_port,
                             std::uint64_t resolved_checkpoint,
                             const std::function<LivingWorker(Rank)>& worker);

@@ -79,9 +79,9 @@ class Supervisor {
   void received(const Frame& frame);
   AttemptSnapshot snapshot() const;
 
-  // what the launcher says
+  // messages from the launcher
   void on_launcher_state(const LauncherState& state);
-  WorkerSlot* slot_of(std::int32_t rank);  // null: none of ours
+  WorkerSlot* slot_of(std::int32_t rank);  // null: not one of ours
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
   void say_what_is_not_held();
@@ -103,7 +103,7 @@ class Supervisor {
   SystemClock clock_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  Notifier changed_;  // slots, links, group: whoever waits looks again
+  Notifier changed_;  // a slot, a link or the group has changed: waiting flows look again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
   AttemptOrders orders_;
@@ -112,9 +112,9 @@ class Supervisor {
   std::map<Rank, WorkerSlot> slots_;
   StandbyProcesses standbys_;
   AnsweredCollectives answered_;
-  std::optional<Frame> pause_;             // the newest, for those that connect later
-  std::uint64_t generation_ = 0;           // the highest of a launcher that we have heard of
-  std::uint64_t resolved_checkpoint_ = 0;  // the newest of which we have heard
+  std::optional<Frame> pause_;             // the newest, for workers that connect later
+  std::uint64_t generation_ = 0;           // the highest of any launcher so far
+  std::uint64_t resolved_checkpoint_ = 0;  // the newest that we know to be resolved
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -131,8 +131,8 @@ int Supervisor::run() {
   // The launcher handles Ctrl-C in a terminal. Slurm sends TERM and USR1 to all processes of a
   // step.
   for (const int number : kSupervisorIgnores) ::signal(number, SIG_IGN);
-  // The socket's file is there before us, and until traind knows that all else is gone: it is how
-  // traind finds what a killed supervisor left.
+  // traind makes the socket's file before it starts us, and removes it only after everything else:
+  // that is how it finds what a killed supervisor left.
   auto listener = Listener::listen(executor_, FileDescriptor(options_.socket_fd));
   if (!listener) {
     print_err("traind supervise: {}\n", listener.error().describe());
@@ -140,7 +140,7 @@ int Supervisor::run() {
   }
   listener_ = std::move(*listener);
   ask_to_be_spared(-500);
-  ::umask(077);  // until PrepareAttempt says what the run's is
+  ::umask(077);  // until PrepareAttempt sets the run's
   if (const auto made = make_spool(); !made) {
     print_err("traind supervise: {}\n", made.error().describe());
     return 74;
@@ -193,11 +193,11 @@ AttemptSnapshot Supervisor::snapshot() const {
       });
 }
 
-// Do what a frame asks for; this is the only place that does. The visit has no default: a message
-// that nobody takes does not compile.
+// Handle a frame; this is the only place that does. The visit has no default: a message without a
+// handler does not compile.
 void Supervisor::received(const Frame& frame) {
   auto message = decode_any<LauncherMessage>(frame);
-  if (!message) return;  // traind decoded nothing; the link's checksum held
+  if (!message) return;  // malformed by its sender: traind relays frames without decoding them
   std::visit(
       Overloaded{[](const std::monostate&) {},  // of a newer protocol
                  [&](const LauncherState& m) { on_launcher_state(m); },
@@ -266,7 +266,7 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
   changed_.notify();
 }
 
-// ---- what the launcher says
+// ---- messages from the launcher
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (orders_.prepare && !(orders_.prepare->standby && !message.standby)) return;
@@ -279,7 +279,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
     return;
   }
-  ::umask(confinement_.rules().umask.value_or(077));  // of what we write for the run as well
+  ::umask(confinement_.rules().umask.value_or(077));  // also for what we write for the run
   if (message.standby) return;
   checkpoints_.prepare(message);
   if (message.bind_master) {
@@ -354,7 +354,8 @@ Task<Unit> Supervisor::make_ready() {
   co_return open_worker_port();
 }
 
-// Processes that cannot be started now are started with their attempt, which says why not.
+// Processes that cannot be started now are started with their attempt, which then reports the
+// reason.
 void Supervisor::on_stand_by(const StartWorkers& message) {
   if (workers_ || !orders_.prepare || open_worker_port().has_error()) return;
   standbys_.start(executor_, orders_.node_environment(message), message.standby, confinement_);
@@ -458,8 +459,8 @@ asio::awaitable<void> Supervisor::finish(std::string) {
 
 }  // namespace
 
-// Become the user before all else, but after the program was executed, so that nothing of traind's
-// memory is in a process that its user can stop, trace or dump.
+// Become the user first of all, but after the exec, so that a process that its user can stop, trace
+// or dump contains nothing of traind's memory.
 int run_supervisor(const SupervisorOptions& options) {
   if (options.account) become(*options.account);
   return Supervisor(options).run();

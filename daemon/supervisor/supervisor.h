@@ -27,8 +27,9 @@ struct SupervisorOptions {
   std::string spool_dir;    // ours alone; removed at the end
   std::string data_dir;     // of the run on this node, for checkpoints without shared storage
   std::string cgroup_name;  // empty: none
-  std::optional<UserAccount> account;  // to become, where traind runs as root for it: workers get
-                                       // our HOME, USER, LOGNAME and SHELL
+  /// The user to become, if traind runs as root for it. Workers get our HOME, USER, LOGNAME and
+  /// SHELL.
+  std::optional<UserAccount> account;
   std::int64_t orphan_timeout_ms = 600000;
   std::string build;
 };

@@ -35,7 +35,7 @@ void Uplink::say_last(Frame frame) {
 void Uplink::say_everything_again(const AttemptSnapshot& snapshot,
                                   const std::vector<AnsweredCollectives::SharedResult>& answered) {
   send(snapshot);
-  // Send reports and shards first: an exit or the group's end says that none of them is missing.
+  // Send reports and shards first: an exit or the group's end implies that none of them is missing.
   for (auto& [rank, slot] : slots_) {
     for (const auto& [report_seq, frame] : slot.reports.frames()) send(frame);
     for (const auto& [checkpoint_seq, frame] : slot.unresolved_shards) send(frame);

@@ -1,4 +1,4 @@
-// The way to the launcher: holds the newest link to traind, and says again what a launcher that
+// The path to the launcher: holds the newest link to traind, and sends again what a launcher that
 // attaches may have missed. PROTOCOL.md, "What a launcher that attaches is told", has the order.
 #pragma once
 
@@ -36,14 +36,14 @@ class Uplink {
   void say(const Message& message) {
     say(encode(message, attempt_));
   }
-  /// Send as say() does, but to each launcher only after all output: the frame says that none of
-  /// that is missing.
+  /// Send as say() does, but to each launcher only after all output: the frame implies that none of
+  /// the output is missing.
   void say_last(Frame frame);
   /// Note that a part of some slot's output was sent.
   void output_moved();
-  /// Tell a launcher that is there now (a new one, a new incarnation, or the old one over a new
-  /// link) all that it may have missed. Receivers know what they already have. `answered`: what
-  /// only this launcher lacks.
+  /// Send a launcher everything that it may have missed. It may be a new one, a new incarnation, or
+  /// the old one over a new link; receivers know what they already have. `answered`: what only this
+  /// launcher lacks.
   void say_everything_again(const AttemptSnapshot& snapshot,
                             const std::vector<AnsweredCollectives::SharedResult>& answered);
 

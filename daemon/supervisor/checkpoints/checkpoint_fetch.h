@@ -1,4 +1,4 @@
-// Brings a committed checkpoint from an object store to this node's disk, for the workers that
+// Fetches a committed checkpoint from an object store to this node's disk, for the workers that
 // restore from it.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace train {
 
-/// Bring the checkpoint at `url` into `folder`, where it may be already, and verify every byte.
+/// Fetch the checkpoint at `url` into `folder`, which may have it already, and verify every byte.
 /// Return the folder. Blocks.
 Result<std::string> fetch_checkpoint(const std::string& url, const std::string& folder,
                                      const ObjectStoreOptions& options);

@@ -22,14 +22,14 @@ class CheckpointTransport {
   /// Return the folder in which the workers of this attempt make the files of their shards. It does
   /// not exist yet.
   virtual std::string staging_folder() const = 0;
-  /// Store one staged folder, which is ours from now on, as the shard of `rank`. Return what became
-  /// of it: ShardWritten names where the shard is, or the error.
+  /// Store one staged folder, which is ours from now on, as the shard of `rank`. Return where the
+  /// shard is, or the error.
   virtual boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) = 0;
   /// Return the folder on this node with the files of the committed checkpoint that the launcher
-  /// names `from`. If they had to be brought here, they are complete and verified.
+  /// names `from`. If they had to be fetched, they are complete and verified.
   virtual Task<std::string> fetch(std::string from) = 0;
-  // The calls below pass on what the launcher says. Most kinds have no use for it.
-  /// Note that the launcher, or another one, is there: what was asked before may be lost.
+  // The calls below pass on the launcher's messages. Most kinds have no use for them.
+  /// Note that a launcher has attached, perhaps another one: earlier requests may be lost.
   virtual void launcher_attached() {}
   virtual void serve(const ReadFile& /*request*/) {}
   virtual void bytes(FileBytes /*answer*/) {}
@@ -37,9 +37,9 @@ class CheckpointTransport {
   virtual void keep(KeepShard /*order*/) {}
   /// Return whether the launcher has to fetch shards from this node.
   virtual bool relayed() const { return false; }
-  /// Note that nobody waits any more for what is still being stored, so that it need not be.
+  /// Give up what is still being stored: nobody waits for it any more.
   virtual void give_up() {}
-  /// Remove what is of use to this attempt only, because the attempt is over.
+  /// Remove what only this attempt needed, because it is over.
   virtual void clean_up() = 0;
 };
 

@@ -29,7 +29,8 @@ bool is_left_over(const std::string& name, Attempt attempt) {
   return name.starts_with(kStaging) && name != fmt::format("{}{}", kStaging, attempt.value);
 }
 
-/// Return the checkpoint of the shard that the launcher names by its folder, which is two names.
+/// Return the checkpoint of a shard, from the path of the shard's folder in a request of the
+/// launcher.
 std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
   const auto slash = folder.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
@@ -39,7 +40,7 @@ std::optional<PendingCheckpoint> pending_of(std::string_view folder) {
   return parse_pending_name(folder.substr(0, slash));
 }
 
-/// Move all files below `from` to the same places below `to`. What is there already stays.
+/// Move all files below `from` to the same places below `to`. Existing files stay.
 Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::string& to) {
   TRY(const auto entries, fs.list(from));
   TRY_VOID(make_folders(fs, to));
@@ -55,8 +56,7 @@ Result<Unit> move_files(FileSystem& fs, const std::string& from, const std::stri
   return Unit{};
 }
 
-/// Turn the shards of a committed checkpoint that were made here into what is here of the
-/// checkpoint.
+/// Move the shards that were made here into the folder of their checkpoint, which is committed.
 Result<Unit> keep_shards(FileSystem& fs, const std::string& pending, const std::string& folder) {
   TRY(const auto shards, fs.list(pending));
   for (const FolderEntry& shard : shards)
@@ -136,7 +136,7 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
   co_return shard;
 }
 
-// ---- what the launcher says
+// ---- messages from the launcher
 
 void LauncherStorage::resolved(const CheckpointOutcome& outcome) {
   asio::post(pool_, [this, outcome] { resolve(outcome); });
@@ -176,7 +176,7 @@ std::string LauncherStorage::folder_for(const std::string& checkpoint) const {
                    ours ? name : fmt::format("{}{:016x}", kElsewhere, digest64_of(checkpoint)));
 }
 
-/// Make the folder, and remove what it has of another checkpoint of that name.
+/// Make the folder. If it holds another checkpoint of that name, remove that first.
 Result<Unit> LauncherStorage::free_space_for(const std::string& folder,
                                              const std::string& manifest) {
   const auto there = read_small_file(files_, join_path(folder, kManifestName), kManifestBytesMax);

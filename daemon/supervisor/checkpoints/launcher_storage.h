@@ -1,6 +1,6 @@
-// Storage that only the launcher sees. The node keeps shards on its own disk, from which the
-// launcher fetches them, and it fetches the checkpoint to restore from the launcher. What the node
-// has of the newest committed checkpoint stays there, so that a restart fetches only the rest.
+// Storage that only the launcher sees. The node keeps shards on its own disk, where the launcher
+// fetches them, and it fetches from the launcher the checkpoint to restore. What the node has of
+// the newest committed checkpoint stays there, so that a restart fetches only the rest.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -20,7 +20,7 @@ class LauncherStorage : public CheckpointTransport {
   using Send = std::function<void(const Frame&)>;
 
   /// `data_dir` belongs to this run on this node. `send` sends to the launcher; what is lost is
-  /// asked for again.
+  /// requested again.
   LauncherStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
                   Attempt attempt, const std::string& data_dir, Send send);
 
@@ -36,7 +36,7 @@ class LauncherStorage : public CheckpointTransport {
   void clean_up() override;
 
  protected:
-  /// Remove what nobody needs any more once a checkpoint is committed, or will not be. Blocks.
+  /// Remove what is no longer needed once a checkpoint is committed or given up. Blocks.
   virtual void resolve(const CheckpointOutcome& outcome);
   std::string folder_for(const std::string& checkpoint) const;
   struct Found {
@@ -44,12 +44,12 @@ class LauncherStorage : public CheckpointTransport {
     Manifest manifest;
   };
   Task<Found> find(const std::string& from);
-  /// Bring here what is missing of the checkpoint. Return the folder that then has all of it.
+  /// Fetch what is missing here of the checkpoint. Return the folder that then has all of it.
   virtual Task<std::string> bring_checkpoint(const std::string& from, const Found& found);
 
   const PrepareAttempt prepare_;
   const Attempt attempt_;
-  const std::string checkpoints_;  // a folder that looks like the one in storage
+  const std::string checkpoints_;  // laid out like the folder in storage
   Send send_;
   PosixFileSystem files_;
   boost::asio::thread_pool pool_{2};

@@ -1,6 +1,6 @@
 // Handles the checkpoints of one attempt on this node: the transport that they take
-// (checkpoint_transport.h), which may differ from the one that was asked for, and the folders in
-// which workers make them.
+// (checkpoint_transport.h), which may differ from the requested one, and the folders in which
+// workers make them.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ class NodeCheckpoints {
  public:
   struct Location {
     Attempt attempt;
-    std::string spool_dir, data_dir;  // SupervisorOptions says what for
+    std::string spool_dir, data_dir;  // see SupervisorOptions
   };
-  /// `send` sends to the launcher; what is lost is not sent again.
+  /// `send` sends to the launcher; a lost message is not sent again.
   NodeCheckpoints(asio::any_io_executor executor, Scope& scope, const Clock& clock,
                   Location location, std::function<void(const Frame&)> send)
       : executor_(executor),
@@ -29,26 +29,26 @@ class NodeCheckpoints {
         location_(std::move(location)),
         send_(std::move(send)) {}
 
-  /// Choose the transport. Call this before everything else but tell(), give_up() and clean_up(),
-  /// which do nothing until then.
+  /// Choose the transport. Call this before the other functions, except for tell(), give_up() and
+  /// clean_up(), which do nothing until then.
   void prepare(const PrepareAttempt& message);
   /// Check whether checkpoints can be stored from here. If this node does not see the launcher's
-  /// storage, they are stored by way of the launcher.
+  /// storage, and may relay, store them through the launcher instead.
   Task<Unit> probe();
   bool relayed() const { return transport_->relayed(); }
 
   /// Return the folder in which the worker makes its files.
   std::string staging_folder(Rank rank) const;
-  /// Make that folder. Storage that hangs holds up neither the caller's thread nor, after
+  /// Make that folder. Hanging storage blocks neither the caller's thread nor, after
   /// `upload_timeout`, the caller.
   Task<Unit> make_staging_folder(Rank rank);
 
-  // As CheckpointTransport says.
+  // See CheckpointTransport.
   asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) {
     return transport_->store(rank, std::move(message));
   }
   Task<std::string> fetch(std::string from) { return transport_->fetch(std::move(from)); }
-  /// Pass on what the launcher says.
+  /// Pass a message from the launcher on to the transport.
   template <class F>
   void tell(F&& saying) {
     if (transport_) saying(*transport_);
@@ -67,7 +67,7 @@ class NodeCheckpoints {
   const std::function<void(const Frame&)> send_;
   PrepareAttempt prepare_;
   std::unique_ptr<CheckpointTransport> transport_;
-  TimePoint told_at_{};  // that storage is slow
+  TimePoint told_at_{};  // when we last reported that storage is slow
 };
 
 }  // namespace train

@@ -18,11 +18,11 @@ namespace train {
 namespace {
 
 constexpr Duration kProbeTimeout = seconds(15);
-constexpr int kNice =
-    10;  // an upload gets a tenth of what a worker gets where processors are short
+// When processors are short, an upload gets a tenth of what a worker gets.
+constexpr int kNice = 10;
 
 void give_way_to_workers() {
-  const auto thread = static_cast<id_t>(::gettid());  // Linux: of this thread alone
+  const auto thread = static_cast<id_t>(::gettid());  // on Linux, this affects only this thread
   const int now = ::getpriority(PRIO_PROCESS, thread);
   (void)::setpriority(PRIO_PROCESS, thread, std::max(now, kNice));
 }

@@ -1,5 +1,5 @@
 // Storage in an object store. The node stages the shards of checkpoints on its disk and uploads
-// them from there. It first brings what is restored to its disk.
+// them from there. It fetches a checkpoint to its disk before workers restore from it.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -19,7 +19,7 @@ namespace train {
 class ObjectStorage final : public CheckpointTransport {
  public:
   /// `prepare.run_dir` is the run's URL. The node keeps its files in `folder`, which does not exist
-  /// yet. `say` gets a line, on any thread, when the store is slow or lost.
+  /// yet. `say` is called with a line, on any thread, when the store is slow or cannot be reached.
   ObjectStorage(PrepareAttempt prepare, Attempt attempt, std::string folder,
                 std::function<void(const std::string&)> say);
   Task<Unit> probe() override;

@@ -28,7 +28,7 @@ Result<std::string> place_shard(FileSystem& fs, const std::string& checkpoints,
   TRY_VOID(fs.rename_new(join_path(join_path(checkpoints, pending_name(pending)), shard.dir),
                          join_path(checkpoints, location)));
   TRY_VOID(fs.sync_folder(data));
-  (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // others may be in it
+  (void)fs.remove_folder(join_path(checkpoints, pending_name(pending)));  // if it is empty
   return location;
 }
 
@@ -37,7 +37,7 @@ Result<Unit> link_file(const std::string& from, const std::string& to) {
   return system_error(errno, fmt::format("linking '{}' to '{}'", from, to));
 }
 
-/// Make a checkpoint's folder like any other, with links to files that lie in the folders of their
+/// Make a checkpoint's folder like any other, with hard links to the files in the folders of its
 /// shards.
 Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Manifest manifest,
                              const std::string& folder) {
@@ -56,8 +56,8 @@ Result<Unit> link_checkpoint(FileSystem& fs, const std::string& checkpoints, Man
   return write_small_file(fs, join_path(folder, kManifestName), text);
 }
 
-/// Return whether this is of an earlier attempt, or of a checkpoint of this one that all ranks have
-/// left behind.
+/// Return whether this belongs to an earlier attempt, or to a checkpoint of this attempt up to
+/// `checkpoint_seq`.
 bool is_before(const PendingCheckpoint& made, Attempt attempt, std::uint64_t checkpoint_seq) {
   return made.attempt < attempt ||
          (made.attempt == attempt && made.checkpoint_seq.value <= checkpoint_seq);
@@ -83,10 +83,10 @@ asio::awaitable<ShardWritten> ReplicaStorage::store(Rank rank, CheckpointStaged 
   co_return shard;
 }
 
-// ---- what the launcher says
+// ---- messages from the launcher
 
 void ReplicaStorage::keep(KeepShard order) {
-  if (!keeping_.insert(order.dir).second) return;  // asked again over a new link
+  if (!keeping_.insert(order.dir).second) return;  // the order was sent again over a new link
   scope_.spawn("keep a copy", bring_and_answer(std::move(order)));
 }
 
@@ -117,7 +117,7 @@ Task<Unit> ReplicaStorage::bring(const KeepShard& order) {
   co_return co_await std::move(syncing);
 }
 
-/// Remove what nobody needs any more. Blocks.
+/// Remove what is no longer needed. Blocks.
 void ReplicaStorage::resolve(const CheckpointOutcome& outcome) {
   const auto entries = files_.list(checkpoints_);
   if (!entries) return;

@@ -1,6 +1,6 @@
-// Keeps checkpoints on the nodes' own disks while the run goes on (`replicas`): a shard here, and
-// copies of it on other nodes, in this run's folder of traind's --data-dir. traind hands them out,
-// even once this supervisor has gone. The launcher passes them on to whoever asks.
+// Keeps checkpoints on the nodes' own disks during the run (`replicas`): a shard here, and copies
+// of it on other nodes, in this run's folder of traind's --data-dir. traind serves them, even after
+// this supervisor has ended. The launcher passes them on to the nodes that ask.
 #pragma once
 
 #include <set>
@@ -13,7 +13,7 @@ namespace train {
 
 class ReplicaStorage final : public LauncherStorage {
  public:
-  /// As for LauncherStorage. Flows of `scope` bring the copies.
+  /// See LauncherStorage. Flows of `scope` fetch the copies.
   ReplicaStorage(asio::any_io_executor executor, Scope& scope, const Clock& clock,
                  PrepareAttempt prepare, Attempt attempt, const std::string& data_dir, Send send)
       : LauncherStorage(executor, clock, std::move(prepare), attempt, data_dir, std::move(send)),
@@ -25,15 +25,15 @@ class ReplicaStorage final : public LauncherStorage {
 
  private:
   void resolve(const CheckpointOutcome& outcome) override;
-  /// Bring the checkpoint as LauncherStorage does, but keep what this node fetches of files that
-  /// are only on nodes.
+  /// Fetch the checkpoint as LauncherStorage does. Files that are only on nodes' disks are fetched
+  /// to stay here as copies.
   Task<std::string> bring_checkpoint(const std::string& from, const Found& found) override;
   boost::asio::awaitable<void> bring_and_answer(KeepShard order);
   Task<Unit> bring(const KeepShard& order);
   Task<Unit> bring_all(const Manifest& manifest);
 
   Scope& scope_;
-  std::set<std::string> keeping_;  // their places
+  std::set<std::string> keeping_;  // the shards being copied, by their folders
 };
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// Builds what the launcher is told about a shard: ShardWritten, from what the worker staged and
-// from what became of it.
+// Builds the message to the launcher about a shard: ShardWritten, from what the worker staged and
+// how storing it went.
 #pragma once
 
 #include "lib/storage/checkpoint_writer.h"
@@ -11,7 +11,7 @@ namespace train {
 /// Return the message for a shard that is not stored yet, or that the worker could not make.
 ShardWritten shard_of(Rank rank, const CheckpointStaged& staged);
 void set_error(ShardWritten& shard, const Error& error);
-/// Set where the shard is, or why it is nowhere.
+/// Set where the shard is, or why it is not stored.
 void set_outcome(ShardWritten& shard, const Result<CheckpointShard>& stored);
 
 }  // namespace train

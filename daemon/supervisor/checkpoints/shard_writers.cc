@@ -16,7 +16,7 @@ struct ShardWriters::Job {
   explicit Job(ShardOrder asked) : order(std::move(asked)) {}
   const ShardOrder order;
   std::stop_source stop = {};
-  std::atomic_flag resolved = {};  // by its thread (it is stored, or failed), or by giving it up
+  std::atomic_flag resolved = {};  // set by its thread when that has finished, or by giving it up
   std::optional<Result<CheckpointShard>> result = std::nullopt;
 };
 
@@ -26,7 +26,7 @@ void remove_late(FileSystem& files, const ShardOrder& order,
                  const Result<CheckpointShard>& written) {
   const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
   if (written) (void)remove_tree(files, join_path(pending, written->dir));
-  (void)files.remove_folder(pending);  // which stays if other ranks have shards there
+  (void)files.remove_folder(pending);  // fails if other ranks have shards there
   (void)remove_tree(files, order.staged);
 }
 

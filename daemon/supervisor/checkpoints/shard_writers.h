@@ -1,6 +1,6 @@
 // Writes shards of checkpoints on threads, each within a time limit: storage may be slow, or never
-// answer. A thread that hangs is left behind and another one takes its place, up to a limit. A
-// thread removes again what it stores after its shard was given up.
+// answer. A thread that hangs is left behind and replaced, up to a limit. A thread whose shard was
+// given up removes what it still stores.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -18,10 +18,10 @@ inline constexpr int kShardWritersMax = 2;  // while one shard waits for the dis
 inline constexpr int kHangingWritersMax = 8;
 
 struct ShardOrder {
-  std::string checkpoints;  // the run's folder of them
+  std::string checkpoints;  // the run's folder for checkpoints
   PendingCheckpoint pending;
   Rank rank;
-  std::string staged;  // ours: gone once the shard is stored, or given up
+  std::string staged;  // ours: removed once the shard is stored or given up
 };
 
 class ShardWriters {
@@ -30,9 +30,9 @@ class ShardWriters {
   ShardWriters(asio::any_io_executor executor, const Clock& clock,
                std::shared_ptr<FileSystem> files, Duration limit);
 
-  /// Call write_shard() on a thread. Timeout: the shard was given up.
+  /// Call write_shard() on a thread. Errors: Timeout, if the shard was given up.
   Task<CheckpointShard> write(ShardOrder order);
-  /// Give up all shards that are not stored yet, and those to come.
+  /// Give up all shards that are not stored yet, and all later ones.
   void give_up();
   /// Return how many threads have not ended although their shard was given up.
   int hanging() const { return hanging_; }
@@ -44,11 +44,11 @@ class ShardWriters {
 
   asio::any_io_executor executor_;
   const Clock& clock_;
-  const std::shared_ptr<FileSystem> files_;  // also of threads that are left behind
+  const std::shared_ptr<FileSystem> files_;  // shared with threads that are left behind
   const Duration limit_;
   Notifier changed_;
-  int writing_ = 0;  // whose shards may still be stored in time
-  int hanging_ = 0;  // whose shards were given up
+  int writing_ = 0;  // threads whose shards may still be stored in time
+  int hanging_ = 0;  // threads whose shards were given up
   bool given_up_ = false;
 };
 

@@ -39,7 +39,7 @@ asio::awaitable<ShardWritten> SharedStorage::store(Rank rank, CheckpointStaged m
 }
 
 Task<std::string> SharedStorage::fetch(std::string from) {
-  if (!is_object_url(from)) co_return from;  // it is where it was committed
+  if (!is_object_url(from)) co_return from;  // it is read where it was committed
   auto fetching = run_on<std::string>(pool_, [this, from] {
     return fetch_checkpoint(from, fetched_, {.environment = prepare_.storage_env});
   });

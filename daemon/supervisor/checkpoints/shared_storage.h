@@ -1,5 +1,5 @@
-// Storage that this node has mounted as the launcher has. The node writes the shards of checkpoints
-// to their place, and restores from where they were committed.
+// Storage that this node has mounted in the same way as the launcher. The node writes the shards of
+// checkpoints directly to their place, and restores checkpoints from where they were committed.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -12,11 +12,11 @@
 
 namespace train {
 
-inline constexpr Duration kCleanUpMax = seconds(5);  // of storage that may hang
+inline constexpr Duration kCleanUpMax = seconds(5);  // for storage that may hang
 
 class SharedStorage final : public CheckpointTransport {
  public:
-  /// `folder`, on this node's disk, is for a checkpoint that comes from elsewhere
+  /// `folder`, on this node's disk, is for a checkpoint that is fetched from elsewhere
   /// (resume_from_checkpoint: s3://…).
   SharedStorage(asio::any_io_executor executor, const Clock& clock, PrepareAttempt prepare,
                 Attempt attempt, std::string folder);
@@ -36,7 +36,7 @@ class SharedStorage final : public CheckpointTransport {
   const std::shared_ptr<PosixFileSystem> files_ = std::make_shared<PosixFileSystem>();
   StorageProbe probe_;
   ShardWriters writers_;
-  boost::asio::thread_pool pool_{1};  // what is fetched
+  boost::asio::thread_pool pool_{1};  // for fetching
 };
 
 }  // namespace train

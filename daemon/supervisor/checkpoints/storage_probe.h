@@ -14,18 +14,18 @@
 
 namespace train {
 
-inline constexpr Duration kMarkSeenMax =
-    seconds(2);  // for what the launcher wrote to be seen through a network file system's caches
-inline constexpr Duration kStorageAnswerMax = seconds(20);  // after that we say that it hangs
+/// Until what the launcher wrote is visible through a network file system's caches.
+inline constexpr Duration kMarkSeenMax = seconds(2);
+inline constexpr Duration kStorageAnswerMax = seconds(20);  // after that we report that it hangs
 
 class StorageProbe {
  public:
   StorageProbe(asio::any_io_executor executor, const Clock& clock)
       : executor_(executor), clock_(clock), changed_(executor) {}
 
-  /// Call check_storage(), and again while the mark may still come into sight (unless the launcher
-  /// knows that it does not). Timeout: no answer at all. Check nothing for a launcher that leaves
-  /// no mark. One call at a time.
+  /// Call check_storage(), and again while the launcher's mark may still become visible (unless the
+  /// launcher knows that this node does not see it). Errors: Timeout, if storage does not answer at
+  /// all. Check nothing for a launcher that leaves no mark. One call at a time.
   Task<Unit> run(PrepareAttempt message);
 
  private:

@@ -1,4 +1,4 @@
-// Follows a worker from its death to the last of what it left. Decides when the launcher is told
+// Follows a worker from its death until nothing of it is left. Decides when to tell the launcher
 // how it ended, and when nothing more comes from it.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace train {
 
-/// How long the news of a death waits for the worker's last lines of output.
+/// How long the message about a death waits for the worker's last lines of output.
 inline constexpr Duration kOutputDelayMax = milliseconds(100);
 /// How long to wait for pipes that something outside our reach keeps open.
 inline constexpr Duration kOutputEndMax = seconds(2);
@@ -20,8 +20,8 @@ class WorkerEnding {
   /// What is left of the worker.
   struct Rest {
     bool output_ended = false;
-    bool connected = false;  // its SDK's frames are not read to their end yet
-    bool staging = false;    // a checkpoint of it is being stored
+    bool connected = false;  // its SDK's frames are not all read yet
+    bool staging = false;    // one of its checkpoints is being stored
   };
   enum class Next {
     Wait,

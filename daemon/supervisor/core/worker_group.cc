@@ -49,7 +49,7 @@ std::map<Rank, std::int64_t> WorkerGroup::alive() const {
 }
 
 void WorkerGroup::on(const GroupStart& event) {
-  if (phase_ != GroupPhase::Prepared) return;  // asked again after a lost link
+  if (phase_ != GroupPhase::Prepared) return;  // the order was sent again after a lost link
   phase_ = GroupPhase::Starting;
   for (Rank rank : event.ranks) {
     workers_[rank] = Worker{};
@@ -74,8 +74,7 @@ void WorkerGroup::on(const WorkerSpawned& event) {
   actions_.push_back(std::move(started));
 }
 
-// Start all or none: those that did start are killed, and the launcher hears of it when none is
-// left.
+// Start all or none: kill those that did start, and tell the launcher when none is left.
 void WorkerGroup::on(const WorkerSpawnFailed& event) {
   Worker& worker = workers_.at(event.rank);
   worker.ended = WaitStatus{};
@@ -115,7 +114,7 @@ void WorkerGroup::stop(Duration grace) {
   if (phase_ == GroupPhase::Gone) return;
   const TimePoint kill_at = now_ + grace;
   if (phase_ == GroupPhase::Stopping && kill_at_ && *kill_at_ <= kill_at)
-    return;  // a shorter grace is under way
+    return;  // a shorter grace has already begun
   const bool first = phase_ != GroupPhase::Stopping;
   phase_ = GroupPhase::Stopping;
   kill_at_ = kill_at;
@@ -141,7 +140,7 @@ void WorkerGroup::advance() {
     kill_at_.reset();
     signal_alive(SIGKILL);
   }
-  // Nobody waits for what workers left once the launcher has no use for it: storing it may take
+  // Once the launcher has no use for what workers left, do not wait for it: storing it may take
   // long.
   const bool all_over = std::all_of(workers_.begin(), workers_.end(), [this](const auto& w) {
     return w.second.dead() && (w.second.drained || released_);

@@ -39,9 +39,10 @@ struct WorkerReaped {
   Rank rank;
   WaitStatus status;
 };
+/// The worker's output is read to the end, and its staged checkpoints are stored.
 struct WorkerDrained {
   Rank rank;
-};  // its output is read to the end, its staged checkpoints are stored
+};
 struct GroupStop {
   Duration grace{};
   std::string reason;
@@ -49,7 +50,7 @@ struct GroupStop {
 struct LauncherPresence {
   bool present = true;
 };
-struct GroupRelease {};  // the launcher has everything
+struct GroupRelease {};  // the launcher has received everything
 struct GroupTick {};
 using GroupEvent =
     std::variant<GroupStart, WorkerSpawned, WorkerSpawnFailed, WorkerReaped, WorkerDrained,
@@ -60,15 +61,17 @@ struct SpawnWorker {
   Rank rank;
   bool operator==(const SpawnWorker&) const = default;
 };
+/// SIGKILL is for everything that the worker started, too.
 struct SignalWorker {
   Rank rank;
   int signal = 0;
   bool operator==(const SignalWorker&) const = default;
-};  // to its whole tree when KILL
+};
+/// Kill what the worker left behind.
 struct ReapRankLeftovers {
   Rank rank;
   bool operator==(const ReapRankLeftovers&) const = default;
-};  // kill what it left behind
+};
 struct TellStarted {
   std::map<Rank, std::int64_t> pids;
   bool operator==(const TellStarted&) const = default;
@@ -105,10 +108,11 @@ class WorkerGroup {
   std::vector<GroupAction> handle(const GroupEvent& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   GroupPhase phase() const { return phase_; }
-  /// Return whether its workers were asked for. A group that is stopped before that never has any.
+  /// Return whether the group was told to start its workers. A group that is stopped before that
+  /// never has any.
   bool began() const { return !workers_.empty(); }
   std::map<Rank, std::int64_t> alive() const;
-  /// Set both limits. A negative orphan timeout keeps the one that is known.
+  /// Set both limits. A negative orphan timeout keeps the current one.
   void set_limits(Duration stop_grace, Duration orphan_timeout);
 
  private:
@@ -140,11 +144,11 @@ class WorkerGroup {
   std::map<Rank, Worker> workers_;
   std::optional<TellStartFailed> start_failure_;
   std::optional<TimePoint> kill_at_;
-  std::optional<TimePoint> absent_since_;  // of the launcher
+  std::optional<TimePoint> absent_since_;  // when the launcher left
   bool told_gone_ = false;
   bool abandoned_ = false;  // no launcher came back in time; until one does after all
   bool released_ = false;
-  bool over_ = false;  // EndSupervisor was said
+  bool over_ = false;  // EndSupervisor was returned
   std::vector<GroupAction> actions_;
 };
 

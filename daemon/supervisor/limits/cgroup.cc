@@ -49,8 +49,8 @@ void remove_below(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-// v1, and kernels before 5.14, lack cgroup.kill: signal what is listed, until nothing is. In v1 the
-// group is frozen meanwhile, so that nothing can fork away.
+// v1, and kernels before 5.14, lack cgroup.kill: signal the listed processes until none is left. In
+// v1 the group is frozen meanwhile, so that nothing can fork away.
 void kill_listed(const std::string& path) {
   for_each_folder(path, kill_listed);
   write_file(path + "/freezer.state", "FROZEN");
@@ -82,7 +82,7 @@ std::optional<Cgroup> Cgroup::create(const std::string& name) {
   const CgroupLocations locations = own_cgroup_locations();
   for (const char* controller : kControllers) {
     if (write_file(group->path_ + "/cgroup.subtree_control", fmt::format("+{}", controller)))
-      continue;  // for each child
+      continue;  // v2 has it, for each child
     const auto own = locations.v1.find(controller);
     if (own == locations.v1.end()) continue;
     const std::string folder = own->second + "/" + name;
@@ -133,7 +133,7 @@ std::optional<Cgroup> Cgroup::delegate_to(uid_t uid, gid_t gid) const {
     first = Cgroup(path_ + "/" + std::string(kDaemonGroup));
     if (!make_group(first->path_)) return std::nullopt;
     first->v1_ = v1_;
-    // traind walks through all of it when it reaps leftovers.
+    // Bound the tree, because traind walks through all of it when it reaps leftovers.
     write_file(path_ + "/cgroup.max.descendants", "10000");
     write_file(path_ + "/cgroup.max.depth", "32");
   }
@@ -169,12 +169,12 @@ std::vector<std::string> Cgroup::set_limits(const CgroupLimits& limits) const {
   set("memory", limits.memory_bytes > 0, [&](const std::string& folder, bool v1) {
     const std::string bytes = fmt::format("{}", limits.memory_bytes);
     if (!write_file(folder + (v1 ? "/memory.limit_in_bytes" : "/memory.max"), bytes)) return false;
-    // These files are missing where swap is not counted: then there is no swap to be had.
+    // These files are missing where swap is not counted: the limit is then one of memory alone.
     if (v1) {
       write_file(folder + "/memory.memsw.limit_in_bytes", bytes);
     } else {
       write_file(folder + "/memory.swap.max", "0");
-      write_file(folder + "/memory.oom.group", "1");  // all of the rank, not one process of it
+      write_file(folder + "/memory.oom.group", "1");  // kill the whole rank, not one process of it
     }
     return true;
   });

@@ -19,7 +19,7 @@ namespace train {
 
 enum class CgroupVersion { V2, V1 };
 
-/// What the processes of a group may have together; 0: no limit.
+/// What the processes of a group may use together; 0: no limit.
 struct CgroupLimits {
   std::uint64_t memory_bytes = 0;
   std::uint64_t pids = 0;  // threads count, too
@@ -29,8 +29,8 @@ struct CgroupLimits {
 
 class Cgroup {
  public:
-  /// Make <own cgroup>/<name> in the first hierarchy that lets us, and in those of the limits.
-  /// Return nothing if no hierarchy lets us.
+  /// Make <own cgroup>/<name> in the first hierarchy that allows it, and in those of the limits.
+  /// Return nothing if no hierarchy allows it.
   static std::optional<Cgroup> create(const std::string& name);
   static std::optional<Cgroup> create_in(CgroupVersion version, const std::string& name);
   /// Return the same group, without making it, for killing what another process left.
@@ -69,7 +69,7 @@ class Cgroup {
   explicit Cgroup(std::string path) : path_(std::move(path)) {}
   std::vector<std::string> folders() const;
   std::string path_;
-  std::map<std::string, std::string> v1_;  // controller → folder, of what v2 does not have
+  std::map<std::string, std::string> v1_;  // controller → folder, where v2 does not have it
 };
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// Finds where a process stands in the hierarchies of control groups: in the one of v2, in one of v1
-// for each controller, or, on machines that have both, in some of each.
+// Finds the control groups that a process is in: one in the hierarchy of v2, one in v1 for each
+// controller, or, on machines that have both, some of each.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ struct CgroupLocations {
 /// Parse the texts of /proc/self/mountinfo and /proc/self/cgroup.
 CgroupLocations parse_cgroup_locations(std::string_view mountinfo, std::string_view own_groups);
 
-/// Return our own places. In v2 one group cannot have both processes and limits: if traind has
-/// moved itself to a group "daemon" below its own (see delegated_cgroup.h), this is the group above
-/// that.
+/// Return our own locations. In v2, one group cannot have both processes and limits for the groups
+/// below it: if traind has moved itself to a group "daemon" below its own (see delegated_cgroup.h),
+/// this is the group above that.
 CgroupLocations own_cgroup_locations();
 
 /// The name of that group.

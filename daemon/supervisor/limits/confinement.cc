@@ -7,8 +7,8 @@
 namespace train {
 namespace {
 
-/// Return how many processes and threads this machine can have. A fork bomb must leave some to
-/// others.
+/// Return how many processes and threads this machine can have. An attempt may use half of them: a
+/// fork bomb must leave some to others.
 std::uint64_t pids_of_machine() {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   for (const char* path : {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}) {

@@ -1,4 +1,4 @@
-// Confines a job's processes on this node: they have rules from their first instruction on, and
+// Confines a job's processes on this node: rules apply to them from their first instruction on, and
 // each has a cgroup inside the attempt's cgroup.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace train {
 
-/// Return what all workers of an attempt on this node may have together.
+/// Return what all workers of an attempt on this node may use together.
 CgroupLimits limits_of_all(const PrepareAttempt& order);
 
 class Confinement {
@@ -23,7 +23,8 @@ class Confinement {
   Result<Unit> set(const PrepareAttempt& order);
 
   const ProcessRules& rules() const { return rules_; }
-  /// Return what the spec wants its workers held to and they cannot be: "memory", "pids", "cpu".
+  /// Return the limits that the spec asks for and that cannot be enforced here: "memory", "pids",
+  /// "cpu".
   const std::vector<std::string>& missing() const { return missing_; }
   /// Make a group for one worker and what it starts. group_without_claim() makes a group without
   /// limits, for a process that claims nothing.

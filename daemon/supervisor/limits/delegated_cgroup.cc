@@ -37,7 +37,8 @@ bool has_word(const std::string& path, const std::string& wanted) {
   return false;
 }
 
-/// Hand on the controllers. Return 0, or why a controller that is there could not be handed on.
+/// Hand the controllers on to the groups below. Return 0, or the errno if an existing controller
+/// cannot be handed on.
 int hand_on_controllers(const std::string& group) {
   for (const char* controller : kWanted) {
     if (!has_word(group + "/cgroup.controllers", controller)) continue;

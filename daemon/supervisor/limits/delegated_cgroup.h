@@ -1,6 +1,6 @@
 // Prepares traind's own group once, so that the groups of its workers can have limits. In cgroup v2
 // a group that hands controllers to those below it may hold no processes itself. So traind moves
-// what is its own to a group "daemon" below, if nobody else is there.
+// its own processes to a group "daemon" below, if there are no others.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace train {
 /// do or no way to do it.
 std::string take_over_own_cgroup(const CgroupLocations& locations);
 
-/// Return what a worker here cannot be held to: "memory", "pids", "cpu".
+/// Return the limits that cannot be enforced for a worker here: "memory", "pids", "cpu".
 std::vector<std::string> missing_limits();
 
 }  // namespace train

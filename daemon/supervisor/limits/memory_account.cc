@@ -40,7 +40,7 @@ MemoryGroup read_group(const std::string& path) {
     group.limit = number_in(path + "/memory.limit_in_bytes");
     if (group.limit >= kNoLimitFrom) group.limit = 0;
     group.peak = number_in(path + "/memory.max_usage_in_bytes");
-    // Where swap is counted, memory and swap together have the same limit, and are asked first.
+    // Where swap is counted, memory and swap together have the same limit, which is hit first.
     group.limit_hits =
         number_in(path + "/memory.failcnt") + number_in(path + "/memory.memsw.failcnt");
     group.reached = group.limit > 0 && group.peak >= group.limit - group.limit / 64;
@@ -57,7 +57,7 @@ bool counts_memory(const std::string& path) {
   return is_there(path + "/memory.oom_control") || is_there(path + "/memory.events");
 }
 
-/// Read a group and those above it, as far as they count.
+/// Read a group and those above it, as far as they count memory.
 std::vector<MemoryGroup> read_upwards(std::string path, const std::string& top) {
   std::vector<MemoryGroup> groups;
   while (path.size() >= top.size() && !top.empty()) {

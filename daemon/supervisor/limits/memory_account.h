@@ -20,7 +20,7 @@ struct MemoryGroup {
   std::uint64_t limit = 0;       // bytes; 0: none
   std::uint64_t peak = 0;        // the most it ever used
   std::uint64_t kills = 0;       // of processes in it
-  std::uint64_t limit_hits = 0;  // it could get no more
+  std::uint64_t limit_hits = 0;  // how often it could get no more
   bool reached = false;          // it reached its limit at some time: v1 does not count every hit
 };
 
@@ -29,9 +29,9 @@ struct MemoryGroup {
 std::uint64_t oom_kills(const std::string& folder);
 
 /// Return whose memory limit killed the worker, if one did, from what was counted between `before`
-/// and `after`. Both have the groups in the same order, the innermost first. `own`: the first group
-/// holds nothing but the worker. `killed`: the worker ended by a SIGKILL that was not ours, which
-/// counts if it shares its groups with others. Pure.
+/// and `after`. Both list the same groups, the innermost first. `own`: the first group holds
+/// nothing but the worker. `killed`: the worker ended by a SIGKILL; unless `own`, only then can a
+/// counted kill have been the worker's. Pure.
 std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
                                          const std::vector<MemoryGroup>& after, bool own,
                                          bool killed);

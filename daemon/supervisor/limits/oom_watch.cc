@@ -15,8 +15,9 @@
 namespace train {
 namespace {
 
-constexpr Duration kKillDelay = milliseconds(5);  // the kernel tells of it before it kills,
-constexpr int kLooks = 200;                       // if it does
+// The kernel notifies us before it kills, if it kills at all: look so often for the kill.
+constexpr Duration kKillDelay = milliseconds(5);
+constexpr int kLooks = 200;
 
 /// Return a descriptor that can be read when the group has no memory left, or −1 if v1 does not
 /// offer it.
@@ -49,7 +50,7 @@ asio::awaitable<void> kill_all_when_out_of_memory(asio::any_io_executor executor
                                                              asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
     for (int look = 0; look < kLooks; ++look) {
-      if (gone()) co_return;  // removal is told, too
+      if (gone()) co_return;  // we are notified of the removal, too
       if (oom_kills(*folder) > 0) co_return group.kill();
       const auto paused = co_await pause_for(kKillDelay);
       if (!paused) co_return;

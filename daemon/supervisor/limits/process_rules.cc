@@ -43,8 +43,8 @@ struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
   std::uint64_t mask;
 };
 
-// Use the kernel's call: glibc's refuses 32 and 33, which are its own. Its posix_spawn() leaves
-// those two ignored, so that whatever make(1) starts ignores them.
+// Use the system call: glibc's function refuses 32 and 33, which it reserves. Its posix_spawn()
+// leaves those two ignored, so that whatever make(1) starts ignores them.
 void reset_signals(const std::vector<int>& ignored) {
   for (int number = 1; number <= kSignalMax; ++number) {
     const bool ignore = std::find(ignored.begin(), ignored.end(), number) != ignored.end();
@@ -56,7 +56,7 @@ void reset_signals(const std::vector<int>& ignored) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Raising the score needs no right; lowering one that somebody raised would.
+// Raising the score needs no privilege; lowering one that somebody raised would.
 void raise_oom_score() {
   const int fd = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
@@ -76,8 +76,7 @@ std::optional<int> rlimit_of(std::string_view name) {
 
 }  // namespace
 
-// Workers ignore SIGUSR1: Slurm sends it, as a warning that the end will come, to all processes of
-// a step.
+// Workers ignore SIGUSR1: Slurm sends it to all processes of a step, as an early warning.
 Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
   ProcessRules rules{.may_gain_privileges = false,
                      .keeps_capabilities = limits.keep_capabilities,
@@ -114,7 +113,7 @@ Result<Unit> check_limits(const ProcessRules& rules) {
 }
 
 Result<Unit> check_open_files(int workers) {
-  constexpr rlim_t kOwn = 16, kOfEach = 6;  // two pipes, two spools, its end, its connection
+  constexpr rlim_t kOwn = 16, kOfEach = 6;  // of each: two pipes, two spools, a pidfd, a connection
   rlimit limit{};
   const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return Unit{};
@@ -125,7 +124,7 @@ Result<Unit> check_open_files(int workers) {
                "fewer workers on a node"};
 }
 
-// A process that somebody chose to be killed before others stays so.
+// If somebody has chosen this process to be killed before others, leave it so.
 void ask_to_be_spared(int oom_score_adj) {
   std::fstream file("/proc/self/oom_score_adj");
   int now = 0;
@@ -134,7 +133,7 @@ void ask_to_be_spared(int oom_score_adj) {
   file << oom_score_adj << std::flush;
 }
 
-// Under a limit, an allocation would fail once the limit is reached.
+// Do nothing under a limit: allocations would fail once it is reached.
 void keep_in_memory() {
   rlimit limit{};
   const bool unlimited =

@@ -1,5 +1,5 @@
-// The rules to which the kernel holds a process from its first instruction: privileges, signals,
-// limits. They are set between fork and exec, where only a few calls are safe.
+// The rules that the kernel applies to a process from its first instruction on: privileges,
+// signals, limits. They are set between fork and exec, where only a few calls are safe.
 #pragma once
 
 #include <sys/resource.h>
@@ -35,11 +35,11 @@ Result<ProcessRules> worker_rules(const ProcessLimits& limits);
 /// Check whether this process may give such limits to a child.
 Result<Unit> check_limits(const ProcessRules& rules);
 
-/// Check the limit on open files for a supervisor of so many workers, so that the error names it,
-/// and not whatever fails first for lack of a descriptor.
+/// Check that the limit on open files suffices for a supervisor of so many workers, so that the
+/// error names it, and not whatever fails first for lack of a descriptor.
 Result<Unit> check_open_files(int workers);
 
-/// Ask that this process be one of the last to be killed when memory is short, as far as we may.
+/// Ask the kernel, as far as we may, to kill this process as one of the last when memory is short.
 /// `oom_score_adj`: −1000 to 1000.
 void ask_to_be_spared(int oom_score_adj);
 /// Keep the pages of this process in memory, if nothing limits how many may stay there.

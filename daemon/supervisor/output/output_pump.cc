@@ -64,8 +64,8 @@ asio::awaitable<void> OutputPump::read(WorkerSlot& slot, std::size_t number, int
   changed_.notify();
 }
 
-// The launcher acknowledges what is in the run's folder; a small window keeps one noisy worker from
-// filling every queue.
+// The launcher acknowledges what it has written to the run's folder; a small window keeps one noisy
+// worker from filling every queue.
 asio::awaitable<void> OutputPump::send(std::int32_t rank, OutputStream& stream) {
   for (;;) {
     while (uplink_.connected() && stream.sent < stream.spool.total() &&
@@ -73,8 +73,8 @@ asio::awaitable<void> OutputPump::send(std::int32_t rank, OutputStream& stream) 
       std::uint64_t offset = stream.sent;
       std::string data = stream.spool.read(offset, kOutputChunkBytes);
       stream.sent = offset + data.size();
-      if (offset > stream.acked + kOutputWindowBytes)
-        stream.acked = offset;  // the ring has moved on: this much is lost
+      // If the ring has moved on, what was before `offset` is lost.
+      if (offset > stream.acked + kOutputWindowBytes) stream.acked = offset;
       uplink_.send(OutputChunk{rank, stream.number, offset, std::move(data), false});
       uplink_.output_moved();
     }

@@ -1,5 +1,5 @@
-// Moves what workers print: pipes → spool → launcher, as far as the launcher's acknowledgements let
-// it. The state is in the worker's slot; these are the flows.
+// Moves what workers print: pipes → spool → launcher, as far as the launcher's acknowledgements
+// allow. The state is in the worker's slot; these are the flows.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,18 +16,18 @@ class Uplink;
 
 class OutputPump {
  public:
-  /// All arguments must outlive the flows in `scope`. The flows notify `changed` when something was
-  /// read, and wait for it to tell when more can be sent.
+  /// All arguments must outlive the flows in `scope`. The flows notify `changed` when they have
+  /// read something, and wait for it until more can be sent.
   OutputPump(asio::any_io_executor executor, Scope& scope, Notifier& changed, Uplink& uplink)
       : executor_(std::move(executor)), scope_(scope), changed_(changed), uplink_(uplink) {}
 
   /// Make the spools of a worker.
   static Result<Unit> open_spools(WorkerSlot& slot, const std::string& spool_dir,
                                   std::uint64_t bytes_max);
-  /// Read both pipes to their end (owning the descriptors), and send what comes.
+  /// Read both pipes to their end, and send the output. Takes ownership of the descriptors.
   void start(WorkerSlot& slot, int stdout_fd, int stderr_fd);
   static void acknowledge(WorkerSlot& slot, const AckOutput& message);
-  /// Send again everything that is not acknowledged, from the start, to a launcher that attached.
+  /// Send everything again that is not acknowledged, to a launcher that attached.
   static void send_again(WorkerSlot& slot);
 
  private:

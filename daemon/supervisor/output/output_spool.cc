@@ -45,7 +45,7 @@ void OutputSpool::finish() {
   if (lost_ > 0) last_note_ = loss_note();
 }
 
-// Keep all of the data, or none: nobody hears of a part that was written.
+// Keep all of the data, or none: a part that was written does not count.
 bool OutputSpool::keep(std::string_view data) {
   std::uint64_t end = kept_;
   while (!data.empty()) {
@@ -76,7 +76,7 @@ std::string OutputSpool::read(std::uint64_t& offset, std::size_t size) const {
   const std::uint64_t at = offset % bytes_max_;
   std::string data(std::min<std::uint64_t>({size, kept_ - offset, bytes_max_ - at}), '\0');
   const ssize_t got = ::pread(fd_, data.data(), data.size(), static_cast<off_t>(at));
-  // What cannot be read reads as question marks, so that the stream goes on behind it.
+  // Put question marks where data cannot be read, so that the stream continues after it.
   std::fill(data.begin() + std::max<ssize_t>(got, 0), data.end(), '?');
   return data;
 }

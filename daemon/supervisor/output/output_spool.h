@@ -1,7 +1,7 @@
-// Keeps what a worker printed on its node until the launcher has it, in a file used as a ring of
-// fixed size, and keeps the last lines for the cause of death. A launcher that stays away longer
-// than the ring lasts loses the middle, and is told how much. A full disk loses output, never a
-// worker: the stream itself says how much of it could not be kept, and why.
+// Keeps a worker's output on its node until the launcher has it, in a file used as a ring of fixed
+// size. Also keeps the last lines, for the cause of death. If a launcher stays away longer than the
+// ring lasts, it loses the middle, and is told how much. A full disk loses output, never a worker:
+// the stream itself says how much of it could not be kept, and why.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class OutputSpool {
   ~OutputSpool();
 
   void append(std::string_view data);
-  /// End the stream: nothing more will come. Say now what was lost last.
+  /// End the stream: nothing more will be added, except a note about what was lost at its end.
   void finish();
   /// Return up to `size` bytes of the stream from `offset` on. Move `offset` forward if the ring no
   /// longer has those bytes. Not empty before total().
@@ -41,10 +41,10 @@ class OutputSpool {
   std::uint64_t kept_ = 0;  // bytes of the stream that the file has, or had
   std::uint64_t lost_ = 0;  // bytes since then that the disk did not take
   int why_ = 0;             // errno
-  std::string last_note_;   // behind what the file has
+  std::string last_note_;   // comes after what the file has
 };
 
-/// The last lines of a stream, each cut to a length, for the summary of a death.
+/// The last lines of a stream, each cut to a maximum length, for the summary of a death.
 class LastLines {
  public:
   static constexpr std::size_t kLinesMax = 20;
@@ -54,7 +54,7 @@ class LastLines {
 
  private:
   std::deque<std::string> lines_;
-  std::string open_;  // without its newline yet
+  std::string open_;  // the line whose newline is still to come
 };
 
 }  // namespace train

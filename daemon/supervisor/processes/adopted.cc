@@ -69,7 +69,7 @@ asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
 
 namespace {
 
-constexpr int kLooks = 25;  // at those without an environment, kLookAgainAfter apart
+constexpr int kLooks = 25;  // at processes without an environment, kLookAgainAfter apart
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(1);
 
 int kill_all(const std::vector<pid_t>& pids) {
@@ -80,8 +80,8 @@ int kill_all(const std::vector<pid_t>& pids) {
   return static_cast<int>(pids.size());
 }
 
-/// Kill those whose environment matches. A process has none in the middle of execve(): look at such
-/// processes again for a while, all together.
+/// Kill the adopted processes whose environment matches. In the middle of execve() a process has
+/// none: look at such processes again for a while, all together.
 template <class Matches>
 int kill_adopted_if_environment(const Matches& matches) {
   int killed = 0;

@@ -1,6 +1,6 @@
 // Reaps and kills processes that were orphaned to this one, as pid 1 or as the subreaper of its
-// descendants. What this process spawned itself is its own until it is reaped; these calls leave it
-// alone. Main thread only.
+// descendants. These calls leave alone the children that this process spawned itself. Main thread
+// only.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +23,7 @@ void forget_own_child(pid_t pid);
 asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
 /// Kill the adopted processes that were started with all of these variables ("NAME=VALUE") in their
 /// environment; with no variables, kill all of them. This includes processes in the middle of
-/// execve(), for which it may take 25 ms. Use it where there is no cgroup. Return how many there
-/// were.
+/// execve(), which may take 25 ms. Use it where there is no cgroup. Return how many there were.
 int kill_adopted(const std::vector<std::string>& variables);
 /// Kill the adopted processes that were started with any of these variables.
 int kill_adopted_with_any(const std::set<std::string>& variables);

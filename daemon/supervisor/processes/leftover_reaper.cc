@@ -26,7 +26,7 @@ void LeftoverReaper::reap(WorkerSlot& slot) {
 
 asio::awaitable<void> LeftoverReaper::reap_again() {
   for (; quiet_rounds_ < kQuietRounds; ++quiet_rounds_) {
-    const auto paused = co_await pause_for(kReapEvery);  // named: g++ 12
+    const auto paused = co_await pause_for(kReapEvery);  // named, because of a bug of g++ 12
     if (paused.has_error()) co_return;
     if (kill_adopted_with_any(variables_) > 0) quiet_rounds_ = 0;
   }

@@ -1,7 +1,7 @@
-// Kills what the ranks of an attempt leave behind. A rank in a cgroup of its own loses all of that
-// group at once. Without one, its processes are found by a variable of their environment, and
-// looked for again for a while: a process that has just been killed may have left children, which
-// come to us only once it is gone. Main thread only.
+// Kills what the ranks of an attempt leave behind. If a rank has its own cgroup, that means all of
+// the cgroup, at once. Otherwise, finds the rank's processes by a variable of their environment,
+// and looks for them again for a while: a process that has just been killed may have left children,
+// which come to us only once it is gone. Main thread only.
 #pragma once
 
 #include <set>

@@ -35,14 +35,14 @@ constexpr Duration kLookAgainEvery = milliseconds(50);  // for a process that ca
 struct ChildSetup {
   const SpawnRequest& request;
   pid_t parent;
-  std::vector<std::string> join;  // into which it writes "0": files of its cgroup
+  std::vector<std::string> join;  // files of its cgroup, into which it writes "0"
 
   /// Set up the child. Return 0, or errno.
   int run() const {
     ::setsid();
     if (request.die_with_parent) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(127);  // it died before the line above
+      if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
     }
     for (const std::string& file : join) {
       const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
@@ -106,17 +106,17 @@ Words environment_of(const SpawnRequest& request) {
   return Words(std::move(words));
 }
 
-/// Start a child that is born in its cgroup (clone3(2); Linux 5.7, cgroup v2). A child that moves
-/// itself there first waits until each CPU has been through the scheduler, 10 to 20 ms. Return
-/// nothing if the kernel or a sandbox does not let us, or if the program does not start: the common
-/// way then says why.
+/// Start a child directly in its cgroup (clone3(2); Linux 5.7, cgroup v2). A child that moves
+/// itself there waits until each CPU has been through the scheduler, 10 to 20 ms. Return nothing if
+/// the kernel or a sandbox does not let us, or if the program does not start: the usual way then
+/// reports why.
 std::optional<pid_t> spawn_into_cgroup(const SpawnRequest& request, const std::string& executable,
                                        const Words& env) {
   const int folder = ::open(request.cgroup->path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return std::nullopt;
   const Words argv(request.argv);
   const ChildSetup setup{request, ::getpid(), request.cgroup->limit_paths()};
-  int alive[2];  // the child's end is closed by exec, or tells that it came to nothing
+  int alive[2];  // exec closes the child's end; a byte from it means that exec failed
   if (::pipe2(alive, O_CLOEXEC) != 0) {
     ::close(folder);
     return std::nullopt;
@@ -222,7 +222,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
   }
   const auto pid = static_cast<pid_t>(child.id());
   note_own_child(pid);
-  child.detach();  // we reap it ourselves: exit code and signal must stay apart
+  child.detach();  // we reap it ourselves, to tell exit codes from signals
   return pid;
 }
 
@@ -249,7 +249,7 @@ Result<PipedProcess> spawn_piped(asio::any_io_executor executor, SpawnRequest re
 Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
   std::optional<asio::posix::stream_descriptor> watcher;
   for (;;) {
-    // With no descriptor left, we notice its end later, but we do notice it.
+    // Without a free descriptor, we notice its end later, but we do notice it.
     if (!watcher) {
       const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
       if (fd >= 0) watcher.emplace(executor, fd);

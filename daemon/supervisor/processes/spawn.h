@@ -1,6 +1,6 @@
-// Starts a process and learns how it ended, with Boost.Process v2 and pidfds. Uses clone3(2) to
-// start it in a cgroup v2. Call it from the main thread: a child's PDEATHSIG is tied to the thread
-// that forked it.
+// Starts a process and waits for its end, with Boost.Process v2 and pidfds. Uses clone3(2) to start
+// it in a cgroup v2. Call it from the main thread: a child's PDEATHSIG is tied to the thread that
+// forked it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,22 @@
 namespace train {
 
 struct SpawnRequest {
-  std::vector<std::string>
-      argv;  // argv[0]: a path (relative to working_dir), or a name to find in env's PATH
+  /// argv[0]: a path (relative to working_dir), or a name to find in env's PATH.
+  std::vector<std::string> argv;
   std::string working_dir = {};                 // empty: ours
-  std::map<std::string, std::string> env = {};  // the whole of it
+  std::map<std::string, std::string> env = {};  // the complete environment
   int stdout_fd = -1, stderr_fd = -1;           // −1: /dev/null; stdin always is
   std::vector<int> inherit_fds = {};            // kept open under the same number
-  std::optional<Cgroup> cgroup = {};            // that it is in; none: ours
+  std::optional<Cgroup> cgroup = {};            // to start it in; none: ours
   bool die_with_parent = true;                  // PDEATHSIG KILL
   ProcessRules rules = {};
 };
 
-/// Spawn a process into its own session. Errors say what the person can do: the command is not
-/// found (NotFound), not executable (Permission), the folder is missing, a limit is hit.
+/// Spawn a process into its own session. Errors say what the user can do: the command is not found
+/// (NotFound), not executable (Permission), the folder is missing, a limit is hit.
 Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request);
 
-/// A process whose output comes through two pipes. The caller owns our ends of them.
+/// A process that writes its output into two pipes. The caller owns our ends of them.
 struct PipedProcess {
   pid_t pid = -1;
   int stdout_fd = -1, stderr_fd = -1;

@@ -1,5 +1,5 @@
-// Keeps standby processes, which were started ahead of their attempt. Their libraries are loaded,
-// and they wait in the SDK's first call, or are on their way there, until a rank is theirs.
+// Keeps standby processes, which are started ahead of their attempt. They load their libraries, and
+// wait in the SDK's first call until they get a rank.
 #pragma once
 
 #include <map>
@@ -23,13 +23,13 @@ struct StandbyProcess {
 
 class StandbyProcesses {
  public:
-  /// Start `count` processes. If one cannot be started, leave out those after it.
+  /// Start `count` processes. Stop at the first that cannot be started.
   void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
              const Confinement& confinement);
-  /// Take a living process, which goes on as this rank, or none if nobody waits. Reap those that
-  /// have died.
+  /// Take a living process to become this rank, or none if no process waits. Reap those that have
+  /// died.
   std::optional<StandbyProcess> take(Rank rank);
-  /// Kill the processes that are left: nobody takes one any more. Return them, to be reaped.
+  /// Kill the remaining processes: no rank takes one any more. Return them, to be reaped.
   std::vector<pid_t> close();
 
   std::optional<Rank> rank_of(int number) const;

@@ -17,7 +17,7 @@
 namespace train {
 namespace {
 
-constexpr std::uint64_t kOutputBytesMax = 1u << 20;  // of which the launcher gets a copy
+constexpr std::uint64_t kOutputBytesMax = 1u << 20;  // the launcher gets a copy
 constexpr std::uint64_t kResultBytesMax = 64u << 10;
 constexpr std::size_t kReadBytes = 64u << 10;
 constexpr Duration kOutputEndMax = seconds(2);  // for pipes that something keeps open
@@ -39,7 +39,7 @@ std::string end_text(const WaitStatus& status) {
                          : fmt::format("it was killed by signal {}", status.status);
 }
 
-/// Set the outcome of a process that came to its end, from how it ended and what it left.
+/// Set the outcome of a process that has ended, from its exit status and the files that it left.
 void conclude(const WaitStatus& status, const ValidationFiles& files, ValidationEnded& ended) {
   ended.status = "failed";
   if (status.signaled || status.status != 0) {
@@ -98,7 +98,7 @@ Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& or
   running->order = order;
   const std::string base = fmt::format("{}/{:06}", dir, order.checkpoint);
   std::error_code ec;
-  std::filesystem::remove_all(dir, ec);  // of the one before
+  std::filesystem::remove_all(dir, ec);  // of the previous validation
   std::filesystem::create_directories(dir, ec);
   running->files = {.checkpoint_dir = order.dir,
                     .result = base + ".result.json",
@@ -107,7 +107,7 @@ Result<ValidationRunner::Shared> ValidationRunner::start(const RunValidation& or
   TRY_VOID(write_spec(running->files.spec, node.start));
   TRY(auto output, OutputSpool::create(base + ".out", kOutputBytesMax));
   running->output.emplace(std::move(output));
-  // Use a new group for each process: a kernel may kill whatever is born into one that was killed
+  // Use a new group for each process: a kernel may kill whatever starts in one that was killed
   // before.
   running->cgroup = confinement.group_without_claim(fmt::format("validation-{}", ++started_));
   TRY(running->process,

@@ -1,7 +1,8 @@
 // Validates committed checkpoints when the launcher asks for it: one process at a time, in a
 // session (and cgroup) of its own, beside the workers or after them. Tells every launcher that
-// attaches how the validation ended, until another checkpoint is asked for. The supervisor owns the
-// process. The launcher decides where the result is kept, and what follows from it.
+// attaches how the validation ended, until it is asked to validate another checkpoint. The
+// supervisor owns the process. The launcher decides where the result is kept, and what follows from
+// it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -26,15 +27,15 @@ class ValidationRunner {
   ValidationRunner(asio::any_io_executor executor, Scope& scope, Uplink& uplink)
       : executor_(executor), scope_(scope), uplink_(uplink), changed_(executor) {}
 
-  /// Begin the validation, unless it runs already. Kill what runs for another checkpoint. The call
-  /// reads `node` only before it returns. `dir` is for what the process leaves.
+  /// Begin the validation, unless it is running already. Kill a validation of another checkpoint.
+  /// The call reads `node` only before it returns. `dir` is for the files of the process.
   void run(const RunValidation& order, const NodeEnvironment& node, const std::string& dir,
            const Confinement& confinement);
   /// Tell the launcher that the validation could not even begin.
   void failed(const RunValidation& order, const Error& error);
   /// Tell a launcher that attached how the newest validation ended.
   void say_again();
-  /// Kill what runs, with all its processes, and say nothing of it.
+  /// Kill the running validation, with all its processes, and send nothing about it.
   void kill();
 
  private:
@@ -44,11 +45,12 @@ class ValidationRunner {
     PipedProcess process;
     std::optional<Cgroup> cgroup;
     std::optional<OutputSpool> output;
-    int pipes = 2;  // that are not at their end
+    int pipes = 2;  // not read to their end yet
     bool unwanted = false;
     void kill() const;
   };
-  using Shared = std::shared_ptr<Running>;  // by the flows that watch it; unwanted ones live on
+  /// Shared with the flows that watch the process, even after it has become unwanted.
+  using Shared = std::shared_ptr<Running>;
 
   Result<Shared> start(const RunValidation& order, const NodeEnvironment& node,
                        const std::string& dir, const Confinement& confinement);
@@ -59,11 +61,11 @@ class ValidationRunner {
   asio::any_io_executor executor_;
   Scope& scope_;
   Uplink& uplink_;
-  Notifier changed_;  // a pipe is at its end
+  Notifier changed_;  // a pipe has reached its end
   SystemClock clock_;
   Shared running_;
   int started_ = 0;
-  std::optional<ValidationEnded> ended_;  // the newest end
+  std::optional<ValidationEnded> ended_;  // how the newest validation ended
 };
 
 }  // namespace train

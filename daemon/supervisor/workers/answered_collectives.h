@@ -1,5 +1,5 @@
-// Keeps the newest results of collectives that launchers have sent here, for a launcher that comes
-// after theirs: ranks of other nodes may still wait for one. Pure.
+// Keeps the newest results of collectives that launchers have sent here, for the next launcher:
+// ranks of other nodes may still wait for one. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class AnsweredCollectives {
   static constexpr std::size_t kCountMax = 64;
   static constexpr std::size_t kBytesMax = 16u << 20;  // the newest is kept whatever its size
 
-  /// Add a result. `generation`: that of the launcher that it comes from. A result that is here
-  /// already now counts as that launcher's.
+  /// Add a result. `generation`: that of the launcher that sent it. A result that is here already
+  /// then counts as that launcher's.
   void add(std::uint64_t generation, SharedResult result);
   /// Return the results of older launchers, oldest first.
   std::vector<SharedResult> from_before(std::uint64_t generation) const;

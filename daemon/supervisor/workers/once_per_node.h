@@ -1,4 +1,4 @@
-// once_per_node: among the ranks of this node that come with the same name, the first does the work
+// once_per_node: of the ranks on this node that call it with the same name, the first does the work
 // and the others wait for its outcome. Pure.
 #pragma once
 

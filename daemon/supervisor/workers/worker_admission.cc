@@ -4,8 +4,8 @@
 
 namespace train {
 
-// Return the rank that the process was started with. For a standby process, return the rank that it
-// will have, but not before its output is read.
+// Return the rank that the process was started with. For a standby process, wait until it has a
+// rank and its output is being read.
 Task<Rank> WorkerAdmission::rank_for(const WorkerHello& hello) const {
   if (hello.standby < 0) {
     if (parts_.orders.start) co_return Rank{hello.rank};
@@ -34,7 +34,7 @@ Task<Welcome> WorkerAdmission::welcome(WorkerHello hello) const {
                      .build = orders.build};
   if (hello.standby >= 0) {
     hello.rank = rank.value;
-    input.master_listen_fd = -1;  // it was not there yet to be inherited
+    input.master_listen_fd = -1;  // the process was started before this socket existed
     input.env = not_in(parts_.runner.environment_of(slot->second), slot->second.standby->env);
   }
   CO_TRY(auto message, make_welcome(hello, input));

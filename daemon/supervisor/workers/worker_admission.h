@@ -1,5 +1,5 @@
-// Answers the processes that connect to the worker port: which rank a process is, and what it is
-// told of the attempt. Main thread only.
+// Answers the processes that connect to the worker port: tells each its rank, and what it needs to
+// know of the attempt. Main thread only.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class WorkerAdmission {
   };
   explicit WorkerAdmission(const Parts& parts) : parts_(parts) {}
 
-  /// Return the answer to `hello`, and make the folder in which its checkpoints begin. A standby
+  /// Return the answer to `hello`, and make the folder for staging its checkpoints. A standby
   /// process is answered once it has a rank. Errors: no rank is left, or make_welcome() refuses.
   Task<Welcome> welcome(WorkerHello hello) const;
 

@@ -88,7 +88,7 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   set(env, "TORCHELASTIC_RUN_ID", start.run.run_id);
   set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
   set(env, "TORCHELASTIC_ERROR_FILE", input.error_file);
-  // Without it Gloo offers its peers what the host's own name resolves to, on many systems a
+  // Without this, Gloo offers its peers what the host's own name resolves to, on many systems a
   // loopback address (Debian writes 127.0.1.1 into /etc/hosts), and they connect to themselves.
   // NCCL leaves loopback out and may use several interfaces.
   if (ranks.node_count > 1 && !input.network_interface.empty()) {
@@ -109,7 +109,7 @@ Environment standby_environment(const NodeEnvironment& node, int number) {
 Environment validation_environment(const NodeEnvironment& node, const ValidationFiles& files,
                                    bool use_gpu) {
   Environment env = common_environment(node);
-  // The variables of ranks may be an outer launcher's.
+  // These variables may come from an outer launcher.
   for (const char* name :
        {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})

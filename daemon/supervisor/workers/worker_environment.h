@@ -40,12 +40,11 @@ struct WorkerEnvironmentInput {
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
                                                       const WorkerEnvironmentInput& input);
 
-/// Return the environment of the number-th process that waits for a rank: what libraries read when
-/// they are loaded. Its Welcome brings the rest.
+/// Return the environment of standby process `number`: what libraries read when they are loaded.
+/// Its Welcome provides the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
-/// Return the variables of `env` that a process which began with `known` lacks, or has with another
-/// value.
+/// Return the variables of `env` that `known` does not have, or has with another value.
 std::map<std::string, std::string> not_in(std::map<std::string, std::string> env,
                                           const std::map<std::string, std::string>& known);
 

@@ -1,6 +1,6 @@
-// Checks what a worker sends before it counts, because its program may be anything. The rank is
-// that of the connection, whatever the frame says. A folder that is to be moved and removed must be
-// one that the supervisor itself gave the worker. What is kept for a worker has a limit.
+// Checks a worker's frames before they take effect, because its program may be anything. The rank
+// is that of the connection, whatever the frame says. A folder to be moved and removed must be one
+// that the supervisor itself gave the worker. What is kept for a worker has a limit.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace train {
 
-/// Limit on a worker's frames that nobody has acknowledged or answered. Our SDK waits at 8 MiB of
+/// Limit on a worker's frames that nobody has acknowledged or answered. Our SDK blocks at 8 MiB of
 /// reports; we end the connection of a program that does not wait.
 inline constexpr std::size_t kWorkerBytesMax = 64u << 20;
-/// Limit on a text that goes on with something else in one frame.
+/// Limit on a text that is passed on together with something else in one frame.
 inline constexpr std::size_t kWorkerTextBytesMax = 1u << 20;
 inline constexpr std::size_t kUnansweredCallsMax = 256;
 inline constexpr std::size_t kCallBytesMax = 128u << 10;  // the SDK: 64 KiB of data, and a name
@@ -36,7 +36,7 @@ Result<Unit> check_reports(const ReportBatch& batch, std::uint64_t last);
 /// Check that a worker that waits for `unanswered` calls may make one more.
 Result<Unit> check_calls(std::size_t unanswered, std::size_t bytes);
 /// Check that the folder that a worker says it has filled is the one that it was given for this
-/// checkpoint, STAGING/ckpt-N, and that the texts beside it are not too long to go on.
+/// checkpoint, STAGING/ckpt-N, and that its metadata is not too long to be passed on.
 Result<Unit> check_staged(const std::string& staging_folder, const CheckpointStaged& staged);
 
 }  // namespace train

@@ -11,7 +11,7 @@ namespace train {
 /// Make sure that there is room for what is kept for this worker: its reports until they are
 /// acknowledged, all else until the attempt ends.
 Result<Unit> WorkerMessages::keep_for(WorkerSlot& slot, const Frame& frame) {
-  constexpr std::size_t kFrameBytes = 256;  // what a small one takes
+  constexpr std::size_t kFrameBytes = 256;  // what a small frame takes in memory
   if (frame.type != MessageType::ReportBatch) slot.kept_bytes += frame.payload.size() + kFrameBytes;
   const std::size_t reports =
       frame.type == MessageType::ReportBatch ? frame.payload.size() + slot.reports.bytes() : 0;

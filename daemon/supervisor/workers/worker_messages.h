@@ -1,5 +1,5 @@
-// Checks what workers say once they are welcome (worker_frames.h), keeps it for a launcher that
-// attaches later, and passes it on.
+// Checks the messages of workers after their welcome (worker_frames.h), keeps them for a launcher
+// that attaches later, and passes them on.
 #pragma once
 
 #include <functional>

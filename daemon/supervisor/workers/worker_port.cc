@@ -13,7 +13,8 @@
 namespace train {
 namespace {
 constexpr Duration kHelloLimit = seconds(5);
-constexpr Duration kLeaveLimit = seconds(1);  // a rank's program ended, and its next one connects
+// For a rank's previous program to leave when the next one connects.
+constexpr Duration kLeaveLimit = seconds(1);
 }  // namespace
 
 Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
@@ -44,7 +45,7 @@ asio::awaitable<void> WorkerPort::accept_loop() {
   }
 }
 
-// The first frame says who it is; the kernel says whose process it is.
+// The first frame says which rank it is; the kernel says whose process it is.
 asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) {
   connection->set_payload_limit(kHelloPayloadBytesMax);
   auto first = co_await within(kHelloLimit, connection->receive());

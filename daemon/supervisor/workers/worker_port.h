@@ -1,5 +1,5 @@
-// The workers' end of the supervisor: a Unix socket to which each worker's SDK connects once. Reads
-// frames and hands them on with the rank that sent them; what they mean is the supervisor's
+// The supervisor's side of its workers: a Unix socket to which each worker's SDK connects once.
+// Reads frames and hands them on with the rank that sent them; what they mean is the supervisor's
 // business. A rank has one connection at a time. The port refuses a process of another user, and a
 // second process of a rank whose first is still connected.
 #pragma once
@@ -55,7 +55,7 @@ class WorkerPort {
   Attempt attempt_;
   Handlers handlers_;
   std::map<Rank, Connection*> connections_;  // owned by their serve()
-  Notifier left_;                            // one of them has gone
+  Notifier left_;                            // a connection has ended
   Scope scope_;
 };
 

@@ -13,7 +13,7 @@
 namespace train {
 namespace {
 
-constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // of all our workers
+constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // for all workers together
 
 }  // namespace
 
@@ -26,7 +26,7 @@ asio::awaitable<void> WorkerRunner::spawn(WorkerSlot& slot) {
   }
   slot.pid = process->pid;
   output_.start(slot, process->stdout_fd, process->stderr_fd);
-  parts_.feed(WorkerSpawned{rank, process->pid});  // before its end, which may be there already
+  parts_.feed(WorkerSpawned{rank, process->pid});  // before its end, which may have come already
   parts_.scope.spawn("watch", watch(slot));
   if (slot.cgroup)
     parts_.scope.spawn("memory", kill_all_when_out_of_memory(parts_.executor, *slot.cgroup));

@@ -1,6 +1,6 @@
-// Runs the processes of an attempt's ranks: starts each, or takes it from standby, signals it, and
-// watches it to its end, which it tells the launcher. The group (core/worker_group.h) decides when.
-// Main thread only.
+// Runs the processes of an attempt's ranks: starts each, or takes it from standby, signals it,
+// watches it until it ends, and tells the launcher how it ended. The group (core/worker_group.h)
+// decides when. Main thread only.
 #pragma once
 
 #include <functional>
@@ -39,10 +39,11 @@ class WorkerRunner {
         output_(parts_.executor, parts_.scope, parts_.changed, parts_.uplink),
         leftovers_(parts_.scope) {}
 
-  /// Start the slot's process, and feed WorkerSpawned or WorkerSpawnFailed. Once that has ended:
-  /// WorkerReaped, then WorkerDrained when nothing more comes from it. Orders must be complete.
+  /// Start the slot's process, and feed WorkerSpawned or WorkerSpawnFailed. Once the process has
+  /// ended, feed WorkerReaped, and WorkerDrained when nothing more comes from it. The orders must
+  /// be complete.
   asio::awaitable<void> spawn(WorkerSlot& slot);
-  /// Signal the process and its process group. SIGKILL takes what it started along.
+  /// Signal the process and its process group. SIGKILL kills everything that it started, too.
   void signal(WorkerSlot& slot, int signal);
   /// Kill what the rank left behind.
   void reap_leftovers(WorkerSlot& slot) { leftovers_.reap(slot); }

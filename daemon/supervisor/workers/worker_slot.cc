@@ -10,7 +10,8 @@ namespace train {
 namespace {
 
 constexpr std::size_t kErrorFileBytesMax = 1u << 20;
-constexpr std::size_t kErrorTextBytesMax = 64u << 10;  // of a frame's 4 MiB, and of the journal
+// Errors must fit into a frame (4 MiB) and into the journal.
+constexpr std::size_t kErrorTextBytesMax = 64u << 10;
 constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 
 UserError cut(const UserError& error) {

@@ -1,6 +1,6 @@
 // Everything the supervisor keeps for one worker: its output on the way to the launcher, its
 // reports until they are on disk, its checkpoints until they are resolved, and what is known of its
-// end. State only; supervisor.cc moves the bytes.
+// end. State only; Supervisor, OutputPump, WorkerMessages and WorkerRunner change it.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 
 namespace train {
 
-/// Reports that the launcher has not acknowledged. Our SDK waits at 8 MiB of them.
+/// Reports that the launcher has not acknowledged. Our SDK blocks at 8 MiB of them.
 class UnackedReports {
  public:
   void add(std::uint64_t last_report_seq, Frame frame) {
@@ -55,22 +55,22 @@ struct OutputStream {
 
 struct WorkerSlot {
   WorkerRanks ranks;
-  std::optional<StandbyProcess> standby;  // that goes on as this worker
+  std::optional<StandbyProcess> standby;  // the standby process that became this worker
   std::int64_t pid = 0;
   std::optional<Cgroup> cgroup;
   MemoryAccount memory;
-  std::optional<MemoryLimit> out_of_memory;  // what it died of
-  std::uint64_t pids_limit_hit = 0;          // 0: it was not
+  std::optional<MemoryLimit> out_of_memory;  // the memory limit that killed it
+  std::uint64_t pids_limit_hit = 0;          // 0: not hit
   std::vector<OutputStream> streams;         // stdout, stderr
   LastLines last_lines;                      // of both
   UnackedReports reports;
   std::map<std::uint64_t, Frame> unresolved_shards;  // by checkpoint_seq, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
-  std::size_t kept_bytes = 0;                             // of what is kept to the attempt's end
-  int staging = 0;                                        // checkpoints being stored
-  std::optional<UserError> error;                         // what its SDK said
-  std::string error_file;                                 // what Python's @record writes
+  std::size_t kept_bytes = 0;      // of frames that are kept until the attempt ends
+  int staging = 0;                 // checkpoints being stored
+  std::optional<UserError> error;  // from its SDK or error_file
+  std::string error_file;          // to which Python's @record writes
   bool connected = false, ended = false;
   std::optional<TellExited> exit;
   bool exit_sent = false;
@@ -83,7 +83,7 @@ struct WorkerSlot {
   }
 };
 
-/// Return what the launcher is told about the end of a worker that was reaped now.
+/// Return the message about a worker's end. `now` passes for the time at which it was reaped.
 WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now);
 
 /// Return what the worker left in TORCHELASTIC_ERROR_FILE (in torchelastic's format), or nothing if

@@ -12,8 +12,8 @@ namespace train {
 
 struct WelcomeInput {
   const JobContext& run;
-  const WorkerRanks* ranks =
-      nullptr;  // of the worker that says hello; none: it is not of this node
+  /// Of the worker that says hello; null: it does not belong to this node.
+  const WorkerRanks* ranks = nullptr;
   Attempt attempt;
   std::string run_dir, staging_dir;
   int master_listen_fd = -1;                    // inherited by rank 0
@@ -21,8 +21,8 @@ struct WelcomeInput {
   std::map<std::string, std::string> env = {};  // for a standby process
 };
 
-/// Make the answer. Refuse a rank that is not here, another attempt, and a protocol that we do not
-/// speak.
+/// Make the answer. Refuse a rank that is not on this node, another attempt, and a protocol that we
+/// do not speak.
 Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input);
 
 }  // namespace train
