@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "lib/base/parallel.h"
@@ -264,16 +265,23 @@ ShardedState& ShardedState::piece(std::string name, torch::Tensor local,
 // ---- files
 
 sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int world_size) {
-  std::vector<std::uint64_t> bytes;
+  // By name: the ranks may have added them in different orders, and must agree on the writers.
+  std::map<std::string, std::uint64_t> replicated;
   for (const auto& entry : state.entries()) {
-    if (entry.replicated) bytes.push_back(entry.local.nbytes());
+    if (entry.replicated) replicated[entry.name] = entry.local.nbytes();
   }
+  std::vector<std::uint64_t> bytes;
+  for (const auto& [name, size] : replicated) bytes.push_back(size);
   const std::vector<int> writers = deal_out(bytes, world_size);
+  std::set<std::string> elsewhere;  // what another rank writes
+  std::size_t next = 0;
+  for (const auto& [name, size] : replicated) {
+    if (writers[next++] != rank) elsewhere.insert(name);
+  }
   NamedTensors mine;
   Dict locations;
-  std::size_t next = 0;
   for (const auto& entry : state.entries()) {
-    if (entry.replicated && writers[next++] != rank) continue;
+    if (elsewhere.contains(entry.name)) continue;
     mine.emplace_back(entry.name, entry.local);
     locations[entry.name] =
         Dict{{"shape", to_list(entry.shape)}, {"offset", to_list(entry.offset)}};

@@ -483,8 +483,8 @@ Share even_share(std::int64_t size, int rank, int world_size);
 /// replicated tensors, which are the same on all ranks. Each rank writes its pieces, and its part
 /// of the replicated tensors (over all ranks, each of them is written once). At another world size,
 /// or with another split, each rank reads what its pieces need. Names are unique; replicated
-/// tensors have the same names, and are added in the same order, on all ranks. The tensors may be
-/// on any device. ShardedState only refers to them: if you replace a tensor, make the state anew.
+/// tensors have the same names on all ranks. The tensors may be on any device. ShardedState only
+/// refers to them: if you replace a tensor, make the state anew.
 class ShardedState {
  public:
   /// Add a tensor that is the same on all ranks.

@@ -109,6 +109,21 @@ TEST_F(Sharded, WhatAllHoldAlikeIsWrittenOnce) {
   EXPECT_EQ(other_step.item<std::int64_t>(), 17);
 }
 
+TEST_F(Sharded, RanksMayAddReplicatedTensorsInDifferentOrders) {
+  const torch::Tensor a = torch::tensor({1.0F}), b = torch::tensor({2.0F});
+  be(0, 2);
+  save(ShardedState().replicated("a", a).replicated("b", b));
+  be(1, 2);
+  save(ShardedState().replicated("b", b).replicated("a", a));
+
+  be(0, 1);
+  torch::Tensor loaded_a = torch::zeros({1}), loaded_b = torch::zeros({1});
+  load(ShardedState().replicated("a", loaded_a).replicated("b", loaded_b));
+
+  EXPECT_EQ(loaded_a.item<float>(), 1.0F);
+  EXPECT_EQ(loaded_b.item<float>(), 2.0F);
+}
+
 TEST_F(Sharded, PiecesMayLieAnywhere) {
   // Four ranks hold a quarter each. Two ranks read halves that cross the quarters.
   for (int rank = 0; rank < 4; ++rank) {
