@@ -56,7 +56,7 @@ asio::awaitable<void> OutputPump::read(WorkerSlot& slot, std::size_t number, int
         co_await pipe.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
     if (error) break;
     slot.streams[number].spool.append({buffer.data(), size});
-    slot.last_lines.append({buffer.data(), size});
+    slot.last_lines.append(number, {buffer.data(), size});
     changed_.notify();
   }
   slot.streams[number].spool.finish();

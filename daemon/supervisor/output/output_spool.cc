@@ -81,24 +81,26 @@ std::string OutputSpool::read(std::uint64_t& offset, std::size_t size) const {
   return data;
 }
 
-void LastLines::append(std::string_view data) {
+void LastLines::append(std::size_t stream, std::string_view data) {
+  std::string& open = open_.at(stream);
   while (!data.empty()) {
     const auto newline = data.find('\n');
     const auto piece = data.substr(0, newline);
-    if (open_.size() < kLineBytesMax) open_.append(piece.substr(0, kLineBytesMax - open_.size()));
+    if (open.size() < kLineBytesMax) open.append(piece.substr(0, kLineBytesMax - open.size()));
     if (newline == std::string_view::npos) return;
-    lines_.push_back(std::move(open_));
-    open_.clear();
+    lines_.push_back(std::exchange(open, {}));
     if (lines_.size() > kLinesMax) lines_.pop_front();
     data.remove_prefix(newline + 1);
   }
 }
 
 std::vector<std::string> LastLines::lines() const {
-  std::vector<std::string> all(lines_.begin(), lines_.end());
-  if (!open_.empty()) all.push_back(open_);
-  if (all.size() > kLinesMax) all.erase(all.begin());
-  return all;
+  std::deque<std::string> all = lines_;
+  for (const std::string& open : open_) {
+    if (!open.empty()) all.push_back(open);
+  }
+  while (all.size() > kLinesMax) all.pop_front();
+  return {all.begin(), all.end()};
 }
 
 }  // namespace train

@@ -4,6 +4,8 @@
 // the stream itself says how much of it could not be kept, and why.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -44,17 +46,19 @@ class OutputSpool {
   std::string last_note_;   // comes after what the file has
 };
 
-/// The last lines of a stream, each cut to a maximum length, for the summary of a death.
+/// The last lines of both streams in the order in which they were completed, each cut to a maximum
+/// length, for the summary of a death.
 class LastLines {
  public:
   static constexpr std::size_t kLinesMax = 20;
   static constexpr std::size_t kLineBytesMax = 500;
-  void append(std::string_view data);
+  /// `stream`: the index of the stream, 0 or 1.
+  void append(std::size_t stream, std::string_view data);
   std::vector<std::string> lines() const;
 
  private:
   std::deque<std::string> lines_;
-  std::string open_;  // the line whose newline is still to come
+  std::array<std::string, 2> open_;  // by stream: the line whose newline is still to come
 };
 
 }  // namespace train

@@ -80,6 +80,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   const Rank rank{slot.ranks.rank};
   auto status = co_await wait_for_end(parts_.executor, static_cast<pid_t>(slot.pid));
   if (!status) co_return;
+  slot.reaped_at = parts_.clock.wall();
   slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
   slot.pids_limit_hit = parts_.confinement.pids_limit_hit(slot.cgroup);
   parts_.feed(WorkerReaped{rank, *status});
@@ -107,7 +108,7 @@ void WorkerRunner::send_exit(WorkerSlot& slot) const {
   if (!slot.exit || slot.exit_sent) return;
   slot.exit_sent = true;
   if (!slot.error) slot.error = read_error_file(slot.error_file);
-  parts_.uplink.say(exit_message(slot, parts_.clock.wall()));
+  parts_.uplink.say(exit_message(slot));
 }
 
 }  // namespace train

@@ -26,12 +26,12 @@ std::string text_at(const boost::json::object& object, std::string_view key) {
 
 }  // namespace
 
-WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now) {
+WorkerExited exit_message(const WorkerSlot& slot) {
   const TellExited& exit = *slot.exit;
   WorkerExited message;
   message.rank = slot.ranks.rank;
   message.pid = exit.pid;
-  WorkerEnd& end = message.end = end_of(exit, now, slot.reports.last_report_seq());
+  WorkerEnd& end = message.end = end_of(exit, slot.reaped_at, slot.reports.last_report_seq());
   end.oom_killed = slot.out_of_memory && !exit.stop_requested;
   if (end.oom_killed) end.memory = *slot.out_of_memory;
   end.pids_limit_hit = slot.pids_limit_hit;

@@ -71,7 +71,8 @@ struct WorkerSlot {
   int staging = 0;                 // checkpoints being stored
   std::optional<UserError> error;  // from its SDK or error_file
   std::string error_file;          // to which Python's @record writes
-  bool connected = false, ended = false;
+  bool connected = false;
+  std::chrono::system_clock::time_point reaped_at{};
   std::optional<TellExited> exit;
   bool exit_sent = false;
 
@@ -83,8 +84,8 @@ struct WorkerSlot {
   }
 };
 
-/// Return the message about a worker's end. `now` passes for the time at which it was reaped.
-WorkerExited exit_message(const WorkerSlot& slot, std::chrono::system_clock::time_point now);
+/// Return the message about a worker's end.
+WorkerExited exit_message(const WorkerSlot& slot);
 
 /// Return what the worker left in TORCHELASTIC_ERROR_FILE (in torchelastic's format), or nothing if
 /// there is no readable file.

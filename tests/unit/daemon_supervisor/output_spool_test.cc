@@ -78,17 +78,28 @@ TEST(OutputSpool, GoesOnWhenTheDiskHasRoomAgainAndSaysWhatIsMissing) {
 
 TEST(LastLines, KeepsTheLastTwentyAndAnOpenOne) {
   LastLines lines;
-  for (int i = 0; i < 30; ++i) lines.append(fmt::format("line {}\n", i));
-  lines.append("half");
+  for (int i = 0; i < 30; ++i) lines.append(0, fmt::format("line {}\n", i));
+  lines.append(0, "half");
   const auto kept = lines.lines();
   ASSERT_EQ(kept.size(), LastLines::kLinesMax);
   EXPECT_EQ(kept.front(), "line 11");
   EXPECT_EQ(kept.back(), "half");
 }
 
+TEST(LastLines, LinesOfTheTwoStreamsAreNotMixed) {
+  LastLines lines;
+  lines.append(0, "loss ");
+  lines.append(1, "Traceback\nValue");
+  lines.append(0, "0.5\nepoch");
+  lines.append(1, "Error\n");
+
+  EXPECT_EQ(lines.lines(),
+            (std::vector<std::string>{"Traceback", "loss 0.5", "ValueError", "epoch"}));
+}
+
 TEST(LastLines, CutsALongLine) {
   LastLines lines;
-  lines.append(std::string(2000, 'x') + "\n");
+  lines.append(0, std::string(2000, 'x') + "\n");
   EXPECT_EQ(lines.lines(), std::vector<std::string>{std::string(LastLines::kLineBytesMax, 'x')});
 }
 

@@ -119,11 +119,13 @@ TEST_F(ErrorFile, ALinkIsNotFollowed) {
 TEST(ExitMessage, OfALongErrorTextCarriesItsBeginning) {
   WorkerSlot seat;
   seat.exit = TellExited{};
+  seat.reaped_at += std::chrono::seconds(7);
   seat.error = UserError{std::string(3u << 20, 'x'), "E", std::string(3u << 20, 's')};
-  const Frame frame = encode(exit_message(seat, {}), Attempt{0});
+  const Frame frame = encode(exit_message(seat), Attempt{0});
   EXPECT_LT(frame.payload.size(), 1u << 20);
   const auto message = decode<WorkerExited>(frame);
   EXPECT_TRUE(message->end.error->what.ends_with("x..."));
+  EXPECT_EQ(message->end.wall_us, 7'000'000);
 }
 
 }  // namespace
