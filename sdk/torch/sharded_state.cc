@@ -117,21 +117,29 @@ PlannedRead plan_copy(const ShardedState::Entry& entry, const SavedPiece& piece,
   return read;
 }
 
+/// Return how a saved piece differs from the tensor that it is read into; "" if it fits.
+std::string mismatch(const ShardedState::Entry& entry, const SavedPiece& piece) {
+  if (piece.shape != entry.shape) {
+    return "\"" + entry.name + "\" has the shape " + shape_text(piece.shape) + " there, " +
+           shape_text(entry.shape) + " here";
+  }
+  if (piece.file->type(piece.entry) != entry.local.scalar_type()) {
+    return "\"" + entry.name + "\" is " + piece.entry.dtype + " there, " +
+           torch::toString(entry.local.scalar_type()) + " here";
+  }
+  return {};
+}
+
 void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& pieces,
           std::vector<PlannedRead>& reads, std::vector<std::string>& wrong) {
-  const SavedPiece& first = pieces.front();
-  if (first.shape != entry.shape) {
-    wrong.push_back("\"" + entry.name + "\" has the shape " + shape_text(first.shape) + " there, " +
-                    shape_text(entry.shape) + " here");
-    return;
-  }
-  if (first.file->type(first.entry) != entry.local.scalar_type()) {
-    wrong.push_back("\"" + entry.name + "\" is " + first.entry.dtype + " there, " +
-                    torch::toString(entry.local.scalar_type()) + " here");
-    return;
-  }
   std::vector<Box> boxes;
-  for (const SavedPiece& piece : pieces) boxes.push_back(piece.box);
+  for (const SavedPiece& piece : pieces) {
+    if (std::string what = mismatch(entry, piece); !what.empty()) {
+      wrong.push_back(std::move(what));
+      return;
+    }
+    boxes.push_back(piece.box);
+  }
   const sdk::ReadPlan plan = sdk::plan_read(box_of(entry), boxes);
   if (!plan.missing.empty()) {
     wrong.push_back("no file holds \"" + entry.name + "\" " + to_text(plan.missing.front()));

@@ -183,6 +183,27 @@ TEST_F(Sharded, AllThatDoesNotFitIsNamed) {
       HasSubstr("\"w\" is F32 there, Double here"));
 }
 
+TEST_F(Sharded, RanksThatSavedDifferentTypesOrShapesAreNamed) {
+  const auto saved_by_rank_1 = [&](const torch::Tensor& piece, std::vector<std::int64_t> shape,
+                                   std::vector<std::int64_t> offset) {
+    be(0, 2);
+    save(ShardedState().piece("w", torch::ones({4, 5}), {7, 5}, {0, 0}));
+    be(1, 2);
+    save(ShardedState().piece("w", piece, std::move(shape), std::move(offset)));
+    be(0, 1);
+    return failure([&] {
+      load(ShardedState().split("w", torch::zeros({kRows, kColumns}), 0, kRows));
+    });
+  };
+
+  EXPECT_THAT(saved_by_rank_1(torch::ones({3, 5}, torch::kFloat64), {7, 5}, {4, 0}),
+              HasSubstr("\"w\" is F64 there, Float here"));
+  EXPECT_THAT(saved_by_rank_1(torch::ones({3}), {7}, {4}),
+              HasSubstr("\"w\" has the shape [7] there, [7, 5] here"));
+  EXPECT_THAT(saved_by_rank_1(torch::ones({5, 5}), {9, 5}, {4, 0}),
+              HasSubstr("\"w\" has the shape [9, 5] there, [7, 5] here"));
+}
+
 TEST_F(Sharded, ACheckpointWithoutOneSaysSo) {
   save_state(folder(), {});
 
