@@ -136,6 +136,9 @@ Task<std::vector<std::string>> ShardTransfer::copy(Sender source, const ShardWri
 /// Fetch the shard into the pending checkpoint. The result names no node.
 Task<std::vector<std::string>> ShardTransfer::bring(Sender source, const ShardWritten& shard,
                                                     const PendingCheckpoint& pending) {
+  const std::string doing = "fetching it from " + links_.name(source.node);
+  auto sound = check_shard(shard);  // first, as a name that is refused must not be removed either
+  if (sound.has_error()) co_return std::move(sound).error().with_context(doing);
   auto fetching = fetch(source, shard, pending);
   auto fetched = co_await std::move(fetching);
   if (!fetched.has_error()) co_return std::vector<std::string>{};
@@ -145,12 +148,11 @@ Task<std::vector<std::string>> ShardTransfer::bring(Sender source, const ShardWr
     auto removing = run_on<Unit>(disk_, [this, folder] { return remove_tree(files_, folder); });
     (void)co_await std::move(removing);
   }
-  co_return std::move(fetched).error().with_context("fetching it from " + links_.name(source.node));
+  co_return std::move(fetched).error().with_context(doing);
 }
 
 Task<Fetched> ShardTransfer::fetch(Sender source, const ShardWritten& shard,
                                    const PendingCheckpoint& pending) {
-  CO_TRY_VOID(check_shard(shard));
   CO_TRY_VOID(co_await wait_for_turn());
   ++active_;
   FetchRequest request = fetch_request(shard, pending, record_.checkpoints().folder());

@@ -292,6 +292,29 @@ TEST_F(ShardTransferTest, ANodeCannotNameAFileOutsideTheShard) {
   EXPECT_NE(only<ShardStaged>()[0].shard.error, "");
 }
 
+TEST_F(ShardTransferTest, AShardFolderThatIsRefusedIsNotRemovedEither) {
+  const std::string victim = temp_.path() + "/victim";
+  const std::string committed = record_->checkpoints().folder() + "/checkpoint_000001";
+  for (const std::string& folder : {victim, committed, here() + "/.rank-0001"})
+    write(folder + "/a", "kept");
+  ShardWritten message;
+  message.checkpoint_seq = 1;
+  message.on_node = true;
+  for (const char* dir : {"../../../victim", "../checkpoint_000001", ""}) {
+    message.dir = dir;
+    events_.events.clear();
+
+    take(kNode, encode(message, kAttempt));
+    run_until([this] { return !events_.events.empty(); });
+
+    EXPECT_EQ(only<ShardStaged>().at(0).shard.error,
+              fmt::format("fetching it from n1: '{}' is not a shard folder", dir));
+  }
+
+  for (const std::string& folder : {victim, committed, here() + "/.rank-0001"})
+    EXPECT_EQ(text_of(folder + "/a"), "kept") << folder;
+}
+
 TEST_F(ShardTransferTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
   const std::string ours = record_->checkpoints().folder() + "/checkpoint_000001";
   write(ours + "/a", "of the run");
