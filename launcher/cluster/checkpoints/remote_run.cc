@@ -325,11 +325,14 @@ Result<Unit> RemoteRun::put_metrics() {
   TRY(std::string lines, std::move(read));
   lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
   if (lines.empty()) return Unit{};
+  const std::string key = metrics_key(generation_, metrics_segments_ + 1);
   std::vector<StoredObject> before;
   if (metrics_segments_ == 0) {
     TRY(before, store_->list("metrics"));
+    // An earlier try may have arrived although its answer was lost.
+    std::erase_if(before, [&](const StoredObject& one) { return one.key == key; });
   }
-  TRY_VOID(store_->put(metrics_key(generation_, metrics_segments_ + 1), lines));
+  TRY_VOID(store_->put(key, lines));
   ++metrics_segments_;
   metrics_bytes_ += lines.size();
   for (const StoredObject& old : before) (void)store_->remove(old.key);

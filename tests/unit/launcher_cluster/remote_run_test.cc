@@ -179,6 +179,26 @@ TEST_F(RemoteRunTest, MetricsAreAddedInSegmentsAndTheNextLauncherBeginsAnew) {
   EXPECT_EQ(objects_->get("metrics/000002-000001.jsonl"), "a\nb\n");
 }
 
+TEST_F(RemoteRunTest, MetricsStayWhenTheAnswerThatTheyArrivedIsLost) {
+  auto record = open();
+  ASSERT_TRUE(record);
+  write(**record, "metrics.jsonl", "a\n");
+  auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
+  bool lost = false;
+  store.before_each([&](const std::string& operation) {
+    if (!lost && operation.starts_with("put metrics/"))
+      lost = true, store.at(1, fakes::Fault::AnswerIsLost);
+  });
+  begin(**record);
+  ASSERT_TRUE(comes("metrics/000001-000001.jsonl"));
+  write(**record, "metrics.jsonl", "b\n", std::ios::app);
+
+  ASSERT_TRUE((*record)->remote()->finish());
+
+  EXPECT_EQ(objects_->keys("metrics/"), std::vector<std::string>{"metrics/000001-000001.jsonl"});
+  EXPECT_EQ(objects_->get("metrics/000001-000001.jsonl"), "a\nb\n");
+}
+
 TEST_F(RemoteRunTest, TheOneWhoRunsItSaysThatItLives) {
   auto record = open();
   ASSERT_TRUE(record);
