@@ -159,7 +159,8 @@ Result<std::vector<std::string>> ObjectCheckpointStore::open(
   taken_ = found.taken;
   committed_ = std::move(found.committed);
   std::vector<std::string> discarded;
-  if (found.unreadable) return discarded;
+  unreadable_ = found.unreadable;
+  if (unreadable_) return discarded;
   for (const auto& [one, keys] : found.uploaded) {
     const bool kept = std::find(keep.begin(), keep.end(), one) != keep.end();
     if (kept || !(one.generation < current)) continue;
@@ -285,7 +286,8 @@ Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoi
 }
 
 Result<Unit> ObjectCheckpointStore::discard(const PendingCheckpoint& pending) {
-  if (committed_.contains(pending) || in_doubt_.contains(pending)) return Unit{};
+  if (committed_.contains(pending) || in_doubt_.contains(pending) || may_be_named(pending))
+    return Unit{};
   return remove_below(data_key(pending));
 }
 
@@ -304,7 +306,8 @@ Result<Unit> ObjectCheckpointStore::discard_before(Attempt attempt) {
       earlier.insert(*one);
   for (const PendingCheckpoint& one : earlier) {
     TRY(const bool committed, is_committed_after_all(one));
-    if (!committed && !committed_.contains(one)) TRY_VOID(remove_below(data_key(one)));
+    if (!committed && !committed_.contains(one) && !may_be_named(one))
+      TRY_VOID(remove_below(data_key(one)));
   }
   return Unit{};
 }

@@ -62,6 +62,10 @@ class ObjectCheckpointStore final : public CheckpointStore {
   Result<Unit> close_next();
   Result<Unit> close_numbers_before(CheckpointNumber number);
   Result<bool> is_committed_after_all(const PendingCheckpoint& pending);
+  /// Return whether a manifest that cannot be read may name this data.
+  bool may_be_named(const PendingCheckpoint& pending) const {
+    return unreadable_ && pending.generation < generation_;
+  }
   Result<Unit> remove_below(const std::string& key, const std::string& but = {});
   Result<std::vector<std::string>> check_uploaded(const PendingCheckpoint& pending,
                                                   const Manifest& manifest);
@@ -69,6 +73,7 @@ class ObjectCheckpointStore final : public CheckpointStore {
   ObjectStore& store_;
   Generation generation_{1};
   Attempt dropped_before_{0};  // unfinished uploads of attempts before it have been dropped
+  bool unreadable_ = false;    // open() found a damaged manifest of an earlier launcher
   CheckpointNumber closed_;    // by open(): up to it others have committed
   std::optional<CheckpointNumber> taken_;  // the highest that is committed or closed
   std::map<PendingCheckpoint, CheckpointNumber> committed_;  // whose data is some checkpoint's

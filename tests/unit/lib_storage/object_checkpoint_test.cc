@@ -376,6 +376,21 @@ TEST_F(ObjectCheckpoint, WhoseManifestCannotBeReadNowLosesNothing) {
   for (const std::string& key : before) EXPECT_TRUE(objects->has(key)) << key;
 }
 
+TEST_F(ObjectCheckpoint, WhoseManifestIsDamagedKeepsItsDataWhenLaterOnesAreCommitted) {
+  ASSERT_TRUE(run.save(kOne, 1));
+  const auto before = objects->keys();
+  objects->flip_bit(manifest_key(CheckpointNumber{1}), 99);
+  Launcher next(objects);
+  ASSERT_TRUE(next.store.open(Generation{2}));
+  ASSERT_TRUE(next.upload({Generation{2}, Attempt{1}, CheckpointSeq{1}}));  // nobody commits it
+
+  ASSERT_TRUE(next.save({Generation{2}, Attempt{2}, CheckpointSeq{1}}, 3));
+  ASSERT_TRUE(next.store.discard(kOne));
+
+  for (const std::string& key : before) EXPECT_TRUE(objects->has(key)) << key;
+  EXPECT_EQ(objects->keys("checkpoints/data-2-1.1/"), std::vector<std::string>{});
+}
+
 TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
   const auto shards = *run.upload(kOne);
   Launcher next(objects);
