@@ -16,6 +16,7 @@ CheckpointManager::CheckpointManager(const CheckpointConfig& config, RunRecord& 
       validation_(config.validation),
       record_(record) {
   const auto listed = record_.checkpoints().list();
+  if (on_nodes_) remember_unread(listed);
   if (!listed) return;
   for (const ListedCheckpoint& checkpoint : *listed) {
     if (checkpoint.manifest) remember(checkpoint);
@@ -37,6 +38,17 @@ void CheckpointManager::remember(const ListedCheckpoint& listed) {
     known.error = listed.validation->error;
   }
   known_[listed.number] = std::move(known);
+}
+
+/// Remember what nodes must not remove although no manifest that we can read names it.
+void CheckpointManager::remember_unread(const Result<std::vector<ListedCheckpoint>>& listed) {
+  for (const auto& [number, made_as] : record_.committed_before()) {
+    const bool unread =
+        !listed || std::any_of(listed->begin(), listed->end(), [&](const ListedCheckpoint& one) {
+          return one.number == number && one.manifest.has_error();
+        });
+    if (unread) unread_.push_back(data_name(made_as));
+  }
 }
 
 RunStart CheckpointManager::with_unvalidated(RunStart start) const {
@@ -111,6 +123,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
 std::vector<std::string> CheckpointManager::keep_on_nodes(const Pinned& pinned) const {
   std::vector<std::string> keep;
   for (CheckpointNumber number : pinned) keep.push_back(checkpoint_name(number));
+  keep.insert(keep.end(), unread_.begin(), unread_.end());
   for (const auto& [number, known] : known_)
     if (on_nodes_) keep.push_back(data_name(known.made_as));
   return keep;

@@ -96,6 +96,7 @@ class CheckpointManager {
 
  private:
   void remember(const ListedCheckpoint& listed);
+  void remember_unread(const Result<std::vector<ListedCheckpoint>>& listed);
   void remove_by(const Pinned& pinned, std::vector<std::string>& warnings);
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
@@ -106,6 +107,7 @@ class CheckpointManager {
   std::vector<ScoredCheckpoint> checkpoints_;
   std::vector<ScoredCheckpoint> told_;                 // those kept after the newest commit
   std::map<CheckpointNumber, KnownCheckpoint> known_;  // about the same ones
+  std::vector<std::string> unread_;  // data on nodes that a manifest we cannot read may name
 };
 
 }  // namespace train

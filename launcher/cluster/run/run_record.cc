@@ -291,6 +291,37 @@ Generation RunRecord::attempt_generation(Attempt attempt) const {
   return start_.living && start_.living->id == attempt ? start_.living->generation : generation_;
 }
 
+namespace {
+
+/// Return the number of an event's member, or nothing if it has none.
+std::optional<std::uint64_t> number_in(const boost::json::object& event, std::string_view name) {
+  const auto* value = event.if_contains(name);
+  if (value == nullptr) return std::nullopt;
+  boost::system::error_code ec;
+  const auto number = value->to_number<std::uint64_t>(ec);
+  return ec ? std::nullopt : std::optional(number);
+}
+
+}  // namespace
+
+std::map<CheckpointNumber, PendingCheckpoint> RunRecord::committed_before() const {
+  std::map<std::uint64_t, Generation> began;  // of each attempt
+  std::map<CheckpointNumber, PendingCheckpoint> committed;
+  for (const JournalRecord& record : journal_->replayed().records) {
+    const auto* event = record.event.if_contains("event");
+    const auto attempt = number_in(record.event, "attempt");
+    if (event == nullptr || !attempt) continue;
+    if (*event == "attempt_started") began[*attempt] = record.generation;
+    const auto number = number_in(record.event, "checkpoint");
+    const auto checkpoint_seq = number_in(record.event, "checkpoint_seq");
+    if (*event != "checkpoint_committed" || !number || !checkpoint_seq) continue;
+    committed[CheckpointNumber{*number}] = {began[*attempt],
+                                            Attempt{static_cast<std::uint32_t>(*attempt)},
+                                            CheckpointSeq{*checkpoint_seq}};
+  }
+  return committed;
+}
+
 void RunRecord::read_history(const JobSpec& spec) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)

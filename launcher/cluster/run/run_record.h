@@ -2,6 +2,7 @@
 // begins according to them. Calls block.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,9 @@ class RunRecord {
   Generation attempt_generation(Attempt attempt) const;
   /// Return the attempts of earlier launchers.
   const std::vector<PastAttempt>& past() const { return past_; }
+  /// Return the checkpoints that earlier launchers have committed according to the journal, removed
+  /// ones too, and what each was made of.
+  std::map<CheckpointNumber, PendingCheckpoint> committed_before() const;
   bool resumed() const { return resumed_; }
   /// Return where the controller begins, and what to warn about (checkpoints that were skipped).
   const RunStart& start() const { return start_; }

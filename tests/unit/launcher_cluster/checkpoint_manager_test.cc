@@ -72,6 +72,39 @@ TEST_F(CheckpointManagerTest, RemovesAFewAtACommitWhereVeryManyNeedNotBeKept) {
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 4, kRemovalsMax + 5}));
 }
 
+class ManagerOfReplicas : public CheckpointManagerTest {
+ protected:
+  /// Begin a run that has committed two checkpoints, and let the next launcher open it.
+  void SetUp() override {
+    CheckpointManagerTest::SetUp();
+    std::vector<boost::json::object> events{{{"event", "attempt_started"}, {"attempt", 3}}};
+    for (const std::uint64_t number : {1, 2})
+      events.push_back(checkpoint_record(Attempt{3}, 4 + number, {number, "", -1}));
+    ASSERT_TRUE(record_->journal().append(events, kCreated));
+    folder_ = record_->checkpoints().folder();
+    std::filesystem::create_directory(folder_ + "/checkpoint_000002");
+    std::ofstream(folder_ + "/checkpoint_000002/" + std::string(kManifestName)) << "damaged";
+    record_.reset();
+    auto record = RunRecord::open(spec_, {});
+    ASSERT_TRUE(record) << record.error().describe();
+    record_ = std::move(*record);
+  }
+  std::vector<std::string> kept() const {
+    return CheckpointManager({.replicas = 2}, *record_).keep_on_nodes();
+  }
+  std::string folder_;
+};
+
+TEST_F(ManagerOfReplicas, KeepsOnNodesWhatADamagedManifestNames) {
+  EXPECT_EQ(kept(), std::vector<std::string>{"data-1-3.6"});
+}
+
+TEST_F(ManagerOfReplicas, KeepsOnNodesAllThatWasCommittedIfNoManifestCanBeRead) {
+  std::filesystem::remove_all(folder_);
+  std::ofstream(folder_) << "not a folder";
+  EXPECT_EQ(kept(), (std::vector<std::string>{"data-1-3.5", "data-1-3.6"}));
+}
+
 CheckpointConfig by_validation() {
   CheckpointConfig config{.num_to_keep = 1, .score_attribute = "val_acc"};
   config.validation.every = 1;
