@@ -29,17 +29,17 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
       });
   auto listed = co_await std::move(listing);
   if (listed.has_error()) co_return false;  // the run now belongs to another launcher
+  bool all = can_all_be_read(*listed);
   std::erase_if(*listed, [](const ListedCheckpoint& one) {
     return one.manifest.has_error() || one.manifest->nodes().empty();
   });
-  if (listed->empty()) co_return true;
+  if (listed->empty()) co_return all;
   std::uint64_t bytes = 0;
   for (const ListedCheckpoint& one : *listed) bytes += one.manifest->total_bytes();
   messages_.phase(fmt::format(
       "bringing {} checkpoint{} ({:.1f} MiB) from {} to '{}'", listed->size(),
       listed->size() == 1 ? "" : "s", static_cast<double>(bytes) / (1 << 20),
       fmt::join(listed->back().manifest->nodes(), ", "), record_.checkpoints().folder()));
-  bool all = true;
   for (auto one = listed->rbegin(); one != listed->rend(); ++one) {
     auto bringing = bring(*one);
     const auto brought = co_await std::move(bringing);
@@ -52,6 +52,20 @@ asio::awaitable<bool> ReplicaDownloader::gather() {
   }
   running_ = false;
   co_return all;
+}
+
+/// Return whether every manifest can be read. Of others nobody knows what nodes have of them, so
+/// warn.
+bool ReplicaDownloader::can_all_be_read(const std::vector<ListedCheckpoint>& listed) const {
+  bool all = true;
+  for (const ListedCheckpoint& one : listed) {
+    if (!one.manifest.has_error()) continue;
+    all = false;
+    messages_.warn(
+        fmt::format("{} cannot be read: {} (what nodes have of it stays there for a week)",
+                    checkpoint_name(one.number), one.manifest.error().describe()));
+  }
+  return all;
 }
 
 Task<Unit> ReplicaDownloader::bring(const ListedCheckpoint& checkpoint) {

@@ -4,6 +4,7 @@
 
 #include <boost/asio/thread_pool.hpp>
 #include <string>
+#include <vector>
 
 #include "launcher/cluster/links/file_relay.h"
 #include "launcher/cluster/run/run_record.h"
@@ -25,6 +26,7 @@ class ReplicaDownloader {
   void cancel();
 
  private:
+  bool can_all_be_read(const std::vector<ListedCheckpoint>& listed) const;
   Task<Unit> bring(const ListedCheckpoint& checkpoint);
 
   asio::thread_pool& disk_;

@@ -139,6 +139,23 @@ TEST_F(ReplicaDownloaderTest, OneThatNoNodeHasAnyMoreIsNamedAndTheOthersCome) {
   EXPECT_TRUE(verify_checkpoint(files, folder(1)));
 }
 
+TEST_F(ReplicaDownloaderTest, OneWhoseManifestCannotBeReadStaysOnItsNodes) {
+  put_checkpoint(1);
+  put_checkpoint(2);
+  std::ofstream(folder(2) + "/" + std::string(kManifestName)) << "damaged";
+
+  EXPECT_FALSE(gather());
+
+  ASSERT_EQ(messages_.warnings.size(), 1u);
+  EXPECT_TRUE(messages_.warnings[0].starts_with("checkpoint_000002 cannot be read: "))
+      << messages_.warnings[0];
+  EXPECT_TRUE(messages_.warnings[0].ends_with(" (what nodes have of it stays there for a week)"))
+      << messages_.warnings[0];
+  PosixFileSystem files;
+  EXPECT_TRUE(verify_checkpoint(files, folder(1)));
+  EXPECT_FALSE(gather());  // although nothing is left to bring
+}
+
 TEST_F(ReplicaDownloaderTest, WhoIsInARushLeavesThemThere) {
   put_checkpoint(1);
   silent_ = true;
