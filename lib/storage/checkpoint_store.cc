@@ -37,6 +37,13 @@ Result<Unit> verify_file(FileSystem& fs, const std::string& folder, const Manife
   }
 }
 
+/// Return whether the checkpoint will never be intact again: bytes are wrong or gone, or lie on a
+/// bad sector. After other errors (no answer, no permission, a manifest of another version) it may
+/// be.
+bool is_lost(Errc code) {
+  return code == Errc::Corrupt || code == Errc::NotFound || code == Errc::Io;
+}
+
 /// Return the number in ".trash-000012" or ".trash-000012.1".
 std::optional<CheckpointNumber> parse_trash_name(std::string_view name) {
   if (!name.starts_with(kTrashPrefix)) return std::nullopt;
@@ -229,6 +236,12 @@ Result<RestoreChoice> CheckpointStore::open_for_restore() const {
     if (!intact.has_error()) {
       choice.checkpoint = Restorable{one->number, one->path, std::move(*one->manifest)};
       return choice;
+    }
+    if (!is_lost(intact.error().code)) {
+      Error error = intact.error();
+      if (error.hint.empty())
+        error.hint = "try again once it can be read; without its folder an older one is used";
+      return std::move(error).with_context("reading " + checkpoint_name(one->number));
     }
     choice.warnings.push_back(fmt::format("skipping {}, which is not intact: {}",
                                           checkpoint_name(one->number), intact.error().message));

@@ -117,7 +117,7 @@ class CheckpointStore {
   /// Return the newest checkpoint that is structurally whole.
   Result<std::optional<Restorable>> latest() const;
   /// Return the newest checkpoint of which every byte verifies. Tries older ones when a newer one
-  /// does not.
+  /// is damaged (Corrupt, NotFound, Io). Returns any other error: a newer one may be whole.
   Result<RestoreChoice> open_for_restore() const;
   /// Verify one checkpoint by number; Corrupt, InvalidArgument or NotFound say what is wrong.
   Result<Manifest> verify(CheckpointNumber number) const;

@@ -362,6 +362,23 @@ TEST_F(Checkpoints, FallBackToTheOneBeforeAndNameTheFile) {
   EXPECT_EQ(store.latest()->value().number, CheckpointNumber{4});  // checks the structure only
 }
 
+TEST_F(Checkpoints, DoNotFallBackFromOneThatAnotherVersionWrote) {
+  commit(1);
+  commit(2);
+  const std::string path = kFolder + "/checkpoint_000002/.manifest.json";
+  std::string text = disk.get(path);
+  text.resize(text.find(",\n\"digest\""));
+  text.replace(text.find("\"version\":2"), 11, "\"version\":3");
+  text += ",\n\"digest\":\"" + to_hex(digest_of(text)) + "\"}\n";
+  disk.put(path, text);
+
+  EXPECT_EQ(store.open_for_restore().error(),
+            (Error{Errc::InvalidArgument,
+                   "reading checkpoint_000002: " + path +
+                       ": manifest: version 3, this program reads version 2",
+                   "use the trainrun that wrote it, or a newer one"}));
+}
+
 TEST_F(Checkpoints, NoticeEveryFlippedBit) {
   commit(1);
   for (const char* file :

@@ -450,6 +450,25 @@ TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
   EXPECT_EQ(Launcher(good).store.verify(CheckpointNumber{2}).error().code, Errc::Corrupt);
 }
 
+TEST_F(ObjectCheckpoint, ThatCannotBeReadNowIsNotSkipped) {
+  ASSERT_TRUE(run.save(kOne, 1));
+  ASSERT_TRUE(run.save(kTwo, 2));
+  for (std::uint64_t n = 1;; ++n) {
+    Launcher reader(objects);
+    reader.handle->at(n, Fault::Fails);
+
+    const auto choice = reader.store.open_for_restore();
+
+    if (choice.has_error()) {
+      EXPECT_EQ(choice.error().code, Errc::Unavailable) << n;
+      continue;
+    }
+    EXPECT_EQ(choice->checkpoint->number, CheckpointNumber{2}) << n;
+    EXPECT_EQ(choice->warnings, std::vector<std::string>{}) << n;
+    if (reader.handle->operations() < n) return;
+  }
+}
+
 TEST_F(ObjectCheckpoint, ThatIsRemovedMeanwhileIsLeftOut) {
   for (std::uint64_t n = 1;; ++n) {
     objects = std::make_shared<MemoryObjects>();
