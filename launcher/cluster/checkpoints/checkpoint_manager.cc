@@ -76,14 +76,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
     if (fence == nullptr || fence->pass()) return Unit{};
     return Error{Errc::Cancelled, "it was given up"};
   });
-  if (!committed) {
-    Error error = committed.error();
-    const bool full = error.code == Errc::NoSpace && !says_over_quota(error.message);
-    if (const auto free = free_bytes(); full && free)
-      error.message += fmt::format(": {} bytes are free in '{}'", *free, store.folder());
-    (void)store.discard(request.pending);
-    return error;
-  }
+  if (!committed) return drop(request.pending, committed.error());
   // A node that was cut off may have continued after its attempt ended, so look each time.
   (void)store.discard_before(action.attempt);
   const Score score = score_of(policy_, request.number, metrics);
@@ -118,6 +111,17 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
     if (file.nodes.empty()) outcome.space.needed += file.bytes;
   outcome.space.free = free_bytes();
   return outcome;
+}
+
+/// Drop a checkpoint whose commit failed. Return the error as the user reads it.
+Error CheckpointManager::drop(const PendingCheckpoint& pending, Error error) {
+  CheckpointStore& store = record_.checkpoints();
+  const bool full = error.code == Errc::NoSpace && !says_over_quota(error.message);
+  if (const auto free = free_bytes(); full && free)
+    error.message += fmt::format(": {} bytes are free in '{}'", *free, store.folder());
+  // If the run is another launcher's by now, that one may be about to commit it.
+  if (record_.check_owner()) (void)store.discard(pending);
+  return error;
 }
 
 std::vector<std::string> CheckpointManager::keep_on_nodes(const Pinned& pinned) const {

@@ -97,6 +97,7 @@ class CheckpointManager {
  private:
   void remember(const ListedCheckpoint& listed);
   void remember_unread(const Result<std::vector<ListedCheckpoint>>& listed);
+  Error drop(const PendingCheckpoint& pending, Error error);
   void remove_by(const Pinned& pinned, std::vector<std::string>& warnings);
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;

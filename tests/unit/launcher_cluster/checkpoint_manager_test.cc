@@ -32,18 +32,22 @@ class CheckpointManagerTest : public testing::Test {
     std::ofstream(join_path(folder, kManifestName)) << *text;
   }
 
-  void commit(CheckpointManager& manager, std::uint64_t number,
-              const CheckpointManager::Pinned& pinned = {}) {
+  Result<CheckpointManager::Outcome> try_commit(CheckpointManager& manager, std::uint64_t number,
+                                                const CheckpointManager::Pinned& pinned = {}) {
     const std::string staged = temp_.path() + "/staged";
     std::filesystem::create_directory(staged);
-    const auto shard =
+    std::ofstream(staged + "/model.pt") << number;
+    TRY(const auto shard,
         write_shard(record_->files(), record_->checkpoints().folder(),
-                    {record_->generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged);
-    ASSERT_TRUE(shard) << shard.error().describe();
-    const StagedShard brought{*shard};
-    const auto outcome = manager.commit(
+                    {record_->generation(), Attempt{0}, CheckpointSeq{number}}, Rank{0}, staged));
+    const StagedShard brought{shard};
+    return manager.commit(
         {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}},
         {}, kCreated, pinned);
+  }
+  void commit(CheckpointManager& manager, std::uint64_t number,
+              const CheckpointManager::Pinned& pinned = {}) {
+    const auto outcome = try_commit(manager, number, pinned);
     ASSERT_TRUE(outcome) << outcome.error().describe();
     EXPECT_EQ(outcome->warnings, std::vector<std::string>{});
   }
@@ -70,6 +74,18 @@ TEST_F(CheckpointManagerTest, RemovesAFewAtACommitWhereVeryManyNeedNotBeKept) {
 
   commit(manager, kRemovalsMax + 5);
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{kRemovalsMax + 4, kRemovalsMax + 5}));
+}
+
+TEST_F(CheckpointManagerTest, OneThatWasReplacedLeavesTheShardsToItsSuccessor) {
+  CheckpointManager manager({}, *record_);
+  const auto successor = RunRecord::open(spec_, {.force = true});
+  ASSERT_TRUE(successor) << successor.error().describe();
+
+  const auto outcome = try_commit(manager, 1);
+
+  ASSERT_TRUE(outcome.has_error());
+  EXPECT_EQ(outcome.error().code, Errc::Fenced);
+  EXPECT_EQ(text_of(record_->checkpoints().folder() + "/.tmp-1-0.1/model.pt"), "1");
 }
 
 class ManagerOfReplicas : public CheckpointManagerTest {
