@@ -12,8 +12,9 @@ constexpr std::size_t kCopyBytes = 1 << 20;
 constexpr std::string_view kLockName = ".lock";  // no file of a checkpoint begins with '.'
 
 /// Copy what validation found out about the checkpoint, to the byte, if it can be read.
-Result<Unit> copy_validation(FileSystem& fs, const std::string& source, const std::string& target) {
-  const auto there = read_validation(fs, source);
+Result<Unit> copy_validation(FileSystem& source_files, const std::string& source, FileSystem& fs,
+                             const std::string& target) {
+  const auto there = read_validation(source_files, source);
   if (!there || !*there) return Unit{};
   const auto here = read_validation(fs, target);
   if (here && *here == *there) return Unit{};
@@ -43,7 +44,7 @@ class Copier {
       TRY_VOID(file->write(manifest_text));
       TRY_VOID(file->sync());
     }
-    TRY_VOID(copy_validation(fs_, source_, target_));
+    TRY_VOID(copy_validation(source_files_, source_, fs_, target_));
     return folders_.sync();
   }
 
@@ -163,7 +164,7 @@ Result<Pulled> pull_checkpoint(FileSystem& source_files, const std::string& sour
     auto intact = read_checkpoint(fs, target);
     if (intact.has_error())
       return Error{Errc::AlreadyExists, intact.error().message, "remove that copy, and pull again"};
-    TRY_VOID(copy_validation(fs, source, target));
+    TRY_VOID(copy_validation(source_files, source, fs, target));
     return Pulled::WasThere;
   }
   TRY_VOID(export_checkpoint(source_files, source, fs, target, on_bytes));

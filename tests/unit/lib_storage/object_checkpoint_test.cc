@@ -509,6 +509,25 @@ TEST_F(ObjectCheckpoint, IsPulledToAFolder) {
             Errc::NotFound);
 }
 
+TEST_F(ObjectCheckpoint, IsPulledWithWhatItsValidationFound) {
+  ASSERT_TRUE(run.save(kOne, 1));
+  MemoryFileSystem disk;
+  disk.put("/copies/", "");
+  Launcher reader(objects);
+  const std::string source = kFolder + "/checkpoint_000001";
+  ASSERT_EQ(*pull_checkpoint(reader.files, source, disk, "/copies/before"), Pulled::Copied);
+  ValidationRecord record{.checkpoint = CheckpointNumber{1}, .metrics = {{"val_acc", 0.5}}};
+  ASSERT_TRUE(write_validation(run.files, source, record));
+
+  EXPECT_EQ(*pull_checkpoint(reader.files, source, disk, "/copies/before"), Pulled::WasThere);
+  EXPECT_EQ(*pull_checkpoint(reader.files, source, disk, "/copies/after"), Pulled::Copied);
+
+  for (const char* copy : {"/copies/before", "/copies/after"})
+    EXPECT_EQ(disk.get(std::string(copy) + "/.validation.json"),
+              objects->get("checkpoints/checkpoint_000001/.validation.json"))
+        << copy;
+}
+
 TEST_F(ObjectCheckpoint, FilesRememberNoSizeOfWhatWasReplaced) {
   ASSERT_TRUE(write_small_file(run.files, kUrl + "/run.json", "first"));
   EXPECT_EQ(run.files.status(kUrl + "/run.json")->bytes, 5u);
