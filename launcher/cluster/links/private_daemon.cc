@@ -280,10 +280,10 @@ Error PrivateDaemon::last_error() const {
 
 void PrivateDaemon::stop() {
   if (pid_ <= 0 || found_) return;
-  ::kill(pid_, SIGKILL);  // it has no supervisors, and may not have its signal handlers yet
+  ::kill(pid_, SIGKILL);  // it may not have its signal handlers yet
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
-  clean_up();
+  if (!has_supervisors()) clean_up();  // otherwise the next launcher finds them there
 }
 
 bool PrivateDaemon::has_supervisors() const {

@@ -217,6 +217,18 @@ TEST_F(PrivateDaemonTest, OneWhoseTmpdirIsGoneGetsAnotherSpoolUnlessSupervisorsH
   first.stop();
 }
 
+TEST_F(PrivateDaemonTest, OneThatIsStoppedLeavesTheFoldersOfSupervisorsAlone) {
+  PrivateDaemon daemon;
+  ASSERT_TRUE(daemon.start());
+  std::ofstream(daemon.runtime_dir() + "/s-job").flush();
+
+  daemon.stop();
+
+  EXPECT_TRUE(fs::exists(daemon.runtime_dir() + "/s-job"));
+  EXPECT_TRUE(fs::exists(daemon.spool_dir()));
+  daemon.clean_up();
+}
+
 TEST_F(PrivateDaemonTest, TheSpoolOfOneWhoseRuntimeFolderIsGoneGoesToo) {
   PrivateDaemon lost;
   ASSERT_TRUE(lost.start());
