@@ -99,6 +99,20 @@ class SlowStorage : public ::testing::Test {
   Cluster cluster;
 };
 
+TEST_F(SlowStorage, OutputThatTheDiskDoesNotTakeHoldsUpNobody) {
+  const std::string job =
+      cluster.job("job",
+                  "command: [sh, -c, 'head -c 1000000 /dev/zero | tr \"\\0\" x; echo; exit 3']\n"
+                  "scaling_config: {num_workers: 1}\n");
+  rules("train-run write enospc 0 /attempts/\n");
+
+  Process& run = cluster.train_run({job}, faults());
+
+  EXPECT_EQ(run.wait(), 3) << run.out() << run.err();
+  EXPECT_TRUE(has_said(run, "workers' output is lost: ")) << run.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST_F(SlowStorage, TrainingGoesOnWhileTwoCheckpointsAreBeingStored) {
   rules("traind fsync hang 0 .rank-\n");
   Process& run = train("epochs: 40, checkpoint_every: 10");

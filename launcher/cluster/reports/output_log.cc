@@ -104,15 +104,20 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
 }
 
 Result<Unit> OutputLog::rotate(Stream& stream) {
-  ::close(stream.fd);
   const std::string head = stream.path + ".head";
   struct stat status {};
   const std::string to = ::stat(head.c_str(), &status) == 0 ? stream.path + ".1" : head;
-  if (held_bytes_ && ::stat(to.c_str(), &status) == 0)
-    *held_bytes_ -= std::min(*held_bytes_, static_cast<std::uint64_t>(status.st_size));
+  const std::uint64_t replaced =
+      ::stat(to.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
   if (::rename(stream.path.c_str(), to.c_str()) != 0)
     return system_error(errno, "renaming " + stream.path);
-  TRY(stream.fd, open_log(stream.path));
+  if (held_bytes_) *held_bytes_ -= std::min(*held_bytes_, replaced);
+  const auto opened = open_log(stream.path);
+  if (!opened) {  // stay with the file that is open, under its name
+    (void)::rename(to.c_str(), stream.path.c_str());
+    return opened.error();
+  }
+  ::close(std::exchange(stream.fd, *opened));
   stream.piece_begin += std::exchange(stream.piece_bytes, 0);
   const std::string header = piece_header(stream.piece_begin);
   if (held_bytes_) *held_bytes_ += header.size();

@@ -452,10 +452,14 @@ Result<Unit> RunDriver::put_end(const RunSummary& summary) {
 
 void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk) {
   std::string_view fresh;
-  const auto acked =
+  auto acked =
       output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
-  if (!acked)
-    return summary_builder_.warn(acked.error().describe());  // it stays in the node's spool
+  const bool failed = acked.has_error();
+  if (failed && !output_fails_)
+    screen_.warn("workers' output is lost: " + acked.error().describe());
+  output_fails_ = failed;
+  // The worker cannot end before all of its output is acknowledged. The log tells how much is lost.
+  if (failed) acked = chunk.offset + chunk.data.size();
   if (output_log_.removed_bytes() > 0 && !std::exchange(output_was_removed_, true))
     summary_builder_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
   screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);

@@ -97,6 +97,7 @@ class RunDriver final : private LinkObserver {
   RunScreen screen_;
   JournalWriter journal_;
   OutputLog output_log_;
+  bool output_fails_ = false;  // the newest could not be written
   bool output_was_removed_ = false;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
