@@ -11,7 +11,8 @@ namespace {
 // A sync costs milliseconds. While reports pour in, one sync every 20 ms is enough; workers have
 // room for far more.
 constexpr auto kSyncEvery = std::chrono::milliseconds(20);
-constexpr std::size_t kShownMax = 64;  // the screen shows a few a second at most
+constexpr auto kRetryEvery = std::chrono::seconds(1);  // while the disk takes nothing
+constexpr std::size_t kShownMax = 64;                  // the screen shows a few a second at most
 
 }  // namespace
 
@@ -89,11 +90,15 @@ void ReportPipeline::run() {
     Work work;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return !work_.empty() || finishing_; });
+      const auto woken = [this] { return !work_.empty() || finishing_; };
+      if (unsynced_)
+        wake_.wait_for(lock, kRetryEvery, woken);  // workers may be waiting for an acknowledgement
+      else
+        wake_.wait(lock, woken);
       std::swap(work, work_);
       over = finishing_ && work.empty();
     }
-    if (work.empty()) continue;
+    if (work.empty() && !unsynced_) continue;
     News news;
     const auto began = std::chrono::steady_clock::now();
     for (Item& item : work.items) {
@@ -134,7 +139,7 @@ void ReportPipeline::take(Item& item, News& news) {
     complain(written);
     if (written) break;
     std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return finishing_; })) return;
+    if (wake_.wait_for(lock, kRetryEvery, [this] { return finishing_; })) return;
   }
   written(item);
   for (auto& sink : sinks_) complain(sink->on_reports(fresh));
@@ -155,6 +160,7 @@ void ReportPipeline::take(Item& item, News& news) {
 void ReportPipeline::sync(News& news) {
   const auto synced = log_.sync();
   for (auto& sink : sinks_) (void)sink->flush();
+  unsynced_ = !synced;
   if (!synced) {
     if (!std::exchange(sink_failed_, true))
       news.warnings.push_back(

@@ -85,6 +85,7 @@ class ReportPipeline {
   StopRules stop_;
   std::function<void(News)> post_;
   bool sink_failed_ = false;
+  bool unsynced_ = false;  // the newest sync failed
 
   mutable std::mutex mutex_;  // protects all below
   std::condition_variable wake_;

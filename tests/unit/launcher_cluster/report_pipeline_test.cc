@@ -1,5 +1,8 @@
 #include "launcher/cluster/reports/report_pipeline.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -43,6 +46,10 @@ class NewsBox {
   bool wait_flushed(std::uint64_t number) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kDeadline, [&] { return flushed >= number; });
+  }
+  bool wait_acknowledged() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kDeadline, [&] { return !acks.empty(); });
   }
   std::vector<ReportRecord> shown;
   std::vector<std::pair<Attempt, ReportAck>> acks;
@@ -191,6 +198,26 @@ TEST(ReportPipeline, AcknowledgesAgainWhatComesAgainAfterItWasWritten) {
 
   ASSERT_EQ(box.acks.size(), 1u);
   EXPECT_EQ(box.acks[0].second.report_seq, 2u);
+}
+
+TEST(ReportPipeline, AcknowledgesByItselfOnceTheDiskTakesReportsAgain) {
+  TempFolder temp;
+  NewsBox box;
+  auto pipeline = make_pipeline(temp.path(), box);
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit none{0, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  pipeline->add(kAttempt, batch(0, 1, {0.5}));
+  EXPECT_TRUE(box.wait_flushed(pipeline->flush()));
+  EXPECT_TRUE(box.acks.empty());
+
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+
+  EXPECT_TRUE(box.wait_acknowledged());
+  ::signal(SIGXFSZ, before);
+  EXPECT_EQ(written(temp.path()), (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}}));
 }
 
 TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {
