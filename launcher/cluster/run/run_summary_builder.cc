@@ -131,6 +131,7 @@ RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
 }
 
 void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
+  began_attempt_ = true;  // perhaps under an earlier launcher
   last_cause_ = ended.cause;
   last_failed_ = ended.failed;
   if (ended.failed) {

@@ -272,5 +272,18 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundRunningHasItsOwnBeginning) {
   EXPECT_EQ(attempts[0].duration, seconds(65));
 }
 
+TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundEndingHasFailedAndWasNotRefused) {
+  const auto began = format_utc(clock_.wall());
+  ASSERT_TRUE(record_->journal().append(
+      {{{"event", "attempt_started"}, {"attempt", 0}, {"world_size", 2}, {"nnodes", 1}}}, began));
+  open();
+
+  AttemptEnded ended = ended_well(0);
+  ended.failed = true;
+  builder_->attempt_ended(ended);
+
+  EXPECT_EQ(summary(RunState::Errored).outcome, Outcome::Failed);
+}
+
 }  // namespace
 }  // namespace train
